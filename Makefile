@@ -1,0 +1,59 @@
+# Every target sets up what it needs by itself. DEVICE=cuda builds the GPU environments instead of the CPU ones.
+DEVICE ?= cpu
+export DEVICE
+LIGHT := .venvs/light/bin
+SETUP := scripts/setup.sh
+
+.PHONY: help setup demo test test-unit test-e2e e2e-full chaos bench compose-test lint protos locks starter clean
+
+help:  ## What can be made
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup:  ## Build the environments that are missing (light services, trainer with verl, rollout with vLLM)
+	@$(SETUP)
+
+demo: setup  ## The main job, for real: train, evaluate, gate, release, report (15 minutes on 2 cores)
+	@RATCHET_HOME=$${RATCHET_HOME:-$(CURDIR)/.ratchet/demo} $(LIGHT)/ratchet demo
+
+test: setup lint test-unit test-e2e  ## All that CI runs
+
+lint:  ## Format, lint, types, layers, protos and their stubs
+	@$(SETUP) light
+	$(LIGHT)/ruff format --check .
+	$(LIGHT)/ruff check .
+	$(LIGHT)/mypy
+	$(LIGHT)/lint-imports
+	cd proto && ../$(LIGHT)/buf lint
+	scripts/generate_protos.sh --check
+
+test-unit:  ## Unit and integration tests: no torch, seconds
+	@$(SETUP) light
+	$(LIGHT)/pytest libs services tests/contract -m "not verl and not vllm and not e2e" -n 2
+
+test-e2e: setup  ## The real services end to end: a few steps of verl and vLLM
+	$(LIGHT)/pytest tests/e2e -m "e2e and not full"
+
+e2e-full: setup  ## Every algorithm through the service, 3 steps and more each
+	$(LIGHT)/pytest tests/e2e -m full
+
+chaos: setup  ## kill -9 of worker, job, vLLM and Redis, each during a run
+	$(LIGHT)/pytest tests/chaos
+
+bench: setup  ## Speed, as ratios against a limit measured in the same run
+	$(LIGHT)/pytest tests/bench
+
+compose-test: setup  ## Build the images, docker compose up, one evaluation and one completion (needs root or docker)
+	deploy/docker/compose_test.sh
+
+protos:  ## Write the stubs in libs/protos from proto/
+	@$(SETUP) light
+	scripts/generate_protos.sh
+
+locks:  ## Pin every environment again from the pyproject files
+	$(LIGHT)/python scripts/lock.py
+
+starter: setup  ## Make the starter policy again: tokenizer, SFT run through the trainer service, export
+	$(LIGHT)/python scripts/make_starter.py
+
+clean:  ## Remove the environments and the local state (.venvs, .ratchet)
+	rm -rf .venvs .ratchet
