@@ -143,7 +143,7 @@ def _turn(client: Client, watch: Stopwatch, steps: int, seed: int) -> TurnReport
         phases=watch.phases,
         facts={
             "training run": f"{run.id}, {run.step} steps, attempt {run.attempt}",
-            "algorithm": f"GRPO, {BATCH_SIZE} problems x {GROUP_SIZE} completions a step, learning rate {LEARNING_RATE:g}",
+            "algorithm": f"GRPO, {BATCH_SIZE} problems x {GROUP_SIZE} completions a step, rate {LEARNING_RATE:g}",
             "weights before": before.policy_id,
             "weights after": after.policy_id,
             "samples masked for platform faults": str(run.platform_faults),

@@ -1,4 +1,7 @@
-"""Keeps every process of the local platform alive until it is told to stop: `python -m ratchet_client.local.supervisor`."""
+"""Keeps every process of the local platform alive until it is told to stop.
+
+`python -m ratchet_client.local.supervisor HOME PORT_BASE`; `ratchet up` starts it.
+"""
 
 import asyncio
 import fcntl
@@ -73,16 +76,10 @@ class Supervisor:
     async def _live(self, service: Service) -> None:
         """One life of a service: start it, wait until it is healthy, wait until it dies."""
         with self._home.log(service.name).open("ab") as out:
-            group = ProcessGroup(
-                service.command,
-                env=service.environment,
-                stdout=out,
-                stderr=out,
-                cwd=self._home.path,
-                grace=STOP_GRACE,
+            group = await ProcessGroup.start(
+                service.command, env=service.environment, stdout=out, stderr=out, cwd=self._home.path
             )
             try:
-                await group.start()
                 self._set(service.name, state="starting", pid=group.pid, detail="")
                 died = asyncio.create_task(group.wait())
                 healthy = asyncio.create_task(self._wait_healthy(service))
@@ -100,7 +97,7 @@ class Supervisor:
                     died.cancel()
                     self._died(service, f"did not become healthy in {START_TIMEOUT.total_seconds():.0f} s")
             finally:
-                await group.stop()
+                await group.stop(STOP_GRACE)
                 self._set(service.name, state="stopped", pid=None)
 
     def _died(self, service: Service, how: str) -> None:
