@@ -1,0 +1,5 @@
+"""What every service starts from: errors, settings, logs, gRPC server and client, queues, SQL, metrics and traces.
+
+Import the module that you need (`from ratchet_kit import errors, streams`): `ratchet_kit.sql`, `ratchet_kit.streams`
+and `ratchet_kit.embedded` need the extras `sql`, `redis` and `embedded`, and nothing else here imports them.
+"""

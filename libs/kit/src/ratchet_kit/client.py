@@ -1,0 +1,142 @@
+"""Channels to other services: retries, deadlines, keepalive, request ids and traces, the same for every client."""
+
+import asyncio
+import json
+from datetime import timedelta
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from ratchet_kit import logs, traces
+from ratchet_kit.errors import Unavailable
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+METADATA_OF = {"request_id": "x-request-id", "run_id": "x-run-id"}
+"""Ids that follow a request from service to service: their names in the log and in the metadata."""
+
+# gRPC makes at most five attempts, and spreads each wait between 0.8 and 1.2 of what is said here: about 3 s in all.
+_SERVICE_CONFIG = {
+    "methodConfig": [
+        {
+            "name": [{}],
+            "retryPolicy": {
+                "maxAttempts": 5,
+                "initialBackoff": "0.2s",
+                "maxBackoff": "3s",
+                "backoffMultiplier": 2,
+                "retryableStatusCodes": ["UNAVAILABLE"],
+            },
+        }
+    ]
+}
+_OPTIONS = [
+    ("grpc.enable_retries", 1),
+    ("grpc.service_config", json.dumps(_SERVICE_CONFIG)),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    # A service that was restarted is found again within seconds; the default backs off to two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.min_reconnect_backoff_ms", 1_000),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+]
+
+
+def channel(
+    target: str,
+    *,
+    timeout: timedelta = timedelta(seconds=30),
+    stream_timeout: timedelta = timedelta(hours=1),
+) -> grpc.aio.Channel:
+    """A channel to `target` (host:port). Close it, or use it in `async with`.
+
+    Calls that fail with UNAVAILABLE before a reply are sent again, up to four times. A call made without a timeout
+    gets `timeout`, or `stream_timeout` where the reply is a stream. Errors are `grpc.RpcError`; within
+    `grpc_errors.rpc_errors()` they are those of `ratchet_kit.errors`.
+    """
+    defaults = _Defaults(timeout, stream_timeout)
+    interceptors = [
+        *traces.client_interceptors(),
+        _UnaryUnary(defaults),
+        _UnaryStream(defaults),
+        _StreamUnary(defaults),
+        _StreamStream(defaults),
+    ]
+    return grpc.aio.insecure_channel(target, options=_OPTIONS, interceptors=interceptors)
+
+
+async def wait_healthy(target: str, timeout: timedelta = timedelta(seconds=60)) -> None:
+    """Returns when the service at `target` says SERVING.
+
+    Raises:
+        Unavailable: it did not within `timeout`; the text has its last answer.
+    """
+    last = "no answer yet"
+    try:
+        async with asyncio.timeout(timeout.total_seconds()), grpc.aio.insecure_channel(target, _OPTIONS[-3:]) as door:
+            stub = health_pb2_grpc.HealthStub(door)
+            while True:
+                try:
+                    reply = await stub.Check(health_pb2.HealthCheckRequest(), timeout=2)
+                    if reply.status == health_pb2.HealthCheckResponse.SERVING:
+                        return
+                    last = health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status)
+                except grpc.aio.AioRpcError as e:
+                    last = f"{e.code().name}: {e.details()}"
+                await asyncio.sleep(0.1)
+    except TimeoutError as e:
+        raise Unavailable(f"{target} was not healthy within {timeout.total_seconds():g} s ({last})") from e
+
+
+class _Defaults:
+    """Fills in what a call was made without: its deadline and the ids of the request that it is part of."""
+
+    def __init__(self, timeout: timedelta, stream_timeout: timedelta) -> None:
+        self._timeout = timeout.total_seconds()
+        self._stream_timeout = stream_timeout.total_seconds()
+
+    def fill(self, details: grpc.aio.ClientCallDetails, stream: bool = False) -> grpc.aio.ClientCallDetails:
+        timeout = details.timeout
+        if timeout is None:
+            timeout = self._stream_timeout if stream else self._timeout
+        metadata = grpc.aio.Metadata(*(details.metadata or ()))
+        bound = logs.context()
+        for name, key in METADATA_OF.items():
+            if name in bound and key not in metadata:
+                metadata.add(key, str(bound[name]))
+        return details._replace(timeout=timeout, metadata=metadata)
+
+
+# grpc.aio sorts an interceptor under the first kind that it is an instance of, so that each kind needs its own class.
+class _UnaryUnary(grpc.aio.UnaryUnaryClientInterceptor):
+    def __init__(self, defaults: _Defaults) -> None:
+        self._defaults = defaults
+
+    async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        return await continuation(self._defaults.fill(client_call_details), request)
+
+
+class _UnaryStream(grpc.aio.UnaryStreamClientInterceptor):
+    def __init__(self, defaults: _Defaults) -> None:
+        self._defaults = defaults
+
+    async def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        return await continuation(self._defaults.fill(client_call_details, stream=True), request)
+
+
+class _StreamUnary(grpc.aio.StreamUnaryClientInterceptor):
+    def __init__(self, defaults: _Defaults) -> None:
+        self._defaults = defaults
+
+    async def intercept_stream_unary(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
+        return await continuation(self._defaults.fill(client_call_details), request_iterator)
+
+
+class _StreamStream(grpc.aio.StreamStreamClientInterceptor):
+    def __init__(self, defaults: _Defaults) -> None:
+        self._defaults = defaults
+
+    async def intercept_stream_stream(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
+        return await continuation(self._defaults.fill(client_call_details, stream=True), request_iterator)

@@ -1,0 +1,123 @@
+"""The one table between errors and gRPC status codes, and the rich details that travel with a status.
+
+Details are a `google.rpc.Status` in the trailer `grpc-status-details-bin`, as described in
+https://grpc.io/docs/guides/error/#richer-error-model: `BadRequest` for violations, `RetryInfo` for `retry_after`.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import grpc
+from google.protobuf.message import DecodeError
+from google.protobuf.message import Message as ProtoMessage
+from google.rpc import error_details_pb2, status_pb2
+
+from ratchet_kit import errors, times
+
+DETAILS_KEY = "grpc-status-details-bin"
+INTERNAL_TEXT = "internal error"
+
+M = TypeVar("M", bound=ProtoMessage)
+
+CODES: dict[type[errors.RatchetError], grpc.StatusCode] = {
+    errors.InvalidArgument: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.NotFound: grpc.StatusCode.NOT_FOUND,
+    errors.AlreadyExists: grpc.StatusCode.ALREADY_EXISTS,
+    errors.FailedPrecondition: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.ResourceExhausted: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.PermissionDenied: grpc.StatusCode.PERMISSION_DENIED,
+    errors.Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
+    errors.Unavailable: grpc.StatusCode.UNAVAILABLE,
+    errors.DeadlineExceeded: grpc.StatusCode.DEADLINE_EXCEEDED,
+    errors.Unimplemented: grpc.StatusCode.UNIMPLEMENTED,
+    errors.Aborted: grpc.StatusCode.ABORTED,
+    errors.DataLoss: grpc.StatusCode.DATA_LOSS,
+    errors.Cancelled: grpc.StatusCode.CANCELLED,
+    errors.Internal: grpc.StatusCode.INTERNAL,
+}
+_ERRORS = {code: error for error, code in CODES.items()} | {grpc.StatusCode.OUT_OF_RANGE: errors.InvalidArgument}
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a server sends for an error."""
+
+    code: grpc.StatusCode
+    message: str
+    trailers: tuple[tuple[str, bytes], ...] = ()
+
+
+def code_of(error: errors.RatchetError) -> grpc.StatusCode:
+    """The status code of an error; a class that is not in the table takes that of its nearest base that is."""
+    return next((CODES[base] for base in type(error).__mro__ if base in CODES), grpc.StatusCode.INTERNAL)
+
+
+def to_status(error: errors.RatchetError) -> Status:
+    """The status, with details, that a server sends for `error`. INTERNAL gets a fixed text."""
+    code = code_of(error)
+    if code is grpc.StatusCode.INTERNAL:
+        return Status(code, INTERNAL_TEXT)
+    details = _details(error)
+    if not details:
+        return Status(code, error.message)
+    rich = status_pb2.Status(code=code.value[0], message=error.message)
+    for detail in details:
+        rich.details.add().Pack(detail)
+    return Status(code, error.message, ((DETAILS_KEY, rich.SerializeToString()),))
+
+
+def from_rpc_error(error: grpc.RpcError) -> errors.RatchetError:
+    """The error that a server meant. A code without an entry in the table (UNKNOWN) becomes Internal."""
+    code = error.code()
+    message = error.details() or code.name
+    kind = _ERRORS.get(code, errors.Internal)
+    if kind is errors.InvalidArgument:
+        return errors.InvalidArgument(message, _violations(error))
+    if kind is errors.ResourceExhausted:
+        info = _detail(error, error_details_pb2.RetryInfo())
+        return errors.ResourceExhausted(message, times.duration_from_proto(info.retry_delay) if info else None)
+    return kind(message)
+
+
+@contextmanager
+def rpc_errors() -> Iterator[None]:
+    """Around calls of another service: a `grpc.RpcError` leaves as the RatchetError that the server meant.
+
+    with rpc_errors():
+        reply = await stub.GetRun(request)
+    """
+    try:
+        yield
+    except grpc.RpcError as error:
+        raise from_rpc_error(error) from error
+
+
+def _details(error: errors.RatchetError) -> Sequence[ProtoMessage]:
+    if isinstance(error, errors.InvalidArgument) and error.violations:
+        violations = [
+            error_details_pb2.BadRequest.FieldViolation(field=v.field, description=v.description)
+            for v in error.violations
+        ]
+        return [error_details_pb2.BadRequest(field_violations=violations)]
+    if isinstance(error, errors.ResourceExhausted) and error.retry_after is not None:
+        return [error_details_pb2.RetryInfo(retry_delay=times.duration_to_proto(error.retry_after))]
+    return []
+
+
+def _violations(error: grpc.RpcError) -> list[errors.FieldViolation]:
+    bad = _detail(error, error_details_pb2.BadRequest())
+    return [errors.FieldViolation(v.field, v.description) for v in bad.field_violations] if bad else []
+
+
+def _detail(error: grpc.RpcError, into: M) -> M | None:
+    """The first detail of `into`'s type, or None when the server sent none that can be read."""
+    for key, value in error.trailing_metadata() or ():
+        if key == DETAILS_KEY:
+            try:
+                details = status_pb2.Status.FromString(value).details
+                return next((into for detail in details if detail.Unpack(into)), None)
+            except DecodeError:
+                return None
+    return None

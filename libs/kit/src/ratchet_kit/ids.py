@@ -1,0 +1,24 @@
+"""Identifiers that sort by the time they were made."""
+
+import secrets
+import threading
+import time
+
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32: no I, L, O, U
+_RANDOM_BITS = 80
+_lock = threading.Lock()
+_last = 0
+
+
+def new_id(prefix: str) -> str:
+    """`prefix_` and a ULID (https://github.com/ulid/spec), such as `run_01JD3MZ5Y1W4C8T9Q2K7V6B0XN`.
+
+    48 bits of milliseconds, then 80 random bits. Ids made by one process sort in the order they were made, also within
+    a millisecond (the spec's monotonic form); those of several processes sort by their clocks.
+    """
+    global _last
+    fresh = (time.time_ns() // 1_000_000) << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
+    with _lock:
+        same_or_earlier = fresh >> _RANDOM_BITS <= _last >> _RANDOM_BITS
+        _last = value = _last + 1 if same_or_earlier else fresh
+    return f"{prefix}_" + "".join(_ALPHABET[value >> shift & 31] for shift in range(125, -1, -5))

@@ -1,0 +1,186 @@
+"""What surrounds every call that a server answers: ids, metrics and a log line, errors, a deadline."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+import grpc
+
+from ratchet_kit import errors, grpc_errors, ids, logs, metrics
+from ratchet_kit.client import METADATA_OF
+
+log = logs.get_logger(__name__)
+
+_QUIET = ("/grpc.health.", "/grpc.reflection.")
+_CODE_NAMES = {code.value[0]: code.name for code in grpc.StatusCode}
+_handled = metrics.counter("grpc_server_handled", "Calls answered, by method and code", ("method", "code"))
+_seconds = metrics.histogram("grpc_server_seconds", "Time from a call's arrival to its end", ("method",))
+_in_flight = metrics.gauge("grpc_server_in_flight", "Calls being answered now", ("method",))
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call that is being answered."""
+
+    method: str
+    streams_reply: bool
+    context: Any
+    """A `grpc.aio.ServicerContext`."""
+
+
+Around: TypeAlias = Callable[[Call], AbstractAsyncContextManager[None]]
+"""Runs before and after a call. It may end the call by `context.abort`, and lets every other exception pass."""
+
+
+class Surround(grpc.aio.ServerInterceptor):
+    """Puts `arounds`, the first outermost, and a deadline around every handler of the four kinds of RPC.
+
+    `deadline` is for a call whose client sent none; `stream_deadline` where the reply is a stream.
+    """
+
+    def __init__(self, arounds: Sequence[Around], deadline: timedelta, stream_deadline: timedelta) -> None:
+        self._arounds = tuple(arounds)
+        self._deadline = deadline.total_seconds()
+        self._stream_deadline = stream_deadline.total_seconds()
+
+    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        handler = await continuation(handler_call_details)
+        if handler is None:
+            return None
+        method = handler_call_details.method
+        coders = {
+            "request_deserializer": handler.request_deserializer,
+            "response_serializer": handler.response_serializer,
+        }
+        if handler.response_streaming:
+            behaviour = handler.stream_stream or handler.unary_stream
+            make = (
+                grpc.stream_stream_rpc_method_handler
+                if handler.request_streaming
+                else grpc.unary_stream_rpc_method_handler
+            )
+            return make(self._streaming(method, behaviour), **coders)
+        behaviour = handler.stream_unary or handler.unary_unary
+        make = (
+            grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
+        )
+        return make(self._single(method, behaviour), **coders)
+
+    def _single(self, method: str, behaviour: Any) -> Any:
+        async def answer(request: Any, context: Any) -> Any:
+            async with self._surrounded(Call(method, False, context)):
+                async with asyncio.timeout_at(self._end(context, self._deadline)):
+                    return await behaviour(request, context)
+
+        return answer
+
+    def _streaming(self, method: str, behaviour: Any) -> Any:
+        async def answer(request: Any, context: Any) -> AsyncIterator[Any]:
+            async with self._surrounded(Call(method, True, context)):
+                end = self._end(context, self._stream_deadline)
+                replies = behaviour(request, context)
+                if not hasattr(replies, "__aiter__"):  # a coroutine that sends by context.write
+                    async with asyncio.timeout_at(end):
+                        await replies
+                    return
+                try:
+                    while True:
+                        async with asyncio.timeout_at(end):
+                            reply = await anext(replies, _END)
+                        if reply is _END:
+                            return
+                        yield reply
+                finally:
+                    await replies.aclose()
+
+        return answer
+
+    @asynccontextmanager
+    async def _surrounded(self, call: Call) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for around in self._arounds:
+                await stack.enter_async_context(around(call))
+            yield
+
+    def _end(self, context: Any, default: float) -> float | None:
+        """The loop time at which the call has to end; None where gRPC itself holds the client's deadline."""
+        if context.time_remaining() is not None:
+            return None
+        return asyncio.get_running_loop().time() + default
+
+
+_END = object()
+
+
+@asynccontextmanager
+async def with_ids(call: Call) -> AsyncIterator[None]:
+    """Binds the caller's request id, or a new one, and its run id to the log lines and calls made for this call."""
+    sent = dict(call.context.invocation_metadata() or ())
+    bound = {name: sent[key] for name, key in METADATA_OF.items() if key in sent}
+    logs.bind(**{"request_id": ids.new_id("req"), **bound})  # the call has a task, so a context, of its own
+    yield
+
+
+@asynccontextmanager
+async def with_metrics(call: Call) -> AsyncIterator[None]:
+    """Counts the call, its code and its time, and writes one line about it to the log."""
+    start = time.perf_counter()
+    _in_flight.labels(call.method).inc()
+    code = "OK"
+    try:
+        yield
+        code = _CODE_NAMES.get(call.context.code() or 0, "UNKNOWN")
+    except (asyncio.CancelledError, GeneratorExit):
+        code = "CANCELLED"
+        raise
+    except BaseException:
+        code = _CODE_NAMES.get(call.context.code() or grpc.StatusCode.UNKNOWN.value[0], "UNKNOWN")
+        raise
+    finally:
+        seconds = time.perf_counter() - start
+        _in_flight.labels(call.method).dec()
+        _handled.labels(call.method, code).inc()
+        _seconds.labels(call.method).observe(seconds)
+        if not call.method.startswith(_QUIET):
+            log.debug("call answered", method=call.method, code=code, seconds=round(seconds, 6))
+
+
+@asynccontextmanager
+async def with_errors(call: Call) -> AsyncIterator[None]:
+    """Turns what a handler raises into a status; what is not of our errors is INTERNAL, and its trace is logged."""
+    try:
+        yield
+    except errors.RatchetError as error:
+        if grpc_errors.code_of(error) is grpc.StatusCode.INTERNAL:
+            log.exception("call failed", method=call.method)
+        await _abort(call, error)
+    except TimeoutError:
+        await _abort(call, errors.DeadlineExceeded(f"{call.method} took longer than the server allows"))
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise  # the client went away, or the server stops: gRPC ends the call
+        await _abort(call, errors.Cancelled("the server cancelled the work"))
+    except grpc.aio.AbortError:
+        raise
+    except grpc.RpcError as error:
+        # A call to another service that nobody translated. That service's fault is ours towards this caller.
+        log.exception("call failed in a call to another service", method=call.method)
+        meant = grpc_errors.from_rpc_error(error)
+        await _abort(call, meant if isinstance(meant, errors.Unavailable) else errors.Internal(meant.message))
+    except Exception:
+        log.exception("call failed", method=call.method)
+        await _abort(call, errors.Internal("unhandled"))
+
+
+async def _abort(call: Call, error: errors.RatchetError) -> None:
+    status = grpc_errors.to_status(error)
+    await call.context.abort(status.code, status.message, status.trailers)
+
+
+SERVICE: tuple[Around, ...] = (with_ids, with_metrics, with_errors)
+"""What every service puts around its calls."""

@@ -1,0 +1,80 @@
+"""Pages of a list: the token that says where the next one starts, and the size a caller may ask for."""
+
+import base64
+import binascii
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from ratchet_kit.errors import FieldViolation, InvalidArgument
+
+T = TypeVar("T")
+U = TypeVar("U")
+K = TypeVar("K")
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """Some items of a list, and the token of the next page: empty after the last."""
+
+    items: Sequence[T]
+    next_page_token: str = ""
+
+    def map(self, convert: Callable[[T], U]) -> "Page[U]":
+        return Page([convert(item) for item in self.items], self.next_page_token)
+
+
+def encode_token(position: Any) -> str:
+    """An opaque, URL-safe token of `position`: anything JSON holds, such as the last id of the page."""
+    text = json.dumps(position, separators=(",", ":"), sort_keys=True)
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def decode_token(token: str) -> Any:
+    """The position that a token holds, None for the empty token (the first page).
+
+    Raises:
+        InvalidArgument: the token is not one that `encode_token` made.
+    """
+    if not token:
+        return None
+    try:
+        padded = token + "=" * (-len(token) % 4)
+        return json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError) as e:
+        violation = FieldViolation("page_token", "is not a token that a list returned")
+        raise InvalidArgument("page_token is not valid", [violation]) from e
+
+
+def page_size(asked: int, default: int = 50, maximum: int = 1000) -> int:
+    """The size to use for the one asked for: 0 means the default, more than the maximum means the maximum.
+
+    Raises:
+        InvalidArgument: `asked` is negative (https://google.aip.dev/158).
+    """
+    if asked < 0:
+        raise InvalidArgument("page_size is negative", [FieldViolation("page_size", "must not be negative")])
+    return min(asked or default, maximum)
+
+
+async def fetch_page(
+    fetch: Callable[[int, K | None], Awaitable[Sequence[T]]],
+    key: Callable[[T], K],
+    kind: type[K],
+    size: int,
+    token: str,
+) -> Page[T]:
+    """A page by keyset: `fetch(limit, after)` gives items behind the one whose key is `after`, None for the first page.
+
+    Raises:
+        InvalidArgument: the size is negative, or the token is not one of this list.
+    """
+    after = decode_token(token)
+    if after is not None and not isinstance(after, kind):
+        violation = FieldViolation("page_token", "is not a token that this list returned")
+        raise InvalidArgument("page_token is not valid", [violation])
+    limit = page_size(size)
+    items = await fetch(limit + 1, after)
+    more = encode_token(key(items[limit - 1])) if len(items) > limit else ""
+    return Page(items[:limit], more)

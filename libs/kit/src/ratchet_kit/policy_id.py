@@ -1,0 +1,88 @@
+"""The policy id: a hash of the weights' content, the same wherever the weights are and however they are stored.
+
+`sha256:<hex>` is taken over one line for each tensor, sorted by name:
+
+    name dtype shape sha256(bytes)\\n
+
+with the dtype as safetensors writes it ("F32", "BF16"), the shape as "2x3" ("" for a scalar), and the bytes little
+endian and contiguous. A head that is tied to the embedding is left out: some writers store it twice, some once.
+"""
+
+import hashlib
+import json
+import mmap
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from ratchet_kit.errors import DataLoss
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+HEAD = "lm_head.weight"
+EMBEDDING = "model.embed_tokens.weight"
+
+
+class Tensor(NamedTuple):
+    """One tensor's name, dtype as in safetensors, shape, and bytes (little endian, contiguous)."""
+
+    name: str
+    dtype: str
+    shape: Sequence[int]
+    data: Buffer
+
+
+def compute(tensors: Iterable[Tensor | tuple[str, str, Sequence[int], Buffer]]) -> str:
+    """The policy id of `tensors`, in any order; each is hashed as it comes, so they need not all be in memory.
+
+    Raises:
+        ValueError: a name comes twice.
+    """
+    lines: dict[str, str] = {}
+    for name, dtype, shape, data in tensors:
+        if name in lines:
+            raise ValueError(f"tensor {name} comes twice")
+        lines[name] = f"{dtype} {'x'.join(map(str, shape))} {hashlib.sha256(data).hexdigest()}"
+    if HEAD in lines and lines[HEAD] == lines.get(EMBEDDING):
+        del lines[HEAD]
+    content = "".join(f"{name} {lines[name]}\n" for name in sorted(lines))
+    return "sha256:" + hashlib.sha256(content.encode()).hexdigest()
+
+
+def of_folder(folder: Path) -> str:
+    """The policy id of the `*.safetensors` files in `folder`: one file or shards.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        DataLoss: one of them is not a whole safetensors file.
+    """
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise FileNotFoundError(f"no .safetensors file in {folder}")
+    return compute(tensor for file in files for tensor in read_safetensors(file))
+
+
+def read_safetensors(file: Path) -> Iterator[Tensor]:
+    """The tensors of a file in the format of https://github.com/huggingface/safetensors#format, mapped, not copied.
+
+    A tensor's `data` is valid until the next one is asked for.
+
+    Raises:
+        DataLoss: the file is cut short or its header cannot be read.
+    """
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        try:
+            (header_size,) = struct.unpack_from("<Q", mapped)
+            header = json.loads(mapped[8 : 8 + header_size])
+            header.pop("__metadata__", None)
+            entries = [(name, e["dtype"], e["shape"], *e["data_offsets"]) for name, e in header.items()]
+        except (struct.error, ValueError, KeyError, AttributeError) as e:
+            raise DataLoss(f"{file} is not a safetensors file") from e
+        start = 8 + header_size
+        if entries and start + max(end for *_, end in entries) > len(mapped):
+            raise DataLoss(f"{file} is cut short")
+        with memoryview(mapped) as whole:
+            for name, dtype, shape, begin, end in entries:
+                with whole[start + begin : start + end] as data:
+                    yield Tensor(name, dtype, shape, data)

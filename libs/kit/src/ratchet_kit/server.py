@@ -1,0 +1,132 @@
+"""Runs a service: a gRPC server with health, reflection and the common interceptors, from start to graceful end."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import aio as health
+from grpc_reflection.v1alpha import reflection
+
+from ratchet_kit import interceptors, logs, metrics, traces
+from ratchet_kit.client import MAX_MESSAGE_BYTES
+from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.settings import ServiceSettings
+
+log = logs.get_logger(__name__)
+
+AddServicers: TypeAlias = Callable[[grpc.aio.Server], Sequence[str]]
+"""Adds servicers to a server and returns their full names, such as `ratchet.eval.v1.EvalService`."""
+Background: TypeAlias = Callable[[asyncio.Event], Awaitable[None]]
+"""Work beside the server: returns soon after the event is set, or earlier when it has nothing left to do."""
+
+_OPTIONS = [
+    ("grpc.so_reuseport", 0),  # a second server on the same port is an error, not a second half of the calls
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),  # clients of ours ping each 30 s
+]
+
+
+async def serve(
+    settings: ServiceSettings,
+    service_name: str,
+    add: AddServicers,
+    *,
+    background: Sequence[Background] = (),
+    on_ready: Callable[[int], None] | None = None,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Serves until SIGTERM or SIGINT, then drains and returns, so that the process exits 0.
+
+    The end: health says NOT_SERVING, new calls are refused, calls and background work that are under way get
+    `settings.grace` to end, and what is left then is cancelled. `on_ready` is given the port once calls are answered.
+    `stop` takes the place of the signals where the process is not the service's own, as in a test.
+
+    Raises:
+        FailedPrecondition: a port is in use.
+        Exception: what a background task raised; the server is drained first, and the process exits non-zero.
+    """
+    logs.configure(service_name, settings.log_level)
+    stop_traces = traces.configure(service_name, settings.otlp_endpoint)
+    stop_metrics = metrics.start(settings.metrics_port, settings.host)
+    try:
+        if stop is not None:
+            await _serve(settings, service_name, add, background, on_ready, stop)
+            return
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        try:
+            await _serve(settings, service_name, add, background, on_ready, stop)
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+    finally:
+        stop_metrics()
+        stop_traces()
+
+
+async def _serve(
+    settings: ServiceSettings,
+    service_name: str,
+    add: AddServicers,
+    background: Sequence[Background],
+    on_ready: Callable[[int], None] | None,
+    stop: asyncio.Event,
+) -> None:
+    grace = settings.grace.total_seconds()
+    surround = interceptors.Surround(interceptors.SERVICE, settings.default_deadline, settings.default_stream_deadline)
+    server = grpc.aio.server(interceptors=[*traces.server_interceptors(), surround], options=_OPTIONS)
+    names = [*add(server), health_pb2.DESCRIPTOR.services_by_name["Health"].full_name]
+    state = health.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(state, server)
+    reflection.enable_server_reflection([*names, reflection.SERVICE_NAME], server)
+    address = f"{settings.host}:{settings.port}"
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError as e:
+        raise FailedPrecondition(f"{service_name} cannot listen on {address}: the port is in use or not ours") from e
+    await server.start()
+    tasks = [asyncio.create_task(_run(work, stop)) for work in background]
+    try:
+        for name in ("", *names):
+            await state.set(name, health_pb2.HealthCheckResponse.SERVING)
+        log.info("serving", address=f"{settings.host}:{port}")
+        if on_ready is not None:
+            on_ready(port)
+        await stop.wait()
+        log.info("stopping", grace_seconds=grace)
+    finally:
+        stop.set()
+        await state.enter_graceful_shutdown()
+        await asyncio.gather(server.stop(grace), _end(tasks, grace))
+        log.info("stopped")
+    for task in tasks:
+        if not task.cancelled():
+            task.result()
+
+
+async def _run(work: Background, stop: asyncio.Event) -> None:
+    try:
+        await work(stop)
+    except Exception:
+        log.exception("background work failed, the service stops", work=getattr(work, "__qualname__", repr(work)))
+        stop.set()
+        raise
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]], grace: float) -> None:
+    """Waits `grace` seconds for the tasks, which know of the stop, then cancels those that are left."""
+    if not tasks:
+        return
+    _, late = await asyncio.wait(tasks, timeout=grace)
+    for task in late:
+        log.warning("background work did not end in time and is cancelled", grace_seconds=grace)
+        task.cancel()
+    if late:
+        await asyncio.wait(late)

@@ -1,0 +1,68 @@
+"""The base of every service's settings: one frozen class, read from the environment once, by main."""
+
+import os
+from datetime import timedelta
+from typing import Any
+
+from pydantic import Field
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+# What all services share may be set under one plain name; a service's own variable (with its prefix) goes first.
+SHARED = {
+    "redis_url": "REDIS_URL",
+    "database_url": "DATABASE_URL",
+    "ray_address": "RAY_ADDRESS",
+    "artifact_url": "ARTIFACT_URL",
+    "otlp_endpoint": "OTEL_EXPORTER_OTLP_ENDPOINT",
+}
+
+
+class ServiceSettings(BaseSettings):
+    """What every service can be told. A service adds its own fields, and its prefix:
+
+    class Settings(ServiceSettings):
+        model_config = SettingsConfigDict(env_prefix="RATCHET_SANDBOX_")
+        port: int = 8704
+    """
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True, env_nested_delimiter="__")
+
+    host: str = "127.0.0.1"
+    """The address to listen on: loopback unless told otherwise."""
+    port: int = Field(ge=0, le=65535)
+    """0 takes a free one, which `serve` gives to `on_ready`."""
+    metrics_port: int = Field(default=0, ge=0, le=65535)
+    """Where Prometheus reads; 0 is off."""
+    log_level: str = "INFO"
+    redis_url: str = "redis://127.0.0.1:8707/0"
+    otlp_endpoint: str | None = None
+    """An OTLP collector for gRPC, such as http://127.0.0.1:4317. None turns traces off."""
+    grace: timedelta = timedelta(seconds=10)
+    """What calls and background work get to end by themselves after SIGTERM."""
+    default_deadline: timedelta = timedelta(seconds=60)
+    """The deadline of a call that came without one and has one reply."""
+    default_stream_deadline: timedelta = timedelta(hours=1)
+    """The deadline of a call that came without one and whose reply is a stream."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, _SharedEnvironment(settings_cls)
+
+
+class _SharedEnvironment(PydanticBaseSettingsSource):
+    """Reads the variables of SHARED for those fields that the settings class has."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        return os.environ.get(SHARED.get(field_name, "")) or None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        values = {name: self.get_field_value(field, name)[0] for name, field in self.settings_cls.model_fields.items()}
+        return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,294 @@
+"""Work queues on Redis Streams with consumer groups (extra `redis`).
+
+Read, do, store, ack: a message is with its consumer until it is acknowledged. A consumer that dies stops renewing its
+lease, and another one's `read` takes its messages over. What was delivered too often without success goes to the
+stream `<name>:dead` with its error. A queue holds no truth: after FLUSHALL its group is made again, at 0, so that
+nothing published since is missed, and the service puts its unfinished work back from its database.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+import redis.asyncio
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
+from redis.exceptions import ConnectionError, ResponseError, TimeoutError
+
+from ratchet_kit.errors import Aborted, Unavailable
+
+DEAD_LENGTH = 10_000
+"""About how many dead letters are kept."""
+_BLOCK_MS = 5_000  # the longest that one command waits, well under the socket's timeout
+_EXTEND = """
+if #redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[3], ARGV[3], 1, ARGV[2]) == 0 then return 0 end
+redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[3], 'JUSTID')
+return 1
+"""
+
+
+class Priority(StrEnum):
+    """Each priority is a stream of its own; a read takes what is in the first before it looks at the next."""
+
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message that is leased to this consumer."""
+
+    id: str
+    payload: Mapping[str, str]
+    deliveries: int
+    """How many times it was given to a consumer, this time included."""
+    stream: str
+    """The key of the stream it is in."""
+
+
+def connect(url: str) -> redis.asyncio.Redis:
+    """A client for `url` (redis://host:port/db) that gives text, and reconnects with backoff. Close it by `aclose`."""
+    return redis.asyncio.Redis.from_url(
+        url,
+        decode_responses=True,
+        socket_connect_timeout=5,
+        socket_timeout=30,
+        socket_keepalive=True,
+        health_check_interval=30,
+        retry=Retry(ExponentialBackoff(cap=1, base=0.05), 4),
+        retry_on_error=[ConnectionError, TimeoutError],
+    )
+
+
+class Stream:
+    """One queue, seen by one consumer of one group. Every method raises Unavailable when Redis cannot be reached.
+
+    `lease` is how long a message stays with a consumer that neither acknowledges nor extends it; `max_deliveries` how
+    often it may be given out before it is a dead letter.
+    """
+
+    def __init__(
+        self,
+        redis: redis.asyncio.Redis,
+        name: str,
+        group: str,
+        consumer: str,
+        max_deliveries: int = 5,
+        lease: timedelta = timedelta(seconds=60),
+        *,
+        shared: bool = False,
+        max_length: int | None = None,
+    ) -> None:
+        """`shared`: other groups read the same messages (as with `events`), so that an acknowledged one stays until
+        `max_length` pushes it out. Otherwise it is deleted, and the stream is as long as the work that is left."""
+        self._redis = redis
+        self._group = group
+        self._consumer = consumer
+        self._max_deliveries = max_deliveries
+        self._lease = lease
+        self._shared = shared
+        self._max_length = max_length
+        self._keys = {priority: f"{name}:{priority}" for priority in Priority}
+        self._dead = f"{name}:dead"
+        self._extend = redis.register_script(_EXTEND)
+
+    async def publish(self, payload: Mapping[str, str], priority: Priority = Priority.NORMAL) -> str:
+        """Adds a message and returns its id."""
+        with _reachable():
+            id: str = await self._redis.xadd(
+                self._keys[priority], dict(payload), maxlen=self._max_length, approximate=True
+            )
+            return id
+
+    async def read(self, count: int, block: timedelta) -> list[Message]:
+        """Up to `count` messages: those of dead consumers first, then new ones, each by priority.
+
+        Returns as soon as there is one, and with an empty list when there was none for `block`. Messages that were
+        delivered too often are moved to the dead letters on the way.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + block.total_seconds()
+        with _reachable():
+            while True:
+                try:
+                    last_ids = await self._last_ids()
+                    messages = await self._reclaim(count)
+                    messages += await self._new(count - len(messages))
+                    left = int((end - loop.time()) * 1000)
+                    if messages or left <= 0:
+                        return messages
+                    # Waits for a sign only: reading the group here could lease `count` messages of each priority.
+                    await self._redis.xread(last_ids, count=1, block=min(left, _BLOCK_MS))
+                except ResponseError as e:
+                    if not _group_is_gone(e):
+                        raise
+                    await self._create_groups()
+
+    async def ack(self, *messages: Message) -> None:
+        """The effect of these is durable: they will not be given out again. Harmless when repeated."""
+        if not messages:
+            return
+        with _reachable():
+            async with self._redis.pipeline(transaction=True) as pipeline:
+                self._forget(pipeline, messages)
+                await pipeline.execute()
+
+    async def extend(self, message: Message) -> None:
+        """Renews the lease: call it at least three times a lease while the work goes on.
+
+        Raises:
+            Aborted: another consumer has taken the message over, or it is gone. Stop the work.
+        """
+        with _reachable():
+            try:
+                kept = await self._extend(keys=[message.stream], args=[self._group, self._consumer, message.id])
+            except ResponseError as e:
+                if not _group_is_gone(e):
+                    raise
+                kept = 0
+        if not kept:
+            raise Aborted(f"the lease of message {message.id} of {message.stream} is lost")
+
+    @asynccontextmanager
+    async def holding(self, message: Message) -> AsyncIterator[None]:
+        """Extends the lease in the background while the block runs.
+
+        When the lease is lost the block is cancelled, and this raises Aborted. While Redis cannot be reached the
+        block goes on: the lease may pass to another, which the store's fencing has to settle.
+        """
+        lost: Aborted | None = None
+        owner = asyncio.current_task()
+        assert owner is not None
+
+        async def beat() -> None:
+            nonlocal lost
+            while True:
+                await asyncio.sleep(self._lease.total_seconds() / 3)
+                try:
+                    await self.extend(message)
+                except Unavailable:
+                    continue
+                except Aborted as e:
+                    lost = e
+                    owner.cancel()
+                    return
+
+        heartbeat = asyncio.create_task(beat())
+        try:
+            yield
+        except asyncio.CancelledError:
+            if lost is None or owner.uncancel() > 0:
+                raise
+            raise lost from None
+        finally:
+            heartbeat.cancel()
+
+    async def dead_letter(self, message: Message, error: str) -> None:
+        """Takes a message that cannot be done off the queue and keeps it, with its error, in `<name>:dead`."""
+        letter = dict(message.payload) | {
+            "error": error,
+            "dead_id": message.id,
+            "dead_stream": message.stream,
+            "dead_deliveries": str(message.deliveries),
+        }
+        with _reachable():
+            async with self._redis.pipeline(transaction=True) as pipeline:
+                pipeline.xadd(self._dead, letter, maxlen=DEAD_LENGTH, approximate=True)
+                self._forget(pipeline, [message])
+                await pipeline.execute()
+
+    async def dead_letters(self, count: int = 100) -> list[Mapping[str, str]]:
+        """The newest dead letters, newest first."""
+        with _reachable():
+            return [fields for _, fields in await self._redis.xrevrange(self._dead, count=count)]
+
+    async def depth(self) -> Mapping[Priority, int]:
+        """How many messages wait or are being worked on, by priority (of a shared stream: how many are kept)."""
+        with _reachable():
+            return {priority: await self._redis.xlen(key) for priority, key in self._keys.items()}
+
+    async def _reclaim(self, count: int) -> list[Message]:
+        """Takes over messages whose lease ran out."""
+        messages: list[Message] = []
+        lease_ms = int(self._lease.total_seconds() * 1000)
+        for key in self._keys.values():
+            start = "0-0"
+            while len(messages) < count:
+                start, claimed, _ = await self._redis.xautoclaim(
+                    key, self._group, self._consumer, lease_ms, start, count=count - len(messages)
+                )
+                for id, fields in claimed:
+                    message = Message(id, fields, await self._deliveries(key, id), key)
+                    if message.deliveries > self._max_deliveries:
+                        error = f"given out {self._max_deliveries} times and never acknowledged"
+                        await self.dead_letter(message, error)
+                    else:
+                        messages.append(message)
+                if start == "0-0":
+                    break
+        return messages
+
+    async def _deliveries(self, key: str, id: str) -> int:
+        pending = await self._redis.xpending_range(key, self._group, id, id, 1)
+        return int(pending[0]["times_delivered"]) if pending else 1
+
+    async def _new(self, count: int) -> list[Message]:
+        messages: list[Message] = []
+        for key in self._keys.values():
+            left = count - len(messages)
+            if left <= 0:
+                break
+            replies = await self._redis.xreadgroup(self._group, self._consumer, {key: ">"}, count=left)
+            messages += [Message(id, fields, 1, key) for id, fields in _entries(replies)]
+        return messages
+
+    async def _last_ids(self) -> dict[Any, Any]:
+        """The newest id of each stream, acknowledged and deleted ones too."""
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for key in self._keys.values():
+                pipeline.xinfo_stream(key)
+            return {
+                key: info["last-generated-id"]
+                for key, info in zip(self._keys.values(), await pipeline.execute(), strict=True)
+            }
+
+    async def _create_groups(self) -> None:
+        for key in self._keys.values():
+            try:
+                await self._redis.xgroup_create(key, self._group, id="0", mkstream=True)
+            except ResponseError as e:
+                if not str(e).startswith("BUSYGROUP"):
+                    raise
+
+    def _forget(self, pipeline: Any, messages: Sequence[Message]) -> None:
+        for message in messages:
+            pipeline.xack(message.stream, self._group, message.id)
+            if not self._shared:
+                pipeline.xdel(message.stream, message.id)
+
+
+def _entries(replies: Any) -> Iterator[tuple[str, dict[str, str]]]:
+    """The (id, fields) pairs of an XREADGROUP reply: a list of streams in RESP2, a mapping in RESP3."""
+    if isinstance(replies, Mapping):
+        yield from (entry for batches in replies.values() for batch in batches for entry in batch)
+    else:
+        yield from (entry for _, batch in replies or () for entry in batch)
+
+
+def _group_is_gone(error: ResponseError) -> bool:
+    """The streams or their group were never made, or FLUSHALL took them."""
+    text = str(error)
+    return "NOGROUP" in text or "no such key" in text
+
+
+@contextmanager
+def _reachable() -> Iterator[None]:
+    try:
+        yield
+    except (ConnectionError, TimeoutError) as e:
+        raise Unavailable(f"Redis cannot be reached: {e}") from e

@@ -1,0 +1,48 @@
+"""Time: a clock that can be handed in, and protobuf's Duration and Timestamp to and from Python's."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+
+class Clock(Protocol):
+    """Tells the time."""
+
+    def now(self) -> datetime:
+        """The time now, aware, in UTC."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+def duration_to_proto(value: timedelta) -> Duration:
+    """Exact: a timedelta counts microseconds, a Duration nanoseconds."""
+    duration = Duration()
+    duration.FromTimedelta(value)
+    return duration
+
+
+def duration_from_proto(value: Duration) -> timedelta:
+    """Rounded to microseconds. A field that was not set gives zero: ask `HasField` first where that matters."""
+    return value.ToTimedelta()
+
+
+def timestamp_to_proto(value: datetime) -> Timestamp:
+    """`value` must be aware; a ValueError says so when it is not, since a naive time has no instant."""
+    if value.tzinfo is None:
+        raise ValueError(f"{value!r} has no time zone")
+    timestamp = Timestamp()
+    timestamp.FromDatetime(value)
+    return timestamp
+
+
+def timestamp_from_proto(value: Timestamp) -> datetime:
+    """Aware, in UTC. A field that was not set gives 1970: ask `HasField` first."""
+    return value.ToDatetime(UTC)

@@ -1,0 +1,66 @@
+"""The fixtures. Servers are started when a test first asks for them, once a session, and stopped at its end."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import redis.asyncio
+
+from ratchet_kit import streams
+from ratchet_testing.clock import ManualClock
+from ratchet_testing.postgres import CannotStart, fresh_database, postgres_server
+from ratchet_testing.redis_server import redis_server
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """The URL of a bundled redis-server that only these tests use. It may hold what an earlier test left."""
+    with redis_server() as url:
+        yield url
+
+
+@pytest.fixture(name="redis")
+async def redis_client(redis_url: str) -> AsyncIterator[redis.asyncio.Redis]:
+    """A client of an empty Redis."""
+    client = streams.connect(redis_url)
+    await client.flushall()
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """The URL of an SQLite database that does not exist yet."""
+    return f"sqlite:///{tmp_path / 'test.db'}"
+
+
+@pytest.fixture(scope="session")
+def postgres_server_url() -> Iterator[str]:
+    """The URL of a PostgreSQL server's own database; skips where PostgreSQL cannot start, and says why."""
+    with ExitStack() as stack:
+        try:
+            url = stack.enter_context(postgres_server())
+        except CannotStart as e:
+            pytest.skip(str(e))
+        yield url
+
+
+@pytest.fixture
+def postgres_url(postgres_server_url: str) -> Iterator[str]:
+    """The URL of an empty PostgreSQL database of this test's own."""
+    with fresh_database(postgres_server_url) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """Runs the test on both: the URL of an empty SQLite, then of an empty PostgreSQL database."""
+    url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
+    return url
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """A clock that is set by hand."""
+    return ManualClock()

@@ -1,0 +1,33 @@
+"""gRPC services in the test's own process, behind the interceptors that they have in production."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from ratchet_kit.server import AddServicers, Background, serve
+from ratchet_kit.settings import ServiceSettings
+
+
+@asynccontextmanager
+async def serving(
+    add: AddServicers, *background: Background, settings: ServiceSettings | None = None, name: str = "test"
+) -> AsyncIterator[str]:
+    """Runs `ratchet_kit.server.serve` beside the test and gives its address, such as `127.0.0.1:40123`.
+
+    async with serving(lambda server: add_to(server)) as target, channel(target) as door: ...
+    """
+    settings = settings or ServiceSettings(port=0, grace=timedelta(seconds=1), log_level="WARNING")
+    stop = asyncio.Event()
+    ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    running = asyncio.create_task(
+        serve(settings, name, add, background=background, on_ready=ready.set_result, stop=stop)
+    )
+    await asyncio.wait([running, ready], return_when=asyncio.FIRST_COMPLETED)
+    if not ready.done():
+        await running  # raises what kept it from starting
+    try:
+        yield f"{settings.host}:{ready.result()}"
+    finally:
+        stop.set()
+        await running
