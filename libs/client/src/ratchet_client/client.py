@@ -145,7 +145,7 @@ class Runs:
         """The run and its new steps at every change, until it has ended."""
         return self._client._watch(f"/api/v1/runs/{run_id}/watch", trainer_pb2.WatchRunResponse)
 
-    def steps(self, run_id: str) -> list[trainer_pb2.Step]:
+    def steps(self, run_id: str) -> Sequence[trainer_pb2.Step]:
         """All steps, first to last."""
         found: list[trainer_pb2.Step] = []
         token = ""

@@ -6,7 +6,6 @@ Exit codes: 0 done; 1 the work failed or cannot be done here; 2 wrong usage; 3 t
 
 import sys
 
-import click
 import typer
 
 from ratchet_client.cli import evaluating, platform, releasing, showing, training
@@ -29,15 +28,8 @@ showing.add_to(app)
 
 def main() -> None:
     try:
-        # Usage errors print themselves; ours are printed here.
-        result = app(standalone_mode=False)
-    except click.exceptions.Abort:
-        _leave("Interrupted.", 130)
-    except KeyboardInterrupt:
-        _leave("Interrupted.", 130)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        # Wrong usage and Ctrl-C are answered by typer itself, which then exits.
+        app()
     except CommandError as error:
         _leave(str(error), error.code)
     except ApiError as error:
@@ -46,7 +38,6 @@ def main() -> None:
         _leave(str(error), 4)
     except BrokenPipeError:
         sys.exit(0)
-    sys.exit(result if isinstance(result, int) else 0)
 
 
 def _leave(sentence: str, code: int) -> None:
