@@ -1,0 +1,98 @@
+"""kill -9 of each part once during a run: the run ends SUCCEEDED, with the steps it was to have."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import psutil
+import pytest
+import redis
+
+from ratchet.trainer.v1 import trainer_pb2
+from ratchet_client import ApiError, Client, Unreachable
+from ratchet_client.local.processes import marked
+from tests.e2e.conftest import Platform
+from tests.e2e.test_main_job import grpo
+
+pytestmark = [pytest.mark.e2e, pytest.mark.chaos]
+
+STEPS = 6
+
+
+def find(platform: Platform, *words: str) -> list[psutil.Process]:
+    """The platform's processes whose command line holds all the words."""
+    found = []
+    for process in marked(platform.home.path):
+        try:
+            line = " ".join(process.cmdline())
+        except psutil.NoSuchProcess:
+            continue
+        if all(word in line for word in words):
+            found.append(process)
+    return found
+
+
+def kill(platform: Platform, *words: str) -> None:
+    victims = find(platform, *words)
+    assert victims, f"no process with {words} to kill"
+    for victim in victims:
+        os.kill(victim.pid, signal.SIGKILL)
+
+
+def kill_trainer_worker(platform: Platform) -> None:
+    kill(platform, "trainer_service.main")
+
+
+def kill_ray_job(platform: Platform) -> None:
+    kill(platform, "trainer_service.job")
+
+
+def kill_vllm(platform: Platform) -> None:
+    kill(platform, "EngineCore")
+
+
+def kill_redis(platform: Platform) -> None:
+    kill(platform, "valkey")
+
+
+def flush_redis(platform: Platform) -> None:
+    state = platform.home.read_state()
+    assert state is not None
+    with redis.Redis(port=state.ports["redis"]) as connection:
+        connection.flushall()
+
+
+@pytest.mark.parametrize("fault", [kill_trainer_worker, kill_ray_job, kill_vllm, kill_redis, flush_redis])
+def test_a_run_survives(platform: Platform, client: Client, fault: Callable[[Platform], None]) -> None:
+    spec = grpo(steps=STEPS)
+    spec.checkpoint_every = 2
+    spec.output_model = ""
+    run = client.runs.create(spec)
+    wait_until(lambda: client.runs.get(run.id).step >= 3, 400)
+    fault(platform)
+    wait_until(lambda: has_ended(client, run.id), 900)
+    run = client.runs.get(run.id)
+    assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.error
+    assert run.step == STEPS
+    numbers = [step.number for step in client.runs.steps(run.id) if "reward_mean" in step.metrics]
+    assert sorted(set(numbers)) == list(range(1, STEPS + 1))
+
+
+def has_ended(client: Client, run_id: str) -> bool:
+    try:
+        state = client.runs.get(run_id).state
+    except (ApiError, Unreachable):
+        return False
+    return state in (
+        trainer_pb2.Run.STATE_SUCCEEDED,
+        trainer_pb2.Run.STATE_FAILED,
+        trainer_pb2.Run.STATE_CANCELLED,
+    )
+
+
+def wait_until(condition: Callable[[], bool], timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "timed out"
+        time.sleep(1.0)

@@ -1,0 +1,37 @@
+"""Every algorithm takes three steps and more through the trainer service: `make e2e-full`."""
+
+import pytest
+
+from ratchet.trainer.v1 import trainer_pb2
+from ratchet_client import Client
+
+from .test_main_job import grpo
+
+pytestmark = [pytest.mark.e2e, pytest.mark.full]
+
+ALGORITHMS = ("GRPO", "PPO", "RLOO", "DAPO", "REINFORCE_PLUS_PLUS", "SFT")
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_three_steps(client: Client, name: str) -> None:
+    spec = grpo(steps=3)
+    spec.algorithm = trainer_pb2.Algorithm.Value(f"ALGORITHM_{name}")
+    spec.output_model = ""
+    run = client.runs.create(spec)
+    for message in client.runs.watch(run.id):
+        run = message.run
+    assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.error
+    assert run.step == 3
+    key = "loss" if name == "SFT" else "reward_mean"
+    assert [step.number for step in client.runs.steps(run.id) if key in step.metrics] == [1, 2, 3]
+    assert client.runs.checkpoints(run.id)
+
+
+def test_two_ranks(client: Client) -> None:
+    spec = grpo(steps=3)
+    spec.resources.accelerators_per_node = 2
+    spec.output_model = ""
+    run = client.runs.create(spec)
+    for message in client.runs.watch(run.id):
+        run = message.run
+    assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.error
