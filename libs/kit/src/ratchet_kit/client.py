@@ -97,16 +97,17 @@ class _Defaults:
         self._timeout = timeout.total_seconds()
         self._stream_timeout = stream_timeout.total_seconds()
 
-    def fill(self, details: grpc.aio.ClientCallDetails, stream: bool = False) -> grpc.aio.ClientCallDetails:
+    def fill(self, details: Any, stream: bool = False) -> grpc.aio.ClientCallDetails:
         timeout = details.timeout
         if timeout is None:
             timeout = self._stream_timeout if stream else self._timeout
-        metadata = grpc.aio.Metadata(*(details.metadata or ()))
+        metadata = list(details.metadata or ())
+        sent = {key for key, _ in metadata}
         bound = logs.context()
-        for name, key in METADATA_OF.items():
-            if name in bound and key not in metadata:
-                metadata.add(key, str(bound[name]))
-        return details._replace(timeout=timeout, metadata=metadata)
+        metadata += [(key, str(bound[name])) for name, key in METADATA_OF.items() if name in bound and key not in sent]
+        return grpc.aio.ClientCallDetails(
+            details.method, timeout, grpc.aio.Metadata(*metadata), details.credentials, details.wait_for_ready
+        )
 
 
 # grpc.aio sorts an interceptor under the first kind that it is an instance of, so that each kind needs its own class.

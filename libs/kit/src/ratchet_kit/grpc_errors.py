@@ -4,10 +4,10 @@ Details are a `google.rpc.Status` in the trailer `grpc-status-details-bin`, as d
 https://grpc.io/docs/guides/error/#richer-error-model: `BadRequest` for violations, `RetryInfo` for `retry_after`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -111,9 +111,10 @@ def _violations(error: grpc.RpcError) -> list[errors.FieldViolation]:
     return [errors.FieldViolation(v.field, v.description) for v in bad.field_violations] if bad else []
 
 
-def _detail(error: grpc.RpcError, into: M) -> M | None:
+def _detail(error: Any, into: M) -> M | None:
     """The first detail of `into`'s type, or None when the server sent none that can be read."""
-    for key, value in error.trailing_metadata() or ():
+    trailers: Iterable[tuple[str, bytes]] = error.trailing_metadata() or ()
+    for key, value in trailers:
         if key == DETAILS_KEY:
             try:
                 details = status_pb2.Status.FromString(value).details

@@ -10,18 +10,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-_POLL = 0.02
+_GUARD = Path(__file__).with_name("_guard.py")
 
 
 class ProcessGroup:
-    """A child in a session of its own, with all that it starts. Use it in `async with`, or call `stop`.
+    """A program, in a session of its own, with all that it starts. Use it in `async with`, or call `stop`.
 
-    The child gets SIGTERM when the thread that started it ends, so also when this process is killed: start it from a
-    thread that lives as long as the service (Linux, prctl(2) PR_SET_PDEATHSIG).
+    The program runs below a small guard process (`_guard.py`), which ends whatever is left of it once it has ended,
+    daemons that moved to another session too. When this process is killed, the program gets SIGTERM, and SIGKILL
+    `orphan_grace` later. Linux counts the end of the *thread* that called `start` as that: start programs from a
+    thread that lives as long as the service.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, args: Sequence[str]) -> None:
-        self._process = process
+    def __init__(self, guard: asyncio.subprocess.Process, pid: int, args: Sequence[str]) -> None:
+        self._guard = guard
+        self.pid = pid
+        """The program's process id, which is also that of its session and group."""
         self.args = tuple(args)
 
     @classmethod
@@ -35,66 +39,76 @@ class ProcessGroup:
         stdout: int | IO[bytes] | None = None,
         stderr: int | IO[bytes] | None = None,
         pass_fds: Sequence[int] = (),
+        orphan_grace: timedelta = timedelta(seconds=10),
     ) -> "ProcessGroup":
-        """Starts `args`. `env` is the whole environment; without it the child gets ours.
+        """Starts `args` and returns once the program runs. `env` is its whole environment; without it, it gets ours.
 
         Raises:
-            FileNotFoundError: there is no such program.
+            OSError: it cannot be started (FileNotFoundError: there is no such program).
         """
-        launcher = [sys.executable, "-I", "-S", str(Path(__file__).with_name("_launch.py")), str(os.getpid())]
-        process = await asyncio.create_subprocess_exec(
-            *launcher,
-            *args,
-            env=env,
-            cwd=cwd,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            pass_fds=pass_fds,
-            start_new_session=True,
-        )
-        return cls(process, args)
-
-    @property
-    def pid(self) -> int:
-        """The child's process id, which is also that of its session and group."""
-        return self._process.pid
+        ours, guards = os.pipe()
+        guard_args = [str(os.getpid()), str(orphan_grace.total_seconds()), str(guards)]
+        try:
+            guard = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", str(_GUARD), *guard_args, *args),
+                env=env,
+                cwd=cwd,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                pass_fds=[*pass_fds, guards],
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(ours)
+            raise
+        finally:
+            os.close(guards)
+        try:
+            pid, *failure = await asyncio.to_thread(_read_report, ours)
+        except BaseException:
+            guard.send_signal(signal.SIGUSR1)
+            raise
+        if failure:
+            await guard.wait()
+            raise OSError(failure[0], os.strerror(failure[0]), args[0])
+        return cls(guard, pid, args)
 
     @property
     def returncode(self) -> int | None:
-        """The child's exit status, the negative number of the signal that ended it, or None while it runs."""
-        return self._process.returncode
+        """The program's exit status, the negative number of the signal that ended it, or None until `wait` returns."""
+        return self._guard.returncode
 
     @property
     def stdin(self) -> asyncio.StreamWriter | None:
-        return self._process.stdin
+        return self._guard.stdin
 
     @property
     def stdout(self) -> asyncio.StreamReader | None:
-        return self._process.stdout
+        return self._guard.stdout
 
     @property
     def stderr(self) -> asyncio.StreamReader | None:
-        return self._process.stderr
+        return self._guard.stderr
 
     async def wait(self) -> int:
-        """Waits until the child ends and returns its exit status. What it started may still run: see `stop`."""
-        return await self._process.wait()
+        """Waits until the program and all that it started have ended, and returns its exit status."""
+        return await self._guard.wait()
 
     async def stop(self, grace: timedelta = timedelta(seconds=10)) -> int:
-        """SIGTERM to the group, SIGKILL after `grace` to what is left of it; returns the child's exit status.
+        """SIGTERM to the group, SIGKILL to all of it after `grace`; returns the exit status once nothing is left.
 
-        When it returns, nothing of the group is left, also where the child itself had ended before.
+        Cancelled while it waits, it kills at once. Harmless where the program has ended by itself.
         """
-        end = asyncio.get_running_loop().time() + grace.total_seconds()
         self._signal(signal.SIGTERM)
-        while self._alive() and asyncio.get_running_loop().time() < end:
-            await asyncio.sleep(_POLL)
-        self._signal(signal.SIGKILL)
-        code = await self._process.wait()
-        while self._alive():
-            await asyncio.sleep(_POLL)
-        return code
+        try:
+            async with asyncio.timeout(grace.total_seconds()):
+                return await self._guard.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._signal(signal.SIGUSR1)
+        return await self._guard.wait()
 
     async def __aenter__(self) -> "ProcessGroup":
         return self
@@ -105,14 +119,13 @@ class ProcessGroup:
         await self.stop()
 
     def _signal(self, number: signal.Signals) -> None:
-        try:
-            os.killpg(self.pid, number)
-        except ProcessLookupError:
-            pass
+        if self._guard.returncode is None:
+            try:
+                self._guard.send_signal(number)
+            except ProcessLookupError:
+                pass
 
-    def _alive(self) -> bool:
-        try:
-            os.killpg(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        return True
+
+def _read_report(fd: int) -> list[int]:
+    with open(fd, "rb") as report:
+        return [int(line) for line in report]

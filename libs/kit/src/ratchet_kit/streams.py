@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import redis.asyncio
 from redis.asyncio.retry import Retry
@@ -23,6 +23,7 @@ from ratchet_kit.errors import Aborted, Unavailable
 
 DEAD_LENGTH = 10_000
 """About how many dead letters are kept."""
+_Fields: TypeAlias = dict[Any, Any]  # a dict's type is invariant, and redis-py's names every kind of value it takes
 _BLOCK_MS = 5_000  # the longest that one command waits, well under the socket's timeout
 _EXTEND = """
 if #redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[3], ARGV[3], 1, ARGV[2]) == 0 then return 0 end
@@ -100,10 +101,8 @@ class Stream:
     async def publish(self, payload: Mapping[str, str], priority: Priority = Priority.NORMAL) -> str:
         """Adds a message and returns its id."""
         with _reachable():
-            id: str = await self._redis.xadd(
-                self._keys[priority], dict(payload), maxlen=self._max_length, approximate=True
-            )
-            return id
+            fields = cast(_Fields, dict(payload))
+            return str(await self._redis.xadd(self._keys[priority], fields, maxlen=self._max_length))
 
     async def read(self, count: int, block: timedelta) -> list[Message]:
         """Up to `count` messages: those of dead consumers first, then new ones, each by priority.
@@ -191,21 +190,22 @@ class Stream:
     async def dead_letter(self, message: Message, error: str) -> None:
         """Takes a message that cannot be done off the queue and keeps it, with its error, in `<name>:dead`."""
         letter = dict(message.payload) | {
-            "error": error,
+            "dead_error": error,
             "dead_id": message.id,
             "dead_stream": message.stream,
             "dead_deliveries": str(message.deliveries),
         }
         with _reachable():
             async with self._redis.pipeline(transaction=True) as pipeline:
-                pipeline.xadd(self._dead, letter, maxlen=DEAD_LENGTH, approximate=True)
+                pipeline.xadd(self._dead, cast(_Fields, letter), maxlen=DEAD_LENGTH)
                 self._forget(pipeline, [message])
                 await pipeline.execute()
 
     async def dead_letters(self, count: int = 100) -> list[Mapping[str, str]]:
         """The newest dead letters, newest first."""
         with _reachable():
-            return [fields for _, fields in await self._redis.xrevrange(self._dead, count=count)]
+            letters: Any = await self._redis.xrevrange(self._dead, count=count)
+            return [fields for _, fields in letters]
 
     async def depth(self) -> Mapping[Priority, int]:
         """How many messages wait or are being worked on, by priority (of a shared stream: how many are kept)."""

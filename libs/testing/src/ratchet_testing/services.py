@@ -23,11 +23,15 @@ async def serving(
     running = asyncio.create_task(
         serve(settings, name, add, background=background, on_ready=ready.set_result, stop=stop)
     )
-    await asyncio.wait([running, ready], return_when=asyncio.FIRST_COMPLETED)
-    if not ready.done():
-        await running  # raises what kept it from starting
+    running.add_done_callback(lambda _: ready.done() or ready.cancel())
     try:
-        yield f"{settings.host}:{ready.result()}"
+        port = await ready
+    except asyncio.CancelledError:
+        stop.set()
+        await running  # raises what kept it from starting
+        raise
+    try:
+        yield f"{settings.host}:{port}"
     finally:
         stop.set()
         await running
