@@ -1,0 +1,1 @@
+"""The executor port: for real (`zygotes`), and scripted for tests (`scripted`)."""

@@ -1,0 +1,151 @@
+"""Jobs to the bytes that the cage reads, and the bytes that it answers to reports. Whatever a program wrote: no exception."""
+
+import json
+import secrets
+import struct
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sandbox_service.cage import codec
+from sandbox_service.domain.ports import (
+    Answer,
+    CallJob,
+    CheckJob,
+    End,
+    Job,
+    Raised,
+    Report,
+    Returned,
+    ScriptJob,
+    Stage,
+    TesterReport,
+    TesterVerdict,
+)
+
+LENGTH = struct.Struct("!I")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`data` is header, program and tests in a row. The nonces are framing, no secret: see cage/job.py."""
+
+    data: bytes
+    nonce: str
+    tests_nonce: str
+    wall_limit: timedelta
+
+
+def request(job: Job, wall_limit: timedelta) -> Request:
+    nonce, tests_nonce = secrets.token_hex(8), secrets.token_hex(8)
+    payload: dict[str, object] = {"nonce": nonce, "source": job.source}
+    tests = b""
+    match job:
+        case CallJob():
+            mode = "calls"
+            payload |= {"entry_point": job.entry_point, "calls": [codec.encode(list(args)) for args in job.calls]}
+        case ScriptJob():
+            mode = "script"
+            payload |= {"stdin": job.stdin}
+        case CheckJob():
+            mode = "check"
+            payload |= {"entry_point": job.entry_point}
+            fields = {
+                "nonce": tests_nonce,
+                "code": job.code,
+                "entry_point": job.entry_point,
+                "call_check": job.call_check,
+            }
+            tests = json.dumps(fields).encode()
+    body = json.dumps(payload).encode()
+    head = {
+        "mode": mode,
+        "cpu": job.limits.cpu_time.total_seconds(),
+        "wall": wall_limit.total_seconds(),
+        "memory": job.limits.memory_bytes,
+        "output": job.limits.output_bytes,
+        "payload": len(body),
+        "tests": len(tests),
+    }
+    return Request(frame(head) + body + tests, nonce, tests_nonce, wall_limit)
+
+
+def frame(message: dict[str, object]) -> bytes:
+    data = json.dumps(message).encode()
+    return LENGTH.pack(len(data)) + data
+
+
+def report(asked: Request, head: dict[str, object], blobs: list[bytes], isolation: str) -> Report:
+    """`blobs`: the program's frames, stdout, stderr, the tester's frames. Only `head` was written by the zygote itself."""
+    frames, stdout, stderr, tests = blobs
+    end = End(head["end"])
+    told = _Told()
+    # the last line of a job that was cut off may be half a frame
+    malformed = told.read(frames, asked.nonce, whole=end is End.EXITED)
+    return Report(
+        end=end,
+        exit_status=int(str(head["status"])),
+        stage=told.stage,
+        cpu_time=timedelta(seconds=float(str(head["cpu"]))),
+        wall_time=timedelta(seconds=float(str(head["wall"]))),
+        isolation=isolation,
+        max_rss_bytes=int(str(head["max_rss"])),
+        stdout=stdout.decode("utf-8", "replace"),
+        stderr=stderr.decode("utf-8", "replace"),
+        error=told.error,
+        answers=tuple(told.answers),
+        tester=_tester(tests, asked.tests_nonce) if tests.strip() else None,
+        malformed=malformed,
+    )
+
+
+class _Told:
+    """What a program's frames say, each checked for its form, in the order of the protocol."""
+
+    def __init__(self) -> None:
+        self.stage = Stage.STARTED
+        self.error: Raised | None = None
+        self.answers: list[Answer] = []
+
+    def read(self, data: bytes, nonce: str, whole: bool) -> str:
+        """Returns what doesn't keep to the protocol, or an empty text."""
+        lines = data.split(b"\n")
+        last = lines.pop()
+        if last and whole:
+            return f"unasked bytes on the result channel: {last[:80]!r}"
+        for line in lines:
+            if line and not self._take(line, nonce):
+                return f"unasked bytes on the result channel: {line[:80]!r}"
+        return ""
+
+    def _take(self, line: bytes, nonce: str) -> bool:
+        try:
+            match json.loads(line):
+                case [got, "compiled"] if got == nonce and self.stage is Stage.STARTED:
+                    self.stage = Stage.COMPILED
+                case [got, "loaded"] if got == nonce and self.stage is Stage.COMPILED:
+                    self.stage = Stage.LOADED
+                case [got, "end"] if got == nonce and self.stage in (Stage.COMPILED, Stage.LOADED):
+                    self.stage = Stage.ENDED
+                case [got, "value", int(index), value] if got == nonce and index == len(self.answers):
+                    self.answers.append(Returned(codec.decode(value)))
+                case [got, "raised", int(index), str(name), str(text)] if got == nonce and index == len(self.answers):
+                    self.answers.append(Raised(name, text))
+                case [got, "error", str(name), str(text)] if got == nonce and self.error is None:
+                    self.error = Raised(name, text)
+                case _:
+                    return False
+        except (ValueError, TypeError, LookupError, RecursionError, OverflowError, AttributeError, MemoryError):
+            return False
+        return True
+
+
+def _tester(data: bytes, nonce: str) -> TesterReport | None:
+    """The tester is ours, the tests in it are the caller's: a last line in the right form, or no verdict."""
+    lines = data.strip().split(b"\n")
+    try:
+        match json.loads(lines[-1]):
+            case [got, str(kind), *parts] if got == nonce:
+                return TesterReport(TesterVerdict(kind), ": ".join(str(part) for part in parts if part))
+    except ValueError:
+        pass
+    return None

@@ -1,0 +1,19 @@
+"""An executor for tests of what stands above it: answers what it's told to, and remembers what it was asked."""
+
+from collections.abc import Awaitable, Callable
+
+from sandbox_service.domain.ports import Capabilities, Job, Report
+
+Script = Callable[[Job], Awaitable[Report]]
+
+
+class ScriptedExecutor:
+    def __init__(self, script: Script, lanes: int = 2) -> None:
+        """`script` is awaited for every job, and may raise what the port may raise."""
+        self._script = script
+        self.capabilities = Capabilities(("scripted",), "3.11.0", lanes)
+        self.jobs: list[Job] = []
+
+    async def run(self, job: Job) -> Report:
+        self.jobs.append(job)
+        return await self._script(job)

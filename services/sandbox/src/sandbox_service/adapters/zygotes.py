@@ -1,0 +1,211 @@
+"""The real executor: lanes, each with a warm zygote that forks one process per program. See cage/zygote.py."""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Self
+
+from ratchet_kit.errors import FailedPrecondition, Unavailable
+from ratchet_kit.logs import get_logger
+from sandbox_service.adapters import protocol
+from sandbox_service.domain.ports import Capabilities, Job, Report
+
+log = get_logger(__name__)
+
+_ZYGOTE = Path(__file__).parent.parent / "cage" / "zygote.py"
+_START_LIMIT = timedelta(seconds=20)
+_ANSWER_GRACE = timedelta(seconds=10)
+# Hash order, time zone and locale are the same in every lane. -I would ignore PYTHONHASHSEED, so -s -P take its place.
+_FLAGS = ("-s", "-S", "-P", "-B")
+_ENVIRONMENT = {
+    "PYTHONHASHSEED": "0",
+    "PYTHONUTF8": "1",
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+    "HOME": "/tmp",
+    "TMPDIR": "/tmp",
+    "PATH": "/usr/bin:/bin",
+}
+
+# A protection, and the layers of which any one gives it.
+PROTECTIONS: dict[str, frozenset[str]] = {
+    "network": frozenset({"net-ns", "seccomp"}),
+    "files": frozenset({"private-root", "landlock"}),
+    "processes": frozenset({"pid-ns", "seccomp"}),
+    "privileges": frozenset({"no-new-privs"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ZygoteOptions:
+    """How lanes are made.
+
+    `wall_factor` and `wall_extra` bound the clock: factor x the CPU limit + extra, so that a loaded machine doesn't turn right
+    programs into slow ones. `job_uid`: what root becomes in lane 0; lane n takes job_uid + n.
+    `allow_missing`: protections (keys of PROTECTIONS) without which the service may start all the same.
+    """
+
+    lanes: int
+    python: str = sys.executable
+    wall_factor: float = 3.0
+    wall_extra: timedelta = timedelta(seconds=2)
+    max_output_bytes: int = 1 << 20
+    max_result_bytes: int = 1 << 20
+    job_uid: int = 61000
+    allow_missing: frozenset[str] = frozenset()
+
+
+class _Lane:
+    """One zygote process, started when needed, and thrown away whenever something about it is in doubt."""
+
+    def __init__(self, options: ZygoteOptions, number: int) -> None:
+        self._options, self._number = options, number
+        self._process: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.StreamReader
+        self._writer: asyncio.StreamWriter | None = None
+        self._stage = ""
+        self.layers: tuple[str, ...] = ()
+        self.python_version = ""
+
+    async def start(self) -> None:
+        """Raises Unavailable if the zygote doesn't come up."""
+        ours, theirs = socket.socketpair()
+        try:
+            self._stage = tempfile.mkdtemp(prefix="ratchet-sandbox-")
+            with theirs:
+                arguments = [
+                    str(theirs.fileno()),
+                    str(os.getpid()),
+                    self._stage,
+                    str(self._options.job_uid + self._number),
+                ]
+                self._process = await asyncio.create_subprocess_exec(
+                    os.path.realpath(self._options.python),
+                    *_FLAGS,
+                    str(_ZYGOTE),
+                    *arguments,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.PIPE,
+                    env=_ENVIRONMENT,
+                    cwd="/",
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+            self._reader, self._writer = await asyncio.open_unix_connection(sock=ours)
+            # a little more than the limit, so that reaching the limit can be seen
+            sizes = {"result": self._options.max_result_bytes, "output": self._options.max_output_bytes + 4096}
+            self._writer.write(protocol.frame(sizes))
+            async with asyncio.timeout(_START_LIMIT.total_seconds()):
+                hello = await self._receive()
+        except (OSError, EOFError, TimeoutError) as error:
+            complaint = await self._last_words()
+            ours.close()
+            await self.stop()
+            raise Unavailable(f"a sandbox lane did not start: {complaint or error}") from error
+        self.layers, self.python_version = tuple(hello["layers"]), hello["python"]
+
+    async def run(self, job: Job) -> Report:
+        limits = job.limits
+        wall = limits.cpu_time * self._options.wall_factor + self._options.wall_extra
+        asked = protocol.request(job, wall)
+        try:
+            writer = await self._connected()
+            async with asyncio.timeout((wall + _ANSWER_GRACE).total_seconds()):
+                writer.write(asked.data)
+                await writer.drain()
+                head = await self._receive()
+                blobs = [await self._reader.readexactly(size) for size in head["blobs"]]
+        except (OSError, EOFError, TimeoutError) as error:
+            log.warning("lane_lost", lane=self._number, error=repr(error))
+            await self.stop()
+            raise Unavailable(f"a sandbox lane was lost: {type(error).__name__}") from error
+        except BaseException:
+            # cancelled: the program dies with its lane
+            await self.stop()
+            raise
+        return protocol.report(asked, head, blobs, ",".join(self.layers))
+
+    async def _connected(self) -> asyncio.StreamWriter:
+        if self._writer is None or self._process is None or self._process.returncode is not None:
+            await self.stop()
+            await self.start()
+        assert self._writer is not None
+        return self._writer
+
+    async def _receive(self) -> dict:
+        (length,) = protocol.LENGTH.unpack(await self._reader.readexactly(protocol.LENGTH.size))
+        return json.loads(await self._reader.readexactly(length))
+
+    async def _last_words(self) -> str:
+        if self._process is None or self._process.stderr is None:
+            return ""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        return (await self._process.stderr.read()).decode("utf-8", "replace").strip()[-500:]
+
+    async def stop(self) -> None:
+        """Nothing of the lane is left: its session is killed, and pid 1 of its namespace takes every program along."""
+        process, self._process = self._process, None
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+        shutil.rmtree(self._stage, ignore_errors=True)
+
+
+class ZygoteExecutor:
+    """`async with ZygoteExecutor(options) as executor`: the lanes are up inside, and gone after."""
+
+    def __init__(self, options: ZygoteOptions) -> None:
+        self._options = options
+        self._lanes = [_Lane(options, number) for number in range(options.lanes)]
+        self._free: asyncio.Queue[_Lane] = asyncio.Queue()
+
+    async def __aenter__(self) -> Self:
+        """Raises Unavailable if a lane doesn't start, FailedPrecondition if it lacks a protection that the options demand."""
+        try:
+            for lane in self._lanes:
+                await lane.start()
+                self._demand_protections(lane)
+                self._free.put_nowait(lane)
+        except BaseException:
+            await self.__aexit__()
+            raise
+        log.info("lanes_ready", lanes=len(self._lanes), layers=self._lanes[0].layers)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.gather(*(lane.stop() for lane in self._lanes))
+
+    def _demand_protections(self, lane: _Lane) -> None:
+        for name, layers in PROTECTIONS.items():
+            if name not in self._options.allow_missing and not layers & set(lane.layers):
+                raise FailedPrecondition(
+                    f"this machine gives no protection of {name}: it takes one of {', '.join(sorted(layers))}. Allow user "
+                    f"namespaces (or run as root in a virtual machine), or accept the risk by allow_missing={name}"
+                )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        first = self._lanes[0]
+        return Capabilities(first.layers, first.python_version, len(self._lanes))
+
+    async def run(self, job: Job) -> Report:
+        lane = await self._free.get()
+        try:
+            return await lane.run(job)
+        finally:
+            self._free.put_nowait(lane)

@@ -1,0 +1,146 @@
+"""Locks the calling process in, once, before it has seen any program. Irreversible.
+
+Two ways lead to the same place. Root unshares its namespaces, builds the private root and gives itself up for an
+unprivileged uid. Any other user does it through a user namespace, if the kernel lets it. Where neither works, what is left
+is the seccomp filter and Landlock, and the report says so.
+"""
+
+import os
+import resource
+import sys
+
+import landlock
+import libc
+
+_NAMESPACES = libc.CLONE_NEWNS | libc.CLONE_NEWPID | libc.CLONE_NEWNET | libc.CLONE_NEWIPC | libc.CLONE_NEWUTS
+_INSIDE_ID = 1000
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+SCRATCH = "/tmp"
+
+
+def unshare() -> list[str]:
+    """Enters fresh namespaces; the next fork is pid 1 of its own. Returns the layers won: none where the kernel refuses."""
+    root = os.geteuid() == 0
+    uid, gid = os.geteuid(), os.getegid()
+    try:
+        libc.unshare(_NAMESPACES | (0 if root else libc.CLONE_NEWUSER))
+    except OSError:
+        return []
+    if not root:
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", f"{_INSIDE_ID} {uid} 1")
+        _write("/proc/self/gid_map", f"{_INSIDE_ID} {gid} 1")
+    names = ["mount-ns", "pid-ns", "net-ns", "ipc-ns", "uts-ns"]
+    return names if root else ["user-ns", *names]
+
+
+def change_root(stage: str, scratch_bytes: int, owner: int) -> None:
+    """A read-only root with the standard library, shared libraries, five devices and one small writable SCRATCH.
+
+    `stage` is an existing empty folder to build it on: only this mount namespace ever sees it. `owner` is the uid that SCRATCH
+    belongs to. No /proc, no /sys, no /etc, no home.
+    """
+    libc.mount("none", "/", None, libc.MS_REC | libc.MS_PRIVATE)
+    libc.mount("tmpfs", stage, "tmpfs", libc.MS_NOSUID, "size=1m,nr_inodes=4096,mode=755")
+    for path in readable_paths():
+        _bind(path, stage + path)
+    for name in _DEVICES:
+        target = f"{stage}/dev/{name}"
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+        libc.mount(f"/dev/{name}", target, None, libc.MS_BIND)
+    os.mkdir(stage + SCRATCH, 0o700)
+    flags = libc.MS_NOSUID | libc.MS_NODEV | libc.MS_NOEXEC
+    libc.mount(
+        "tmpfs",
+        stage + SCRATCH,
+        "tmpfs",
+        flags,
+        f"size={scratch_bytes},nr_inodes=4096,mode=700,uid={owner},gid={owner}",
+    )
+    os.chdir(stage)
+    libc.syscall(155, b".", b".")  # pivot_root(".", "."): the old root ends up stacked on the new one, pivot_root(2)
+    libc.umount(".", libc.MNT_DETACH)
+    os.chdir("/")
+    libc.mount("none", "/", None, libc.MS_REMOUNT | libc.MS_BIND | libc.MS_RDONLY | libc.MS_NOSUID)
+
+
+def readable_paths() -> list[str]:
+    """What an interpreter needs to read after it has started: its library, shared libraries, time zones."""
+    wanted = [
+        os.path.dirname(os.path.dirname(os.path.realpath(os.__file__))),
+        "/lib",
+        "/lib64",
+        "/usr/lib",
+        "/usr/lib64",
+    ]
+    wanted += ["/usr/share/zoneinfo", "/etc/ld.so.cache"]
+    return [path for path in dict.fromkeys(wanted) if os.path.exists(path)]
+
+
+def _bind(source: str, target: str) -> None:
+    if os.path.islink(source):
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.symlink(os.readlink(source), target)
+        return
+    if os.path.isdir(source):
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+    libc.mount(source, target, None, libc.MS_BIND | libc.MS_REC)
+    # a remount may not drop flags that the outer namespace locked, so it repeats them: mount_namespaces(7)
+    locked = os.statvfs(target).f_flag & (libc.MS_NODEV | libc.MS_NOEXEC)
+    libc.mount("none", target, None, libc.MS_REMOUNT | libc.MS_BIND | libc.MS_RDONLY | libc.MS_NOSUID | locked)
+
+
+def become(uid: int) -> None:
+    """Root gives itself up for `uid`. The kernel clears every capability on the way: capabilities(7)."""
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+
+
+def seal() -> None:
+    """The last step: no capability, no new privilege, no look from outside, dead with the parent."""
+    libc.drop_capabilities()
+    libc.prctl(libc.PR_SET_NO_NEW_PRIVS, 1)
+    # a change of uid clears the death signal, so it's set here and not before
+    libc.prctl(libc.PR_SET_PDEATHSIG, 9)
+    libc.prctl(libc.PR_SET_DUMPABLE, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def confine_files(scratch: str) -> bool:
+    """Landlock, where there's no private root: read the library, write `scratch`, nothing else. False if the kernel lacks it."""
+    return landlock.restrict(read=[*readable_paths(), *(f"/dev/{name}" for name in _DEVICES)], write=[scratch])
+
+
+def limit(memory_bytes: int, cpu_seconds: float, file_bytes: int) -> None:
+    """Hard limits of one program.
+
+    DATA counts what a program really uses; AS stays 1 GiB above it, because threads reserve address space (8 MiB of stack and
+    a 128 MiB heap arena each) that they never touch. The CPU limit here is the backstop in whole seconds: the zygote measures.
+    """
+    seconds = int(cpu_seconds) + 2
+    for kind, value in (
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_AS, memory_bytes + (1 << 30)),
+        (resource.RLIMIT_DATA, memory_bytes),
+        (resource.RLIMIT_FSIZE, file_bytes),
+        (resource.RLIMIT_NOFILE, 64),
+        (resource.RLIMIT_NPROC, 64),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
+    ):
+        resource.setrlimit(kind, (value, value))
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def parent_is(pid: int) -> bool:
+    """False if the parent died before PDEATHSIG was set, so that nobody would ever stop this process."""
+    return os.getppid() == pid or sys.platform != "linux"

@@ -1,0 +1,176 @@
+"""What a forked child does: read its own payload, give up the rest of its rights, run one program, and tell what came back.
+
+It judges nothing. What it tells are frames, one JSON list a line, `[nonce, kind, ...]`:
+  compiled | loaded | value, index, encoded | raised, index, type, message | error, type, message | end
+The program can find the nonce and write frames itself; all it can say that way is "to these arguments I answer that".
+"""
+
+import builtins
+import gc
+import json
+import os
+import random
+import sys
+import types
+
+import codec
+
+RESULT_FD = 3
+CHANNEL_FD = 4
+_TEXT_LIMIT = 1024
+
+
+class Frames:
+    """The way out: a pipe that the zygote collects without looking inside."""
+
+    def __init__(self, descriptor: int, nonce: str) -> None:
+        self._descriptor, self._nonce = descriptor, nonce
+
+    def send(self, *frame: object) -> None:
+        write_all(self._descriptor, json.dumps([self._nonce, *frame]).encode() + b"\n")
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def read_exactly(descriptor: int, count: int) -> bytearray:
+    data = bytearray()
+    while len(data) < count:
+        chunk = os.read(descriptor, min(count - len(data), 1 << 20))
+        if not chunk:
+            raise EOFError("the service closed the connection")
+        data += chunk
+    return data
+
+
+def describe(error: BaseException) -> tuple[str, str]:
+    """The type's name and the message, safe against a __str__ that raises, loops in memory or isn't UTF-8."""
+    try:
+        message = str(error)[:_TEXT_LIMIT]
+    except BaseException as second:
+        message = f"<its __str__ raised {type(second).__name__}>"
+    return type(error).__name__[:_TEXT_LIMIT], str.__str__(message).encode("utf-8", "replace").decode()
+
+
+def make_stdin(text: str) -> None:
+    """Standard input is an anonymous file: it can't block, and needs nobody who feeds it."""
+    if not text:
+        return
+    descriptor = os.memfd_create("stdin")
+    write_all(descriptor, text.encode())
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    os.dup2(descriptor, 0)
+    os.close(descriptor)
+
+
+def fresh_streams() -> None:
+    """Text streams over descriptors 0-2, made after the fork so that no program's text waits in a shared buffer."""
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="replace", closefd=False)
+    sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+    sys.stderr = sys.__stderr__ = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    random.seed(0)
+    gc.enable()
+
+
+def compile_program(source: str, frames: Frames) -> types.CodeType | None:
+    try:
+        code = compile(source, "program.py", "exec", dont_inherit=True)
+    except BaseException as error:
+        frames.send("error", *describe(error))
+        return None
+    frames.send("compiled")
+    return code
+
+
+def load(code: types.CodeType, name: str) -> types.ModuleType:
+    module = types.ModuleType(name)
+    module.__dict__["__builtins__"] = builtins
+    sys.modules[name] = module
+    exec(code, module.__dict__)
+    return module
+
+
+def report(error: BaseException, frames: Frames) -> None:
+    """Tells the service, and prints the trace as Python would, without the frames of the cage."""
+    frames.send("error", *describe(error))
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != "program.py":
+        trace = trace.tb_next
+    try:
+        sys.__excepthook__(type(error), error.with_traceback(trace), trace)
+        flush()
+    except BaseException:
+        pass
+
+
+def flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BaseException:
+            pass
+
+
+def run_calls(payload: dict, frames: Frames) -> int:
+    """Loads the program, calls its entry point with each list of arguments, sends each answer as soon as it's there."""
+    code = compile_program(payload["source"], frames)
+    if code is None:
+        return 1
+    try:
+        entry = find(load(code, "program"), payload["entry_point"])
+    except BaseException as error:
+        report(error, frames)
+        return 1
+    frames.send("loaded")
+    for index, encoded in enumerate(payload["calls"]):
+        try:
+            frames.send("value", index, codec.encode(entry(*codec.decode(encoded))))
+        except BaseException as error:
+            frames.send("raised", index, *describe(error))
+    frames.send("end")
+    flush()
+    return 0
+
+
+def find(module: types.ModuleType, name: str) -> object:
+    try:
+        return module.__dict__[name]
+    except KeyError:
+        raise NameError(f"the program defines no {name!r}") from None
+
+
+def run_script(payload: dict, frames: Frames) -> int:
+    """Runs the program as `python program.py` would: its exit status is the process's own."""
+    code = compile_program(payload["source"], frames)
+    if code is None:
+        return 1
+    status = 0
+    try:
+        load(code, "__main__")
+    except SystemExit as leave:
+        status = _exit_status(leave)
+    except BaseException as error:
+        report(error, frames)
+        status = 1
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        threading._shutdown()  # type: ignore[attr-defined]
+    atexit = sys.modules.get("atexit")
+    if atexit is not None:
+        atexit._run_exitfuncs()  # type: ignore[attr-defined]
+    flush()
+    frames.send("end")
+    return status
+
+
+def _exit_status(leave: SystemExit) -> int:
+    """As the interpreter: None is 0, an integer itself, anything else is printed and 1."""
+    if leave.code is None:
+        return 0
+    if isinstance(leave.code, int):
+        return leave.code & 0xFF
+    print(leave.code, file=sys.stderr)
+    return 1

@@ -1,0 +1,189 @@
+"""Opaque test code, in two processes: one holds the program, the other the tests. By value they meet, and in no other way.
+
+The tests see each function of the program as a proxy. A call sends the arguments, JSON a line, and gets a value or an
+exception back; lists, dicts and sets that the program changed in place are changed in the tests, too. The tester alone
+says how the tests ended, on a pipe that the program's process never had.
+"""
+
+import builtins
+import json
+import socket
+import types
+from collections.abc import Callable
+
+import codec
+import job
+
+_LINE_LIMIT = 1 << 20
+
+
+class ProgramGone(BaseException):
+    """The program's process ended or broke the protocol: not an Exception, so that no test catches it by chance."""
+
+
+class CannotCross(TypeError):
+    """A test handed the program something that isn't a plain value."""
+
+
+def serve_program(payload: dict, frames: job.Frames) -> int:
+    """In the program's process: answers calls until the tester hangs up."""
+    code = job.compile_program(payload["source"], frames)
+    if code is None:
+        return 1
+    try:
+        module = job.load(code, "program")
+        job.find(module, payload["entry_point"])
+    except BaseException as error:
+        job.report(error, frames)
+        return 1
+    frames.send("loaded")
+    channel = socket.socket(fileno=job.CHANNEL_FD)
+    lines = channel.makefile("rb")
+    functions = [name for name, item in module.__dict__.items() if callable(item) and not name.startswith("__")]
+    constants = {name: codec.encode(item) for name, item in module.__dict__.items() if _is_plain(name, item)}
+    _send(channel, {"functions": functions, "constants": constants})
+    for line in lines:
+        _send(channel, _answer(module, json.loads(line)))
+    job.flush()
+    return 0
+
+
+def _is_plain(name: str, item: object) -> bool:
+    return not name.startswith("__") and isinstance(
+        item, int | float | complex | str | bytes | list | tuple | dict | set
+    )
+
+
+def _answer(module: types.ModuleType, request: dict) -> dict:
+    arguments = codec.decode(request["arguments"])
+    keywords = codec.decode(request["keywords"])
+    before = json.dumps(request["arguments"])
+    try:
+        answer: dict = {"value": codec.encode(module.__dict__[request["function"]](*arguments, **keywords))}
+    except BaseException as error:
+        answer = {"raised": job.describe(error)}
+    after = codec.encode(arguments)
+    if json.dumps(after) != before:
+        answer["arguments"] = after
+    return answer
+
+
+def _send(channel: socket.socket, message: dict) -> None:
+    channel.sendall(json.dumps(message).encode() + b"\n")
+
+
+class Program:
+    """In the tester's process: the program, as far as a test can see it."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._lines = channel.makefile("rb")
+
+    def _receive(self) -> dict:
+        line = self._lines.readline(_LINE_LIMIT)
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            message = None
+        if not isinstance(message, dict):
+            raise ProgramGone("it ended" if not line else "its answer can't be read")
+        return message
+
+    def names(self) -> dict[str, object]:
+        """The program's functions as proxies, its plain constants as copies."""
+        hello = self._receive()
+        names = {name: _guard(codec.decode, item) for name, item in hello.get("constants", {}).items()}
+        return names | {name: self._proxy(name) for name in hello.get("functions", ())}
+
+    def _proxy(self, name: str) -> Callable[..., object]:
+        def call(*arguments: object, **keywords: object) -> object:
+            sent = {"function": name, "arguments": _cross(list(arguments)), "keywords": _cross(keywords)}
+            try:
+                _send(self._channel, sent)
+            except OSError:
+                raise ProgramGone("it ended") from None
+            answer = self._receive()
+            if "arguments" in answer:
+                for mine, theirs in zip(arguments, _guard(codec.decode, answer["arguments"]), strict=False):
+                    _update(mine, theirs)
+            if "raised" in answer:
+                raise _rebuild(answer["raised"])
+            if "value" not in answer:
+                raise ProgramGone("its answer can't be read")
+            return _guard(codec.decode, answer["value"])
+
+        call.__name__ = call.__qualname__ = name
+        return call
+
+
+def _guard(decode: Callable[[object], object], data: object) -> object:
+    try:
+        return decode(data)
+    except (ValueError, TypeError, LookupError, RecursionError, OverflowError, AttributeError):
+        raise ProgramGone("its answer can't be read") from None
+
+
+def _cross(value: object) -> object:
+    encoded = codec.encode(value)
+    if '{"o":' in json.dumps(encoded):
+        _refuse_opaque(encoded)
+    return encoded
+
+
+def _refuse_opaque(encoded: object) -> None:
+    if isinstance(encoded, list):
+        for item in encoded:
+            _refuse_opaque(item)
+    elif isinstance(encoded, dict):
+        if "o" in encoded:
+            raise CannotCross(f"a test passes a {encoded['o'][0]}, and only plain values cross to the program")
+        for item in encoded.values():
+            _refuse_opaque(item)
+
+
+def _update(mine: object, theirs: object) -> None:
+    if type(mine) is not type(theirs):
+        return
+    if isinstance(mine, list):
+        mine[:] = theirs  # type: ignore[call-overload]
+    elif isinstance(mine, dict | set):
+        mine.clear()
+        mine.update(theirs)  # type: ignore[call-overload]
+
+
+def _rebuild(raised: object) -> BaseException:
+    """The builtin exception of that name, or a new class of it: a test may expect `ValueError`, or any Exception."""
+    if not (isinstance(raised, list) and len(raised) == 2 and all(isinstance(part, str) for part in raised)):
+        return ProgramGone("its answer can't be read")
+    name, message = raised
+    kind = getattr(builtins, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        kind = type(name, (Exception,), {})
+    try:
+        error = kind(message)
+    except Exception:
+        error = type(name, (kind,), {"__init__": lambda self: None, "__str__": lambda self: message})()
+    error.from_program = True
+    return error
+
+
+def run_tests(tests: dict, frames: job.Frames) -> int:
+    """In the tester's process. Frames: passed | failed, message | raised, type, message | broken, type, message | gone, why."""
+    try:
+        program = Program(socket.socket(fileno=job.CHANNEL_FD))
+        names = program.names()
+        entry = names.get(tests["entry_point"])
+        namespace = {"__name__": "tests", **names, "candidate": entry}
+        exec(compile(tests["code"], "tests.py", "exec", dont_inherit=True), namespace)
+        check = namespace.get("check")
+        if isinstance(check, types.FunctionType) and tests["call_check"]:
+            check(entry)
+    except ProgramGone as gone:
+        frames.send("gone", str(gone))
+    except AssertionError as error:
+        frames.send("raised" if hasattr(error, "from_program") else "failed", *job.describe(error))
+    except BaseException as error:
+        frames.send("raised" if hasattr(error, "from_program") else "broken", *job.describe(error))
+    else:
+        frames.send("passed")
+    return 0

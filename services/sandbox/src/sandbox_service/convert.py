@@ -1,0 +1,237 @@
+"""Protobuf to the domain and back. Pure; every fault of a request is found and named."""
+
+import ast
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_kit.times import duration_from_proto, duration_to_proto
+from sandbox_service.domain.execution import Execution, TestResult, Verdict
+from sandbox_service.domain.grading import clip
+from sandbox_service.domain.ports import Capabilities
+from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest, Test
+from sandbox_service.domain.sandbox import PlatformFault
+
+MAX_BATCH = 256
+MAX_TESTS = 1000
+MIN_MEMORY = 64 << 20
+DEFAULT_TOLERANCE = 1e-6
+
+_VERDICTS = {
+    Verdict.PASSED: pb.VERDICT_PASSED,
+    Verdict.FAILED: pb.VERDICT_FAILED,
+    Verdict.RUNTIME_ERROR: pb.VERDICT_RUNTIME_ERROR,
+    Verdict.COMPILE_ERROR: pb.VERDICT_COMPILE_ERROR,
+    Verdict.TIME_LIMIT: pb.VERDICT_TIME_LIMIT,
+    Verdict.MEMORY_LIMIT: pb.VERDICT_MEMORY_LIMIT,
+    Verdict.OUTPUT_LIMIT: pb.VERDICT_OUTPUT_LIMIT,
+    Verdict.TAMPERED: pb.VERDICT_TAMPERED,
+}
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the service takes: the largest limits, the longest text in bytes."""
+
+    limits: Limits
+    text_bytes: int
+
+
+class _Faults:
+    """Collects what's wrong with a request. `take` gives a value, or a stand-in once its fault is noted."""
+
+    def __init__(self) -> None:
+        self.found: list[FieldViolation] = []
+
+    def add(self, field: str, description: str) -> None:
+        self.found.append(FieldViolation(field, description))
+
+    def take(self, field: str, parse: Callable[[str], _T], text: str, stand_in: _T) -> _T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            self.add(field, str(error))
+            return stand_in
+
+    def raise_if_any(self) -> None:
+        if self.found:
+            first = self.found[0]
+            more = f" (and {len(self.found) - 1} more)" if len(self.found) > 1 else ""
+            raise InvalidArgument(f"{first.field}: {first.description}{more}", self.found)
+
+
+def program_from_proto(message: pb.Program, bounds: Bounds) -> Program:
+    """Raises InvalidArgument."""
+    faults = _Faults()
+    program = _program(message, "program", bounds, faults)
+    faults.raise_if_any()
+    return program
+
+
+def programs_from_proto(messages: Sequence[pb.Program], bounds: Bounds) -> list[Program]:
+    """Raises InvalidArgument, with all the faults of all programs."""
+    faults = _Faults()
+    if len(messages) > MAX_BATCH:
+        faults.add("programs", f"{len(messages)} programs, and a batch takes at most {MAX_BATCH}")
+        faults.raise_if_any()
+    programs = [_program(message, f"programs[{i}]", bounds, faults) for i, message in enumerate(messages)]
+    faults.raise_if_any()
+    return programs
+
+
+def _program(message: pb.Program, path: str, bounds: Bounds, faults: _Faults) -> Program:
+    for field, text in (("source", message.source), ("stdin", message.stdin), ("entry_point", message.entry_point)):
+        _check_length(text, f"{path}.{field}", bounds, faults)
+    if len(message.tests) > MAX_TESTS:
+        faults.add(f"{path}.tests", f"{len(message.tests)} tests, and a program takes at most {MAX_TESTS}")
+        return Program(message.id, "")
+    if any(test.WhichOneof("kind") in ("call", "check") for test in message.tests):
+        if not message.entry_point.isidentifier():
+            faults.add(f"{path}.entry_point", "call and check tests need the name of a function")
+    return Program(
+        id=message.id,
+        source=message.source,
+        entry_point=message.entry_point,
+        tests=tuple(_test(test, f"{path}.tests[{i}]", bounds, faults) for i, test in enumerate(message.tests)),
+        stdin=message.stdin,
+        limits=_limits(message.limits, f"{path}.limits", bounds.limits, faults),
+    )
+
+
+def _check_length(text: str, field: str, bounds: Bounds, faults: _Faults) -> bool:
+    # a UTF-8 character has at most 4 bytes: most texts needn't be encoded to be measured
+    if len(text) * 4 <= bounds.text_bytes or len(text.encode()) <= bounds.text_bytes:
+        return True
+    faults.add(field, f"longer than {bounds.text_bytes} bytes")
+    return False
+
+
+def _test(message: pb.Test, path: str, bounds: Bounds, faults: _Faults) -> Test:
+    kind = message.WhichOneof("kind")
+    if kind == "call":
+        return _call_test(message.call, f"{path}.call", bounds, faults)
+    if kind == "stdio":
+        _check_length(message.stdio.stdin, f"{path}.stdio.stdin", bounds, faults)
+        _check_length(message.stdio.expected_stdout, f"{path}.stdio.expected_stdout", bounds, faults)
+        return StdioTest(message.stdio.stdin, message.stdio.expected_stdout)
+    if kind == "check":
+        field = f"{path}.check.code"
+        if not _check_length(message.check.code, field, bounds, faults):
+            return CheckTest("")
+        return faults.take(field, _check_test, message.check.code, CheckTest(""))
+    faults.add(path, "holds no test")
+    return StdioTest("", "")
+
+
+def _call_test(message: pb.CallTest, path: str, bounds: Bounds, faults: _Faults) -> CallTest:
+    args: tuple[object, ...] = ()
+    expected: object = None
+    if _check_length(message.args, f"{path}.args", bounds, faults):
+        args = faults.take(f"{path}.args", _arguments, message.args, ())
+    if _check_length(message.expected, f"{path}.expected", bounds, faults):
+        expected = faults.take(f"{path}.expected", literal, message.expected, None)
+    if not (math.isfinite(message.tolerance) and message.tolerance >= 0):
+        faults.add(f"{path}.tolerance", "must be a finite number, 0 or more")
+    return CallTest(args, expected, message.tolerance or DEFAULT_TOLERANCE)
+
+
+def literal(text: str) -> object:
+    """The value of a Python literal; inf, nan and -inf count as one. Raises ValueError, whatever the text."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                return ast.literal_eval(text.strip())
+            except ValueError:
+                return ast.literal_eval(_WithNames().visit(ast.parse(text.strip(), mode="eval")))
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
+        raise ValueError(f"is no Python literal: {clip(str(error) or type(error).__name__)}") from None
+
+
+class _WithNames(ast.NodeTransformer):
+    """repr writes inf and nan, which are names and no literals."""
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Constant(float(node.id)) if node.id in ("inf", "nan") else node
+
+
+def _arguments(text: str) -> tuple[object, ...]:
+    value = literal(text)
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"is a {type(value).__name__}, and must be the list of the arguments")
+    return tuple(value)
+
+
+def _check_test(code: str) -> CheckTest:
+    """Parsed to say early that it can't be, and to see whether it calls its own `check`."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(code)
+            return CheckTest(code, calls_check=any(_calls_check(statement) for statement in tree.body))
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError(f"is no Python: {clip(str(error) or type(error).__name__)}") from None
+
+
+def _calls_check(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return False
+    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
+    return any(isinstance(called, ast.Name) and called.id == "check" for called in calls)
+
+
+def _limits(message: pb.Limits, path: str, most: Limits, faults: _Faults) -> Limits:
+    limits = Limits()
+    cpu = duration_from_proto(message.cpu_time) if message.HasField("cpu_time") else limits.cpu_time
+    memory = message.memory_bytes or limits.memory_bytes
+    output = message.output_bytes or limits.output_bytes
+    if not timedelta() < cpu <= most.cpu_time:
+        faults.add(f"{path}.cpu_time", f"must be above 0 and at most {most.cpu_time.total_seconds():g} s")
+    if not MIN_MEMORY <= memory <= most.memory_bytes:
+        faults.add(f"{path}.memory_bytes", f"must be between {MIN_MEMORY} and {most.memory_bytes}")
+    if not 0 < output <= most.output_bytes:
+        faults.add(f"{path}.output_bytes", f"must be above 0 and at most {most.output_bytes}")
+    return Limits(cpu, memory, output)
+
+
+def execution_to_proto(execution: Execution) -> pb.Execution:
+    return pb.Execution(
+        id=execution.program_id,
+        verdict=_VERDICTS[execution.verdict],
+        results=[_result_to_proto(result) for result in execution.results],
+        tests_passed=execution.tests_passed,
+        tests_total=execution.tests_total,
+        stdout=execution.stdout,
+        stderr=execution.stderr,
+        cpu_time=duration_to_proto(execution.cpu_time),
+        wall_time=duration_to_proto(execution.wall_time),
+        isolation=execution.isolation,
+        detail=execution.detail,
+    )
+
+
+def _result_to_proto(result: TestResult) -> pb.TestResult:
+    return pb.TestResult(passed=result.passed, got=result.got, expected=result.expected, error=result.error)
+
+
+def item_to_proto(item: Execution | PlatformFault) -> pb.BatchItem:
+    if isinstance(item, PlatformFault):
+        return pb.BatchItem(platform_error=item.message)
+    return pb.BatchItem(execution=execution_to_proto(item))
+
+
+def capabilities_to_proto(capabilities: Capabilities, most: Limits) -> pb.GetCapabilitiesResponse:
+    return pb.GetCapabilitiesResponse(
+        isolation_layers=capabilities.layers,
+        python_version=capabilities.python_version,
+        lanes=capabilities.lanes,
+        max_limits=pb.Limits(
+            cpu_time=duration_to_proto(most.cpu_time), memory_bytes=most.memory_bytes, output_bytes=most.output_bytes
+        ),
+    )

@@ -1,0 +1,48 @@
+"""What is answered: one execution of a program, with its verdict."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+
+
+class Verdict(Enum):
+    """About the program, never about the platform: a platform that fails raises."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    RUNTIME_ERROR = "runtime_error"
+    COMPILE_ERROR = "compile_error"
+    TIME_LIMIT = "time_limit"
+    MEMORY_LIMIT = "memory_limit"
+    OUTPUT_LIMIT = "output_limit"
+    TAMPERED = "tampered"
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """One test that was reached. `got` and `expected` are reprs (or text), at most 1 KiB each, valid UTF-8."""
+
+    __test__ = False  # not for pytest
+
+    passed: bool
+    got: str = ""
+    expected: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    program_id: str
+    verdict: Verdict
+    results: tuple[TestResult, ...]
+    tests_total: int
+    stdout: str
+    stderr: str
+    cpu_time: timedelta
+    wall_time: timedelta
+    isolation: str
+    detail: str = ""
+
+    @property
+    def tests_passed(self) -> int:
+        return sum(result.passed for result in self.results)

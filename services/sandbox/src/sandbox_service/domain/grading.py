@@ -1,0 +1,241 @@
+"""From tests to jobs, and from what the cage saw to a verdict. Pure.
+
+The verdict is that of the first test that didn't pass, in order; TAMPERED stands above all. A pass needs, for each test, a value, a text
+or a tester's word that was compared here or written by a process without the program in it: no exit status and no printed word is one.
+"""
+
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import groupby
+
+from sandbox_service.domain.compare import matches, tokens_match
+from sandbox_service.domain.execution import Execution, TestResult, Verdict
+from sandbox_service.domain.ports import (
+    Answer,
+    CallJob,
+    CheckJob,
+    End,
+    Job,
+    Raised,
+    Report,
+    ScriptJob,
+    Stage,
+    TesterVerdict,
+)
+from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest, Test
+
+_TEXT_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one job came to. `stop`: the jobs after it would come to the same, or have nothing left to run on."""
+
+    verdict: Verdict
+    results: tuple[TestResult, ...] = ()
+    detail: str = ""
+    stop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One job and how to judge it. `job` takes the limits that are left when its turn comes."""
+
+    job: Callable[[Limits], Job]
+    judge: Callable[[Report], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """Why a program didn't come to its end."""
+
+    verdict: Verdict
+    detail: str
+
+
+def plan(program: Program) -> list[Step]:
+    """Call tests that follow one another share a process; every other test has its own."""
+    if not program.tests:
+        return [Step(lambda limits: ScriptJob(program.source, program.stdin, limits), judge_run)]
+    steps: list[Step] = []
+    for kind, group in groupby(program.tests, key=type):
+        tests = tuple(group)
+        if kind is CallTest:
+            steps.append(_call_step(program, [test for test in tests if isinstance(test, CallTest)]))
+        else:
+            steps += [_single_step(program, test) for test in tests]
+    return steps
+
+
+def _call_step(program: Program, tests: Sequence[CallTest]) -> Step:
+    calls = tuple(test.args for test in tests)
+    return Step(
+        lambda limits: CallJob(program.source, program.entry_point, calls, limits),
+        lambda report: judge_calls(tests, report),
+    )
+
+
+def _single_step(program: Program, test: Test) -> Step:
+    if isinstance(test, StdioTest):
+        return Step(
+            lambda limits: ScriptJob(program.source, test.stdin, limits),
+            lambda report: judge_stdio(test, report),
+        )
+    assert isinstance(test, CheckTest)
+    return Step(
+        lambda limits: CheckJob(program.source, program.entry_point, test.code, not test.calls_check, limits),
+        judge_check,
+    )
+
+
+def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Report]) -> Execution:
+    """One execution out of all the jobs of a program, at least one. Times add up; texts are those of the first job that didn't pass."""
+    decisive = next((outcome for outcome in outcomes if outcome.verdict is Verdict.TAMPERED), None)
+    decisive = decisive or next(
+        (outcome for outcome in outcomes if outcome.verdict is not Verdict.PASSED), outcomes[-1]
+    )
+    seen = reports[outcomes.index(decisive)]
+    return Execution(
+        program_id=program.id,
+        verdict=decisive.verdict,
+        results=tuple(result for outcome in outcomes for result in outcome.results),
+        tests_total=len(program.tests),
+        stdout=seen.stdout,
+        stderr=seen.stderr,
+        cpu_time=sum((report.cpu_time for report in reports), timedelta()),
+        wall_time=sum((report.wall_time for report in reports), timedelta()),
+        isolation=seen.isolation,
+        detail=clip(decisive.detail),
+    )
+
+
+def judge_run(report: Report) -> Outcome:
+    """A program without tests."""
+    trouble = _script_trouble(report)
+    return Outcome(trouble.verdict, (), trouble.detail) if trouble else Outcome(Verdict.PASSED)
+
+
+def judge_stdio(test: StdioTest, report: Report) -> Outcome:
+    got, expected = clip(report.stdout), clip(test.expected_stdout)
+    if trouble := _script_trouble(report):
+        result = TestResult(False, got, expected, clip(trouble.detail))
+        return Outcome(trouble.verdict, (result,), trouble.detail, stop=_is_final(trouble))
+    passed = tokens_match(report.stdout, test.expected_stdout)
+    return Outcome(Verdict.PASSED if passed else Verdict.FAILED, (TestResult(passed, got, expected),))
+
+
+def judge_calls(tests: Sequence[CallTest], report: Report) -> Outcome:
+    if report.malformed:
+        return _tampered(report)
+    results = [_judge_answer(test, answer) for test, answer in zip(tests, report.answers, strict=False)]
+    verdicts = [_verdict_of_answer(result, answer) for result, answer in zip(results, report.answers, strict=True)]
+    details = [result.error for result in results]
+    trouble = _trouble(report) if len(results) < len(tests) else None
+    if trouble:
+        verdicts.append(trouble.verdict)
+        details.append(trouble.detail)
+        if report.stage is Stage.LOADED:
+            in_progress = tests[len(results)]
+            results.append(TestResult(False, "", show(in_progress.expected), clip(trouble.detail)))
+    first = next((i for i, verdict in enumerate(verdicts) if verdict is not Verdict.PASSED), None)
+    if first is None:
+        return Outcome(Verdict.PASSED, tuple(results))
+    return Outcome(verdicts[first], tuple(results), details[first], stop=trouble is not None)
+
+
+def _judge_answer(test: CallTest, answer: Answer) -> TestResult:
+    if isinstance(answer, Raised):
+        return TestResult(False, "", show(test.expected), clip(str(answer)))
+    return TestResult(matches(answer.value, test.expected, test.tolerance), show(answer.value), show(test.expected))
+
+
+def _verdict_of_answer(result: TestResult, answer: Answer) -> Verdict:
+    if isinstance(answer, Raised):
+        return Verdict.MEMORY_LIMIT if answer.type_name == "MemoryError" else Verdict.RUNTIME_ERROR
+    return Verdict.PASSED if result.passed else Verdict.FAILED
+
+
+def judge_check(report: Report) -> Outcome:
+    if report.malformed:
+        return _tampered(report)
+    tester = report.tester
+    if report.end is not End.EXITED or report.error or tester is None:
+        trouble = _trouble(report)
+    elif tester.verdict is TesterVerdict.PASSED:
+        return Outcome(Verdict.PASSED, (TestResult(True),))
+    elif tester.verdict is TesterVerdict.FAILED:
+        trouble = _Trouble(Verdict.FAILED, tester.detail)
+    elif tester.verdict is TesterVerdict.RAISED:
+        memory = tester.detail.startswith("MemoryError")
+        trouble = _Trouble(Verdict.MEMORY_LIMIT if memory else Verdict.RUNTIME_ERROR, tester.detail)
+    elif tester.verdict is TesterVerdict.BROKEN:
+        trouble = _Trouble(Verdict.RUNTIME_ERROR, f"the test code raised {tester.detail}")
+    else:
+        trouble = _trouble(report)
+    result = TestResult(False, "", "", clip(trouble.detail))
+    return Outcome(trouble.verdict, (result,), trouble.detail, stop=_is_final(trouble))
+
+
+def _tampered(report: Report) -> Outcome:
+    return Outcome(Verdict.TAMPERED, (), report.malformed, stop=True)
+
+
+def _is_final(trouble: _Trouble) -> bool:
+    return trouble.verdict in (Verdict.COMPILE_ERROR, Verdict.TIME_LIMIT, Verdict.TAMPERED)
+
+
+def _script_trouble(report: Report) -> _Trouble | None:
+    if report.malformed:
+        return _Trouble(Verdict.TAMPERED, report.malformed)
+    if report.end is End.EXITED and report.exit_status == 0:
+        return None
+    return _trouble(report)
+
+
+def _trouble(report: Report) -> _Trouble:
+    """Of a job that didn't end as it should: which limit, which error, which signal."""
+    if report.end is End.CPU:
+        return _Trouble(Verdict.TIME_LIMIT, f"used {report.cpu_time.total_seconds():.2f} s of CPU time")
+    if report.end is End.WALL:
+        return _Trouble(
+            Verdict.TIME_LIMIT, f"still running after {report.wall_time.total_seconds():.1f} s on the clock"
+        )
+    if report.end is End.OUTPUT:
+        return _Trouble(Verdict.OUTPUT_LIMIT, "printed more than its limit")
+    if report.end is End.RESULT:
+        return _Trouble(Verdict.OUTPUT_LIMIT, "answered with more than the sandbox takes")
+    if report.stage is Stage.STARTED:
+        why = str(report.error) if report.error else f"the compiler {_how_it_ended(report.exit_status)}"
+        return _Trouble(Verdict.COMPILE_ERROR, why)
+    if report.error:
+        memory = report.error.type_name == "MemoryError"
+        return _Trouble(Verdict.MEMORY_LIMIT if memory else Verdict.RUNTIME_ERROR, str(report.error))
+    if report.exit_status == -signal.SIGXCPU:
+        return _Trouble(Verdict.TIME_LIMIT, "used up its CPU time")
+    return _Trouble(Verdict.RUNTIME_ERROR, f"the program {_how_it_ended(report.exit_status)} before it was done")
+
+
+def _how_it_ended(status: int) -> str:
+    if status >= 0:
+        return f"exited with status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"
+
+
+def show(value: object) -> str:
+    """A value for people. An integer beyond Python's limit for decimal text has none: its size is told instead."""
+    try:
+        return clip(repr(value))
+    except (ValueError, RecursionError):
+        bits = f" of {value.bit_length()} bits" if isinstance(value, int) else " too large to print"
+        return f"<{type(value).__name__}{bits}>"
+
+
+def clip(text: str) -> str:
+    """At most 1 KiB of valid UTF-8."""
+    data = text[: _TEXT_BYTES + 1].encode("utf-8", "replace")
+    return data.decode() if len(data) <= _TEXT_BYTES else data[: _TEXT_BYTES - 3].decode("utf-8", "ignore") + "..."

@@ -1,0 +1,144 @@
+"""What the domain needs from outside: somewhere to run a job. What a job is, and what comes back of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import Protocol
+
+from sandbox_service.domain.program import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class CallJob:
+    """Load the program, call `entry_point` with each of `calls`. Carries no expected value: nothing in the cage may know one."""
+
+    source: str
+    entry_point: str
+    calls: tuple[tuple[object, ...], ...]
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptJob:
+    """Run the program as `python program.py`, with `stdin`."""
+
+    source: str
+    stdin: str
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class CheckJob:
+    """Run `code` in one process against the program in another. `call_check`: the code defines check and doesn't call it."""
+
+    source: str
+    entry_point: str
+    code: str
+    call_check: bool
+    limits: Limits
+
+
+Job = CallJob | ScriptJob | CheckJob
+
+
+class End(Enum):
+    """How the processes of a job came to their end."""
+
+    EXITED = "exited"  # by themselves: see Report.exit_status
+    CPU = "cpu"
+    WALL = "wall"
+    OUTPUT = "output"
+    RESULT = "result"  # more bytes of answers than the cage takes
+
+
+class Stage(Enum):
+    """How far the program came, by its own account."""
+
+    STARTED = 0
+    COMPILED = 1
+    LOADED = 2
+    ENDED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An exception of the program: the type's name and its message."""
+
+    type_name: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.type_name}: {self.message}" if self.message else self.type_name
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A plain value of the program. Lists, dicts and so on are rebuilt by the receiver: no code of the sender is in them."""
+
+    value: object
+
+
+Answer = Returned | Raised
+
+
+class TesterVerdict(Enum):
+    """What the tester's own process said, over a pipe that the program's process never had."""
+
+    PASSED = "passed"
+    FAILED = "failed"  # an assertion
+    RAISED = "raised"  # an exception of the program that the tests didn't expect
+    BROKEN = "broken"  # an exception of the test code itself
+    GONE = "gone"  # the program's process ended or didn't keep to the protocol
+
+
+@dataclass(frozen=True, slots=True)
+class TesterReport:
+    verdict: TesterVerdict
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the cage saw, unjudged. `answers` are in the order of the calls, as far as they came.
+
+    `malformed` says what didn't keep to the protocol, if anything: only a program that meddled with it can do that.
+    `exit_status` is negative for a signal, as in subprocess.
+    """
+
+    end: End
+    exit_status: int
+    stage: Stage
+    cpu_time: timedelta
+    wall_time: timedelta
+    isolation: str
+    max_rss_bytes: int = 0
+    stdout: str = ""
+    stderr: str = ""
+    error: Raised | None = None
+    answers: tuple[Answer, ...] = ()
+    tester: TesterReport | None = None
+    malformed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an executor offers. `layers` are the isolation mechanisms that are really in force."""
+
+    layers: Sequence[str]
+    python_version: str
+    lanes: int
+
+
+class Executor(Protocol):
+    """Runs jobs, each in isolation, at most `capabilities.lanes` at a time."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    async def run(self, job: Job) -> Report:
+        """Whatever the program does is in the report. Raises Unavailable if the platform failed; nothing of the job is left then.
+
+        Cancelling the call kills the job.
+        """
+        ...

@@ -1,0 +1,57 @@
+"""What is asked: a program, its tests, its limits."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one program may use in all, its tests together.
+
+    cpu_time counts CPU seconds of all its threads, not the clock. memory_bytes is private writable memory. output_bytes is stdout plus
+    stderr.
+    """
+
+    cpu_time: timedelta = timedelta(seconds=5)
+    memory_bytes: int = 512 << 20
+    output_bytes: int = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class CallTest:
+    """The entry point, called with `args`, returns `expected`: floats within `tolerance`, absolute and relative."""
+
+    args: tuple[object, ...]
+    expected: object
+    tolerance: float = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class StdioTest:
+    """The program, run as a script on `stdin`, prints `expected_stdout`, compared by whitespace-separated tokens."""
+
+    stdin: str
+    expected_stdout: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckTest:
+    """Test code that calls the program: plain asserts, or `def check(candidate)`, which is called if the code doesn't."""
+
+    code: str
+    calls_check: bool = False
+
+
+Test = CallTest | StdioTest | CheckTest
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Untrusted source with the tests it's judged by. Without tests it's only run, on `stdin`."""
+
+    id: str
+    source: str
+    entry_point: str = ""
+    tests: tuple[Test, ...] = ()
+    stdin: str = ""
+    limits: Limits = Limits()

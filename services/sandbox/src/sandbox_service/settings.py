@@ -1,0 +1,43 @@
+"""The service's settings: RATCHET_SANDBOX_*."""
+
+import os
+import sys
+from datetime import timedelta
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from ratchet_kit.settings import ServiceSettings
+from sandbox_service.domain.program import Limits
+
+
+class Settings(ServiceSettings):
+    model_config = SettingsConfigDict(env_prefix="RATCHET_SANDBOX_")
+
+    port: int = Field(default=8704, ge=0, le=65535)
+    default_deadline: timedelta = timedelta(minutes=10)
+    """A batch may be 256 programs that all run to their limit."""
+    lanes: int = Field(default_factory=lambda: len(os.sched_getaffinity(0)), ge=1, le=1024)
+    """Programs that run at the same time; by default the cores of this process."""
+    queue_limit: int = Field(default=4096, ge=1)
+    """Programs admitted at a time, running ones included; beyond it a call gets RESOURCE_EXHAUSTED."""
+    python: str = sys.executable
+    """The interpreter that programs run on: its standard library and nothing else."""
+    max_cpu_time: timedelta = timedelta(seconds=60)
+    max_memory_bytes: int = 4 << 30
+    max_output_bytes: int = 1 << 20
+    max_result_bytes: int = 1 << 20
+    """What a program may answer in all, encoded; more is OUTPUT_LIMIT."""
+    max_source_bytes: int = 1 << 20
+    """The longest source, test text or standard input of a program."""
+    wall_factor: float = Field(default=3.0, ge=1)
+    """The bound on the clock is wall_factor x the CPU limit + wall_extra."""
+    wall_extra: timedelta = timedelta(seconds=2)
+    job_uid: int = Field(default=61000, ge=1)
+    """Only for a service that root runs: lane n gives itself up for the uid job_uid + n."""
+    allow_missing: frozenset[str] = frozenset()
+    """Protections without which to start all the same: network, files, processes, privileges. A JSON list."""
+
+    @property
+    def max_limits(self) -> Limits:
+        return Limits(self.max_cpu_time, self.max_memory_bytes, self.max_output_bytes)
