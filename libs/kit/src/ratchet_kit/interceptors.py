@@ -179,6 +179,7 @@ async def with_errors(call: Call) -> AsyncIterator[None]:
 
 async def _abort(call: Call, error: errors.RatchetError) -> None:
     status = grpc_errors.to_status(error)
+    call.context.set_code(status.code)  # abort alone does not keep it for `with_metrics`
     await call.context.abort(status.code, status.message, status.trailers)
 
 

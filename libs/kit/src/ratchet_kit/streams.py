@@ -101,7 +101,7 @@ class Stream:
     async def publish(self, payload: Mapping[str, str], priority: Priority = Priority.NORMAL) -> str:
         """Adds a message and returns its id."""
         with _reachable():
-            fields = cast(_Fields, dict(payload))
+            fields: _Fields = dict(payload)
             return str(await self._redis.xadd(self._keys[priority], fields, maxlen=self._max_length))
 
     async def read(self, count: int, block: timedelta) -> list[Message]:

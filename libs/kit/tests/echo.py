@@ -1,0 +1,24 @@
+"""A service without protos, of all four kinds of RPC, whose handlers are given by the test. Messages are bytes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+SERVICE = "test.Echo"
+
+
+def adding(**behaviours: Any) -> Callable[[grpc.aio.Server], list[str]]:
+    """What `serve` calls to add the service: `adding(unary_unary=..., unary_stream=...)`, methods named by their kind."""
+    handlers = {kind: getattr(grpc, f"{kind}_rpc_method_handler")(behaviour) for kind, behaviour in behaviours.items()}
+
+    def add(server: grpc.aio.Server) -> list[str]:
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        return [SERVICE]
+
+    return add
+
+
+def method(channel: grpc.aio.Channel, kind: str) -> Any:
+    """The callable of the method of that kind."""
+    return getattr(channel, kind)(f"/{SERVICE}/{kind}")

@@ -1,0 +1,142 @@
+import asyncio
+import time
+from datetime import timedelta
+
+import grpc
+import pytest
+from echo import adding, method
+
+from ratchet_kit import errors
+from ratchet_kit.client import MAX_MESSAGE_BYTES, channel, wait_healthy
+from ratchet_kit.grpc_errors import rpc_errors
+from ratchet_kit.settings import ServiceSettings
+from ratchet_testing import free_port, serving
+
+
+class Flaky:
+    """Fails with `error` the first `failures` times."""
+
+    def __init__(self, failures: int, error: errors.RatchetError) -> None:
+        self.left = failures
+        self.error = error
+        self.calls = 0
+
+    async def unary_unary(self, request, context):
+        self.calls += 1
+        if self.left > 0:
+            self.left -= 1
+            raise self.error
+        return request
+
+    async def unary_stream(self, request, context):
+        yield await self.unary_unary(request, context)
+
+
+@pytest.mark.parametrize("kind", ["unary_unary", "unary_stream"])
+async def test_unavailable_is_sent_again(kind):
+    flaky = Flaky(2, errors.Unavailable("not now"))
+    async with serving(adding(**{kind: getattr(flaky, kind)})) as target, channel(target) as door:
+        rpc = method(door, kind)(b"x")
+        assert (await rpc if kind == "unary_unary" else await rpc.read()) == b"x"
+    assert flaky.calls == 3
+
+
+async def test_unavailable_for_too_long_is_raised():
+    flaky = Flaky(100, errors.Unavailable("not now"))
+    async with serving(adding(unary_unary=flaky.unary_unary)) as target, channel(target) as door:
+        with pytest.raises(errors.Unavailable, match="not now"), rpc_errors():
+            await method(door, "unary_unary")(b"x")
+    assert flaky.calls == 5
+
+
+async def test_other_errors_are_not_sent_again():
+    flaky = Flaky(1, errors.Aborted("changed meanwhile"))
+    async with serving(adding(unary_unary=flaky.unary_unary)) as target, channel(target) as door:
+        with pytest.raises(errors.Aborted), rpc_errors():
+            await method(door, "unary_unary")(b"x")
+    assert flaky.calls == 1
+
+
+@pytest.mark.parametrize("kind", ["unary_unary", "unary_stream", "stream_unary", "stream_stream"])
+async def test_every_call_has_a_deadline(kind):
+    remaining = []
+
+    async def single(request, context):
+        remaining.append(context.time_remaining())
+        return b""
+
+    async def streaming(request, context):
+        remaining.append(context.time_remaining())
+        yield b""
+
+    streams = kind.endswith("stream")
+    add = adding(**{kind: streaming if streams else single})
+    five, nine = timedelta(seconds=5), timedelta(seconds=9)
+    async with serving(add) as target, channel(target, timeout=five, stream_timeout=nine) as door:
+        for options in ({}, {"timeout": 2}):
+            rpc = method(door, kind)(b"" if kind.startswith("unary") else iter([b""]), **options)
+            await (rpc.read() if streams else rpc)
+    assert remaining == [pytest.approx(9 if streams else 5, abs=1), pytest.approx(2, abs=1)]
+
+
+async def test_a_deadline_that_passes_is_an_error():
+    async def slow(request, context):
+        await asyncio.sleep(60)
+
+    async with serving(adding(unary_unary=slow)) as target, channel(target, timeout=timedelta(seconds=0.1)) as door:
+        with pytest.raises(errors.DeadlineExceeded), rpc_errors():
+            await method(door, "unary_unary")(b"")
+
+
+async def test_metadata_of_the_caller_stays():
+    async def tell(request, context):
+        return dict(context.invocation_metadata())["authorization"].encode()
+
+    async with serving(adding(unary_unary=tell)) as target, channel(target) as door:
+        assert await method(door, "unary_unary")(b"", metadata=(("authorization", "Bearer x"),)) == b"Bearer x"
+
+
+async def test_large_messages():
+    async def echo(request, context):
+        return request
+
+    large = bytes(MAX_MESSAGE_BYTES - 1024)
+    async with serving(adding(unary_unary=echo)) as target, channel(target) as door:
+        assert len(await method(door, "unary_unary")(large)) == len(large)
+
+
+async def test_a_service_that_comes_back_is_found_again():
+    async def echo(request, context):
+        return request
+
+    settings = ServiceSettings(port=free_port(), grace=timedelta(seconds=1), log_level="CRITICAL")
+    async with channel(f"127.0.0.1:{settings.port}") as door:
+        async with serving(adding(unary_unary=echo), settings=settings):
+            assert await method(door, "unary_unary")(b"1") == b"1"
+        async with serving(adding(unary_unary=echo), settings=settings):
+            assert await method(door, "unary_unary")(b"2") == b"2"
+
+
+async def test_wait_healthy_waits_for_the_start():
+    settings = ServiceSettings(port=free_port(), log_level="CRITICAL")
+    waiting = asyncio.create_task(wait_healthy(f"127.0.0.1:{settings.port}", timedelta(seconds=10)))
+    await asyncio.sleep(0.3)
+    assert not waiting.done()
+    async with serving(lambda server: [], settings=settings):
+        await waiting
+
+
+async def test_wait_healthy_gives_up():
+    started = time.monotonic()
+    with pytest.raises(errors.Unavailable, match="UNAVAILABLE"):
+        await wait_healthy(f"127.0.0.1:{free_port()}", timedelta(seconds=0.5))
+    assert time.monotonic() - started < 2
+
+
+async def test_wait_healthy_of_a_server_without_health():
+    server = grpc.aio.server()
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    with pytest.raises(errors.Unavailable, match="UNIMPLEMENTED"):
+        await wait_healthy(f"127.0.0.1:{port}", timedelta(seconds=0.5))
+    await server.stop(None)

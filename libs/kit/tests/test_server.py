@@ -1,0 +1,329 @@
+import asyncio
+import os
+import signal
+import sys
+from datetime import timedelta
+
+import grpc
+import pytest
+import structlog
+from echo import SERVICE, adding, method
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from prometheus_client import REGISTRY
+
+from ratchet_kit import errors, logs
+from ratchet_kit.client import channel, wait_healthy
+from ratchet_kit.server import serve
+from ratchet_kit.settings import ServiceSettings
+from ratchet_testing import free_port, serving
+
+KINDS = ["unary_unary", "unary_stream", "stream_unary", "stream_stream"]
+
+
+def quick(**changes) -> ServiceSettings:
+    return ServiceSettings(port=0, grace=timedelta(seconds=2), log_level="CRITICAL", **changes)
+
+
+async def call(door: grpc.aio.Channel, kind: str, **options) -> list[bytes]:
+    """All replies to b"ab", or to the stream b"a", b"b"."""
+    requests = iter([b"a", b"b"]) if kind.startswith("stream") else b"ab"
+    rpc = method(door, kind)(requests, **options)
+    return [reply async for reply in rpc] if kind.endswith("stream") else [await rpc]
+
+
+class Echo:
+    async def unary_unary(self, request, context):
+        return request
+
+    async def unary_stream(self, request, context):
+        for byte in request:
+            yield bytes([byte])
+
+    async def stream_unary(self, requests, context):
+        return b"".join([request async for request in requests])
+
+    async def stream_stream(self, requests, context):
+        async for request in requests:
+            yield request
+
+
+def echo(kind: str):
+    return adding(**{kind: getattr(Echo(), kind)})
+
+
+def failing(kind: str, error: BaseException):
+    async def single(request, context):
+        raise error
+
+    async def streaming(request, context):
+        yield b"first"
+        raise error
+
+    return adding(**{kind: streaming if kind.endswith("stream") else single})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_answers(kind):
+    async with serving(echo(kind)) as target, channel(target) as door:
+        assert b"".join(await call(door, kind)) == b"ab"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_error_is_a_status(kind):
+    async with serving(failing(kind, errors.NotFound("no run")), settings=quick()) as target, channel(target) as door:
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await call(door, kind)
+        assert raised.value.code() is grpc.StatusCode.NOT_FOUND
+        assert raised.value.details() == "no run"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_unknown_error_is_internal_and_its_trace_is_logged(kind):
+    with structlog.testing.capture_logs() as lines:
+        async with serving(failing(kind, ValueError("secret")), settings=quick()) as target, channel(target) as door:
+            structlog.configure(processors=[structlog.testing.LogCapture()])
+            with pytest.raises(grpc.aio.AioRpcError) as raised:
+                await call(door, kind)
+            captured = structlog.get_config()["processors"][0].entries
+    assert raised.value.code() is grpc.StatusCode.INTERNAL
+    assert "secret" not in str(raised.value)
+    assert [line for line in captured + lines if line["event"] == "call failed" and line["exc_info"]]
+
+
+async def test_a_stream_written_by_the_context():
+    async def writes(request, context):
+        await context.write(b"1")
+        await context.write(b"2")
+
+    async with serving(adding(unary_stream=writes)) as target, channel(target) as door:
+        assert await call(door, "unary_stream") == [b"1", b"2"]
+
+
+async def test_an_abort_by_the_servicer_stays_as_it_is():
+    async def aborts(request, context):
+        await context.abort(grpc.StatusCode.OUT_OF_RANGE, "beyond the end")
+
+    async with serving(adding(unary_unary=aborts)) as target, channel(target) as door:
+        with pytest.raises(grpc.aio.AioRpcError, match="beyond the end"):
+            await call(door, "unary_unary")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_call_without_a_deadline_gets_one(kind):
+    async def single(request, context):
+        await asyncio.sleep(60)
+
+    async def streaming(request, context):
+        yield b"first"
+        await asyncio.sleep(60)
+
+    short = timedelta(seconds=0.1)
+    settings = quick(default_deadline=short, default_stream_deadline=short)
+    add = adding(**{kind: streaming if kind.endswith("stream") else single})
+    async with serving(add, settings=settings) as target, grpc.aio.insecure_channel(target) as bare:
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await call(bare, kind)
+        assert raised.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+async def test_the_clients_deadline_goes_before_the_servers():
+    async def slow(request, context):
+        await asyncio.sleep(0.3)
+        return b"done"
+
+    settings = quick(default_deadline=timedelta(seconds=0.05))
+    async with serving(adding(unary_unary=slow), settings=settings) as target, channel(target) as door:
+        assert await call(door, "unary_unary", timeout=5) == [b"done"]
+
+
+@pytest.mark.parametrize("kind", ["unary_unary", "unary_stream"])
+async def test_a_handler_is_cancelled_when_its_client_goes(kind):
+    started, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def wait():
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    async def single(request, context):
+        await wait()
+
+    async def streaming(request, context):
+        await wait()
+        yield b""
+
+    add = adding(**{kind: streaming if kind.endswith("stream") else single})
+    async with serving(add, settings=quick()) as target, channel(target) as door:
+        rpc = method(door, kind)(b"")
+        waiting = asyncio.ensure_future(rpc.read() if kind.endswith("stream") else rpc)
+        await asyncio.wait_for(started.wait(), 5)
+        rpc.cancel()
+        await asyncio.wait_for(cancelled.wait(), 5)
+        await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def test_work_that_is_cancelled_inside_the_server_is_told_to_the_client():
+    async def handler(request, context):
+        inner = asyncio.ensure_future(asyncio.sleep(60))
+        asyncio.get_running_loop().call_soon(inner.cancel)
+        await inner
+
+    async with serving(adding(unary_unary=handler)) as target, channel(target) as door:
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await call(door, "unary_unary", timeout=5)
+        assert raised.value.code() is grpc.StatusCode.CANCELLED
+
+
+async def test_ids_go_from_service_to_service():
+    async def tell(request, context):
+        return repr(sorted(logs.context().items())).encode()
+
+    async with serving(adding(unary_unary=tell)) as back, channel(back) as to_back:
+
+        async def ask(request, context):
+            return await method(to_back, "unary_unary")(request)
+
+        async with serving(adding(unary_unary=ask)) as front, channel(front) as to_front:
+            with logs.bound(request_id="req_1", run_id="run_1"):
+                [reply] = await call(to_front, "unary_unary")
+            assert eval(reply) == [("request_id", "req_1"), ("run_id", "run_1")]
+            [reply] = await call(to_front, "unary_unary")
+            [(name, value)] = eval(reply)
+            assert name == "request_id"
+            assert value.startswith("req_")
+
+
+async def test_calls_are_counted_by_method_and_code():
+    async def is_soon(counts: tuple[float, float]) -> None:  # the server counts when the client has its answer already
+        async with asyncio.timeout(5):
+            while (count("OK"), count("NOT_FOUND")) != counts:
+                await asyncio.sleep(0.01)
+
+    def count(code: str) -> float:
+        labels = {"method": f"/{SERVICE}/unary_unary", "code": code}
+        return REGISTRY.get_sample_value("ratchet_grpc_server_handled_total", labels) or 0.0
+
+    before = count("OK"), count("NOT_FOUND")
+    async with serving(echo("unary_unary")) as target, channel(target) as door:
+        await call(door, "unary_unary")
+    async with serving(failing("unary_unary", errors.NotFound("x"))) as target, channel(target) as door:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await call(door, "unary_unary")
+    await is_soon((before[0] + 1, before[1] + 1))
+
+
+async def test_health_and_reflection():
+    async with serving(echo("unary_unary")) as target, channel(target) as door:
+        health = health_pb2_grpc.HealthStub(door)
+        reply = await health.Check(health_pb2.HealthCheckRequest(service=SERVICE))
+        assert reply.status == health_pb2.HealthCheckResponse.SERVING
+        stub = reflection_pb2_grpc.ServerReflectionStub(door)
+        request = reflection_pb2.ServerReflectionRequest(list_services="")
+        [listed] = [reply async for reply in stub.ServerReflectionInfo(iter([request]))]
+        names = {service.name for service in listed.list_services_response.service}
+        assert names == {SERVICE, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
+
+
+async def test_a_port_in_use_is_an_error():
+    port = free_port()
+    settings = ServiceSettings(port=port, log_level="CRITICAL")
+    async with serving(echo("unary_unary"), settings=settings):
+        with pytest.raises(errors.FailedPrecondition, match=str(port)):
+            await serve(settings, "second", echo("unary_unary"), stop=asyncio.Event())
+
+
+async def test_a_metrics_port_in_use_is_an_error():
+    port = free_port()
+    async with serving(echo("unary_unary"), settings=quick(metrics_port=port)):
+        with pytest.raises(errors.FailedPrecondition, match=str(port)):
+            await serve(quick(metrics_port=port), "second", echo("unary_unary"), stop=asyncio.Event())
+
+
+async def test_a_call_under_way_ends_and_new_ones_are_refused():
+    arrived = asyncio.Event()
+
+    async def slow(request, context):
+        arrived.set()
+        await asyncio.sleep(0.3)
+        return b"done"
+
+    stop, ready = asyncio.Event(), asyncio.Queue()
+    running = asyncio.create_task(
+        serve(quick(), "test", adding(unary_unary=slow), on_ready=ready.put_nowait, stop=stop)
+    )
+    target = f"127.0.0.1:{await ready.get()}"
+    async with channel(target) as door:
+        rpc = method(door, "unary_unary")(b"")
+        waiting = asyncio.ensure_future(rpc)
+        await arrived.wait()
+        stop.set()
+        assert await waiting == b"done"
+        await running
+        with pytest.raises(errors.Unavailable, match=target):
+            await wait_healthy(target, timedelta(seconds=0.2))
+
+
+async def test_background_work_is_told_of_the_end():
+    ended = []
+
+    async def work(stop: asyncio.Event) -> None:
+        await stop.wait()
+        ended.append(True)
+
+    async with serving(echo("unary_unary"), work):
+        pass
+    assert ended == [True]
+
+
+async def test_background_work_that_does_not_end_is_cancelled():
+    async def work(stop: asyncio.Event) -> None:
+        await asyncio.sleep(600)
+
+    async with serving(
+        echo("unary_unary"), work, settings=quick().model_copy(update={"grace": timedelta(0.1 / 86400)})
+    ):
+        pass
+
+
+async def test_background_work_that_raises_stops_the_service():
+    async def work(stop: asyncio.Event) -> None:
+        raise RuntimeError("queue is broken")
+
+    with pytest.raises(RuntimeError, match="queue is broken"):
+        await asyncio.wait_for(serve(quick(), "test", echo("unary_unary"), background=[work], stop=asyncio.Event()), 5)
+
+
+PROGRAM = """
+import asyncio
+from ratchet_kit.server import serve
+from ratchet_kit.settings import ServiceSettings
+
+async def work(stop):
+    await stop.wait()
+    {ending}
+
+asyncio.run(serve(ServiceSettings(port=0), "test", lambda server: [], background=[work],
+                  on_ready=lambda port: print(port, flush=True)))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(("ending", "code"), [("pass", 0), ("raise RuntimeError('late')", 1)])
+async def test_the_exit_code(number, ending, code):
+    program = PROGRAM.format(ending=ending)
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=pipe, stderr=pipe)
+    try:
+        assert process.stdout is not None
+        port = int(await asyncio.wait_for(process.stdout.readline(), 10))
+        await wait_healthy(f"127.0.0.1:{port}", timedelta(seconds=5))
+        os.kill(process.pid, number)
+        await asyncio.wait_for(process.wait(), 10)
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert process.returncode == code
