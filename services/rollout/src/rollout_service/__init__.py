@@ -1,0 +1,1 @@
+"""rollout-service: policies served with vLLM behind gRPC."""

@@ -1,0 +1,1 @@
+"""The domain's ports for real (vLLM, fsspec, the disk) and in memory for unit tests."""

@@ -1,0 +1,202 @@
+"""Model folders on this machine's disk: fetched with fsspec, or received tensor by tensor."""
+
+import asyncio
+import hashlib
+import json
+import os
+import shutil
+import struct
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import fsspec
+
+from ratchet_kit import policy_id
+from ratchet_kit.errors import DataLoss, FieldViolation, InvalidArgument, Unavailable
+from rollout_service.domain.policy import PolicyId
+from rollout_service.domain.ports import ModelFolder
+from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream
+
+SHARD_BYTES = 256 << 20
+"""A received shard is written once it holds this much, so this and one tensor are held in memory at most."""
+
+_DTYPE_BYTES: Mapping[str, int] = {
+    "F64": 8,
+    "F32": 4,
+    "F16": 2,
+    "BF16": 2,
+    "I64": 8,
+    "I32": 4,
+    "I16": 2,
+    "I8": 1,
+    "U8": 1,
+}
+
+
+class DiskModelFolders:
+    """See `ModelFolders`. What it makes lies under `root`, which belongs to it alone."""
+
+    def __init__(self, root: Path, shard_bytes: int = SHARD_BYTES) -> None:
+        self._root = root
+        self._shard_bytes = shard_bytes
+
+    async def check(self, source: str) -> None:
+        protocol, path = fsspec.core.split_protocol(source)
+        if protocol in (None, "file"):
+            problem = _what_is_missing(Path(path))
+        else:
+            problem = None if protocol in fsspec.available_protocols() else f"no storage is known for {protocol}://"
+        if problem is not None:
+            raise _bad_source(source, problem)
+
+    async def fetch(self, source: str) -> ModelFolder:
+        protocol, path = fsspec.core.split_protocol(source)
+        if protocol in (None, "file"):
+            folder = Path(path).absolute()
+        else:
+            folder = self._new_folder("fetched-")
+            try:
+                await asyncio.to_thread(_download, source, folder)
+            except BaseException:
+                shutil.rmtree(folder)
+                raise
+        if (problem := _what_is_missing(folder)) is not None:
+            raise _bad_source(source, problem)
+        return await asyncio.to_thread(_described, folder)
+
+    async def receive(self, base: ModelFolder, weights: WeightStream) -> ModelFolder:
+        folder = self._new_folder("received-")
+        try:
+            await self._write(folder, weights)
+            await asyncio.to_thread(_copy_config, base.path, folder)
+            # Hashed again from the disk: these files are what the engine loads.
+            return await asyncio.to_thread(_described, folder)
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
+
+    async def release(self, folder: ModelFolder) -> None:
+        if folder.path.parent == self._root:
+            await asyncio.to_thread(shutil.rmtree, folder.path, ignore_errors=True)
+
+    def _new_folder(self, prefix: str) -> Path:
+        self._root.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=prefix, dir=self._root))
+
+    async def _write(self, folder: Path, weights: WeightStream) -> None:
+        shard: list[_Tensor] = []
+        shards = 0
+        names: set[str] = set()
+        async for part in weights:
+            match part:
+                case TensorHeader():
+                    if shard:
+                        shard[-1].finish()
+                    if part.name in names:
+                        raise _out_of_order(f"tensor {part.name} comes twice")
+                    names.add(part.name)
+                    if sum(len(tensor.data) for tensor in shard) >= self._shard_bytes:
+                        await asyncio.to_thread(_write_shard, folder, shards, shard)
+                        shards, shard = shards + 1, []
+                    shard.append(_Tensor(part))
+                case Chunk(data):
+                    if not shard:
+                        raise _out_of_order("a chunk came before any tensor")
+                    shard[-1].add(data)
+        if not shard:
+            raise _out_of_order("no tensor came")
+        shard[-1].finish()
+        await asyncio.to_thread(_write_shard, folder, shards, shard)
+
+
+@dataclass
+class _Tensor:
+    """A tensor while it comes in."""
+
+    header: TensorHeader
+    data: bytearray = field(default_factory=bytearray)
+
+    def __post_init__(self) -> None:
+        size = _DTYPE_BYTES.get(self.header.dtype)
+        if size is None:
+            raise _out_of_order(f"tensor {self.header.name} has dtype {self.header.dtype!r}, which is not known here")
+        self._size = size
+        for length in self.header.shape:
+            self._size *= length
+        self._hash = hashlib.sha256()
+
+    def add(self, data: bytes) -> None:
+        if len(self.data) + len(data) > self._size:
+            raise DataLoss(f"tensor {self.header.name} came with more than its {self._size} bytes")
+        self.data += data
+        self._hash.update(data)
+
+    def finish(self) -> None:
+        if len(self.data) != self._size:
+            raise DataLoss(f"tensor {self.header.name} came with {len(self.data)} of its {self._size} bytes")
+        if self._hash.hexdigest() != self.header.sha256.lower():
+            raise DataLoss(f"tensor {self.header.name} does not have the announced sha256")
+
+
+def _write_shard(folder: Path, index: int, tensors: list[_Tensor]) -> None:
+    """A file in the format of https://github.com/huggingface/safetensors#format."""
+    header, offset = {}, 0
+    for tensor in tensors:
+        end = offset + len(tensor.data)
+        header[tensor.header.name] = {
+            "dtype": tensor.header.dtype,
+            "shape": list(tensor.header.shape),
+            "data_offsets": [offset, end],
+        }
+        offset = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with (folder / f"model-{index:05}.safetensors").open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for tensor in tensors:
+            file.write(tensor.data)
+
+
+def _copy_config(base: Path, folder: Path) -> None:
+    """Everything a model needs but its weights: config, tokenizer, chat template."""
+    for file in base.iterdir():
+        if file.is_file() and not file.name.endswith((".safetensors", ".safetensors.index.json", ".bin", ".gguf")):
+            shutil.copyfile(file, folder / file.name)
+
+
+def _described(folder: Path) -> ModelFolder:
+    size = sum(os.path.getsize(file) for file in folder.glob("*.safetensors"))
+    return ModelFolder(folder, PolicyId(policy_id.of_folder(folder)), size)
+
+
+def _download(source: str, folder: Path) -> None:
+    try:
+        filesystem, path = fsspec.url_to_fs(source)
+        for file in filesystem.find(path, maxdepth=1):
+            filesystem.get_file(file, str(folder / Path(file).name))
+    except FileNotFoundError as e:
+        raise _bad_source(source, "there is nothing there") from e
+    except ImportError as e:
+        raise _bad_source(source, f"its storage needs a package that is not installed: {e.name}") from e
+    except OSError as e:
+        raise Unavailable(f"{source} cannot be fetched: {e}") from e
+
+
+def _what_is_missing(folder: Path) -> str | None:
+    if not folder.is_dir():
+        return "there is no such folder on the rollout service's machine"
+    if not (folder / "config.json").is_file():
+        return "there is no config.json in it"
+    if not any(folder.glob("*.safetensors")):
+        return "there is no .safetensors file in it"
+    return None
+
+
+def _bad_source(source: str, problem: str) -> InvalidArgument:
+    return InvalidArgument(f"{source} holds no model: {problem}", [FieldViolation("source", problem)])
+
+
+def _out_of_order(problem: str) -> InvalidArgument:
+    return InvalidArgument(f"the weights cannot be read: {problem}", [FieldViolation("message", problem)])

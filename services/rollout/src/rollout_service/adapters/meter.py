@@ -1,0 +1,38 @@
+"""The service's metrics in Prometheus."""
+
+from ratchet_kit import metrics
+from rollout_service.domain.policy import PolicyName
+from rollout_service.domain.ports import WeightUpdateMetrics
+
+
+class PrometheusMeter:
+    """See `Meter`."""
+
+    def __init__(self) -> None:
+        by_policy = ("policy",)
+        self._requests = metrics.counter("rollout_requests", "Generation requests answered.", by_policy)
+        self._prompt_tokens = metrics.counter("rollout_prompt_tokens", "Prompt tokens read.", by_policy)
+        self._tokens = metrics.counter("rollout_tokens", "Tokens generated.", by_policy)
+        self._seconds = metrics.histogram("rollout_generate_seconds", "Time of a generation request.", by_policy)
+        self._updates = metrics.counter("rollout_weight_updates", "Weight updates taken.", by_policy)
+        self._update_bytes = metrics.counter("rollout_weight_update_bytes", "Bytes of weights received.", by_policy)
+        self._receive_seconds = metrics.histogram("rollout_weight_receive_seconds", "Receiving weights.", by_policy)
+        self._load_seconds = metrics.histogram("rollout_weight_load_seconds", "Loading and probing.", by_policy)
+        self._probe_error = metrics.gauge("rollout_probe_error", "Probe error of the last weight update.", by_policy)
+        self._deaths = metrics.counter("rollout_engine_deaths", "Engines that died by themselves.", by_policy)
+
+    def generated(self, policy: PolicyName, prompt_tokens: int, tokens: int, seconds: float) -> None:
+        self._requests.labels(policy).inc()
+        self._prompt_tokens.labels(policy).inc(prompt_tokens)
+        self._tokens.labels(policy).inc(tokens)
+        self._seconds.labels(policy).observe(seconds)
+
+    def updated(self, policy: PolicyName, update: WeightUpdateMetrics) -> None:
+        self._updates.labels(policy).inc()
+        self._update_bytes.labels(policy).inc(update.bytes)
+        self._receive_seconds.labels(policy).observe(update.receive_seconds)
+        self._load_seconds.labels(policy).observe(update.load_seconds)
+        self._probe_error.labels(policy).set(update.probe_error)
+
+    def engine_died(self, policy: PolicyName) -> None:
+        self._deaths.labels(policy).inc()

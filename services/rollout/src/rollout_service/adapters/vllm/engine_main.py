@@ -1,0 +1,115 @@
+"""The engine process: one vLLM engine behind a unix socket. Started by `engine`, in a process group of its own.
+
+python -m rollout_service.adapters.vllm.engine_main SPEC_FILE SOCKET
+"""
+
+import asyncio
+import ctypes
+import os
+import signal
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from rollout_service.adapters.vllm import wire
+from rollout_service.adapters.vllm.vllm_engine import RequestRefused, VllmEngine, WeightsRefused
+
+_BACKLOG = 4096
+_PR_SET_PDEATHSIG = 1
+
+
+class EngineServer:
+    """Answers calls. Until the engine is up they wait; when it does not come up, each is told why."""
+
+    def __init__(self) -> None:
+        self.engine: asyncio.Future[VllmEngine] = asyncio.get_running_loop().create_future()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, so one call; the call is aborted when the caller closes first."""
+        try:
+            call = await wire.receive_call(reader)
+            answer = asyncio.create_task(self._answer(call, writer))
+            gone = asyncio.create_task(reader.read(1))
+            await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
+            gone.cancel()
+            answer.cancel()
+            await asyncio.gather(answer, gone, return_exceptions=True)
+            if not answer.cancelled() and (error := answer.exception()) is not None:
+                raise error
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the caller went away
+        finally:
+            writer.close()
+
+    async def _answer(self, call: wire.Call, writer: asyncio.StreamWriter) -> None:
+        try:
+            async for reply in self._replies(call):
+                await wire.send(writer, reply)
+        except RequestRefused as e:
+            await wire.send(writer, wire.Failed("invalid_argument", e.message, e.field))
+        except WeightsRefused as e:
+            await wire.send(writer, wire.Failed("data_loss", str(e)))
+        except EngineDidNotStart as e:
+            await wire.send(writer, wire.Failed("failed_precondition", str(e)))
+
+    async def _replies(self, call: wire.Call) -> AsyncIterator[wire.Reply]:
+        engine = await asyncio.shield(self.engine)
+        match call:
+            case wire.Describe():
+                yield wire.Described(engine.dtype, engine.max_model_len)
+            case wire.LoadWeights(folder):
+                yield wire.Loaded(await engine.load_weights(Path(folder)))
+            case wire.Generate():
+                async for output in engine.generate(call, uuid.uuid4().hex):
+                    yield output
+
+
+class EngineDidNotStart(Exception):
+    """vLLM refused the model or its options."""
+
+
+async def run(spec: wire.EngineSpec, socket: Path) -> int:
+    """Serves until SIGTERM (0), until vLLM dies (1), or until the failure to start was told (2)."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    server = EngineServer()
+    async with await asyncio.start_unix_server(server.serve, socket, backlog=_BACKLOG):
+        try:
+            engine = VllmEngine.start(spec)
+        except Exception as e:  # whatever vLLM raises, its words are for the caller
+            server.engine.set_exception(EngineDidNotStart(_first_line(e)))
+            server.engine.exception()  # seen
+            print(f"vLLM did not start: {e!r}", file=sys.stderr, flush=True)
+            await asyncio.wait([asyncio.create_task(stop.wait())], timeout=10)
+            return 2
+        server.engine.set_result(engine)
+        stopped = asyncio.create_task(stop.wait())
+        died = asyncio.create_task(engine.died())
+        await asyncio.wait([stopped, died], return_when=asyncio.FIRST_COMPLETED)
+        engine.stop()
+        return 0 if stopped.done() else 1
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def main() -> None:
+    spec, socket = Path(sys.argv[1]), Path(sys.argv[2])
+    os.register_at_fork(after_in_child=_die_with_parent)  # vLLM's own processes must not outlive this one
+    code = asyncio.run(run(wire.read_spec(spec), socket))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # vLLM's threads may hold up an orderly exit
+
+
+if __name__ == "__main__":
+    main()

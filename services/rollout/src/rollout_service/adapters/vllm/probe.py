@@ -1,0 +1,212 @@
+"""Proof that a model computes with the weights it was sent, whatever its kernels made of them.
+
+A kernel may keep a private, re-packed copy of a weight, and a reload may forget that copy: vLLM on CPU does so with an
+output layer that is tied to the embedding, and then generates with the old one without a word. Comparing parameters
+does not show it. So inputs are sent through the model's own layers, and the results compared with what the sent
+weights give:
+
+- one-hot inputs read single columns of a weight matrix back through the kernel. A product with 1 and sums with 0 are
+  exact in every float type, so the smallest change of those columns shows;
+- random signs mix all columns, so a change anywhere shows once it is larger than the type's rounding.
+
+Covered are embeddings, the output layer, every linear layer (of evenly spread decoder layers in a deep model; fused
+ones by `packed_modules_mapping`, tensor-parallel ones by their shard), and what is used as it is, such as norms.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from vllm.model_executor.layers.linear import (
+    ColumnParallelLinear,
+    LinearBase,
+    QKVParallelLinear,
+    RowParallelLinear,
+)
+from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead, VocabParallelEmbedding
+
+ONE_HOTS = 8
+SIGNS = 4
+LAYERS_AT_MOST = 8
+LOOKUPS = 64
+
+EXACT_TOLERANCE = {torch.float32: 1e-6, torch.bfloat16: 1e-2, torch.float16: 2e-3}
+"""For one-hot inputs and looked-up values. Not zero, for biases and for TF32-like kernels: 1 ulp of the type."""
+MIXED_TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 5e-3}
+"""For random signs: sums over the hidden width, rounded to the type."""
+
+_LAYER = re.compile(r"\.(?:layers|h|blocks)\.(\d+)(?:\.|$)")
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One comparison. Errors are relative to the largest magnitude expected."""
+
+    name: str
+    error: float
+    tolerance: float
+
+    @property
+    def passed(self) -> bool:
+        return self.error <= self.tolerance  # a NaN does not pass
+
+
+@dataclass(frozen=True)
+class Report:
+    probes: tuple[Probe, ...]
+    skipped: tuple[str, ...]
+    """Modules that hold weights and could not be probed: their architecture names them in an unknown way."""
+
+    @property
+    def error(self) -> float:
+        return max(probe.error for probe in self.probes)
+
+    @property
+    def failures(self) -> tuple[Probe, ...]:
+        return tuple(probe for probe in self.probes if not probe.passed)
+
+
+Read = Callable[[str], Tensor | None]
+"""The sent tensor of this name in the model's own naming, or None when none was sent."""
+
+
+@torch.no_grad()
+def probe_model(model: nn.Module, read: Read) -> Report:
+    """Sends inputs through `model` and compares with the weights that `read` gives.
+
+    On tensor-parallel workers all ranks must call it at once, since layers exchange partial results.
+    """
+    probes: list[Probe] = []
+    skipped: list[str] = []
+    embedding = next(_modules(model, VocabParallelEmbedding), None)
+    for name, module in _chosen(model):
+        if isinstance(module, VocabParallelEmbedding):  # also the output layer, which derives from it
+            sent = read(f"{name}.weight")
+            if sent is None and isinstance(module, ParallelLMHead) and embedding is not None:
+                sent = read(f"{embedding}.weight")  # tied
+            found = None if sent is None else _probe_vocabulary(model, name, module, sent)
+        elif isinstance(module, LinearBase):
+            found = _probe_linear(model, name, module, read)
+        else:
+            found = _probe_parameters(name, module, read)
+        if found is None:
+            skipped.append(name)
+        else:
+            probes.extend(found)
+    return Report(tuple(probes), tuple(skipped))
+
+
+def _probe_vocabulary(model: nn.Module, name: str, module: VocabParallelEmbedding, sent: Tensor) -> list[Probe] | None:
+    dtype, device = module.weight.dtype, module.weight.device
+    sent = sent.to(device=device, dtype=dtype)
+    if not isinstance(module, ParallelLMHead):
+        ids = torch.linspace(0, sent.shape[0] - 1, LOOKUPS, device=device).long()
+        return [_compare(name, module(ids), sent[ids], EXACT_TOLERANCE[dtype])]
+    inputs, one_hots = _inputs(sent.shape[1], dtype, device)
+    logits = model.compute_logits(inputs)  # type: ignore[operator]
+    if logits is None:  # tensor-parallel: only the first rank has them
+        return []
+    expected = inputs.float() @ sent.float().T
+    processor = getattr(model, "logits_processor", None)
+    cap, scale = getattr(processor, "soft_cap", None), getattr(processor, "scale", 1.0)
+    if cap is not None:
+        expected = torch.tanh(expected / cap) * cap
+    return _compare_both(name, logits[:, : sent.shape[0]], expected * scale, one_hots, dtype)
+
+
+def _probe_linear(model: nn.Module, name: str, module: LinearBase, read: Read) -> list[Probe] | None:
+    weight = _sent_weight(model, name, module, read, "weight")
+    dtype = module.params_dtype
+    if weight is None or dtype not in EXACT_TOLERANCE or module.quant_config is not None:
+        return None
+    device = next(module.parameters()).device
+    weight = weight.to(device=device, dtype=dtype)
+    bias = _sent_weight(model, name, module, read, "bias")
+    inputs, one_hots = _inputs(weight.shape[1], dtype, device)
+    expected = inputs.float() @ weight.float().T
+    if bias is not None and not module.skip_bias_add:
+        expected = expected + bias.to(device=device, dtype=dtype).float()
+    if isinstance(module, RowParallelLinear) and module.input_is_parallel:
+        width = module.input_size_per_partition
+        inputs = inputs[:, module.tp_rank * width : (module.tp_rank + 1) * width].contiguous()
+    result = module(inputs)
+    computed = result[0] if isinstance(result, tuple) else result
+    return _compare_both(name, computed, expected, one_hots, dtype)
+
+
+def _sent_weight(model: nn.Module, name: str, module: LinearBase, read: Read, kind: str) -> Tensor | None:
+    """What this rank's linear layer was sent: fused parts one after another, rows cut to its shard."""
+    parent, _, leaf = name.rpartition(".")
+    fused: dict[str, list[str]] = getattr(model, "packed_modules_mapping", {})
+    parts = [read(f"{parent}.{part}.{kind}") for part in fused.get(leaf, [leaf])]
+    if len(parts) > 1 and all(part is None for part in parts):
+        parts = [read(f"{name}.{kind}")]  # the checkpoint holds it fused already
+        if module.tp_size > 1:
+            return None
+    whole = [part for part in parts if part is not None]
+    if len(whole) != len(parts):
+        return None
+    if isinstance(module, ColumnParallelLinear) and not module.gather_output and module.tp_size > 1:
+        whole = [_rows(module, index, part) for index, part in enumerate(whole)]
+    return torch.cat(whole)
+
+
+def _rows(module: ColumnParallelLinear, index: int, part: Tensor) -> Tensor:
+    replicas = module.num_kv_head_replicas if isinstance(module, QKVParallelLinear) and index > 0 else 1
+    height = part.shape[0] * replicas // module.tp_size
+    rank = module.tp_rank // replicas
+    return part[rank * height : (rank + 1) * height]
+
+
+def _probe_parameters(name: str, module: nn.Module, read: Read) -> list[Probe] | None:
+    """Parameters that are used as they are: norms, scales."""
+    probes = []
+    for leaf, parameter in module.named_parameters(recurse=False):
+        sent = read(f"{name}.{leaf}")
+        if sent is None or sent.shape != parameter.shape or parameter.dtype not in EXACT_TOLERANCE:
+            return None
+        sent = sent.to(device=parameter.device, dtype=parameter.dtype)
+        probes.append(_compare(f"{name}.{leaf}", parameter, sent, EXACT_TOLERANCE[parameter.dtype]))
+    return probes
+
+
+def _inputs(width: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, int]:
+    """One-hot rows, then rows of random signs; the same on every rank. Returns them and how many are one-hot."""
+    generator = torch.Generator().manual_seed(width)
+    columns = torch.randperm(width, generator=generator)[:ONE_HOTS]
+    one_hots = torch.nn.functional.one_hot(columns, width)
+    signs = torch.randint(0, 2, (SIGNS, width), generator=generator) * 2 - 1
+    return torch.cat([one_hots, signs]).to(device=device, dtype=dtype), len(columns)
+
+
+def _compare_both(name: str, computed: Tensor, expected: Tensor, one_hots: int, dtype: torch.dtype) -> list[Probe]:
+    return [
+        _compare(f"{name} (columns)", computed[:one_hots], expected[:one_hots], EXACT_TOLERANCE[dtype]),
+        _compare(f"{name} (mixed)", computed[one_hots:], expected[one_hots:], MIXED_TOLERANCE[dtype]),
+    ]
+
+
+def _compare(name: str, computed: Tensor, expected: Tensor, tolerance: float) -> Probe:
+    computed, expected = computed.float(), expected.float()
+    scale = expected.abs().max().clamp_min(torch.finfo(torch.float32).tiny)
+    return Probe(name, float((computed - expected).abs().max() / scale), tolerance)
+
+
+def _modules(model: nn.Module, kind: type[nn.Module]) -> Iterator[str]:
+    return (name for name, module in model.named_modules() if isinstance(module, kind))
+
+
+def _chosen(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Modules with parameters of their own, of all layers or, in a deep model, of evenly spread ones."""
+    layers = [_LAYER.search(name) for name, _ in model.named_modules()]
+    last = max((int(layer[1]) for layer in layers if layer is not None), default=0)
+    kept = {round(index * last / (LAYERS_AT_MOST - 1)) for index in range(LAYERS_AT_MOST)}
+    for name, module in model.named_modules():
+        layer = _LAYER.search(name)
+        if layer is not None and int(layer[1]) not in kept:
+            continue
+        linear = isinstance(module, LinearBase | VocabParallelEmbedding)
+        if linear or next(module.parameters(recurse=False), None) is not None:
+            yield name, module

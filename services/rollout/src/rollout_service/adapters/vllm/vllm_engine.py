@@ -1,0 +1,185 @@
+"""vLLM's AsyncLLM, set up for rollouts: sampled tokens with the log-probs of the distribution they were drawn from.
+
+Runs only in the engine process. Importing vLLM takes seconds, so this module does it when the engine starts.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rollout_service.adapters.vllm import wire
+from rollout_service.domain.generation import ChatPrompt, Completion, FinishReason, Sampling, TextPrompt, TokenPrompt
+
+if TYPE_CHECKING:
+    from vllm import SamplingParams
+    from vllm.outputs import CompletionOutput
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+_DEATH_POLL_SECONDS = 0.1
+_AUTO_FIT = -1
+"""As `max_model_len`: the config's, or what the KV cache holds when that is less."""
+
+
+class RequestRefused(Exception):
+    """The request does not fit the model; `field` is its path in the public request."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+        self.message = message
+
+
+class WeightsRefused(Exception):
+    """The weights do not fit the model, or the model does not compute with them."""
+
+
+class VllmEngine:
+    """One model in vLLM."""
+
+    def __init__(self, llm: "AsyncLLM") -> None:
+        self._llm = llm
+        self._tokenizer: Any = llm.get_tokenizer()
+        self.max_model_len = int(llm.model_config.max_model_len)
+        self.dtype = str(llm.model_config.dtype).removeprefix("torch.")
+        self._vocabulary = int(llm.model_config.get_vocab_size())
+
+    @classmethod
+    def start(cls, spec: wire.EngineSpec) -> "VllmEngine":
+        """Loads the model; blocks for seconds. Must be called in the event loop that will serve it.
+
+        Raises whatever vLLM raises.
+        """
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        alone_on_cpu = spec.device == "cpu" and spec.tensor_parallel_size == 1
+        config = AsyncEngineArgs(
+            model=spec.model,
+            dtype=spec.dtype,  # type: ignore[arg-type]
+            max_model_len=spec.max_model_len or _AUTO_FIT,
+            max_num_seqs=spec.max_num_seqs,
+            kv_cache_memory_bytes=spec.kv_cache_bytes or None,
+            gpu_memory_utilization=spec.gpu_memory_utilization,
+            tensor_parallel_size=spec.tensor_parallel_size,
+            # A worker inside the engine's process saves a process, and the binding of every engine to the same core.
+            distributed_executor_backend="uni" if alone_on_cpu else None,
+            enforce_eager=spec.enforce_eager,
+            enable_prefix_caching=True,
+            logprobs_mode="processed_logprobs",
+            generation_config="vllm",  # sampling is what the request says, not what the model's authors suggest
+            disable_log_stats=True,
+            worker_extension_cls="rollout_service.adapters.vllm.extension.WeightExtension",
+        ).create_engine_config()
+        if alone_on_cpu:
+            # vLLM spawns on CPU so that each worker gets its own OpenMP binding. We bind nothing, and a fork starts
+            # with everything imported: some 10 s and 400 MB less.
+            os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"
+        return cls(AsyncLLM.from_vllm_config(config, disable_log_stats=True))
+
+    async def died(self) -> None:
+        """Waits until vLLM is dead."""
+        while not self._llm.errored:
+            await asyncio.sleep(_DEATH_POLL_SECONDS)
+
+    def stop(self) -> None:
+        self._llm.shutdown(timeout=0)
+
+    async def load_weights(self, folder: Path) -> float:
+        """Replaces the weights by those in `folder`, drops all cached keys and values, returns the probe's error.
+
+        Raises WeightsRefused.
+        """
+        await self._llm.pause_generation(mode="wait", clear_cache=True)
+        try:
+            reports = await self._llm.collective_rpc("ratchet_load_weights", args=(str(folder),))
+        except Exception as e:
+            if self._llm.errored:
+                raise
+            raise WeightsRefused(f"vLLM does not take these weights: {e}") from e
+        failures = [failure for report in reports for failure in report["failures"]]
+        if failures:
+            shown = "; ".join(failures[:3])
+            raise WeightsRefused(f"the engine does not compute with the sent weights: {shown} ({len(failures)} in all)")
+        await self._llm.resume_generation()
+        return max(float(report["error"]) for report in reports)
+
+    async def generate(self, call: wire.Generate, request_id: str) -> AsyncIterator[wire.Output]:
+        """Completions of one prompt. Closing or cancelling aborts it in vLLM.
+
+        Raises RequestRefused when the prompt does not fit the model.
+        """
+        from vllm.inputs.engine import tokens_input
+
+        ids = self._tokenize(call)
+        params = self._sampling(call.sampling, len(ids), call.stream)
+        prompt_ids = tuple(ids)
+        async for output in self._llm.generate(tokens_input(ids), params, request_id):
+            completions = tuple(_completion(piece, call.sampling.logprobs) for piece in output.outputs)
+            yield wire.Output(completions, prompt_ids, last=output.finished)
+
+    def _tokenize(self, call: wire.Generate) -> list[int]:
+        match wire.prompt_of(call):
+            case TokenPrompt(given):
+                field, ids = "tokens.ids", list(given)
+                unknown = [token for token in ids if not 0 <= token < self._vocabulary]
+                if unknown:
+                    raise RequestRefused(field, f"token {unknown[0]} is not in the vocabulary of {self._vocabulary}")
+            case TextPrompt(text):
+                field, ids = "text", self._tokenizer.encode(text)
+            case ChatPrompt(messages):
+                field, ids = "chat", self._render(messages)
+        if not ids:
+            raise RequestRefused(field, "the prompt has no tokens")
+        if len(ids) >= self.max_model_len:
+            raise RequestRefused(
+                field,
+                f"the prompt has {len(ids)} tokens and the model takes {self.max_model_len}, completion included",
+            )
+        return ids
+
+    def _render(self, messages: tuple[Any, ...]) -> list[int]:
+        if not getattr(self._tokenizer, "chat_template", None):
+            raise RequestRefused("chat", "the model has no chat template: send text or tokens")
+        conversation = [{"role": message.role, "content": message.content} for message in messages]
+        try:
+            text = self._tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True)
+        except Exception as e:  # a template is the model author's program and raises what it likes
+            raise RequestRefused("chat.messages", f"the model's chat template refuses them: {e}") from e
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def _sampling(self, sampling: Sampling, prompt_tokens: int, stream: bool) -> "SamplingParams":
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        room = self.max_model_len - prompt_tokens
+        try:
+            return SamplingParams(
+                n=sampling.n,
+                temperature=sampling.temperature,
+                top_p=sampling.top_p,
+                top_k=sampling.top_k,
+                max_tokens=min(sampling.max_tokens or room, room),
+                stop=list(sampling.stop),
+                stop_token_ids=list(sampling.stop_token_ids),
+                seed=sampling.seed,
+                ignore_eos=sampling.ignore_eos,
+                repetition_penalty=sampling.repetition_penalty,
+                logprobs=0 if sampling.logprobs else None,
+                output_kind=RequestOutputKind.DELTA if stream else RequestOutputKind.FINAL_ONLY,
+            )
+        except ValueError as e:
+            raise RequestRefused("sampling", str(e)) from e
+
+
+_REASONS = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
+
+
+def _completion(output: "CompletionOutput", with_log_probs: bool) -> Completion:
+    token_ids = tuple(output.token_ids)
+    log_probs: tuple[float, ...] = ()
+    if with_log_probs and output.logprobs is not None:
+        log_probs = tuple(entry[token].logprob for entry, token in zip(output.logprobs, token_ids, strict=True))
+    reason = None if output.finish_reason is None else _REASONS.get(output.finish_reason, FinishReason.ABORTED)
+    return Completion(output.index, token_ids, log_probs, output.text, reason)

@@ -1,0 +1,147 @@
+"""What the service and an engine process say to each other.
+
+They share a unix socket in a private folder. A connection carries one call: the service sends one message, the engine
+answers with one or more, and closes. When the service closes first, the call is aborted. A message is four bytes of
+length (big endian) and msgpack.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from rollout_service.domain.generation import (
+    ChatMessage,
+    ChatPrompt,
+    Completion,
+    EngineOutput,
+    GenerationRequest,
+    Prompt,
+    Sampling,
+    TextPrompt,
+    TokenPrompt,
+)
+
+_LENGTH_BYTES = 4
+
+
+class EngineSpec(msgspec.Struct, frozen=True):
+    """How to start an engine; given to the process as JSON."""
+
+    model: str
+    device: Literal["cpu", "cuda"]
+    dtype: str
+    max_model_len: int
+    """0: what the model's config says."""
+    max_num_seqs: int
+    kv_cache_bytes: int
+    """0: vLLM decides, from `gpu_memory_utilization`."""
+    tensor_parallel_size: int
+    gpu_memory_utilization: float
+    enforce_eager: bool
+    threads: int
+    """OpenMP threads of a worker on CPU."""
+
+
+class Describe(msgspec.Struct, tag="describe", frozen=True):
+    """Answered with `Described` once the engine is ready."""
+
+
+class Generate(msgspec.Struct, tag="generate", frozen=True):
+    """Answered with one `Output`, or with several when `stream`, the last of which has `last` set."""
+
+    sampling: Sampling
+    stream: bool
+    token_ids: tuple[int, ...] | None = None
+    text: str | None = None
+    messages: tuple[ChatMessage, ...] | None = None
+
+
+class LoadWeights(msgspec.Struct, tag="load_weights", frozen=True):
+    """Answered with `Loaded`."""
+
+    folder: str
+
+
+class Described(msgspec.Struct, tag="described", frozen=True):
+    dtype: str
+    max_model_len: int
+
+
+class Output(msgspec.Struct, tag="output", frozen=True):
+    completions: tuple[Completion, ...]
+    prompt_token_ids: tuple[int, ...]
+    last: bool
+
+
+class Loaded(msgspec.Struct, tag="loaded", frozen=True):
+    probe_error: float
+
+
+class Failed(msgspec.Struct, tag="failed", frozen=True):
+    """The call failed. `kind` says which error of the family it is on the other side."""
+
+    kind: Literal["invalid_argument", "data_loss", "failed_precondition"]
+    message: str
+    field: str = ""
+    """Of the public request, for an invalid argument."""
+
+
+Call = Describe | Generate | LoadWeights
+Reply = Described | Output | Loaded | Failed
+
+T = TypeVar("T")
+_encoder = msgspec.msgpack.Encoder()
+_calls: msgspec.msgpack.Decoder[Call] = msgspec.msgpack.Decoder(Call)
+_replies: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
+
+
+def generate_call(request: GenerationRequest, stream: bool) -> Generate:
+    match request.prompt:
+        case TokenPrompt(ids):
+            return Generate(request.sampling, stream, token_ids=ids)
+        case TextPrompt(text):
+            return Generate(request.sampling, stream, text=text)
+        case ChatPrompt(messages):
+            return Generate(request.sampling, stream, messages=messages)
+
+
+def prompt_of(call: Generate) -> Prompt:
+    if call.token_ids is not None:
+        return TokenPrompt(call.token_ids)
+    if call.messages is not None:
+        return ChatPrompt(call.messages)
+    return TextPrompt(call.text or "")
+
+
+def output_of(reply: Output) -> EngineOutput:
+    return EngineOutput(reply.completions, reply.prompt_token_ids)
+
+
+async def send(writer: asyncio.StreamWriter, message: Call | Reply) -> None:
+    body = _encoder.encode(message)
+    writer.write(len(body).to_bytes(_LENGTH_BYTES) + body)
+    await writer.drain()
+
+
+async def receive_call(reader: asyncio.StreamReader) -> Call:
+    """Raises IncompleteReadError when the connection ends first, as `receive_reply` does."""
+    return _calls.decode(await _receive(reader))
+
+
+async def receive_reply(reader: asyncio.StreamReader) -> Reply:
+    return _replies.decode(await _receive(reader))
+
+
+async def _receive(reader: asyncio.StreamReader) -> bytes:
+    length = int.from_bytes(await reader.readexactly(_LENGTH_BYTES))
+    return await reader.readexactly(length)
+
+
+def encode_spec(spec: EngineSpec) -> str:
+    return msgspec.json.encode(spec).decode()
+
+
+def read_spec(file: Path) -> EngineSpec:
+    return msgspec.json.decode(file.read_bytes(), type=EngineSpec)

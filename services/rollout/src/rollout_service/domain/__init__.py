@@ -1,0 +1,1 @@
+"""What the rollout service is about, in plain Python: no grpc, no torch, no vLLM."""

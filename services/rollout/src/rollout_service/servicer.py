@@ -1,0 +1,53 @@
+"""gRPC in: unpack, call, pack."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import grpc
+
+from ratchet.rollout.v1 import rollout_pb2 as pb
+from ratchet.rollout.v1 import rollout_pb2_grpc
+from rollout_service import convert
+from rollout_service.domain.policies import Policies
+from rollout_service.domain.policy import PolicyName
+
+Context = grpc.aio.ServicerContext
+
+
+class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
+    """ratchet.rollout.v1.RolloutService over `Policies`."""
+
+    def __init__(self, policies: Policies) -> None:
+        self._policies = policies
+
+    async def LoadPolicy(self, request: pb.LoadPolicyRequest, context: Context) -> pb.LoadPolicyResponse:
+        policy = await self._policies.load(convert.load_policy(request))
+        return pb.LoadPolicyResponse(policy=convert.policy_to_proto(policy))
+
+    async def GetPolicy(self, request: pb.GetPolicyRequest, context: Context) -> pb.GetPolicyResponse:
+        policy = self._policies.get(PolicyName(request.name))
+        return pb.GetPolicyResponse(policy=convert.policy_to_proto(policy))
+
+    async def ListPolicies(self, request: pb.ListPoliciesRequest, context: Context) -> pb.ListPoliciesResponse:
+        return convert.page_to_proto(await self._policies.page(request.page_size, request.page_token))
+
+    async def UnloadPolicy(self, request: pb.UnloadPolicyRequest, context: Context) -> pb.UnloadPolicyResponse:
+        await self._policies.unload(PolicyName(request.name))
+        return pb.UnloadPolicyResponse()
+
+    async def Generate(self, request: pb.GenerateRequest, context: Context) -> pb.GenerateResponse:
+        return convert.generation_to_proto(await self._policies.generate(*convert.generation_request(request)))
+
+    async def GenerateStream(
+        self, request: pb.GenerateStreamRequest, context: Context
+    ) -> AsyncIterator[pb.GenerateStreamResponse]:
+        pieces = self._policies.stream(*convert.generation_request(request.request))
+        async with aclosing(pieces):
+            async for response in convert.pieces_to_proto(pieces):
+                yield response
+
+    async def UpdateWeights(
+        self, request_iterator: AsyncIterator[pb.UpdateWeightsRequest], context: Context
+    ) -> pb.UpdateWeightsResponse:
+        update, weights = await convert.weight_update(request_iterator)
+        return convert.update_to_proto(await self._policies.update(update, weights))

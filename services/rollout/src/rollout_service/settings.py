@@ -1,0 +1,53 @@
+"""What the service can be told, read once from RATCHET_ROLLOUT_* variables."""
+
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from ratchet_kit.settings import ServiceSettings
+
+
+def _threads() -> int:
+    """One core is left to the services; a small model gains nothing from more than a few threads."""
+    return max(1, min(8, len(os.sched_getaffinity(0)) - 1))
+
+
+class Settings(ServiceSettings):
+    model_config = SettingsConfigDict(env_prefix="RATCHET_ROLLOUT_")
+
+    port: int = Field(default=8703, ge=0, le=65535)
+    work_dir: Path = Path("~/.ratchet/rollout")
+    """Received weights and engine logs. Belongs to one service process at a time."""
+    capacity: int = Field(default=4, ge=1)
+    """Policies held at once. One takes some 1.2 GB on CPU, and its weights."""
+    default_deadline: timedelta = timedelta(minutes=10)
+    """Of a call that came without one: a long completion, or weights that wait for one."""
+
+    device: Literal["cpu", "cuda"] = "cpu"
+    max_num_seqs: int = Field(default=128, ge=1)
+    kv_cache_mib: int | None = Field(default=None, ge=0)
+    """None: 256 on CPU; on CUDA what `gpu_memory_utilization` leaves."""
+    tensor_parallel_size: int = Field(default=1, ge=1)
+    gpu_memory_utilization: float = Field(default=0.9, gt=0, le=1)
+    enforce_eager: bool | None = None
+    """None: eager on CPU, where compiling takes longer than it saves; compiled with CUDA graphs on CUDA."""
+    threads: int = Field(default_factory=_threads, ge=1)
+    """OpenMP threads of an engine on CPU."""
+    start_timeout: timedelta = timedelta(minutes=10)
+    max_engine_deaths: int = Field(default=5, ge=0)
+    """Deaths in a row after which an engine is not started again."""
+
+    @property
+    def kv_cache(self) -> int:
+        """MiB; 0 leaves it to vLLM."""
+        if self.kv_cache_mib is not None:
+            return self.kv_cache_mib
+        return 256 if self.device == "cpu" else 0
+
+    @property
+    def eager(self) -> bool:
+        return self.device == "cpu" if self.enforce_eager is None else self.enforce_eager
