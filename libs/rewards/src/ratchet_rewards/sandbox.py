@@ -1,0 +1,37 @@
+"""What grading needs of a sandbox, and the one behind gRPC."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Protocol
+
+import grpc
+
+from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.sandbox.v1 import sandbox_pb2_grpc
+from ratchet_kit.grpc_errors import rpc_errors
+
+
+class SandboxPort(Protocol):
+    """Executes programs."""
+
+    async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.BatchItem]:
+        """One item for each program, in order.
+
+        Raises Unavailable, DeadlineExceeded, ResourceExhausted (worth another try), InvalidArgument (whose violations
+        name `programs[i]`), Internal.
+        """
+        ...
+
+
+class GrpcSandbox:
+    """sandbox-service. `channel` comes from `ratchet_kit.client.channel`, and stays the caller's to close."""
+
+    def __init__(self, channel: grpc.aio.Channel, timeout: timedelta = timedelta(minutes=10)) -> None:
+        self._stub = sandbox_pb2_grpc.SandboxServiceStub(channel)
+        self._timeout = timeout.total_seconds()
+
+    async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.BatchItem]:
+        request = pb.ExecuteBatchRequest(programs=programs)
+        with rpc_errors():
+            response = await self._stub.ExecuteBatch(request, timeout=self._timeout)
+        return response.items
