@@ -1,0 +1,25 @@
+"""Programming problems with tests: the type, the generator, the named sets and the JSONL loader."""
+
+from ratchet_problems.problem import (
+    CallTest,
+    CheckTest,
+    InvalidProblem,
+    Problem,
+    StdioTest,
+    TestCase,
+    data_digest,
+)
+from ratchet_problems.sets import NAMES, UnknownProblemSet, load
+
+__all__ = [
+    "NAMES",
+    "CallTest",
+    "CheckTest",
+    "InvalidProblem",
+    "Problem",
+    "StdioTest",
+    "TestCase",
+    "UnknownProblemSet",
+    "data_digest",
+    "load",
+]

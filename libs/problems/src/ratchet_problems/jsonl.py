@@ -1,0 +1,140 @@
+"""Problem sets as JSONL: one problem a line, every fault with its line and field.
+
+A line holds what `Problem.to_json` writes. Only `prompt` and `tests` must be there (and `entry_point` for tests that
+call it). A test is one of
+    {"args": [[1, 2]], "expected": 3}        arguments and value as JSON, or each as a Python literal in a string:
+    {"args": "[(1, 2)]", "expected": "{3}"}
+    {"stdin": "1 2", "expected_stdout": "3"}
+    {"check": "def check(candidate): ..."}
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ratchet_problems.problem import CallTest, CheckTest, InvalidProblem, Problem, StdioTest, TestCase
+
+_TEXTS = ("id", "entry_point", "source", "licence", "structure")
+_FIELDS = {"prompt", "tests", "references", "difficulty", *_TEXTS}
+_TEST_FIELDS = (
+    ({"args", "expected"}, {"tolerance"}),
+    ({"stdin", "expected_stdout"}, set[str]()),
+    ({"check"}, set[str]()),
+)
+
+
+def read(path: str | Path) -> tuple[Problem, ...]:
+    """The problems of a file, in its order; blank lines are skipped.
+
+    Raises InvalidProblem: for the first line that is not a problem, for a repeated id, for a file that cannot be read
+    or holds none.
+    """
+    path = Path(path)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise InvalidProblem(str(path), "file", error.strerror or "cannot be read") from error
+    except UnicodeDecodeError as error:
+        raise InvalidProblem(str(path), "file", f"not UTF-8 at byte {error.start}") from error
+    problems: dict[str, Problem] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        where = f"{path.name} line {number}"
+        problem = parse(line, where, default_id=f"{path.stem}/{number}")
+        if problem.id in problems:
+            raise InvalidProblem(where, "id", f"{problem.id!r} is already the id of an earlier line")
+        problems[problem.id] = problem
+    if not problems:
+        raise InvalidProblem(str(path), "file", "holds no problems")
+    return tuple(problems.values())
+
+
+def write(problems: Iterable[Problem], path: str | Path) -> None:
+    """One line a problem; `read` gives them back equal."""
+    lines = "".join(json.dumps(problem.to_json(), ensure_ascii=False) + "\n" for problem in problems)
+    Path(path).write_text(lines, encoding="utf-8")
+
+
+def parse(line: str, where: str, *, default_id: str) -> Problem:
+    """One line. Raises InvalidProblem with `where` and the field that is wrong."""
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise InvalidProblem(where, f"column {error.colno}", f"not JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise InvalidProblem(where, "column 1", "not JSON: nested too deeply") from error
+    if not isinstance(record, dict):
+        raise InvalidProblem(where, "line", f"must be a JSON object, not {_kind(record)}")
+    if unknown := sorted(record.keys() - _FIELDS):
+        raise InvalidProblem(where, unknown[0], f"unknown field; known are {', '.join(sorted(_FIELDS))}")
+    try:
+        return Problem(
+            prompt=_text(record, "prompt", where, required=True),
+            tests=tuple(
+                _test(test, f"tests[{index}]", where)
+                for index, test in enumerate(_list(record, "tests", where, required=True))
+            ),
+            references=tuple(
+                _typed(text, str, f"references[{index}]", where)
+                for index, text in enumerate(_list(record, "references", where))
+            ),
+            difficulty=_typed(record.get("difficulty", 1), int, "difficulty", where),
+            **({"id": default_id} | {name: _text(record, name, where) for name in _TEXTS if name in record}),
+        )
+    except InvalidProblem as error:
+        raise InvalidProblem(where, error.path, error.reason) from error
+
+
+def _test(record: object, path: str, where: str) -> TestCase:
+    if not isinstance(record, dict):
+        raise InvalidProblem(where, path, f"must be an object, not {_kind(record)}")
+    needed, optional = next((shape for shape in _TEST_FIELDS if shape[0] & record.keys()), (None, None))
+    if needed is None or optional is None:
+        raise InvalidProblem(where, path, "must have args and expected, or stdin and expected_stdout, or check")
+    if missing := sorted(needed - record.keys()):
+        raise InvalidProblem(where, f"{path}.{missing[0]}", "is missing")
+    if unknown := sorted(record.keys() - needed - optional):
+        raise InvalidProblem(where, f"{path}.{unknown[0]}", "does not belong to this kind of test")
+    if "check" in needed:
+        return CheckTest(_text(record, "check", where, f"{path}."))
+    if "stdin" in needed:
+        return StdioTest(_text(record, "stdin", where, f"{path}."), _text(record, "expected_stdout", where, f"{path}."))
+    return _call_test(record, path, where)
+
+
+def _call_test(record: Mapping[str, Any], path: str, where: str) -> CallTest:
+    """In the literal form both are strings; a list of arguments says that `expected` is a JSON value too."""
+    tolerance = float(_typed(record.get("tolerance", 0.0), (int, float), f"{path}.tolerance", where))
+    args, expected = record["args"], record["expected"]
+    if isinstance(args, list):
+        return CallTest(repr(args), repr(expected), tolerance)
+    if not isinstance(args, str):
+        raise InvalidProblem(where, f"{path}.args", f"must be a list or the literal of one, not {_kind(args)}")
+    return CallTest(args, _typed(expected, str, f"{path}.expected", where), tolerance)
+
+
+def _text(record: Mapping[str, Any], name: str, where: str, prefix: str = "", *, required: bool = False) -> str:
+    if required and name not in record:
+        raise InvalidProblem(where, f"{prefix}{name}", "is missing")
+    return str(_typed(record[name], str, f"{prefix}{name}", where))
+
+
+def _list(record: Mapping[str, Any], name: str, where: str, *, required: bool = False) -> list[Any]:
+    if required and name not in record:
+        raise InvalidProblem(where, name, "is missing")
+    return list(_typed(record.get(name, []), list, name, where))
+
+
+def _typed(value: Any, kind: type | tuple[type, ...], path: str, where: str) -> Any:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        names = {str: "text", int: "a whole number", list: "a list"}
+        wanted = names[kind] if isinstance(kind, type) else "a number"
+        raise InvalidProblem(where, path, f"must be {wanted}, not {_kind(value)}")
+    return value
+
+
+def _kind(value: object) -> str:
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")

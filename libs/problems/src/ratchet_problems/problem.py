@@ -1,0 +1,154 @@
+"""What a problem is: a prompt, an entry point, tests, and references that pass them."""
+
+import ast
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+MIN_DIFFICULTY = 1
+MAX_DIFFICULTY = 5
+
+
+class InvalidProblem(ValueError):
+    """A problem that cannot be used, and why.
+
+    `where` says what to look at ("set.jsonl line 3", or a problem id), `path` the field in it ("tests[0].args").
+    """
+
+    def __init__(self, where: str, path: str, reason: str) -> None:
+        self.where = where
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{where}: {path}: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class CallTest:
+    """Call the entry point and compare what it returns.
+
+    `args` is the Python literal of the list of positional arguments ("[[1, 2], 3]"), `expected` the literal of the
+    value. Literals and not JSON, so that tuples, sets and dictionaries with number keys keep their type.
+    """
+
+    args: str
+    expected: str
+    tolerance: float = 0.0
+    """Absolute and relative tolerance between floats; 0 leaves it to the grader (1e-6)."""
+
+    @classmethod
+    def of(cls, args: Sequence[object], expected: object) -> "CallTest":
+        return cls(args=repr(list(args)), expected=repr(expected))
+
+    def to_json(self) -> dict[str, Any]:
+        record: dict[str, Any] = {"args": self.args, "expected": self.expected}
+        return record | {"tolerance": self.tolerance} if self.tolerance else record
+
+
+@dataclass(frozen=True, slots=True)
+class StdioTest:
+    """Run the program as a script on `stdin` and compare what it prints, by whitespace-separated tokens."""
+
+    stdin: str
+    expected_stdout: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"stdin": self.stdin, "expected_stdout": self.expected_stdout}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckTest:
+    """Opaque Python test code: `def check(candidate): ...`, which is given the entry point, or plain asserts."""
+
+    code: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"check": self.code}
+
+
+TestCase = CallTest | StdioTest | CheckTest
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A programming problem. Raises InvalidProblem when its parts do not make one.
+
+    `references` are complete programs that pass all tests, the preferred one first; they may be missing in user sets.
+    `structure` names what the problem is made of; splits never share a structure. Empty: the problem stands alone.
+    """
+
+    id: str
+    prompt: str
+    tests: tuple[TestCase, ...]
+    entry_point: str = ""
+    references: tuple[str, ...] = ()
+    difficulty: int = 1
+    source: str = "user"
+    licence: str = ""
+    structure: str = ""
+    digest: str = field(init=False, compare=False)
+    """sha256 (hex) over everything above: two problems with one digest are the same problem."""
+
+    def __post_init__(self) -> None:
+        for name in ("id", "prompt"):
+            if not getattr(self, name).strip():
+                raise InvalidProblem(self.id or "problem", name, "must not be empty")
+        if self.entry_point and not self.entry_point.isidentifier():
+            raise InvalidProblem(self.id, "entry_point", f"{self.entry_point!r} is not a Python name")
+        if not MIN_DIFFICULTY <= self.difficulty <= MAX_DIFFICULTY:
+            raise InvalidProblem(
+                self.id, "difficulty", f"must be {MIN_DIFFICULTY} to {MAX_DIFFICULTY}, not {self.difficulty}"
+            )
+        if not self.tests:
+            raise InvalidProblem(self.id, "tests", "a problem needs at least one test")
+        for index, test in enumerate(self.tests):
+            self._check_test(test, f"tests[{index}]")
+        object.__setattr__(self, "digest", _sha256(self.to_json()))
+
+    def _check_test(self, test: TestCase, path: str) -> None:
+        match test:
+            case CallTest():
+                if not self.entry_point:
+                    raise InvalidProblem(self.id, "entry_point", f"{path} calls a function: name it")
+                if not isinstance(_literal(self.id, f"{path}.args", test.args), list):
+                    raise InvalidProblem(self.id, f"{path}.args", "must be the literal of a list of arguments")
+                _literal(self.id, f"{path}.expected", test.expected)
+                if not 0 <= test.tolerance < float("inf"):
+                    raise InvalidProblem(self.id, f"{path}.tolerance", "must be a finite number, 0 or more")
+            case CheckTest():
+                if not test.code.strip():
+                    raise InvalidProblem(self.id, f"{path}.check", "must not be empty")
+            case StdioTest():
+                pass
+
+    def to_json(self) -> dict[str, Any]:
+        """The record of one line of JSONL; `ratchet_problems.jsonl` reads it back."""
+        return {
+            "id": self.id,
+            "prompt": self.prompt,
+            "entry_point": self.entry_point,
+            "tests": [test.to_json() for test in self.tests],
+            "references": list(self.references),
+            "difficulty": self.difficulty,
+            "source": self.source,
+            "licence": self.licence,
+            "structure": self.structure,
+        }
+
+
+def data_digest(problems: Iterable[Problem]) -> str:
+    """`sha256:<hex>` of a set of problems, whatever their order: what a run's lineage records as its data."""
+    lines = "".join(f"{digest}\n" for digest in sorted(problem.digest for problem in problems))
+    return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
+
+
+def _literal(where: str, path: str, text: str) -> object:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        raise InvalidProblem(where, path, f"not a Python literal: {text[:60]!r}") from error
+
+
+def _sha256(record: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
