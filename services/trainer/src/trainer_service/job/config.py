@@ -40,6 +40,8 @@ class JobConfig(BaseModel):
     # Weights and activations of training, and of the rollout engine. float32 where bfloat16 has no hardware.
     dtype: Literal["float32", "bfloat16"] = "float32"
 
+    # Completions a problem at each validation, sampled as in training.
+    validation_samples: int = Field(default=1, ge=1)
     # Stop when more than this share of a step's samples was lost to platform faults.
     max_fault_share: float = Field(default=0.05, ge=0, le=1)
     # Stop when mean |p_train - p_rollout| of the sampled tokens exceeds this: the engine is then not computing with

@@ -1,0 +1,77 @@
+"""The checkpoints of a run on disk. Pure paths and files: no torch, no verl.
+
+    work_dir/checkpoints/global_step_<n>/   what verl wrote: model, optimizer, RNG, data position
+    work_dir/checkpoints/global_step_<n>/COMPLETE
+    work_dir/exports/step-<n>/              the Hugging Face model of a validated step
+
+A checkpoint counts once COMPLETE is there, which is written after the step has been reported: a job that is killed
+at any moment resumes from a step that the service knows of, and repeats the steps after it.
+"""
+
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+MARKER = "COMPLETE"
+_STEP = re.compile(r"global_step_(\d+)")
+
+
+@dataclass(frozen=True)
+class Export:
+    """A Hugging Face model made by a step. `validation_score`: higher is better; None when the step had none."""
+
+    step: int
+    path: Path
+    policy_id: str
+    validation_score: float | None
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    work_dir: Path
+
+    @property
+    def root(self) -> Path:
+        return self.work_dir / "checkpoints"
+
+    def folder(self, step: int) -> Path:
+        return self.root / f"global_step_{step}"
+
+    def export_folder(self, step: int) -> Path:
+        return self.work_dir / "exports" / f"step-{step}"
+
+    def latest(self) -> int | None:
+        """The newest complete step. Removes what a killed job left half-written."""
+        steps = []
+        for folder in sorted(self.root.glob("global_step_*")):
+            match = _STEP.fullmatch(folder.name)
+            if match is None:
+                continue
+            if (folder / MARKER).is_file():
+                steps.append(int(match[1]))
+            else:
+                shutil.rmtree(folder)
+        return max(steps, default=None)
+
+    def export(self, step: int, written: Path) -> Path:
+        """Moves the Hugging Face model that verl wrote inside the checkpoint to where it is kept."""
+        target = self.export_folder(step)
+        shutil.rmtree(target, ignore_errors=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(written, target)
+        return target
+
+    def complete(self, step: int) -> None:
+        """Marks the checkpoint of `step` and removes the older ones: one is enough to resume from."""
+        folder = self.folder(step)
+        temporary = folder / f".{MARKER}"
+        temporary.write_text(json.dumps({"step": step}))
+        with temporary.open() as opened:
+            os.fsync(opened.fileno())
+        os.replace(temporary, folder / MARKER)
+        for other in self.root.glob("global_step_*"):
+            if other != folder:
+                shutil.rmtree(other)

@@ -1,0 +1,72 @@
+"""verl's metrics under Ratchet's names. Pure."""
+
+import math
+from collections.abc import Mapping
+
+# Ratchet's name -> verl's names, the first that is there wins.
+RL_NAMES: Mapping[str, tuple[str, ...]] = {
+    "reward_mean": ("critic/score/mean",),
+    "reward_min": ("critic/score/min",),
+    "reward_max": ("critic/score/max",),
+    "advantage_mean": ("critic/advantages/mean",),
+    "return_mean": ("critic/returns/mean",),
+    # Against the base policy when the run has a KL penalty, else against the policy that sampled.
+    "kl": ("actor/kl_loss", "actor/ppo_kl"),
+    "entropy": ("actor/entropy",),
+    "clip_fraction": ("actor/pg_clipfrac",),
+    "grad_norm": ("actor/grad_norm",),
+    "learning_rate": ("actor/lr",),
+    "loss": ("actor/pg_loss",),
+    "value_loss": ("critic/vf_loss",),
+    "value_clip_fraction": ("critic/vf_clipfrac",),
+    "critic_grad_norm": ("critic/grad_norm",),
+    "value_explained_variance": ("critic/vf_explained_var",),
+    # Mean and largest |p_train - p_rollout| over the sampled tokens.
+    "logprob_diff_mean": ("training/rollout_probs_diff_mean",),
+    "logprob_diff_max": ("training/rollout_probs_diff_max",),
+    "response_tokens_mean": ("response_length/mean",),
+    "response_tokens_max": ("response_length/max",),
+    "response_clip_ratio": ("response_length/clip_ratio",),
+    "prompt_tokens_mean": ("prompt_length/mean",),
+    "groups_filtered": ("training/filter_groups/evicted_samples",),
+    "platform_faults": ("training/platform_faults",),
+    "validation_score": ("validation/score",),
+    "sync_bytes": ("sync/bytes",),
+    "sync_probe_error": ("sync/probe_error",),
+    "tokens_per_second": ("perf/throughput",),
+    "time_step_s": ("timing_s/step",),
+    "time_generate_s": ("timing_s/gen",),
+    "time_old_logprob_s": ("timing_s/old_log_prob",),
+    "time_reference_s": ("timing_s/ref",),
+    "time_values_s": ("timing_s/values",),
+    "time_advantage_s": ("timing_s/adv",),
+    "time_update_critic_s": ("timing_s/update_critic",),
+    "time_update_s": ("timing_s/update_actor",),
+    "time_sync_s": ("timing_s/update_weights",),
+    "time_checkpoint_s": ("timing_s/save_checkpoint",),
+    "time_validate_s": ("timing_s/testing",),
+}
+
+SFT_NAMES: Mapping[str, tuple[str, ...]] = {
+    "loss": ("train/loss",),
+    "grad_norm": ("train/grad_norm",),
+    "learning_rate": ("train/lr",),
+    "tokens": ("train/global_tokens",),
+    "validation_loss": ("val/loss",),
+    "validation_score": ("validation/score",),
+    "time_step_s": ("timing_s/step",),
+    "time_checkpoint_s": ("timing_s/save_checkpoint",),
+}
+
+
+def rename(metrics: Mapping[str, object], names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
+    """The metrics that have a name of ours and a finite number; the others are verl's affair."""
+    renamed = {}
+    for ours, theirs in names.items():
+        value = next((metrics[name] for name in theirs if name in metrics), None)
+        if value is None:
+            continue
+        number = float(value)  # type: ignore[arg-type]  # int, float, numpy or a 0-d tensor
+        if math.isfinite(number):
+            renamed[ours] = number
+    return renamed

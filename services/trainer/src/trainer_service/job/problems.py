@@ -1,0 +1,26 @@
+"""Problem sets of a run, and the conversation that a problem is put to a model in."""
+
+from collections.abc import Sequence
+
+from ratchet_kit.errors import InvalidArgument
+from ratchet_problems import InvalidProblem, Problem, UnknownProblemSet
+from ratchet_problems import load as load_set
+
+
+def load(name: str, limit: int = 0) -> Sequence[Problem]:
+    """The problems of a named set or of a JSONL file, in its own order; `limit` 0 means all.
+
+    Raises InvalidArgument when there is no such set, or a problem in it cannot be used.
+    """
+    try:
+        problems = load_set(name, limit=limit)
+    except (UnknownProblemSet, InvalidProblem) as error:
+        raise InvalidArgument(str(error)) from error
+    if not problems:
+        raise InvalidArgument(f"problem set {name} is empty")
+    return problems
+
+
+def conversation(problem: Problem) -> list[dict[str, str]]:
+    """Chat messages. Evaluation and serving put a problem the same way: its prompt, as the user, and nothing else."""
+    return [{"role": "user", "content": problem.prompt}]

@@ -1,0 +1,36 @@
+"""GRPO, PPO, RLOO, DAPO and REINFORCE++: verl's V1 trainer, driven from this process."""
+
+from datetime import timedelta
+
+import transfer_queue
+from omegaconf import OmegaConf
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.config import validate_config
+
+from trainer_service.job.overrides import rl_overrides
+from trainer_service.job.runtime import compose_config, wait_for_transfer_queue
+from trainer_service.job.session import Session
+from trainer_service.verl_plugin.patches import ROLLOUT
+from trainer_service.verl_plugin.trainer import RatchetTrainer
+
+
+def run(session: Session) -> None:
+    """Trains to the last step. Follows verl's own TaskRunnerV1.run (trainer/main_ppo.py:139), without its Ray actor."""
+    latest = session.checkpoints.latest()
+    resume_from = None if latest is None else session.checkpoints.folder(latest)
+    config = compose_config("ppo_trainer", rl_overrides(session.job, resume_from, ROLLOUT))
+    validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
+    config.transfer_queue.enable = True
+    OmegaConf.resolve(config)
+
+    loading = session.background.start(session.policy.ensure_loaded())
+    wait_for_transfer_queue(timedelta(minutes=1))
+    transfer_queue.init(config.transfer_queue)
+    try:
+        trainer = RatchetTrainer(config, session)
+        loading.result()
+        trainer.init()
+        trainer.fit(trainer.build_rollouts())
+    finally:
+        transfer_queue.close()
+    session.background.wait(session.policy.unload())

@@ -1,0 +1,35 @@
+"""What one attempt works with: its config, its clients, its checkpoints. Built by `__main__`, used by the trainers."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ratchet.trainer.v1 import trainer_pb2
+from ratchet_rewards import Grader
+
+from trainer_service.job.background import Background
+from trainer_service.job.checkpoints import Checkpoints, Export
+from trainer_service.job.config import JobConfig
+from trainer_service.job.overrides import is_validated
+from trainer_service.job.policy import PolicyClient
+from trainer_service.job.report import Reporter
+
+
+@dataclass(frozen=True)
+class Session:
+    job: JobConfig
+    spec: trainer_pb2.RunSpec
+    background: Background
+    reporter: Reporter
+    policy: PolicyClient
+    grader: Grader
+    checkpoints: Checkpoints
+
+    def keep(self, step: int, model: Path, policy_id: str, score: float | None) -> None:
+        """Ends a checkpoint: exports and reports the model of a validated step, then lets the checkpoint count.
+
+        `model`: the Hugging Face folder inside the checkpoint.
+        """
+        if is_validated(self.spec, step):
+            path = self.checkpoints.export(step, model)
+            self.reporter.checkpoint(Export(step, path, policy_id, score))
+        self.checkpoints.complete(step)

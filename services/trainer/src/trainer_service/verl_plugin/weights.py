@@ -1,0 +1,68 @@
+"""Weights from the training ranks to rollout-service: verl's rollout adapter, in the process of each rank."""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from ratchet_kit import client, policy_id
+from verl.workers.rollout.base import BaseRollout
+
+from trainer_service.job.config import JobConfig
+from trainer_service.job.policy import PolicyClient, PolicySettings, WeightSync
+
+_SAFETENSORS_DTYPES = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
+
+
+class WeightSender(BaseRollout):
+    """What verl takes for the inference engine beside its actor. Generation is not here: only rank 0 sends weights."""
+
+    def __init__(self, config: Any, model_config: Any, device_mesh: Any, **kwargs: Any) -> None:
+        super().__init__(config, model_config, device_mesh)
+        self._job = JobConfig.from_env()
+        # The last transfer; stays None on the ranks that do not send.
+        self.last_sync: WeightSync | None = None
+
+    async def resume(self, tags: list[str]) -> None:
+        """The engine's memory is not ours."""
+
+    async def release(self) -> None:
+        """The engine's memory is not ours."""
+
+    async def update_weights(
+        self,
+        weights: Iterable[tuple[str, torch.Tensor]],
+        wire_format: str = "named_tensors",
+        global_steps: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Every rank must drain `weights`, since each tensor is gathered from all; rank 0 then sends them.
+
+        Raises what PolicyClient.push raises.
+        """
+        if wire_format != "named_tensors":
+            raise NotImplementedError(f"weights come as {wire_format}, not as named tensors")
+        tensors = gather(weights, getattr(torch, self._job.dtype), keep=int(os.environ["RANK"]) == 0)
+        if tensors:
+            async with client.channel(self._job.rollout_target) as channel:
+                policy = PolicyClient(channel, PolicySettings.of(self._job))
+                self.last_sync = await policy.push(tensors, step=global_steps or 0)
+
+
+@torch.no_grad()
+def gather(
+    weights: Iterable[tuple[str, torch.Tensor]], dtype: torch.dtype, keep: bool
+) -> list[policy_id.Tensor]:
+    """The tensors in `dtype` in host memory, without a head that is tied to the embedding; [] unless `keep`."""
+    tensors: dict[str, policy_id.Tensor] = {}
+    for name, weight in weights:
+        if not keep:
+            continue
+        host = weight.detach().to(device="cpu", dtype=dtype).contiguous()
+        # A view of live parameters would change under the next update.
+        data = memoryview(host.view(-1).view(torch.uint8).numpy()).tobytes()
+        tensors[name] = policy_id.Tensor(name, _SAFETENSORS_DTYPES[dtype], tuple(host.shape), data)
+    head, embedding = tensors.get(policy_id.HEAD), tensors.get(policy_id.EMBEDDING)
+    if head is not None and embedding is not None and head.data == embedding.data:
+        del tensors[policy_id.HEAD]
+    return list(tensors.values())

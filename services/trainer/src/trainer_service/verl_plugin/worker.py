@@ -1,0 +1,14 @@
+"""verl's actor worker, with an answer to "which weights does the engine have now?"."""
+
+from verl.single_controller.base.decorator import Dispatch, register
+from verl.workers.engine_workers import ActorRolloutRefWorker
+
+from trainer_service.job.policy import WeightSync
+
+
+class ActorWorker(ActorRolloutRefWorker):
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL, blocking=False)
+    async def update_weights(self, global_steps: int | None = None, mode: str = "auto") -> WeightSync | None:
+        """As verl's, which returns nothing; rank 0 returns what was sent."""
+        await super().update_weights(global_steps=global_steps, mode=mode)
+        return self.rollout.last_sync
