@@ -4,13 +4,13 @@ from datetime import timedelta
 
 import grpc
 import pytest
-from echo import adding, method
 
 from ratchet_kit import errors
 from ratchet_kit.client import MAX_MESSAGE_BYTES, channel, wait_healthy
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.settings import ServiceSettings
 from ratchet_testing import free_port, serving
+from ratchet_testing.echo import adding, method
 
 
 class Flaky:

@@ -2,12 +2,12 @@ from datetime import timedelta
 
 import grpc
 import pytest
-from echo import adding, method
 
 from ratchet_kit import errors, grpc_errors
 from ratchet_kit.client import channel
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_testing import serving
+from ratchet_testing.echo import adding, method
 
 FAMILY = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.RatchetError)]
 

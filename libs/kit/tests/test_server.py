@@ -7,7 +7,6 @@ from datetime import timedelta
 import grpc
 import pytest
 import structlog
-from echo import SERVICE, adding, method
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from prometheus_client import REGISTRY
@@ -17,6 +16,7 @@ from ratchet_kit.client import channel, wait_healthy
 from ratchet_kit.server import serve
 from ratchet_kit.settings import ServiceSettings
 from ratchet_testing import free_port, serving
+from ratchet_testing.echo import SERVICE, adding, method
 
 KINDS = ["unary_unary", "unary_stream", "stream_unary", "stream_stream"]
 

@@ -265,7 +265,7 @@ async def test_redis_that_cannot_be_reached_is_unavailable():
     client = streams.connect(f"redis://127.0.0.1:{free_port()}/0")
     stream = Stream(client, "jobs", "workers", "a")
     message = Message("1-0", {}, 1, "jobs:normal")
-    for attempt in (stream.publish({"job": "1"}), stream.read(1, NOW), stream.ack(message), stream.extend(message)):
-        with pytest.raises(errors.Unavailable):
-            await attempt
+    attempts = stream.publish({"job": "1"}), stream.read(1, NOW), stream.ack(message), stream.extend(message)
+    outcomes = await asyncio.gather(*attempts, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [errors.Unavailable] * 4
     await client.aclose()

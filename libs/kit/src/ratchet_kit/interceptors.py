@@ -133,12 +133,12 @@ async def with_metrics(call: Call) -> AsyncIterator[None]:
     code = "OK"
     try:
         yield
-        code = _CODE_NAMES.get(call.context.code() or 0, "UNKNOWN")
+        code = _code_name(call.context.code(), grpc.StatusCode.OK)
     except (asyncio.CancelledError, GeneratorExit):
         code = "CANCELLED"
         raise
     except BaseException:
-        code = _CODE_NAMES.get(call.context.code() or grpc.StatusCode.UNKNOWN.value[0], "UNKNOWN")
+        code = _code_name(call.context.code(), grpc.StatusCode.UNKNOWN)
         raise
     finally:
         seconds = time.perf_counter() - start
@@ -175,6 +175,13 @@ async def with_errors(call: Call) -> AsyncIterator[None]:
     except Exception:
         log.exception("call failed", method=call.method)
         await _abort(call, errors.Internal("unhandled"))
+
+
+def _code_name(code: grpc.StatusCode | int | None, unset: grpc.StatusCode) -> str:
+    """The name of what a context gives as its code: 0 until one is set, then what was set."""
+    if isinstance(code, grpc.StatusCode):
+        return str(code.name)
+    return _CODE_NAMES.get(code, "UNKNOWN") if code else str(unset.name)
 
 
 async def _abort(call: Call, error: errors.RatchetError) -> None:

@@ -71,6 +71,8 @@ def read_safetensors(file: Path) -> Iterator[Tensor]:
     Raises:
         DataLoss: the file is cut short or its header cannot be read.
     """
+    if file.stat().st_size == 0:
+        raise DataLoss(f"{file} is empty")
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         try:
             (header_size,) = struct.unpack_from("<Q", mapped)

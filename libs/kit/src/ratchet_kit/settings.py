@@ -4,7 +4,7 @@ import os
 from datetime import timedelta
 from typing import Any
 
-from pydantic import Field
+from pydantic import ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -30,9 +30,9 @@ class ServiceSettings(BaseSettings):
 
     host: str = "127.0.0.1"
     """The address to listen on: loopback unless told otherwise."""
-    port: int = Field(ge=0, le=65535)
+    port: int
     """0 takes a free one, which `serve` gives to `on_ready`."""
-    metrics_port: int = Field(default=0, ge=0, le=65535)
+    metrics_port: int = 0
     """Where Prometheus reads; 0 is off."""
     log_level: str = "INFO"
     redis_url: str = "redis://127.0.0.1:8707/0"
@@ -44,6 +44,25 @@ class ServiceSettings(BaseSettings):
     """The deadline of a call that came without one and has one reply."""
     default_stream_deadline: timedelta = timedelta(hours=1)
     """The deadline of a call that came without one and whose reply is a stream."""
+
+    # Validators, not constraints in the fields' types: a service that gives a field a default of its own keeps them.
+    @field_validator("port", "metrics_port", check_fields=False)
+    @classmethod
+    def _is_a_port(cls, value: int) -> int:
+        if not 0 <= value <= 65535:
+            raise ValueError("a port is between 0 and 65535")
+        return value
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _seconds(cls, value: Any, info: ValidationInfo) -> Any:
+        """A variable of the environment is text, in which pydantic takes a bare number for days."""
+        if isinstance(value, str) and info.field_name and cls.model_fields[info.field_name].annotation is timedelta:
+            try:
+                return timedelta(seconds=float(value))
+            except ValueError:
+                return value
+        return value
 
     @classmethod
     def settings_customise_sources(

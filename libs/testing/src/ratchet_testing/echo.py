@@ -9,7 +9,7 @@ SERVICE = "test.Echo"
 
 
 def adding(**behaviours: Any) -> Callable[[grpc.aio.Server], list[str]]:
-    """What `serve` calls to add the service: `adding(unary_unary=..., unary_stream=...)`, methods named by their kind."""
+    """What `serve` calls to add the service. `adding(unary_unary=f)` has the method `unary_unary`, answered by f."""
     handlers = {kind: getattr(grpc, f"{kind}_rpc_method_handler")(behaviour) for kind, behaviour in behaviours.items()}
 
     def add(server: grpc.aio.Server) -> list[str]:

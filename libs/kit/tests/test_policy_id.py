@@ -1,0 +1,102 @@
+import hashlib
+import json
+import random
+import struct
+from pathlib import Path
+
+import pytest
+
+from ratchet_kit import policy_id
+from ratchet_kit.errors import DataLoss
+from ratchet_kit.policy_id import Tensor
+
+EMBEDDING = Tensor("model.embed_tokens.weight", "F32", (2, 3), struct.pack("<6f", *range(6)))
+NORM = Tensor("model.norm.weight", "BF16", (3,), b"\x80\x3f" * 3)
+SCALE = Tensor("scale", "F32", (), struct.pack("<f", 2))
+
+
+def write(file: Path, *tensors: Tensor) -> None:
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, dtype, shape, content in tensors:
+        offsets = [len(data), len(data) + len(content)]
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": offsets}
+        data += content
+    text = json.dumps(header).encode()
+    file.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def test_the_formula():
+    lines = "".join(
+        f"{name} {dtype} {shape} {hashlib.sha256(data).hexdigest()}\n"
+        for name, dtype, shape, data in [
+            (EMBEDDING.name, "F32", "2x3", EMBEDDING.data),
+            (NORM.name, "BF16", "3", NORM.data),
+            (SCALE.name, "F32", "", SCALE.data),
+        ]
+    )
+    assert policy_id.compute([SCALE, NORM, EMBEDDING]) == "sha256:" + hashlib.sha256(lines.encode()).hexdigest()
+
+
+def test_the_order_does_not_matter():
+    tensors = [EMBEDDING, NORM, SCALE]
+    expected = policy_id.compute(tensors)
+    for _ in range(5):
+        random.shuffle(tensors)
+        assert policy_id.compute(tensors) == expected
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        NORM._replace(data=b"\x80\x3f" * 2 + b"\x81\x3f"),
+        NORM._replace(dtype="F16"),
+        NORM._replace(shape=(1, 3)),
+        NORM._replace(name="model.norm.bias"),
+    ],
+)
+def test_every_part_counts(changed):
+    assert policy_id.compute([EMBEDDING, changed]) != policy_id.compute([EMBEDDING, NORM])
+
+
+def test_a_tied_head_does_not_count():
+    head = EMBEDDING._replace(name="lm_head.weight")
+    assert policy_id.compute([head, EMBEDDING, NORM]) == policy_id.compute([EMBEDDING, NORM])
+
+
+def test_a_head_of_its_own_counts():
+    head = EMBEDDING._replace(name="lm_head.weight", data=bytes(24))
+    assert policy_id.compute([head, EMBEDDING, NORM]) != policy_id.compute([EMBEDDING, NORM])
+
+
+def test_a_name_that_comes_twice_is_refused():
+    with pytest.raises(ValueError, match=r"norm\.weight"):
+        policy_id.compute([NORM, NORM])
+
+
+def test_plain_tuples_and_any_buffer():
+    assert policy_id.compute([("scale", "F32", [], memoryview(bytearray(SCALE.data)))]) == policy_id.compute([SCALE])
+
+
+def test_one_file_and_shards_are_the_same(tmp_path):
+    one, shards = tmp_path / "one", tmp_path / "shards"
+    one.mkdir()
+    shards.mkdir()
+    write(one / "model.safetensors", NORM, EMBEDDING, SCALE)
+    write(shards / "model-00001-of-00002.safetensors", SCALE, EMBEDDING)
+    write(shards / "model-00002-of-00002.safetensors", NORM)
+    assert policy_id.of_folder(one) == policy_id.of_folder(shards) == policy_id.compute([EMBEDDING, NORM, SCALE])
+
+
+def test_a_folder_without_weights(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        policy_id.of_folder(tmp_path)
+
+
+def test_a_file_that_was_cut_short(tmp_path):
+    file = tmp_path / "model.safetensors"
+    write(file, NORM, EMBEDDING)
+    content = file.read_bytes()
+    for length in (len(content) - 1, 20, 7, 0):
+        file.write_bytes(content[:length])
+        with pytest.raises(DataLoss, match=r"model\.safetensors"):
+            policy_id.of_folder(tmp_path)

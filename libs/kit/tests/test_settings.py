@@ -1,0 +1,70 @@
+from datetime import timedelta
+
+import pytest
+from pydantic import ValidationError
+from pydantic_settings import SettingsConfigDict
+
+from ratchet_kit.settings import ServiceSettings
+
+
+class Settings(ServiceSettings):
+    model_config = SettingsConfigDict(env_prefix="RATCHET_DEMO_")
+    port: int = 8702
+    database_url: str = "sqlite:///demo.db"
+    sandbox_target: str = "127.0.0.1:8704"
+
+
+@pytest.fixture
+def env(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in ("REDIS_URL", "DATABASE_URL", "RAY_ADDRESS", "ARTIFACT_URL", "OTEL_EXPORTER_OTLP_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+def test_defaults(env):
+    settings = Settings()
+    assert (settings.host, settings.port, settings.metrics_port) == ("127.0.0.1", 8702, 0)
+    assert settings.grace == timedelta(seconds=10)
+    assert settings.otlp_endpoint is None
+
+
+def test_the_services_own_variables(env):
+    env.setenv("RATCHET_DEMO_PORT", "9000")
+    env.setenv("RATCHET_DEMO_GRACE", "2.5")
+    env.setenv("RATCHET_DEMO_SANDBOX_TARGET", "sandbox:8704")
+    settings = Settings()
+    assert (settings.port, settings.sandbox_target) == (9000, "sandbox:8704")
+    assert settings.grace == timedelta(seconds=2.5)
+
+
+def test_shared_variables_and_the_own_ones_before_them(env):
+    env.setenv("REDIS_URL", "redis://shared:1/0")
+    env.setenv("DATABASE_URL", "postgresql://shared/ratchet")
+    env.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317")
+    env.setenv("RATCHET_DEMO_DATABASE_URL", "postgresql://own/demo")
+    settings = Settings()
+    assert settings.redis_url == "redis://shared:1/0"
+    assert settings.database_url == "postgresql://own/demo"
+    assert settings.otlp_endpoint == "http://collector:4317"
+
+
+def test_an_empty_variable_is_as_good_as_none(env):
+    env.setenv("REDIS_URL", "")
+    env.setenv("RATCHET_DEMO_PORT", "")
+    assert Settings() == Settings(port=8702)
+
+
+def test_what_is_given_goes_before_the_environment(env):
+    env.setenv("RATCHET_DEMO_PORT", "9000")
+    assert Settings(port=1).port == 1
+
+
+def test_a_port_has_to_be_one(env):
+    env.setenv("RATCHET_DEMO_PORT", "70000")
+    with pytest.raises(ValidationError, match="port"):
+        Settings()
+
+
+def test_settings_do_not_change(env):
+    with pytest.raises(ValidationError, match="frozen"):
+        Settings().port = 1
