@@ -33,13 +33,15 @@ class Composition:
 
     @property
     def prompt(self) -> str:
-        steps = [self.after.words if self.after else "", f"{self.finisher.words} of the"]
-        steps += [f"{step.words} of the" for step in reversed(self.maps)]
+        maps = [f"{step.words} of the" for step in reversed(self.maps)]
         before = [step.before for step in self.filters if step.before]
         after = " and ".join(step.after for step in self.filters if step.after)
-        words = " ".join(word for word in ["the", *steps, *before, self.source.noun, after, self.source.place] if word)
-        words = words.replace("the remainder", "the remainder").replace("of sum", "of sum")
-        return f"Write {self.signature} that returns {words}{self.finisher.suffix}."
+        elements = " ".join(filter(None, [*maps, *before, self.source.noun, after, self.source.place]))
+        result = f"the {self.finisher.words} of the {elements}{self.finisher.suffix}"
+        if self.after:
+            comma = "," if self.finisher.suffix and self.after.suffix else ""
+            result = f"{self.after.words} {result}{comma}{self.after.suffix}"
+        return f"Write {self.signature} that returns {result}."
 
     @property
     def signature(self) -> str:
@@ -53,11 +55,20 @@ class Composition:
         """The same composition with one step left out, where what remains is one."""
         for index in range(len(self.filters)):
             yield replace(self, filters=self.filters[:index] + self.filters[index + 1 :])
-        for index, step in enumerate(self.maps):
-            if step.kind == step.to:
-                yield replace(self, maps=self.maps[:index] + self.maps[index + 1 :])
+        for index in range(len(self.maps)):
+            rest = replace(self, maps=self.maps[:index] + self.maps[index + 1 :])
+            if rest._is_typed():
+                yield rest
         if self.after:
             yield replace(self, after=None)
+
+    def _is_typed(self) -> bool:
+        kind = self.source.kind
+        for step in self.maps:
+            if step.kind != kind:
+                return False
+            kind = step.to
+        return self.finisher.kind in (None, kind)
 
     def _condition(self) -> str:
         return " and ".join(_fill(step.test, x=self.source.variable) for step in self.filters)

@@ -1,6 +1,7 @@
 """Arguments to try composed problems on: edge cases first, then random ones."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from random import Random
 
 Arguments = tuple[object, ...]
@@ -53,12 +54,13 @@ _RANDOM: dict[str, Callable[[Random], Arguments]] = {
 }
 
 
-def edge_cases(source: str) -> list[Arguments]:
+def edge_cases(source: str) -> tuple[Arguments, ...]:
     """Empty, smallest and repeated values for a source of elements."""
-    return _EDGES[source]
+    return tuple(_EDGES[source])
 
 
-def random_arguments(source: str, count: int) -> list[Arguments]:
+@lru_cache
+def random_arguments(source: str, count: int) -> tuple[Arguments, ...]:
     """The same ones at every call: they depend on the source's name alone."""
     rng = Random(f"inputs/{source}")
-    return [_RANDOM[source](rng) for _ in range(count)]
+    return tuple(_RANDOM[source](rng) for _ in range(count))

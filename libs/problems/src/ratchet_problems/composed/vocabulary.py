@@ -9,7 +9,7 @@ from typing import Literal
 
 Kind = Literal["int", "str"]
 """What the elements of a pipeline are."""
-Shape = Literal["int", "str", "list", "bool", "dict"]
+Shape = Literal["int", "str", "list", "dict"]
 """What a finisher returns."""
 
 
@@ -70,12 +70,13 @@ class Finisher:
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """A step on the result {v} of a finisher."""
+    """A step on the result {v} of a finisher. English goes before "the" and the result, or around it."""
 
     name: str
     shape: Shape
     expression: str
     words: str
+    suffix: str = ""
     constants: tuple[int, ...] = ()
 
 
@@ -106,42 +107,33 @@ FILTERS = (
     Filter("odd", "int", "{x} % 2 == 1", before="odd"),
     Filter("positive", "int", "{x} > 0", before="positive"),
     Filter("negative", "int", "{x} < 0", before="negative"),
-    Filter("nonzero", "int", "{x} != 0", before="nonzero"),
-    Filter("above", "int", "{x} > {k}", after="above {k}", constants=(1, 2, 3, 4, 5, 6)),
-    Filter("below", "int", "{x} < {k}", after="below {k}", constants=(4, 5, 6, 7, 8, 9)),
+    Filter("above", "int", "{x} > {k}", after="above {k}", constants=(1, 2, 3, 4, 5)),
+    Filter("below", "int", "{x} < {k}", after="below {k}", constants=(5, 6, 7, 8, 9)),
     Filter("divisible", "int", "{x} % {k} == 0", after="divisible by {k}", constants=(3, 4, 5)),
-    Filter("except", "int", "{x} != {k}", after="other than {k}", constants=(1, 2, 3, 4, 5)),
     Filter("uppercase", "str", "{x}.isupper()", before="uppercase"),
     Filter("lowercase", "str", "{x}.islower()", before="lowercase"),
     Filter("numeric", "str", "{x}.isdigit()", before="numeric"),
-    Filter("alphabetic", "str", "{x}.isalpha()", before="alphabetic"),
     Filter("longer", "str", "len({x}) > {k}", after="longer than {k}", constants=(1, 2, 3, 4)),
     Filter("shorter", "str", "len({x}) < {k}", after="shorter than {k}", constants=(3, 4, 5)),
     Filter("starting", "str", "{x}.startswith({k})", after="starting with {k}", constants=("'a'", "'b'", "'c'")),
     Filter("ending", "str", "{x}.endswith({k})", after="ending with {k}", constants=("'a'", "'e'", "'s'")),
     Filter("containing", "str", "{k} in {x}", after="containing {k}", constants=("'a'", "'e'", "'o'")),
-    Filter("vowel", "str", "{x} in 'aeiou'", after="among the vowels 'aeiou'"),
-    Filter("before", "str", "{x} < {k}", after="before {k}", constants=("'d'", "'m'", "'t'")),
 )
 
 MAPS = (
     Map("square", "int", "int", "{x} ** 2", "squares"),
-    Map("cube", "int", "int", "{x} ** 3", "cubes"),
     Map("double", "int", "int", "{x} * 2", "doubles"),
     Map("triple", "int", "int", "{x} * 3", "triples"),
-    Map("half", "int", "int", "{x} // 2", "floored halves"),
     Map("negation", "int", "int", "-{x}", "negations"),
     Map("absolute", "int", "int", "abs({x})", "absolute values"),
     Map("successor", "int", "int", "{x} + 1", "successors"),
-    Map("predecessor", "int", "int", "{x} - 1", "predecessors"),
-    Map("remainder", "int", "int", "{x} % {k}", "remainders by {k}", constants=(3, 4, 5, 7)),
+    Map("remainder", "int", "int", "{x} % {k}", "remainders by {k}", constants=(3, 4, 5)),
     Map("text", "int", "str", "str({x})", "decimal strings"),
     Map("length", "str", "int", "len({x})", "lengths"),
     Map("upper", "str", "str", "{x}.upper()", "uppercase forms"),
     Map("lower", "str", "str", "{x}.lower()", "lowercase forms"),
     Map("reversal", "str", "str", "{x}[::-1]", "reversals"),
     Map("initial", "str", "str", "{x}[:1]", "first characters"),
-    Map("final", "str", "str", "{x}[-1:]", "last characters"),
     Map("repeat", "str", "str", "{x} * 2", "doubled forms"),
 )
 
@@ -149,30 +141,33 @@ FINISHERS = (
     Finisher("sum", "int", "int", "sum({v})", "sum"),
     Finisher("largest", "int", "int", "max({v}, default=0)", "largest", ", or 0 if none"),
     Finisher("smallest", "int", "int", "min({v}, default=0)", "smallest", ", or 0 if none"),
-    Finisher("spread", "int", "int", "max({v}) - min({v}) if {v} else 0", "spread", ", or 0 if none", twice=True),
-    Finisher("mean", "int", "int", "sum({v}) // len({v}) if {v} else 0", "floored mean", ", or 0 if none", twice=True),
+    Finisher(
+        "spread",
+        "int",
+        "int",
+        "max({v}) - min({v}) if {v} else 0",
+        "largest minus the smallest",
+        ", or 0 if none",
+        twice=True,
+    ),
     Finisher("count", None, "int", "len({v})", "count"),
     Finisher("variety", None, "int", "len(set({v}))", "distinct count"),
     Finisher("list", None, "list", "{v}", "list"),
     Finisher("ascending", None, "list", "sorted({v})", "sorted list"),
-    Finisher("descending", None, "list", "sorted({v}, reverse=True)", "descending list"),
-    Finisher("unique", None, "list", "sorted(set({v}))", "sorted set"),
+    Finisher("descending", None, "list", "sorted({v}, reverse=True)", "descending sorted list"),
+    Finisher("unique", None, "list", "sorted(set({v}))", "sorted distinct list"),
     Finisher("backwards", None, "list", "{v}[::-1]", "reversed list"),
-    Finisher("tally", None, "dict", "{{y: {v}.count(y) for y in {v}}}", "tally", twice=True),
+    Finisher("tally", None, "dict", "{{y: {v}.count(y) for y in {v}}}", "dictionary of counts", twice=True),
     Finisher("join", "str", "str", "''.join({v})", "concatenation"),
-    Finisher("spaced", "str", "str", "' '.join({v})", "space-joined string"),
     Finisher("dashed", "str", "str", "'-'.join({v})", "dash-joined string"),
     Finisher("longest", "str", "str", "max({v}, key=len, default='')", "first longest", ", or '' if none"),
-    Finisher("first", "str", "str", "min({v}, default='')", "alphabetically first", ", or '' if none"),
 )
 
 AFTERS = (
-    After("modulo", "int", "{v} % {k}", "remainder by {k} of", constants=(3, 5, 7)),
-    After("twice", "int", "{v} * 2", "double of"),
-    After("squared", "int", "{v} ** 2", "square of"),
-    After("exceeds", "bool", "{v} > {k}", "truth of exceeding {k} for", constants=(2, 5, 9)),
-    After("head", "list", "{v}[:{k}]", "first {k} of", constants=(2, 3)),
-    After("tail", "list", "{v}[-{k}:]", "last {k} of", constants=(2, 3)),
-    After("shout", "str", "{v}.upper()", "uppercase form of"),
-    After("mirror", "str", "{v}[::-1]", "reversal of"),
+    After("modulo", "int", "{v} % {k}", "the remainder by {k} of", constants=(3, 5, 7)),
+    After("twice", "int", "{v} * 2", "twice"),
+    After("exceeds", "int", "{v} > {k}", "whether", " exceeds {k}", constants=(2, 5, 9)),
+    After("head", "list", "{v}[:{k}]", "the first {k} of", constants=(2, 3)),
+    After("tail", "list", "{v}[-{k}:]", "the last {k} of", constants=(2, 3)),
+    After("shout", "str", "{v}.upper()", "the uppercase form of"),
 )
