@@ -135,6 +135,16 @@ async def test_stop_ends_daemons_in_other_sessions():
     assert not exists(daemon)
 
 
+async def test_a_stop_without_grace_kills_daemons_at_once():
+    stubborn = DAEMON.replace('["sleep", "600"]', '["sh", "-c", "trap : TERM; while :; do sleep 1; done"]')
+    group = await ProcessGroup.start(python(stubborn), stdout=PIPE)
+    daemon = int(await first_line(group))
+    started = time.monotonic()
+    await group.stop(timedelta(0))
+    assert time.monotonic() - started < 1.5
+    assert not exists(daemon)
+
+
 async def test_daemons_end_when_the_program_is_killed():
     group = await ProcessGroup.start(python(DAEMON), stdout=PIPE)
     daemon = int(await first_line(group))

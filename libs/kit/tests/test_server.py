@@ -166,6 +166,23 @@ async def test_a_handler_is_cancelled_when_its_client_goes(kind):
         await asyncio.gather(waiting, return_exceptions=True)
 
 
+async def test_a_stream_is_closed_when_its_client_goes_while_it_sends():
+    closed = asyncio.Event()
+
+    async def endless(request, context):
+        try:
+            while True:
+                yield bytes(1024 * 1024)
+        finally:
+            closed.set()
+
+    async with serving(adding(unary_stream=endless), settings=quick()) as target, channel(target) as door:
+        rpc = method(door, "unary_stream")(b"")
+        await rpc.read()
+        rpc.cancel()
+        await asyncio.wait_for(closed.wait(), 5)
+
+
 async def test_work_that_is_cancelled_inside_the_server_is_told_to_the_client():
     async def handler(request, context):
         inner = asyncio.ensure_future(asyncio.sleep(60))

