@@ -2,7 +2,8 @@
 
 import asyncio
 import shutil
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import grpc
 
@@ -13,6 +14,8 @@ from ratchet_kit.times import SystemClock
 from rollout_service.adapters.folders import DiskModelFolders
 from rollout_service.adapters.meter import PrometheusMeter
 from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory
+from rollout_service.adapters.vllm.engine import environment as engine_environment
+from rollout_service.adapters.vllm.forkserver import ForkServer
 from rollout_service.domain.host import RestartLimits
 from rollout_service.domain.policies import Policies
 from rollout_service.servicer import RolloutServicer
@@ -21,19 +24,23 @@ from rollout_service.settings import Settings
 SERVICE = "ratchet-rollout"
 
 
-def build(settings: Settings) -> Policies:
+@asynccontextmanager
+async def provision(settings: Settings) -> AsyncIterator[Policies]:
+    """Everything the servicer needs; nothing of it is left afterwards."""
     work = settings.work_dir.expanduser()
-    received = work / "models"
+    received, logs_folder = work / "models", work / "logs"
     shutil.rmtree(received, ignore_errors=True)  # what a service that was killed left behind
-    engines = VllmFactory(_defaults(settings), log_folder=work / "logs")
-    return Policies(
-        engines=engines,
-        folders=DiskModelFolders(received),
-        meter=PrometheusMeter(),
-        clock=SystemClock(),
-        capacity=settings.capacity,
-        limits=RestartLimits(deaths=settings.max_engine_deaths),
-    )
+    environment = engine_environment(settings.device, settings.threads, settings.eager)
+    async with ForkServer(settings.device, environment, logs_folder / "forkserver.log") as server:
+        async with Policies(
+            engines=VllmFactory(_defaults(settings), server, logs_folder),
+            folders=DiskModelFolders(received),
+            meter=PrometheusMeter(),
+            clock=SystemClock(),
+            capacity=settings.capacity,
+            limits=RestartLimits(deaths=settings.max_engine_deaths),
+        ) as policies:
+            yield policies
 
 
 def _defaults(settings: Settings) -> EngineDefaults:
@@ -44,13 +51,12 @@ def _defaults(settings: Settings) -> EngineDefaults:
         tensor_parallel_size=settings.tensor_parallel_size,
         gpu_memory_utilization=settings.gpu_memory_utilization,
         enforce_eager=settings.eager,
-        threads=settings.threads,
         start_timeout=settings.start_timeout,
     )
 
 
 async def run(settings: Settings) -> None:
-    async with build(settings) as policies:
+    async with provision(settings) as policies:
 
         def add(server: grpc.aio.Server) -> Sequence[str]:
             rollout_pb2_grpc.add_RolloutServiceServicer_to_server(RolloutServicer(policies), server)

@@ -19,6 +19,8 @@ from rollout_service.domain.policy import PolicyId
 from rollout_service.domain.ports import ModelFolder
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream
 
+_here = Path.cwd()
+"""What relative paths are relative to; an absolute one joined to it stays as it is."""
 SHARD_BYTES = 256 << 20
 """A received shard is written once it holds this much, so this and one tensor are held in memory at most."""
 
@@ -54,7 +56,7 @@ class DiskModelFolders:
     async def fetch(self, source: str) -> ModelFolder:
         protocol, path = fsspec.core.split_protocol(source)
         if protocol in (None, "file"):
-            folder = Path(path).absolute()
+            folder = _here / path
         else:
             folder = self._new_folder("fetched-")
             try:

@@ -44,7 +44,7 @@ class Policies:
         meter: Meter,
         clock: Clock,
         capacity: int,
-        limits: RestartLimits = RestartLimits(),
+        limits: RestartLimits,
     ) -> None:
         self._engines = engines
         self._folders = folders

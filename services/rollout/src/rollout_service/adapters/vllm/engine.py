@@ -2,9 +2,8 @@
 
 import asyncio
 import os
+import re
 import shutil
-import signal
-import sys
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,19 +13,18 @@ from pathlib import Path
 from typing import Literal
 
 from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, RatchetError, Unavailable
-from ratchet_kit.logs import get_logger
-from ratchet_kit.process import ProcessGroup
 from rollout_service.adapters.vllm import wire
+from rollout_service.adapters.vllm.forkserver import ForkedProcess, ForkServer
 from rollout_service.adapters.vllm.machine import choose_dtype
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import EngineInfo, EngineOptions, PolicyName
 from rollout_service.domain.ports import ModelFolder, PolicyEngine
 from rollout_service.domain.weights import LoadedWeights
 
-log = get_logger(__name__)
-
 _STOP_GRACE = timedelta(seconds=5)
-_LOG_TAIL_BYTES = 4096
+_SOCKET_POLL_SECONDS = 0.02
+_LOG_TAIL_BYTES = 1 << 16
+_ERROR = re.compile(r"^(?!.*CancelledError).*\b\w*(Error|Exception): ")
 
 
 @dataclass(frozen=True)
@@ -40,55 +38,34 @@ class EngineDefaults:
     tensor_parallel_size: int
     gpu_memory_utilization: float
     enforce_eager: bool
-    threads: int
     start_timeout: timedelta
 
 
 class VllmFactory:
     """Starts vLLM engines; see `EngineFactory`."""
 
-    def __init__(self, defaults: EngineDefaults, log_folder: Path) -> None:
+    def __init__(self, defaults: EngineDefaults, server: ForkServer, log_folder: Path) -> None:
         self._defaults = defaults
+        self._server = server
         self._log_folder = log_folder
 
     async def start(self, name: PolicyName, model: ModelFolder, options: EngineOptions) -> PolicyEngine:
         # Unix socket paths are short (108 bytes), so not under a folder that the user chose. mkdtemp makes it private.
         private = Path(tempfile.mkdtemp(prefix="ratchet-rollout-"))
+        log_file = self._log_folder / f"{name}.log"
+        engine = VllmPolicyEngine(wire.Order(name, self._spec(model, options), str(private), str(log_file)))
         try:
-            spec_file, socket = private / "spec.json", private / "engine.sock"
-            spec_file.write_text(wire.encode_spec(self._spec(model, options)))
-            self._log_folder.mkdir(parents=True, exist_ok=True)
-            log_file = self._log_folder / f"{name}.log"
-            with log_file.open("ab") as output:
-                group = await ProcessGroup.start(
-                    [sys.executable, "-m", "rollout_service.adapters.vllm.engine_main", str(spec_file), str(socket)],
-                    env=self._environment(private),
-                    stdout=output,
-                    stderr=output,
-                )
-        except BaseException:
-            shutil.rmtree(private, ignore_errors=True)
+            async with asyncio.timeout(self._defaults.start_timeout.total_seconds()):
+                await engine.start(self._server)
+        except BaseException as e:
+            await engine.stop()
+            match e:
+                case TimeoutError():
+                    raise FailedPrecondition(f"vLLM did not start in time; see {log_file}") from e
+                case Unavailable():
+                    raise FailedPrecondition(f"vLLM did not start: {e.message}; see {log_file}") from e
             raise
-        process = _EngineProcess(group, private, socket, log_file)
-        try:
-            return VllmPolicyEngine(process, await self._describe(process))
-        except BaseException:
-            await process.stop()
-            raise
-
-    async def _describe(self, process: "_EngineProcess") -> EngineInfo:
-        limit = self._defaults.start_timeout.total_seconds()
-        try:
-            async with asyncio.timeout(limit):
-                await process.listening()
-                async with process.call(wire.Describe()) as replies:
-                    described = await anext(replies)
-        except TimeoutError as e:
-            raise FailedPrecondition(f"vLLM did not start within {limit:.0f} s; see {process.log_file}") from e
-        except Unavailable as e:
-            raise FailedPrecondition(f"vLLM did not start: {e.message}; see {process.log_file}") from e
-        assert isinstance(described, wire.Described)
-        return EngineInfo(described.dtype, described.max_model_len)
+        return engine
 
     def _spec(self, model: ModelFolder, options: EngineOptions) -> wire.EngineSpec:
         defaults = self._defaults
@@ -102,117 +79,142 @@ class VllmFactory:
             tensor_parallel_size=options.tensor_parallel_size or defaults.tensor_parallel_size,
             gpu_memory_utilization=defaults.gpu_memory_utilization,
             enforce_eager=defaults.enforce_eager,
-            threads=defaults.threads,
         )
-
-    def _environment(self, private: Path) -> dict[str, str]:
-        fixed = {
-            "VLLM_NO_USAGE_STATS": "1",
-            "VLLM_RPC_BASE_PATH": str(private),
-            "TOKENIZERS_PARALLELISM": "false",
-            "HF_HUB_OFFLINE": "1",  # a model is a folder here; nothing is looked up
-            "PYTHONUNBUFFERED": "1",
-        }
-        if self._defaults.device == "cpu":
-            fixed |= {
-                "OMP_NUM_THREADS": str(self._defaults.threads),
-                # Lets the worker live in the engine's process; see VllmEngine.start.
-                "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-                "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-                "CUDA_VISIBLE_DEVICES": "",
-            }
-        return os.environ | fixed
 
 
 class VllmPolicyEngine:
-    """A running vLLM engine; see `PolicyEngine`."""
+    """A vLLM engine in a process group of its own; see `PolicyEngine`."""
 
-    def __init__(self, process: "_EngineProcess", info: EngineInfo) -> None:
-        self._process = process
-        self._info = info
+    def __init__(self, order: wire.Order) -> None:
+        self._order = order
+        self._log_start = _size(order.log_file)
+        self._process: ForkedProcess | None = None
+        self._watch: asyncio.StreamReader | None = None
+        self._info: EngineInfo | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def start(self, server: ForkServer) -> None:
+        """Returns when the engine is ready. Raises Unavailable or what vLLM said; `stop` is to be called then too."""
+        self._process = await server.fork(self._order)
+        socket = Path(self._order.socket)
+        while not socket.exists():  # noqa: ASYNC240 - a stat in /tmp
+            if not self._process.alive():
+                raise Unavailable(self._last_words())
+            await asyncio.sleep(_SOCKET_POLL_SECONDS)
+        self._watch, self._writer = await self._connect()
+        await wire.send(self._writer, wire.Watch())
+        try:
+            reply = await wire.receive_reply(self._watch)
+        except (asyncio.IncompleteReadError, ConnectionError) as e:
+            raise Unavailable(self._last_words()) from e
+        if isinstance(reply, wire.Failed):
+            raise _error(reply)
+        assert isinstance(reply, wire.Described)
+        self._info = EngineInfo(reply.dtype, reply.max_model_len)
 
     @property
     def info(self) -> EngineInfo:
+        assert self._info is not None, "asked before start"
         return self._info
 
     async def generate(self, request: GenerationRequest, *, stream: bool) -> AsyncGenerator[EngineOutput, None]:
-        async with self._process.call(wire.generate_call(request, stream)) as replies:
-            async for reply in replies:
+        async with self._call(wire.generate_call(request, stream)) as reader:
+            last = False
+            while not last:
+                reply = await _reply(reader)
                 assert isinstance(reply, wire.Output)
+                last = reply.last
                 yield wire.output_of(reply)
-                if reply.last:
-                    return
 
     async def load_weights(self, folder: ModelFolder) -> LoadedWeights:
-        async with self._process.call(wire.LoadWeights(str(folder.path))) as replies:
-            reply = await anext(replies)
+        async with self._call(wire.LoadWeights(str(folder.path))) as reader:
+            reply = await _reply(reader)
         assert isinstance(reply, wire.Loaded)
         return LoadedWeights(reply.probe_error)
 
     async def died(self) -> str:
-        return await self._process.died()
+        assert self._watch is not None, "asked before start"
+        try:
+            await self._watch.read(1)
+        except ConnectionError:
+            pass
+        return f"vLLM died: {self._last_words()}"
 
     async def stop(self) -> None:
-        await self._process.stop()
-
-
-class _EngineProcess:
-    """The process group of an engine, its socket, and the private folder they live in."""
-
-    def __init__(self, group: ProcessGroup, private: Path, socket: Path, log_file: Path) -> None:
-        self._group = group
-        self._private = private
-        self._socket = socket
-        self.log_file = log_file
-
-    async def listening(self) -> None:
-        """Waits for the socket. Raises Unavailable when the process ends first."""
-        while not self._socket.exists():
-            if self._group.returncode is not None:
-                raise Unavailable(await self.died())
-            await asyncio.sleep(0.05)
+        if self._writer is not None:
+            self._writer.close()
+        if self._process is not None:
+            await self._process.stop(_STOP_GRACE)
+        shutil.rmtree(self._order.folder, ignore_errors=True)
 
     @asynccontextmanager
-    async def call(self, message: wire.Call) -> AsyncIterator[AsyncIterator[wire.Reply]]:
-        """Sends one call and gives its replies; leaving early aborts it.
+    async def _call(self, call: wire.Call) -> AsyncIterator[asyncio.StreamReader]:
+        """Sends a call and gives the reader of its replies; leaving early aborts it.
 
         Raises the error that the engine tells, or Unavailable when it is gone.
         """
+        reader, writer = await self._connect()
         try:
-            reader, writer = await asyncio.open_unix_connection(self._socket)
-        except OSError as e:
-            raise Unavailable("the engine is gone; it is being restarted") from e
-        try:
-            await wire.send(writer, message)
-            yield _replies(reader)
+            await wire.send(writer, call)
+            yield reader
         except (asyncio.IncompleteReadError, ConnectionError) as e:
             raise Unavailable("the engine died during the call; it is being restarted") from e
         finally:
             writer.close()
 
-    async def died(self) -> str:
-        code = await self._group.wait()
-        if code < 0:
-            return f"vLLM was killed by {signal.Signals(-code).name}"
-        return f"vLLM exited with status {code} ({self._last_words()})"
-
-    async def stop(self) -> None:
-        await self._group.stop(_STOP_GRACE)
-        shutil.rmtree(self._private, ignore_errors=True)
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        try:
+            return await asyncio.open_unix_connection(self._order.socket)
+        except OSError as e:
+            raise Unavailable("the engine is gone; it is being restarted") from e
 
     def _last_words(self) -> str:
-        with self.log_file.open("rb") as opened:
-            opened.seek(max(0, self.log_file.stat().st_size - _LOG_TAIL_BYTES))
-            lines = [line.strip() for line in opened.read().decode(errors="replace").splitlines() if line.strip()]
-        return lines[-1] if lines else "it said nothing"
+        """The last error that this engine logged."""
+        try:
+            with open(self._order.log_file, "rb") as opened:
+                opened.seek(max(self._log_start, os.fstat(opened.fileno()).st_size - _LOG_TAIL_BYTES))
+                lines = opened.read().decode(errors="replace").splitlines()
+        except FileNotFoundError:
+            lines = []
+        errors = [line.strip() for line in lines if _ERROR.search(line)]
+        return errors[-1] if errors else f"killed, or out of memory; see {self._order.log_file}"
 
 
-async def _replies(reader: asyncio.StreamReader) -> AsyncIterator[wire.Reply]:
-    while True:
-        reply = await wire.receive_reply(reader)
-        if isinstance(reply, wire.Failed):
-            raise _error(reply)
-        yield reply
+def _size(file: str) -> int:
+    try:
+        return os.path.getsize(file)
+    except FileNotFoundError:
+        return 0
+
+
+async def _reply(reader: asyncio.StreamReader) -> wire.Reply:
+    reply = await wire.receive_reply(reader)
+    if isinstance(reply, wire.Failed):
+        raise _error(reply)
+    return reply
+
+
+def environment(device: Literal["cpu", "cuda"], threads: int, eager: bool) -> dict[str, str]:
+    """What the fork server, and so every engine, runs with."""
+    fixed = {
+        "VLLM_NO_USAGE_STATS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_OFFLINE": "1",  # a model is a folder here; nothing is looked up
+        "PYTHONUNBUFFERED": "1",
+    }
+    if device == "cpu":
+        fixed |= {
+            "OMP_NUM_THREADS": str(threads),
+            # Lets the worker live in the engine's process; see VllmEngine.start.
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+            "CUDA_VISIBLE_DEVICES": "",
+        }
+        if eager:
+            # The sampler has small compiled functions of its own: the first log-probs would wait 5 to 20 s for a C++
+            # compiler, and save nothing.
+            fixed["TORCHDYNAMO_DISABLE"] = "1"
+    return os.environ | fixed
 
 
 def _error(failed: wire.Failed) -> RatchetError:

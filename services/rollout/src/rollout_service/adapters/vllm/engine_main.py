@@ -1,11 +1,6 @@
-"""The engine process: one vLLM engine behind a unix socket. Started by `engine`, in a process group of its own.
-
-python -m rollout_service.adapters.vllm.engine_main SPEC_FILE SOCKET
-"""
+"""The engine process: one vLLM engine behind a unix socket. Forked by the fork server, for `engine` in the service."""
 
 import asyncio
-import ctypes
-import os
 import signal
 import sys
 import uuid
@@ -16,7 +11,6 @@ from rollout_service.adapters.vllm import wire
 from rollout_service.adapters.vllm.vllm_engine import RequestRefused, VllmEngine, WeightsRefused
 
 _BACKLOG = 4096
-_PR_SET_PDEATHSIG = 1
 
 
 class EngineServer:
@@ -56,8 +50,9 @@ class EngineServer:
     async def _replies(self, call: wire.Call) -> AsyncIterator[wire.Reply]:
         engine = await asyncio.shield(self.engine)
         match call:
-            case wire.Describe():
+            case wire.Watch():
                 yield wire.Described(engine.dtype, engine.max_model_len)
+                await asyncio.Event().wait()  # until this process ends
             case wire.LoadWeights(folder):
                 yield wire.Loaded(await engine.load_weights(Path(folder)))
             case wire.Generate():
@@ -69,7 +64,7 @@ class EngineDidNotStart(Exception):
     """vLLM refused the model or its options."""
 
 
-async def run(spec: wire.EngineSpec, socket: Path) -> int:
+async def run(spec: wire.EngineSpec, socket: str) -> int:
     """Serves until SIGTERM (0), until vLLM dies (1), or until the failure to start was told (2)."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -79,7 +74,7 @@ async def run(spec: wire.EngineSpec, socket: Path) -> int:
     async with await asyncio.start_unix_server(server.serve, socket, backlog=_BACKLOG):
         try:
             engine = VllmEngine.start(spec)
-        except Exception as e:  # whatever vLLM raises, its words are for the caller
+        except Exception as e:  # noqa: BLE001 - whatever vLLM raises, its words are for the caller
             server.engine.set_exception(EngineDidNotStart(_first_line(e)))
             server.engine.exception()  # seen
             print(f"vLLM did not start: {e!r}", file=sys.stderr, flush=True)
@@ -98,18 +93,6 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def main() -> None:
-    spec, socket = Path(sys.argv[1]), Path(sys.argv[2])
-    os.register_at_fork(after_in_child=_die_with_parent)  # vLLM's own processes must not outlive this one
-    code = asyncio.run(run(wire.read_spec(spec), socket))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # vLLM's threads may hold up an orderly exit
-
-
-if __name__ == "__main__":
-    main()
+def main(order: wire.Order) -> int:
+    """Serves as `order` says, and returns the exit status."""
+    return asyncio.run(run(order.spec, order.socket))

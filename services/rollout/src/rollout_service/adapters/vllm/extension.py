@@ -52,13 +52,13 @@ class SentWeights:
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         files = [stack.enter_context(safe_open(file, framework="pt")) for file in sorted(folder.glob("*.safetensors"))]
-        self._files = {name: file for file in files for name in file.keys()}
+        self._files = {name: file for file in files for name in file.keys()}  # noqa: SIM118 - not a dict
 
     def __iter__(self) -> Iterator[tuple[str, Tensor]]:
         return ((name, file.get_tensor(name)) for name, file in self._files.items())
 
     def reader(self, model: nn.Module) -> Read:
-        """Reads by the model's own names, where it renames those of the checkpoint; parts of fused layers keep theirs."""
+        """Reads by the names of the model's modules; the parts of fused layers keep their names of the checkpoint."""
         names = {name: name for name in self._files}
         mapper = getattr(model, "hf_to_vllm_mapper", None)
         if mapper is not None:

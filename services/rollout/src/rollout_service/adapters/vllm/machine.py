@@ -11,9 +11,9 @@ _FAST_BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}
 def choose_dtype(device: Literal["cpu", "cuda"], model: Path) -> str:
     """The float type for a model whose request says "auto".
 
-    On CUDA half precision: the model's own, or bfloat16 for one stored in float32. On CPU float32, which is exact, except
-    for a model stored in half precision on a CPU with instructions for bfloat16: two AVX2 cores gave 165 tokens/s of
-    SmolLM2-135M in float32 and 28 in bfloat16.
+    On CUDA half precision: the model's own, or bfloat16 for one stored in float32. On CPU float32, which is exact,
+    except for a model stored in half precision on a CPU with instructions for bfloat16: two AVX2 cores gave 165
+    tokens/s of SmolLM2-135M in float32 and 28 in bfloat16.
     """
     stored = _stored_dtype(model)
     if device == "cuda":

@@ -5,6 +5,7 @@ Runs only in the engine process. Importing vLLM takes seconds, so this module do
 
 import asyncio
 import os
+import secrets
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,6 +68,7 @@ class VllmEngine:
             distributed_executor_backend="uni" if alone_on_cpu else None,
             enforce_eager=spec.enforce_eager,
             enable_prefix_caching=True,
+            seed=secrets.randbits(31),  # vLLM's default repeats itself: two engines would draw the same samples
             logprobs_mode="processed_logprobs",
             generation_config="vllm",  # sampling is what the request says, not what the model's authors suggest
             disable_log_stats=True,

@@ -6,7 +6,6 @@ length (big endian) and msgpack.
 """
 
 import asyncio
-from pathlib import Path
 from typing import Literal, TypeVar
 
 import msgspec
@@ -27,7 +26,7 @@ _LENGTH_BYTES = 4
 
 
 class EngineSpec(msgspec.Struct, frozen=True):
-    """How to start an engine; given to the process as JSON."""
+    """How to start an engine."""
 
     model: str
     device: Literal["cpu", "cuda"]
@@ -40,12 +39,24 @@ class EngineSpec(msgspec.Struct, frozen=True):
     tensor_parallel_size: int
     gpu_memory_utilization: float
     enforce_eager: bool
-    threads: int
-    """OpenMP threads of a worker on CPU."""
 
 
-class Describe(msgspec.Struct, tag="describe", frozen=True):
-    """Answered with `Described` once the engine is ready."""
+class Order(msgspec.Struct, frozen=True):
+    """What the fork server is asked for: one engine process."""
+
+    name: str
+    spec: EngineSpec
+    folder: str
+    """Private to the engine and the service; its sockets lie in it."""
+    log_file: str
+
+    @property
+    def socket(self) -> str:
+        return f"{self.folder}/engine.sock"
+
+
+class Watch(msgspec.Struct, tag="watch", frozen=True):
+    """Answered with `Described` once the engine is ready. The connection then stays open until the engine ends."""
 
 
 class Generate(msgspec.Struct, tag="generate", frozen=True):
@@ -88,7 +99,7 @@ class Failed(msgspec.Struct, tag="failed", frozen=True):
     """Of the public request, for an invalid argument."""
 
 
-Call = Describe | Generate | LoadWeights
+Call = Watch | Generate | LoadWeights
 Reply = Described | Output | Loaded | Failed
 
 T = TypeVar("T")
@@ -139,9 +150,10 @@ async def _receive(reader: asyncio.StreamReader) -> bytes:
     return await reader.readexactly(length)
 
 
-def encode_spec(spec: EngineSpec) -> str:
-    return msgspec.json.encode(spec).decode()
+def encode_order(order: Order) -> bytes:
+    """As JSON, so one line."""
+    return msgspec.json.encode(order)
 
 
-def read_spec(file: Path) -> EngineSpec:
-    return msgspec.json.decode(file.read_bytes(), type=EngineSpec)
+def read_order(line: bytes) -> Order:
+    return msgspec.json.decode(line, type=Order)
