@@ -1,0 +1,1 @@
+"""trainer-service: training runs, from the request to the registered version."""

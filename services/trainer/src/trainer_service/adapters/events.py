@@ -1,0 +1,38 @@
+"""Events on the Redis stream `events`."""
+
+import redis.asyncio
+from google.protobuf import json_format
+
+from ratchet.event.v1 import event_pb2
+from ratchet_kit.errors import Unavailable
+from ratchet_kit.ids import new_id
+from ratchet_kit.logs import get_logger
+from ratchet_kit.streams import Stream
+from ratchet_kit.times import timestamp_to_proto
+from trainer_service.domain.run import Run
+
+log = get_logger(__name__)
+
+NAME = "events"
+MAX_LENGTH = 10_000
+
+
+class RedisEvents:
+    """Each event is one message with one field, `event`: an Event of ratchet.event.v1 as protobuf JSON."""
+
+    def __init__(self, redis: redis.asyncio.Redis) -> None:
+        self._stream = Stream(redis, NAME, "trainer", "trainer", shared=True, max_length=MAX_LENGTH)
+
+    async def changed(self, run: Run) -> None:
+        event = event_pb2.Event(
+            id=new_id("event"),
+            time=timestamp_to_proto(run.update_time),
+            service="trainer",
+            resource=f"runs/{run.id}",
+            state=run.state.name,
+            attributes={"step": str(run.step), "attempt": str(run.attempt), "version": run.version, "error": run.error},
+        )
+        try:
+            await self._stream.publish({"event": json_format.MessageToJson(event, indent=None)})
+        except Unavailable as error:
+            log.warning("event not published", run_id=run.id, state=run.state.name, why=error.message)

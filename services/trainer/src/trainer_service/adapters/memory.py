@@ -1,0 +1,205 @@
+"""The ports in memory: the domain's tests run over these, and they pass the same contract suites as the real ones."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from ratchet_kit.errors import AlreadyExists, NotFound, Unavailable
+from trainer_service.domain.platform import BaseModel
+from trainer_service.domain.ports import JobState, JobStatus, Lineage
+from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
+from trainer_service.domain.spec import ModelRef, Priority, ProblemSetRef
+
+
+class MemoryRunStore:
+    def __init__(self) -> None:
+        self._runs: dict[RunId, Run] = {}
+        self._requests: dict[str, tuple[str, RunId]] = {}
+        self._steps: dict[RunId, dict[int, Step]] = {}
+        self._checkpoints: dict[RunId, dict[int, Checkpoint]] = {}
+
+    async def add(self, run: Run, request_id: str, fingerprint: str) -> Run:
+        if stored := await self.of_request(request_id, fingerprint):
+            return stored
+        self._requests[request_id] = (fingerprint, run.id)
+        self._runs[run.id] = run
+        return run
+
+    async def of_request(self, request_id: str, fingerprint: str) -> Run | None:
+        if request_id not in self._requests:
+            return None
+        known, id = self._requests[request_id]
+        if known != fingerprint:
+            raise AlreadyExists(f"request {request_id} made run {id} from another spec")
+        return self._runs[id]
+
+    async def get(self, id: RunId) -> Run:
+        if id not in self._runs:
+            raise NotFound(f"there is no run {id!r}")
+        return self._runs[id]
+
+    async def page(self, limit: int, after: str | None, state: State | None) -> Sequence[Run]:
+        ids = sorted((id for id in self._runs if after is None or id < after), reverse=True)
+        return [self._runs[id] for id in ids if state in (None, self._runs[id].state)][:limit]
+
+    async def unfinished(self) -> Sequence[Run]:
+        return [self._runs[id] for id in sorted(self._runs) if not self._runs[id].state.is_final]
+
+    async def counts(self) -> Mapping[State, int]:
+        return Counter(run.state for run in self._runs.values())
+
+    async def change(self, id: RunId, change: Callable[[Run], Run]) -> Run:
+        self._runs[id] = change(await self.get(id))
+        return self._runs[id]
+
+    async def record_step(self, id: RunId, step: Step, change: Callable[[Run, Step | None], Run]) -> Run:
+        of_run = self._steps.setdefault(id, {})
+        self._runs[id] = change(await self.get(id), of_run.get(step.number))
+        of_run[step.number] = step
+        return self._runs[id]
+
+    async def record_checkpoint(
+        self, id: RunId, checkpoint: Checkpoint, change: Callable[[Run, Sequence[Checkpoint]], Run]
+    ) -> Run:
+        of_run = self._checkpoints.get(id, {}) | {checkpoint.step: checkpoint}
+        self._runs[id] = change(await self.get(id), [of_run[step] for step in sorted(of_run)])
+        self._checkpoints[id] = of_run
+        return self._runs[id]
+
+    async def steps(self, id: RunId, limit: int, after: int) -> Sequence[Step]:
+        of_run = self._steps.get(id, {})
+        return [of_run[number] for number in sorted(of_run) if number > after][:limit]
+
+    async def checkpoints(self, id: RunId, limit: int, after: int) -> Sequence[Checkpoint]:
+        of_run = self._checkpoints.get(id, {})
+        return [of_run[step] for step in sorted(of_run) if step > after][:limit]
+
+
+class MemoryRunQueue:
+    """`down`: it cannot be reached. `flush` forgets everything, as Redis does on FLUSHALL."""
+
+    def __init__(self) -> None:
+        self.ids: list[RunId] = []
+        self.down = False
+
+    async def put(self, id: RunId, priority: Priority) -> None:
+        self._reach()
+        self.ids.append(id)
+
+    async def held(self) -> frozenset[RunId]:
+        self._reach()
+        return frozenset(self.ids)
+
+    def flush(self) -> None:
+        self.ids.clear()
+
+    def _reach(self) -> None:
+        if self.down:
+            raise Unavailable("the queue is down")
+
+
+class MemoryJobs:
+    """Jobs that do nothing until a test says so: `end` is a job that died, `forget` a cluster that did."""
+
+    def __init__(self) -> None:
+        self.submitted: list[tuple[RunId, int]] = []
+        self.stopped: list[tuple[RunId, int]] = []
+        self.down = False
+        self._status: dict[tuple[RunId, int], JobStatus] = {}
+
+    async def submit(self, run: Run, base_path: str) -> None:
+        self._reach()
+        if (run.id, run.attempt) not in self._status:
+            self.submitted.append((run.id, run.attempt))
+            self._status[run.id, run.attempt] = JobStatus(JobState.ACTIVE)
+
+    async def status(self, id: RunId, attempt: int) -> JobStatus:
+        self._reach()
+        return self._status.get((id, attempt), JobStatus(JobState.UNKNOWN))
+
+    async def stop(self, id: RunId, attempt: int) -> None:
+        self._reach()
+        if (id, attempt) in self._status:
+            self.stopped.append((id, attempt))
+            self.end(id, attempt, "stopped")
+
+    def end(self, id: RunId, attempt: int, message: str = "") -> None:
+        self._status[id, attempt] = JobStatus(JobState.ENDED, message)
+
+    def forget(self) -> None:
+        self._status.clear()
+
+    def _reach(self) -> None:
+        if self.down:
+            raise Unavailable("the cluster is down")
+
+
+class MemoryRegistry:
+    """`versions`: what names resolve to. `registered`: what was made, by request id."""
+
+    def __init__(self, versions: Mapping[str, BaseModel] | None = None) -> None:
+        self.versions = dict(versions or {})
+        self.registered: dict[str, tuple[str, str, Lineage]] = {}
+        self.down = False
+
+    async def resolve(self, ref: ModelRef) -> BaseModel:
+        self._reach()
+        if ref.value not in self.versions:
+            raise NotFound(f"there is no {ref.kind} {ref.value!r}")
+        return self.versions[ref.value]
+
+    async def register(self, request_id: str, model: str, source_uri: str, lineage: Lineage) -> str:
+        self._reach()
+        self.registered.setdefault(request_id, (model, source_uri, lineage))
+        return f"{model}@{len(self.registered)}"
+
+    def _reach(self) -> None:
+        if self.down:
+            raise Unavailable("the registry is down")
+
+
+class MemoryFolders:
+    def __init__(self, models: Mapping[str, BaseModel] | None = None) -> None:
+        self.models = dict(models or {})
+
+    async def inspect(self, uri: str) -> BaseModel:
+        if uri not in self.models:
+            raise NotFound(f"there is no folder {uri}")
+        return self.models[uri]
+
+    async def fetch(self, base: BaseModel, id: RunId) -> str:
+        return base.uri
+
+
+class MemoryProblems:
+    def __init__(self, digests: Mapping[str, str]) -> None:
+        self._digests = digests
+
+    async def look_up(self, ref: ProblemSetRef) -> ProblemSetRef:
+        if ref.name not in self._digests:
+            raise NotFound(f"there is no problem set {ref.name!r}")
+        return replace(ref, digest=self._digests[ref.name])
+
+
+class MemoryPolicies:
+    def __init__(self) -> None:
+        self.released: list[RunId] = []
+
+    async def release(self, id: RunId) -> None:
+        self.released.append(id)
+
+
+class MemoryEvents:
+    def __init__(self) -> None:
+        self.told: list[tuple[RunId, State]] = []
+
+    async def changed(self, run: Run) -> None:
+        self.told.append((run.id, run.state))
+
+
+class NoMeter:
+    def states(self, counts: Mapping[State, int]) -> None:
+        pass
+
+    def progressed(self, run: Run) -> None:
+        pass

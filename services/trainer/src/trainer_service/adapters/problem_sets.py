@@ -1,0 +1,31 @@
+"""ProblemSets by ratchet_problems: named sets, and JSONL files that this machine can read."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+from ratchet_kit.errors import InvalidArgument, NotFound
+from ratchet_problems import InvalidProblem, UnknownProblemSet, data_digest, load
+from trainer_service.domain.spec import ProblemSetRef
+
+
+class LibraryProblemSets:
+    async def look_up(self, ref: ProblemSetRef) -> ProblemSetRef:
+        return await asyncio.to_thread(_look_up, ref)
+
+
+def _look_up(ref: ProblemSetRef) -> ProblemSetRef:
+    if ref.name.endswith(".jsonl"):  # the job runs in another folder
+        path = Path(ref.name).expanduser().absolute()
+        if not path.is_file():
+            raise NotFound(f"there is no file {ref.name}")
+        ref = replace(ref, name=str(path))
+    try:
+        problems = load(ref.name, limit=ref.limit)
+    except UnknownProblemSet as error:
+        raise NotFound(str(error)) from error
+    except InvalidProblem as error:
+        raise InvalidArgument(str(error)) from error
+    if not problems:
+        raise InvalidArgument(f"{ref.name} holds no problem")
+    return replace(ref, digest=data_digest(problems))

@@ -1,0 +1,204 @@
+"""A Ray head of this service's own: started when the first job needs it, again when it dies, gone with the service."""
+
+import asyncio
+import os
+import secrets
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+
+from ratchet_kit.errors import Unavailable
+from ratchet_kit.logs import get_logger
+from ratchet_kit.process import ProcessGroup
+
+log = get_logger(__name__)
+
+LOOPBACK = "127.0.0.1"
+# Offsets from the first port: what listens on a port that is known beforehand. Workers take free ones.
+_PORTS = {
+    "--port": 0,
+    "--dashboard-port": 1,
+    "--ray-client-server-port": 2,
+    "--node-manager-port": 3,
+    "--object-manager-port": 4,
+    "--runtime-env-agent-port": 5,
+    "--dashboard-agent-listen-port": 6,
+    "--dashboard-agent-grpc-port": 7,
+    "--metrics-export-port": 8,
+}
+_MARK = "RATCHET_RAY_HEAD"
+_POLL = 0.2
+
+
+@dataclass(frozen=True)
+class RayHeadOptions:
+    """`port`: the first of nine that the head listens on.
+
+    `accelerators`: on CPU verl counts its ranks as GPUs, so that Ray is told of this many. `cpus`: verl reserves one
+    for each of its many controllers, which mostly wait: more than the machine has.
+    """
+
+    port: int
+    log_file: Path
+    accelerators: int = 2
+    cpus: int = 32
+    object_store_bytes: int = 300_000_000
+    logical_accelerators: bool = True
+    start_timeout: timedelta = timedelta(seconds=120)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where jobs are submitted: the dashboard's URL, and the headers that it asks for."""
+
+    address: str
+    headers: Mapping[str, str]
+
+
+class LocalRay:
+    """Everything listens on loopback, and asks for a token that only this service and its jobs know: whoever reaches
+    Ray can run code."""
+
+    def __init__(self, options: RayHeadOptions) -> None:
+        self._options = options
+        self._token = secrets.token_urlsafe(32)
+        self._mark = f"{os.getuid()}-{options.port}"
+        # Sockets are made in it, whose paths have at most 107 characters; Ray adds some 65.
+        self._folder = Path(tempfile.gettempdir()) / f"ratchet-ray-{self._mark}"
+        self._process: ProcessGroup | None = None
+        self._starting = asyncio.Lock()
+        self._cluster = Cluster(
+            f"http://{LOOPBACK}:{options.port + _PORTS['--dashboard-port']}",
+            {"Authorization": f"Bearer {self._token}"},
+        )
+
+    def running(self) -> Cluster | None:
+        """None while there is no head: then there is no job either."""
+        alive = self._process is not None and self._process.returncode is None
+        return self._cluster if alive else None
+
+    async def ensure(self) -> Cluster:
+        """The cluster, started when it is not there. Raises Unavailable when it does not come up."""
+        async with self._starting:
+            if running := self.running():
+                return running
+            if self._process is not None:
+                log.warning("Ray has died", exit_status=self._process.returncode)
+            await self.stop()
+            await self._start()
+            return self._cluster
+
+    async def stop(self) -> None:
+        """Nothing of Ray, nor of its jobs, is left."""
+        if self._process is not None:
+            await self._process.stop()
+            self._process = None
+        await asyncio.to_thread(self._sweep)
+
+    async def _start(self) -> None:
+        await self._wait_for_ports()
+        self._folder.mkdir(mode=0o700)
+        self._options.log_file.parent.mkdir(parents=True, exist_ok=True)
+        began = asyncio.get_running_loop().time()
+        log.info("starting Ray", port=self._options.port, log=str(self._options.log_file))
+        with self._options.log_file.open("ab") as out:
+            self._process = await ProcessGroup.start(self._command(), env=self._environment(), stdout=out, stderr=out)
+        try:
+            await self._wait_until_it_answers(self._process)
+        except BaseException:
+            await self.stop()
+            raise
+        log.info("Ray is up", seconds=round(asyncio.get_running_loop().time() - began, 1))
+
+    def _command(self) -> list[str]:
+        options = self._options
+        ports = [f"{flag}={options.port + offset}" for flag, offset in _PORTS.items()]
+        return [
+            *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--disable-usage-stats"),
+            *(f"--node-ip-address={LOOPBACK}", f"--dashboard-host={LOOPBACK}", "--include-dashboard=true"),
+            *ports,
+            *("--min-worker-port=0", "--max-worker-port=0", f"--temp-dir={self._folder}"),
+            *(f"--num-cpus={options.cpus}", f"--object-store-memory={options.object_store_bytes}"),
+            *([f"--num-gpus={options.accelerators}"] if options.logical_accelerators else []),
+            "--log-color=false",
+        ]
+
+    def _environment(self) -> dict[str, str]:
+        """Inherited by whatever Ray starts, jobs and their workers included."""
+        return {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | {
+            _MARK: self._mark,
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": self._token,
+            # Without this Ray takes the machine's own address for 127.0.0.1, and listens there.
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            # It would start a Python for each of the CPUs that we claim to have.
+            "RAY_prestart_worker_first_driver": "0",
+            "RAY_enable_worker_prestart": "0",
+            # Verl's workers import for a minute when the cores are few and busy.
+            "RAY_worker_register_timeout_seconds": "300",
+            "RAY_health_check_failure_threshold": "20",
+        }
+
+    async def _wait_until_it_answers(self, process: ProcessGroup) -> None:
+        timeout = self._options.start_timeout.total_seconds()
+        try:
+            async with asyncio.timeout(timeout), httpx.AsyncClient(headers=self._cluster.headers) as client:
+                while process.returncode is None:
+                    try:
+                        reply = await client.get(f"{self._cluster.address}/api/jobs/")
+                        if reply.status_code == httpx.codes.OK:
+                            return
+                    except httpx.TransportError:
+                        pass
+                    await asyncio.sleep(_POLL)
+        except TimeoutError as error:
+            raise Unavailable(f"Ray did not come up within {timeout:g} s; see {self._options.log_file}") from error
+        raise Unavailable(f"Ray ended at its start, with {process.returncode}; see {self._options.log_file}")
+
+    async def _wait_for_ports(self) -> None:
+        """A head that is ending, of a service that was killed, may hold them for a moment."""
+        ports = [self._options.port + offset for offset in _PORTS.values()]
+        for port in ports:
+            for _ in range(50):
+                if _is_free(port):
+                    break
+                await asyncio.sleep(_POLL)
+            else:
+                raise Unavailable(f"port {port}, which Ray is to listen on, is in use")
+
+    def _sweep(self) -> None:
+        """Kills what was started under our mark and runs on: jobs have sessions of their own, and a service that was
+        killed could not stop its head. Removes the folder."""
+        for pid in _marked(f"{_MARK}={self._mark}".encode()):
+            log.warning("killing what Ray left behind", pid=pid)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _marked(mark: bytes) -> Iterator[int]:
+    """Processes of ours whose environment has the entry `mark`."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark in (folder / "environ").read_bytes().split(b"\0") and int(folder.name) != os.getpid():
+                yield int(folder.name)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,181 @@
+"""JobRunner by Ray's job API: a job is `python -m trainer_service.job` with its config in the environment.
+
+The API is spoken over HTTP (docs.ray.io, "Ray Jobs REST API"): Ray's own client for it is blocking, has no timeouts,
+and would load Ray into the service.
+"""
+
+import asyncio
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import httpx
+
+from ratchet_kit.errors import Unavailable
+from ratchet_kit.logs import get_logger
+from trainer_service import convert
+from trainer_service.adapters.ray_head import Cluster
+from trainer_service.domain.ports import JobState, JobStatus
+from trainer_service.domain.run import Run, RunId
+from trainer_service.job.config import JobConfig, spec_to_json
+
+log = get_logger(__name__)
+
+_ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
+_STOP_POLL = 0.5
+_LAST_BYTES = 16_384
+
+
+class Ray(Protocol):
+    """Where the cluster is."""
+
+    def running(self) -> Cluster | None:
+        """The cluster, None while there is none: then there is no job either."""
+        ...
+
+    async def ensure(self) -> Cluster:
+        """The cluster, brought up when there is none. Raises Unavailable."""
+        ...
+
+
+@dataclass(frozen=True)
+class RemoteRay:
+    """A cluster that others run."""
+
+    cluster: Cluster
+
+    def running(self) -> Cluster | None:
+        return self.cluster
+
+    async def ensure(self) -> Cluster:
+        return self.cluster
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """What every job is told. `runs_folder`: seen under this path by the service and by the cluster's nodes."""
+
+    runs_folder: Path
+    python: str
+    trainer_target: str
+    rollout_target: str
+    sandbox_target: str
+    dtype: Literal["float32", "bfloat16"]
+    max_fault_share: float
+    patience: timedelta
+    stop_timeout: timedelta = timedelta(seconds=30)
+
+
+class RayJobs:
+    def __init__(self, ray: Ray, options: JobOptions) -> None:
+        self._ray = ray
+        self._options = options
+        self._http = httpx.AsyncClient(timeout=30)
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def submit(self, run: Run, base_path: str) -> None:
+        cluster = await self._ray.ensure()
+        name = _name(run.id, run.attempt)
+        if await self._details(cluster, name):
+            return
+        job = self._config(run, base_path)
+        output = self._log_file(run.id, run.attempt)
+        await asyncio.to_thread(output.parent.mkdir, parents=True, exist_ok=True)
+        command = [self._options.python, "-m", "trainer_service.job"]
+        body = {
+            "submission_id": name,
+            "entrypoint": f"exec {shlex.join(command)} >> {shlex.quote(str(output))} 2>&1",
+            "runtime_env": {"env_vars": job.to_env()},
+            "metadata": {"run_id": run.id, "attempt": str(run.attempt)},
+        }
+        reply = await self._call(cluster, "POST", "/api/jobs/", json=body)
+        if reply.is_error:
+            raise Unavailable(f"Ray does not take the job: {_first_line(reply.text)}")
+
+    async def status(self, id: RunId, attempt: int) -> JobStatus:
+        details = await self._known(id, attempt)
+        if details is None:
+            return JobStatus(JobState.UNKNOWN, "Ray does not know the job: it was killed, and its jobs with it")
+        if details["status"] not in _ENDED:
+            return JobStatus(JobState.ACTIVE)
+        said = await asyncio.to_thread(_last_line, self._log_file(id, attempt))
+        message = _first_line(details.get("message") or details["status"])
+        return JobStatus(JobState.ENDED, f"{message} Its last words: {said}" if said else message)
+
+    async def stop(self, id: RunId, attempt: int) -> None:
+        """Ray sends SIGTERM, and SIGKILL some seconds later."""
+        details = await self._known(id, attempt)
+        if details is None or details["status"] in _ENDED:
+            return
+        cluster = await self._ray.ensure()
+        await self._call(cluster, "POST", f"/api/jobs/{_name(id, attempt)}/stop")
+        try:
+            async with asyncio.timeout(self._options.stop_timeout.total_seconds()):
+                while (details := await self._known(id, attempt)) and details["status"] not in _ENDED:
+                    await asyncio.sleep(_STOP_POLL)
+        except TimeoutError as error:
+            raise Unavailable(f"Ray has not stopped job {_name(id, attempt)} yet") from error
+
+    async def _known(self, id: RunId, attempt: int) -> Mapping[str, Any] | None:
+        cluster = self._ray.running()
+        return await self._details(cluster, _name(id, attempt)) if cluster else None
+
+    async def _details(self, cluster: Cluster, name: str) -> Mapping[str, Any] | None:
+        """What Ray knows of a job; None when it knows none of that name."""
+        reply = await self._call(cluster, "GET", f"/api/jobs/{name}")
+        if reply.status_code == httpx.codes.NOT_FOUND:
+            return None
+        if reply.is_error:
+            raise Unavailable(f"Ray does not tell about job {name}: {_first_line(reply.text)}")
+        details: Mapping[str, Any] = reply.json()
+        return details
+
+    async def _call(self, cluster: Cluster, method: str, path: str, json: Any = None) -> httpx.Response:
+        try:
+            return await self._http.request(method, cluster.address + path, headers=dict(cluster.headers), json=json)
+        except httpx.TransportError as error:
+            raise Unavailable(f"Ray at {cluster.address} cannot be reached: {error!r}") from error
+
+    def _config(self, run: Run, base_path: str) -> JobConfig:
+        options = self._options
+        return JobConfig(
+            run_id=run.id,
+            attempt=run.attempt,
+            spec=spec_to_json(convert.spec_to_proto(run.spec)),
+            base_path=base_path,
+            work_dir=options.runs_folder / run.id,
+            trainer_target=options.trainer_target,
+            rollout_target=options.rollout_target,
+            sandbox_target=options.sandbox_target,
+            device="cuda" if run.spec.resources.device == "cuda" else "cpu",
+            dtype=options.dtype,
+            max_fault_share=options.max_fault_share,
+            patience=options.patience,
+        )
+
+    def _log_file(self, id: RunId, attempt: int) -> Path:
+        return self._options.runs_folder / id / "logs" / f"attempt-{attempt}.log"
+
+
+def _name(id: RunId, attempt: int) -> str:
+    return f"{id}-{attempt}"
+
+
+def _first_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[0][:300]
+
+
+def _last_line(path: Path) -> str:
+    """The last line that a job wrote; empty when it wrote none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _LAST_BYTES))
+            lines = file.read().decode(errors="replace").strip().splitlines()
+    except FileNotFoundError:
+        return ""
+    return lines[-1].strip()[:300] if lines else ""

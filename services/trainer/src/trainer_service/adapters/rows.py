@@ -1,0 +1,81 @@
+"""Rows of the tables to values of the domain, and back."""
+
+import json
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy import Row
+
+from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
+from trainer_service.domain.spec import RunSpec
+
+_SPEC = TypeAdapter(RunSpec)
+
+
+def run_row(run: Run) -> dict[str, Any]:
+    return {
+        "id": run.id,
+        "spec": _SPEC.dump_json(run.spec).decode(),
+        "state": run.state.value,
+        "error": run.error,
+        "step": run.step,
+        "attempt": run.attempt,
+        "platform_faults": run.platform_faults,
+        "version": run.version,
+        "best_step": run.best_checkpoint.step if run.best_checkpoint else None,
+        "create_time": run.create_time,
+        "update_time": run.update_time,
+        "start_time": run.start_time,
+        "trained_time": run.trained_time,
+        "end_time": run.end_time,
+    }
+
+
+def to_run(row: Row[Any], best: Checkpoint | None) -> Run:
+    return Run(
+        id=RunId(row.id),
+        spec=_SPEC.validate_json(row.spec),
+        state=State(row.state),
+        create_time=row.create_time,
+        update_time=row.update_time,
+        error=row.error,
+        step=row.step,
+        attempt=row.attempt,
+        platform_faults=row.platform_faults,
+        version=row.version,
+        best_checkpoint=best,
+        start_time=row.start_time,
+        trained_time=row.trained_time,
+        end_time=row.end_time,
+    )
+
+
+def step_row(id: RunId, step: Step) -> dict[str, Any]:
+    return {
+        "run_id": id,
+        "number": step.number,
+        "metrics": json.dumps(dict(step.metrics)),
+        "policy_id": step.policy_id,
+        "time": step.time,
+        "attempt": step.attempt,
+        "platform_faults": step.platform_faults,
+    }
+
+
+def to_step(row: Row[Any]) -> Step:
+    return Step(row.number, json.loads(row.metrics), row.policy_id, row.time, row.attempt, row.platform_faults)
+
+
+def checkpoint_row(id: RunId, checkpoint: Checkpoint) -> dict[str, Any]:
+    return {
+        "run_id": id,
+        "step": checkpoint.step,
+        "uri": checkpoint.uri,
+        "policy_id": checkpoint.policy_id,
+        "validation_score": checkpoint.validation_score,
+        "time": checkpoint.time,
+    }
+
+
+def to_checkpoint(row: Row[Any]) -> Checkpoint:
+    return Checkpoint(row.step, row.uri, row.policy_id, row.time, row.validation_score)

@@ -1,0 +1,53 @@
+"""The tables of trainer-service. Prefixed, since services may share a database."""
+
+from sqlalchemy import BigInteger, Column, Float, ForeignKey, Integer, MetaData, String, Table, Text
+
+from ratchet_kit.sql import UtcDateTime
+
+metadata = MetaData()
+
+# Ids sort by the time they were made. Specs and metrics are JSON in text: a metric may be NaN, which JSON columns of
+# PostgreSQL refuse.
+runs = Table(
+    "trainer_runs",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("request_id", String(200), nullable=False, unique=True),
+    Column("fingerprint", String(80), nullable=False),
+    Column("spec", Text, nullable=False),
+    Column("state", String(20), nullable=False, index=True),
+    Column("error", Text, nullable=False),
+    Column("step", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("platform_faults", BigInteger, nullable=False),
+    Column("version", String(200), nullable=False),
+    Column("best_step", Integer),
+    Column("create_time", UtcDateTime, nullable=False),
+    Column("update_time", UtcDateTime, nullable=False),
+    Column("start_time", UtcDateTime),
+    Column("trained_time", UtcDateTime),
+    Column("end_time", UtcDateTime),
+)
+
+steps = Table(
+    "trainer_steps",
+    metadata,
+    Column("run_id", ForeignKey(runs.c.id, ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("metrics", Text, nullable=False),
+    Column("policy_id", String(80), nullable=False),
+    Column("time", UtcDateTime, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("platform_faults", BigInteger, nullable=False),
+)
+
+checkpoints = Table(
+    "trainer_checkpoints",
+    metadata,
+    Column("run_id", ForeignKey(runs.c.id, ondelete="CASCADE"), primary_key=True),
+    Column("step", Integer, primary_key=True),
+    Column("uri", Text, nullable=False),
+    Column("policy_id", String(80), nullable=False),
+    Column("validation_score", Float),
+    Column("time", UtcDateTime, nullable=False),
+)

@@ -1,0 +1,1 @@
+"""What the service is about: runs, their specs, and what becomes of them."""

@@ -1,0 +1,201 @@
+"""What the domain needs from outside."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from trainer_service.domain.platform import BaseModel
+from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
+from trainer_service.domain.spec import ModelRef, Priority, ProblemSetRef
+
+
+class RunStore(Protocol):
+    """The truth about runs. Every method raises Unavailable when the database cannot be reached."""
+
+    async def add(self, run: Run, request_id: str, fingerprint: str) -> Run:
+        """Stores a new run, or returns the one stored under `request_id` before.
+
+        Raises:
+            AlreadyExists: `request_id` was used with another `fingerprint`.
+        """
+        ...
+
+    async def of_request(self, request_id: str, fingerprint: str) -> Run | None:
+        """The run stored under `request_id`, None when there is none. Raises AlreadyExists like `add`."""
+        ...
+
+    async def get(self, id: RunId) -> Run:
+        """Raises NotFound."""
+        ...
+
+    async def page(self, limit: int, after: str | None, state: State | None) -> Sequence[Run]:
+        """Runs by id, the newest first, behind the one whose id is `after`."""
+        ...
+
+    async def unfinished(self) -> Sequence[Run]:
+        """All runs in a state that is not final, the oldest first."""
+        ...
+
+    async def counts(self) -> Mapping[State, int]:
+        """How many runs are in each state."""
+        ...
+
+    async def change(self, id: RunId, change: Callable[[Run], Run]) -> Run:
+        """Stores what `change` makes of the run, which no one else changes meanwhile, and returns it.
+
+        Raises NotFound, and whatever `change` raises: then nothing is stored.
+        """
+        ...
+
+    async def record_step(self, id: RunId, step: Step, change: Callable[[Run, Step | None], Run]) -> Run:
+        """Like `change`, with the step stored in the same transaction. `change` gets what its number held before."""
+        ...
+
+    async def record_checkpoint(
+        self, id: RunId, checkpoint: Checkpoint, change: Callable[[Run, Sequence[Checkpoint]], Run]
+    ) -> Run:
+        """Like `change`, with the checkpoint stored too. `change` gets all of the run's, the new one included."""
+        ...
+
+    async def steps(self, id: RunId, limit: int, after: int) -> Sequence[Step]:
+        """Steps with numbers above `after`, in order; none for a run that is not there."""
+        ...
+
+    async def checkpoints(self, id: RunId, limit: int, after: int) -> Sequence[Checkpoint]:
+        """Checkpoints of steps above `after`, in order; none for a run that is not there."""
+        ...
+
+
+class RunQueue(Protocol):
+    """Carries ids of runs to workers. It may lose or repeat them: RunStore knows which are unfinished."""
+
+    async def put(self, id: RunId, priority: Priority) -> None:
+        """Raises Unavailable."""
+        ...
+
+    async def held(self) -> frozenset[RunId]:
+        """The ids that wait or are leased to a worker. Raises Unavailable."""
+        ...
+
+
+class JobState(StrEnum):
+    ACTIVE = "active"
+    """Waiting to run, or running."""
+    ENDED = "ended"
+    """Ended by itself, whatever its exit status, or stopped."""
+    UNKNOWN = "unknown"
+    """Never submitted here, or of a cluster that is gone."""
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """`message`: why it ended, as far as that is known."""
+
+    state: JobState
+    message: str = ""
+
+
+class JobRunner(Protocol):
+    """Runs jobs beside this service, on a cluster. A job is named by its run and attempt."""
+
+    async def submit(self, run: Run, base_path: str) -> None:
+        """Starts the job of the run's attempt; a job of that name that is there already is left alone.
+
+        Raises:
+            Unavailable: the cluster cannot be reached, or does not come up.
+        """
+        ...
+
+    async def status(self, id: RunId, attempt: int) -> JobStatus:
+        """Raises Unavailable when the cluster cannot be reached."""
+        ...
+
+    async def stop(self, id: RunId, attempt: int) -> None:
+        """Ends the job, and what it holds elsewhere; one that is not there is fine. Raises Unavailable."""
+        ...
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """How a version came to be; digests are "sha256:<hex>"."""
+
+    base: str
+    run_id: RunId
+    data_digest: str
+    config_digest: str
+    code_version: str
+    step: int
+
+
+class ModelRegistry(Protocol):
+    """The registry's models, as far as training needs them."""
+
+    async def resolve(self, ref: ModelRef) -> BaseModel:
+        """The version that `ref`, a version or an alias, names now. Raises NotFound, Unavailable."""
+        ...
+
+    async def register(self, request_id: str, model: str, source_uri: str, lineage: Lineage) -> str:
+        """Makes a version of the folder `source_uri` and returns its name, "<model>@<n>". Idempotent.
+
+        Raises:
+            Unavailable: the registry cannot be reached, or is busy: try again.
+            RatchetError: it refuses, and will again.
+        """
+        ...
+
+
+class ModelFolders(Protocol):
+    """Folders of models, here or behind a URL."""
+
+    async def inspect(self, uri: str) -> BaseModel:
+        """The model in a folder, under a name and URI that hold everywhere (an absolute path).
+
+        Raises:
+            NotFound: there is no such folder, or it holds no config.json or no safetensors; the text says which.
+            Unavailable: the place cannot be reached.
+        """
+        ...
+
+    async def fetch(self, base: BaseModel, id: RunId) -> str:
+        """A local folder with the model, copied into the run's own where it is not local. Raises like `inspect`."""
+        ...
+
+
+class ProblemSets(Protocol):
+    """The sets of problems that jobs can read."""
+
+    async def look_up(self, ref: ProblemSetRef) -> ProblemSetRef:
+        """The same set under a name that holds everywhere (an absolute path), with the digest of what it holds now.
+
+        Raises:
+            NotFound: there is no such set or file.
+            InvalidArgument: it is no problem set, or empty; the text says where.
+        """
+        ...
+
+
+class PolicyHost(Protocol):
+    """Where the jobs of a run load their policy."""
+
+    async def release(self, id: RunId) -> None:
+        """Unloads what the run's jobs left loaded. Best effort: raises nothing."""
+        ...
+
+
+class Events(Protocol):
+    """Tells whoever watches. Best effort: raises nothing."""
+
+    async def changed(self, run: Run) -> None: ...
+
+
+class Meter(Protocol):
+    """Counts for operators."""
+
+    def states(self, counts: Mapping[State, int]) -> None:
+        """How many runs are in each state now."""
+        ...
+
+    def progressed(self, run: Run) -> None:
+        """A run is at a new step, or over."""
+        ...

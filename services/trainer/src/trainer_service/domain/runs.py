@@ -1,0 +1,211 @@
+"""What callers do with runs: create, look, follow, cancel."""
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+
+from ratchet_kit import pages
+from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound, Unavailable
+from ratchet_kit.ids import new_id
+from ratchet_kit.logs import get_logger
+from ratchet_kit.pages import Page
+from ratchet_kit.times import Clock
+from trainer_service.domain import defaults, validation
+from trainer_service.domain.changes import Changes
+from trainer_service.domain.platform import BaseModel, Platform
+from trainer_service.domain.ports import Events, ModelFolders, ModelRegistry, ProblemSets, RunQueue, RunStore
+from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
+from trainer_service.domain.spec import ModelRef, Priority, ProblemSetRef, RunSpec
+
+log = get_logger(__name__)
+
+WATCH_POLL = timedelta(seconds=1)
+WATCH_STEPS = 500
+"""Steps a message of WatchRun holds at most."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What a watcher sees: the run now, and the steps that are new to him."""
+
+    run: Run
+    steps: Sequence[Step]
+
+
+class Runs:
+    def __init__(
+        self,
+        store: RunStore,
+        queue: RunQueue,
+        registry: ModelRegistry,
+        folders: ModelFolders,
+        problems: ProblemSets,
+        events: Events,
+        changes: Changes,
+        clock: Clock,
+        platform: Platform,
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._registry = registry
+        self._folders = folders
+        self._problems = problems
+        self._events = events
+        self._changes = changes
+        self._clock = clock
+        self._platform = platform
+
+    async def create(self, request_id: str, spec: RunSpec) -> Run:
+        """Stores and queues a run. The same request again gives the same run, as it is now.
+
+        Raises:
+            InvalidArgument: the spec is at fault; every fault is named.
+            AlreadyExists: the request id was used for another spec.
+            Unavailable: the registry is needed to look at the spec, or the database to store it.
+        """
+        request_id, fingerprint = request_id or new_id("request"), _digest(spec)
+        if known := await self._store.of_request(request_id, fingerprint):
+            return known
+        complete = await self._examine(spec)
+        run = Run.create(RunId(new_id("run")), complete, self._clock.now())
+        stored = await self._store.add(run, request_id, fingerprint)
+        if stored.id == run.id:
+            await self._announce(run)
+            await self._enqueue(run)
+        return stored
+
+    async def get(self, id: RunId) -> Run:
+        """Raises NotFound."""
+        return await self._store.get(id)
+
+    async def page(self, size: int, token: str, state: State | None) -> Page[Run]:
+        """The newest first. Raises InvalidArgument for a bad size or token."""
+
+        async def fetch(limit: int, after: str | None) -> Sequence[Run]:
+            return await self._store.page(limit, after, state)
+
+        return await pages.fetch_page(fetch, lambda run: str(run.id), str, size, token)
+
+    async def cancel(self, id: RunId) -> Run:
+        """The run is over at once; a worker then stops its job.
+
+        Raises:
+            NotFound: no such run.
+            FailedPrecondition: it has succeeded or failed before.
+        """
+        run = await self._store.change(id, lambda run: run.cancel(self._clock.now()))
+        await self._announce(run)
+        await self._enqueue(run)  # it may be driven by nobody now, and have a job
+        return run
+
+    async def steps(self, id: RunId, size: int, token: str) -> Page[Step]:
+        """In order. Raises NotFound, InvalidArgument."""
+        await self._store.get(id)
+
+        async def fetch(limit: int, after: int | None) -> Sequence[Step]:
+            return await self._store.steps(id, limit, after or 0)
+
+        return await pages.fetch_page(fetch, lambda step: step.number, int, size, token)
+
+    async def checkpoints(self, id: RunId, size: int, token: str) -> Page[Checkpoint]:
+        """In the order of their steps. Raises NotFound, InvalidArgument."""
+        await self._store.get(id)
+
+        async def fetch(limit: int, after: int | None) -> Sequence[Checkpoint]:
+            return await self._store.checkpoints(id, limit, -1 if after is None else after)
+
+        return await pages.fetch_page(fetch, lambda checkpoint: checkpoint.step, int, size, token)
+
+    async def watch(self, id: RunId, after_step: int) -> AsyncIterator[Sight]:
+        """The run as it is, then again at each change, until it is over. Raises NotFound.
+
+        A step that a later attempt repeats is not sent again: the numbers a watcher sees only grow.
+        """
+        seen: Run | None = None
+        while True:
+            run = await self._store.get(id)
+            steps = await self._store.steps(id, WATCH_STEPS, after_step)
+            if run != seen or steps:
+                yield Sight(run, steps)
+            seen = run
+            if steps:
+                after_step = steps[-1].number
+            if len(steps) == WATCH_STEPS:
+                continue
+            if run.state.is_final:
+                return
+            await self._changes.wait(id, WATCH_POLL)
+
+    async def _examine(self, spec: RunSpec) -> RunSpec:
+        """The complete spec. Looks at all of it before it complains."""
+        violations = validation.faults(spec, self._platform)
+        faulty = {violation.field for violation in violations}
+        base: BaseModel | None = None
+        if spec.base and not any(field.startswith("spec.base") for field in faulty):
+            try:
+                base = await self._base(spec.base)
+            except NotFound as e:
+                violations.append(FieldViolation(f"spec.base.{spec.base.kind}", e.message))
+        spec, missing = await self._with_problems(spec, faulty)
+        violations += missing
+        if violations or base is None:
+            named = "; ".join(f"{violation.field}: {violation.description}" for violation in violations)
+            raise InvalidArgument(f"the spec is not valid: {named}", violations)
+        complete = defaults.complete(_pinned(spec, base), base, self._platform)
+        validated = complete.validation_problems
+        if validated and not validated.digest:
+            try:
+                return replace(complete, validation_problems=await self._problems.look_up(validated))
+            except NotFound:  # the set has no validation split
+                return replace(complete, validation_problems=None)
+        return complete
+
+    async def _base(self, ref: ModelRef) -> BaseModel:
+        if ref.kind != "path":
+            return await self._registry.resolve(ref)
+        return await self._folders.inspect(ref.value)
+
+    async def _with_problems(self, spec: RunSpec, faulty: set[str]) -> tuple[RunSpec, list[FieldViolation]]:
+        violations: list[FieldViolation] = []
+
+        async def found(field: str, ref: ProblemSetRef) -> ProblemSetRef:
+            if any(name.startswith(f"spec.{field}.") for name in faulty):
+                return ref
+            try:
+                return await self._problems.look_up(ref)
+            except (NotFound, InvalidArgument) as e:
+                violations.append(FieldViolation(f"spec.{field}.name", e.message))
+                return ref
+
+        problems = await found("problems", spec.problems)
+        validated = spec.validation_problems
+        if validated:
+            validated = await found("validation_problems", validated)
+        return replace(spec, problems=problems, validation_problems=validated), violations
+
+    async def _enqueue(self, run: Run) -> None:
+        try:
+            await self._queue.put(run.id, Priority(run.spec.priority))
+        except Unavailable as e:  # the worker puts every unfinished run back that no queue holds
+            log.warning("run is stored but not queued yet", run_id=run.id, error=e.message)
+
+    async def _announce(self, run: Run) -> None:
+        self._changes.announce(run.id)
+        await self._events.changed(run)
+
+
+def config_digest(spec: RunSpec) -> str:
+    """`sha256:<hex>` over everything that the run was told, in a form that does not depend on the order of fields."""
+    return f"sha256:{_digest(spec)}"
+
+
+def _pinned(spec: RunSpec, base: BaseModel) -> RunSpec:
+    """An alias may point elsewhere tomorrow: every attempt starts from what it named at Create."""
+    by_path = spec.base is not None and spec.base.kind == "path"
+    return replace(spec, base=ModelRef("path", base.uri) if by_path else ModelRef("version", base.name))
+
+
+def _digest(spec: RunSpec) -> str:
+    return hashlib.sha256(json.dumps(asdict(spec), sort_keys=True, ensure_ascii=False).encode()).hexdigest()

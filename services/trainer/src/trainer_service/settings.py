@@ -1,0 +1,88 @@
+"""What the service can be told, read once from RATCHET_TRAINER_* variables."""
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, field_validator
+from pydantic_settings import SettingsConfigDict
+
+from ratchet_kit.settings import ServiceSettings
+
+
+class Settings(ServiceSettings):
+    model_config = SettingsConfigDict(env_prefix="RATCHET_TRAINER_")
+
+    port: int = Field(default=8702, ge=0, le=65535)
+    advertise_target: str = ""
+    """host:port under which jobs reach this service; empty: where it listens."""
+    database_url: str = "sqlite:///ratchet-trainer.db"
+    rollout_target: str = "127.0.0.1:8703"
+    sandbox_target: str = "127.0.0.1:8704"
+    registry_target: str = "127.0.0.1:8706"
+    runs_url: str = "~/.ratchet/runs"
+    """The folder of the runs: checkpoints, exports, logs. With a cluster, one that all its nodes share."""
+    code_version: str = ""
+    """What lineage records; empty: the installed version of this service."""
+
+    concurrency: int = Field(default=1, ge=1)
+    """Runs at once. verl keeps one TransferQueue a Ray cluster, so that more than one run needs more than one."""
+    lease: timedelta = timedelta(seconds=20)
+    """After this a run whose worker is dead goes to another."""
+    reconcile_every: timedelta = timedelta(seconds=15)
+    max_attempts: int = Field(default=5, ge=1)
+    """Starts of a run's job, the first included."""
+    silence: timedelta = timedelta(hours=1)
+    """A job that reports nothing for so long hangs, and is started again."""
+
+    device: Literal["cpu", "cuda"] = "cpu"
+    dtype: Literal["float32", "bfloat16"] | None = None
+    """None: float32 on CPU, bfloat16 on CUDA."""
+    max_fault_share: float = Field(default=0.05, ge=0, le=1)
+    """A run stops when the platform failed more than this share of a step's samples."""
+    job_patience: timedelta = timedelta(minutes=5)
+    """How long a job retries a service that does not answer."""
+    job_python: str = ""
+    """The interpreter of jobs; empty: this one where Ray is ours, `python` on a cluster."""
+
+    ray_address: str | None = None
+    """The URL of a cluster's dashboard, such as http://head:8265. None: a Ray of this service's own."""
+    ray_token: str | None = None
+    """The bearer token of that cluster, if it asks for one."""
+    ray_port: int = Field(default=8720, ge=1024, le=65000)
+    """The first of the ports of our own Ray, all on loopback."""
+    ray_accelerators: int = Field(default=2, ge=1)
+    """Training ranks that our own Ray has room for. On CPU they are logical, and the cores are shared."""
+    ray_cpus: int = Field(default=32, ge=16)
+    """Logical: verl reserves one for each of its controllers, which mostly wait."""
+
+    @field_validator("ray_address")
+    @classmethod
+    def _is_url(cls, value: str | None) -> str | None:
+        if value and not value.startswith(("http://", "https://")):
+            raise ValueError(f"RAY_ADDRESS must be the URL of the cluster's dashboard (http://host:8265), not {value}")
+        return value.rstrip("/") if value else value
+
+    @field_validator("runs_url")
+    @classmethod
+    def _is_folder(cls, value: str) -> str:
+        if "://" in value and not value.startswith("file://"):
+            raise ValueError(f"RATCHET_TRAINER_RUNS_URL must be a folder that jobs can write to, not {value}")
+        return value
+
+    @property
+    def runs_folder(self) -> Path:
+        return Path(self.runs_url.removeprefix("file://")).expanduser().absolute()
+
+    @property
+    def target(self) -> str:
+        return self.advertise_target or f"{self.host}:{self.port}"
+
+    @property
+    def python(self) -> str:
+        return self.job_python or ("python" if self.ray_address else sys.executable)
+
+    @property
+    def job_dtype(self) -> Literal["float32", "bfloat16"]:
+        return self.dtype or ("float32" if self.device == "cpu" else "bfloat16")
