@@ -91,9 +91,9 @@ def _program(message: pb.Program, path: str, bounds: Bounds, faults: _Faults) ->
     if len(message.tests) > MAX_TESTS:
         faults.add(f"{path}.tests", f"{len(message.tests)} tests, and a program takes at most {MAX_TESTS}")
         return Program(message.id, "")
-    if any(test.WhichOneof("kind") in ("call", "check") for test in message.tests):
-        if not message.entry_point.isidentifier():
-            faults.add(f"{path}.entry_point", "call and check tests need the name of a function")
+    calls = any(test.WhichOneof("kind") in ("call", "check") for test in message.tests)
+    if calls and not message.entry_point.isidentifier():
+        faults.add(f"{path}.entry_point", "call and check tests need the name of a function")
     return Program(
         id=message.id,
         source=message.source,

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import grpc
 
 from ratchet.sandbox.v1 import sandbox_pb2_grpc
+from ratchet_kit import logs
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.server import serve
 from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
@@ -44,6 +45,7 @@ def adder(servicer: SandboxServicer) -> Callable[[grpc.aio.Server], list[str]]:
 
 
 async def run(settings: Settings) -> None:
+    logs.configure("sandbox", settings.log_level)
     async with sandbox_servicer(settings) as servicer:
         await serve(settings, "sandbox", adder(servicer))
 

@@ -1,4 +1,4 @@
-"""Jobs to the bytes that the cage reads, and the bytes that it answers to reports. Whatever a program wrote: no exception."""
+"""Jobs to the bytes that the cage reads, and what it answers to reports. Whatever a program wrote, nothing raises."""
 
 import json
 import secrets
@@ -75,7 +75,7 @@ def frame(message: dict[str, object]) -> bytes:
 
 
 def report(asked: Request, head: dict[str, object], blobs: list[bytes], isolation: str) -> Report:
-    """`blobs`: the program's frames, stdout, stderr, the tester's frames. Only `head` was written by the zygote itself."""
+    """`blobs`: the program's frames, stdout, stderr, the tester's frames. The zygote itself wrote `head` alone."""
     frames, stdout, stderr, tests = blobs
     end = End(head["end"])
     told = _Told()

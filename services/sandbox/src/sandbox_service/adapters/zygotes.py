@@ -49,8 +49,8 @@ PROTECTIONS: dict[str, frozenset[str]] = {
 class ZygoteOptions:
     """How lanes are made.
 
-    `wall_factor` and `wall_extra` bound the clock: factor x the CPU limit + extra, so that a loaded machine doesn't turn right
-    programs into slow ones. `job_uid`: what root becomes in lane 0; lane n takes job_uid + n.
+    `wall_factor` and `wall_extra` bound the clock: factor x the CPU limit + extra, so that a loaded machine doesn't
+    turn right programs into slow ones. `job_uid`: what root becomes in lane 0; lane n takes job_uid + n.
     `allow_missing`: protections (keys of PROTECTIONS) without which the service may start all the same.
     """
 
@@ -69,11 +69,13 @@ class _Lane:
 
     def __init__(self, options: ZygoteOptions, number: int) -> None:
         self._options, self._number = options, number
+        self._python = os.path.realpath(options.python)
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter | None = None
         self._stage = ""
         self.layers: tuple[str, ...] = ()
+        self.refused = ""
         self.python_version = ""
 
     async def start(self) -> None:
@@ -89,7 +91,7 @@ class _Lane:
                     str(self._options.job_uid + self._number),
                 ]
                 self._process = await asyncio.create_subprocess_exec(
-                    os.path.realpath(self._options.python),
+                    self._python,
                     *_FLAGS,
                     str(_ZYGOTE),
                     *arguments,
@@ -112,7 +114,10 @@ class _Lane:
             ours.close()
             await self.stop()
             raise Unavailable(f"a sandbox lane did not start: {complaint or error}") from error
-        self.layers, self.python_version = tuple(hello["layers"]), hello["python"]
+        self.layers, self.refused, self.python_version = tuple(hello["layers"]), hello["refused"], hello["python"]
+        if "private-root" in self.layers:
+            # built upon, and nowhere mounted since: so that even a service killed by SIGKILL leaves no folder
+            os.rmdir(self._stage)
 
     async def run(self, job: Job) -> Report:
         limits = job.limits
@@ -175,7 +180,7 @@ class ZygoteExecutor:
         self._free: asyncio.Queue[_Lane] = asyncio.Queue()
 
     async def __aenter__(self) -> Self:
-        """Raises Unavailable if a lane doesn't start, FailedPrecondition if it lacks a protection that the options demand."""
+        """Raises Unavailable if a lane doesn't start, FailedPrecondition if it lacks a protection that is demanded."""
         try:
             for lane in self._lanes:
                 await lane.start()
@@ -184,7 +189,8 @@ class ZygoteExecutor:
         except BaseException:
             await self.__aexit__()
             raise
-        log.info("lanes_ready", lanes=len(self._lanes), layers=self._lanes[0].layers)
+        first = self._lanes[0]
+        log.info("lanes_ready", lanes=len(self._lanes), layers=first.layers, no_namespaces=first.refused)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -194,8 +200,9 @@ class ZygoteExecutor:
         for name, layers in PROTECTIONS.items():
             if name not in self._options.allow_missing and not layers & set(lane.layers):
                 raise FailedPrecondition(
-                    f"this machine gives no protection of {name}: it takes one of {', '.join(sorted(layers))}. Allow user "
-                    f"namespaces (or run as root in a virtual machine), or accept the risk by allow_missing={name}"
+                    f"programs would have no limits to their {name} here: that takes {' or '.join(sorted(layers))} "
+                    f"({lane.refused or 'none is supported'}). Allow this process user namespaces or seccomp, or accept "
+                    f"the risk with RATCHET_SANDBOX_ALLOW_MISSING"
                 )
 
     @property

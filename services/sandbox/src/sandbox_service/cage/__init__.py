@@ -1,4 +1,4 @@
-"""What runs inside the cage: executed by a bare interpreter, so the standard library alone, and no import of the service.
+"""What runs inside the cage: by a bare interpreter, so with the standard library alone and no import of the service.
 
 `zygote.py` is exec'd once per lane with a clean environment, locks itself in (`jail.py`) and then forks one process per
 program (`job.py`). It never reads a program, its tests or its results into its own memory: a child inherits that

@@ -1,9 +1,9 @@
 """Plain Python values <-> JSON text: the only form in which a value enters or leaves the cage.
 
 JSON's own null, true, false, numbers, strings and lists stand for themselves; everything else is a one-key object
-whose key is the tag. Nothing but None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset and dict is ever
-rebuilt, so no code of the sender runs at the receiver. A subclass crosses as its base (Counter as dict, IntEnum as int);
-any other object crosses as its type's name and its repr, which equals nothing.
+whose key is the tag. Nothing but None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset and dict is
+ever rebuilt, so no code of the sender runs at the receiver. A subclass crosses as its base (Counter as dict, IntEnum
+as int); any other object crosses as its type's name and its repr, which equals nothing.
 
 Used on both sides: the cage imports it by path, the service as a module.
 """
@@ -95,7 +95,7 @@ def _encode_rare(value: object, depth: int) -> object:
 def _opaque(value: object) -> dict[str, list[str]]:
     try:
         text = repr(value)[:1024]
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 (the repr is the program's)
         text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
     return {"o": [type(value).__name__, str.__str__(text)]}
 

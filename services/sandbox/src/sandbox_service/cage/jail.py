@@ -1,8 +1,8 @@
 """Locks the calling process in, once, before it has seen any program. Irreversible.
 
 Two ways lead to the same place. Root unshares its namespaces, builds the private root and gives itself up for an
-unprivileged uid. Any other user does it through a user namespace, if the kernel lets it. Where neither works, what is left
-is the seccomp filter and Landlock, and the report says so.
+unprivileged uid. Any other user does it through a user namespace, if the kernel lets it. Where neither works, what is
+left is the seccomp filter and Landlock, and the report says so.
 """
 
 import os
@@ -18,14 +18,33 @@ _DEVICES = ("null", "zero", "full", "random", "urandom")
 SCRATCH = "/tmp"
 
 
+def why_not_unshare(stage: str) -> str:
+    """Tries in a child what can't be taken back. The kernel's complaint, or nothing: then `unshare` and more will work.
+
+    Kernels and containers refuse in many places: the namespaces, the maps, the mounts, pivot_root.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            unshare()
+            change_root(stage, 1 << 20, 0 if os.geteuid() == 0 else _INSIDE_ID)
+        except OSError as error:
+            os.write(writer, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader) as complaint:
+        text = complaint.read()
+    os.waitpid(child, 0)
+    return text
+
+
 def unshare() -> list[str]:
-    """Enters fresh namespaces; the next fork is pid 1 of its own. Returns the layers won: none where the kernel refuses."""
+    """Enters fresh namespaces; the next fork is pid 1 of its own. Returns the layers won, raises OSError."""
     root = os.geteuid() == 0
     uid, gid = os.geteuid(), os.getegid()
-    try:
-        libc.unshare(_NAMESPACES | (0 if root else libc.CLONE_NEWUSER))
-    except OSError:
-        return []
+    libc.unshare(_NAMESPACES | (0 if root else libc.CLONE_NEWUSER))
     if not root:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{_INSIDE_ID} {uid} 1")
@@ -37,8 +56,8 @@ def unshare() -> list[str]:
 def change_root(stage: str, scratch_bytes: int, owner: int) -> None:
     """A read-only root with the standard library, shared libraries, five devices and one small writable SCRATCH.
 
-    `stage` is an existing empty folder to build it on: only this mount namespace ever sees it. `owner` is the uid that SCRATCH
-    belongs to. No /proc, no /sys, no /etc, no home.
+    `stage` is an existing empty folder to build it on: only this mount namespace ever sees it. `owner` is the uid
+    that SCRATCH belongs to. No /proc, no /sys, no /etc, no home.
     """
     libc.mount("none", "/", None, libc.MS_REC | libc.MS_PRIVATE)
     libc.mount("tmpfs", stage, "tmpfs", libc.MS_NOSUID, "size=1m,nr_inodes=4096,mode=755")
@@ -112,15 +131,16 @@ def seal() -> None:
 
 
 def confine_files(scratch: str) -> bool:
-    """Landlock, where there's no private root: read the library, write `scratch`, nothing else. False if the kernel lacks it."""
+    """Landlock: read the library, write `scratch`, nothing else. False if the kernel lacks it."""
     return landlock.restrict(read=[*readable_paths(), *(f"/dev/{name}" for name in _DEVICES)], write=[scratch])
 
 
 def limit(memory_bytes: int, cpu_seconds: float, file_bytes: int) -> None:
     """Hard limits of one program.
 
-    DATA counts what a program really uses; AS stays 1 GiB above it, because threads reserve address space (8 MiB of stack and
-    a 128 MiB heap arena each) that they never touch. The CPU limit here is the backstop in whole seconds: the zygote measures.
+    DATA counts what a program really uses; AS stays 1 GiB above it, because threads reserve address space (8 MiB of
+    stack and a 128 MiB heap arena each) that they never touch. The CPU limit here is the backstop in whole seconds:
+    the zygote measures.
     """
     seconds = int(cpu_seconds) + 2
     for kind, value in (

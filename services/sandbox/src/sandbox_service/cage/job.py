@@ -1,9 +1,11 @@
-"""What a forked child does: read its own payload, give up the rest of its rights, run one program, and tell what came back.
+"""What a forked child does with a program: load it, run it, and tell what came back.
 
 It judges nothing. What it tells are frames, one JSON list a line, `[nonce, kind, ...]`:
   compiled | loaded | value, index, encoded | raised, index, type, message | error, type, message | end
 The program can find the nonce and write frames itself; all it can say that way is "to these arguments I answer that".
 """
+
+# ruff: noqa: BLE001 (a program may raise anything, and whatever it raises is an answer)
 
 import builtins
 import gc
@@ -68,6 +70,7 @@ def make_stdin(text: str) -> None:
 
 def fresh_streams() -> None:
     """Text streams over descriptors 0-2, made after the fork so that no program's text waits in a shared buffer."""
+    # ruff: noqa: SIM115 (they live as long as the process)
     sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="replace", closefd=False)
     sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
     sys.stderr = sys.__stderr__ = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)

@@ -1,8 +1,9 @@
 """A seccomp-BPF filter, assembled here so that no library is needed.
 
 It takes away what a single-process program never needs: new processes, other programs, sockets, signals to others,
-tracing, mounts, namespaces, io_uring, bpf, keyrings, System V IPC and anonymous memory files. A denied call fails
-with EPERM, so the program sees an ordinary OSError. Numbers: linux/arch/x86/entry/syscalls/syscall_64.tbl.
+tracing, mounts, namespaces, io_uring, bpf, keyrings, System V IPC, and the kinds of memory that RLIMIT_DATA doesn't
+count (anonymous files, shared anonymous mappings). A denied call fails with EPERM, so the program sees an ordinary
+OSError. Numbers: linux/arch/x86/entry/syscalls/syscall_64.tbl.
 """
 
 import ctypes
@@ -17,6 +18,7 @@ AUDIT_ARCH_X86_64 = 0xC000003E
 CLONE_THREAD = 0x00010000
 X32_BIT = 0x40000000
 
+MMAP, MAP_SHARED, MAP_ANONYMOUS = 9, 0x01, 0x20
 CLONE, CLONE3, KILL, TGKILL, PRLIMIT, IOCTL, SOCKETPAIR = 56, 435, 62, 234, 302, 16, 53
 TIOCSTI = 0x5412
 
@@ -41,9 +43,9 @@ DENIED = {
     "msgrcv": 70, "msgctl": 71, "mq_open": 240, "memfd_create": 319, "memfd_secret": 447,
 }  # fmt: skip
 
-_LOAD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _AND, _JEQ, _JGE, _JSET, _RET = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _EPERM, _ENOSYS, _KILL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS, 0x80000000
-_NR, _ARCH, _ARG0, _ARG1 = 0, 4, 16, 24
+_NR, _ARCH, _ARG0, _ARG1, _ARG3 = 0, 4, 16, 24, 40
 
 
 def supported() -> bool:
@@ -83,6 +85,12 @@ def _assemble(own_pid: int) -> bytes:
             _instruction(_RET, _ALLOW),
         ]
     program += [
+        _instruction(_JEQ, MMAP, 0, 5),
+        _instruction(_LOAD, _ARG3),
+        _instruction(_AND, MAP_SHARED | MAP_ANONYMOUS),
+        _instruction(_JEQ, MAP_SHARED | MAP_ANONYMOUS, 0, 1),
+        _instruction(_RET, _EPERM),
+        _instruction(_RET, _ALLOW),
         _instruction(_JEQ, IOCTL, 0, 4),
         _instruction(_LOAD, _ARG1),
         _instruction(_JEQ, TIOCSTI, 0, 1),

@@ -1,15 +1,16 @@
 """The warm parent of all programs of one lane: `python -s -S -P zygote.py FD PARENT STAGE UID SCRATCH`.
 
 Started with a clean environment and one descriptor, it locks itself in, then serves one request at a time: a header,
-then a payload that it leaves in the socket for the child to read. So the zygote's memory, which every child inherits, holds no program, no
-test and no result: those it collects go to a mapping that forks leave out. Ends when the service hangs up.
+then a payload that it leaves in the socket for the child to read. So the zygote's memory, which every child inherits,
+holds no program, no test and no result: those it collects go to a mapping that forks leave out. Ends when the service
+hangs up.
 """
 
 import builtins
+import dataclasses
 import fcntl
 import gc
 import json
-import mmap
 import os
 import select
 import shutil
@@ -21,106 +22,32 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import checking
 import jail
 import job
 import libc
-import opaque_test
 import seccomp
+from children import Child, Pipe
 
-# What programs import most, loaded once: bisect to typing take 0.2-8 ms each when cold.
-for _name in ["bisect", "collections", "copy", "dataclasses", "datetime", "decimal", "fractions", "functools", "heapq", "itertools", "math", "operator", "random", "re", "string", "typing"]:
+# What programs import most, loaded once: each takes 0.2 to 8 ms when cold.
+_WARM = (
+    "bisect collections copy dataclasses datetime decimal fractions functools heapq itertools math operator random re "
+    "statistics string typing"
+)
+for _name in _WARM.split():
     __import__(_name)
 
 FILE_BYTES = 16 << 20
 SCRATCH_BYTES = 64 << 20
 _LENGTH = struct.Struct("!I")
-_MADV_DONTFORK = 10
-
-
-class Pipe:
-    """One way out of a child, collected up to `size` bytes into a mapping that no fork inherits."""
-
-    def __init__(self, size: int) -> None:
-        self._map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self._map.madvise(_MADV_DONTFORK)
-        self._view = memoryview(self._map)
-        self.size, self.used, self.reader, self.writer = size, 0, -1, -1
-
-    def open(self) -> None:
-        self.used = 0
-        self.reader, self.writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        os.set_blocking(self.writer, True)
-
-    def close_writer(self) -> None:
-        if self.writer >= 0:
-            os.close(self.writer)
-            self.writer = -1
-
-    def fill(self) -> bool:
-        """Takes what's there. False once there's nothing more to come, or no room for it."""
-        while self.used < self.size:
-            try:
-                count = os.readv(self.reader, [self._view[self.used :]])
-            except BlockingIOError:
-                return True
-            self.used += count
-            if count == 0:
-                break
-        return False
-
-    def close(self) -> None:
-        self.close_writer()
-        os.close(self.reader)
-        self.reader = -1
-
-    def content(self, limit: int) -> memoryview:
-        return self._view[: min(self.used, limit)]
-
-    def wipe(self) -> None:
-        if self.used:
-            self._map.madvise(mmap.MADV_DONTNEED)
-            self.used = 0
-
-
-class Child:
-    """A forked process and what the kernel said about it."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid, self.descriptor = pid, os.pidfd_open(pid)
-        self.status: int | None = None
-        self.cpu = 0.0
-        self.max_rss = 0
-
-    def cpu_so_far(self) -> float:
-        if self.status is not None:
-            return self.cpu
-        try:
-            return time.clock_gettime((~self.pid << 3) | 2)  # the CPU clock of a process: clock_getcpuclockid(3)
-        except OSError:
-            return 0.0
-
-    def kill(self) -> None:
-        if self.status is None:
-            os.kill(self.pid, signal.SIGKILL)
-
-    def reap(self) -> None:
-        if self.status is None:
-            _, status, usage = os.wait4(self.pid, 0)
-            self.status = os.waitstatus_to_exitcode(status)
-            self.cpu, self.max_rss = usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10
-
-    def close(self) -> None:
-        self.kill()
-        self.reap()
-        os.close(self.descriptor)
 
 
 class Zygote:
-    def __init__(self, connection: socket.socket, scratch: str, own_pids: bool, use_seccomp: bool, sizes: dict) -> None:
+    def __init__(self, connection: socket.socket, locked: "Locked", sizes: dict) -> None:
         self._connection = connection
-        self._scratch = scratch
-        self._own_pids = own_pids
-        self._filter = seccomp.Filter() if use_seccomp else None
+        self._scratch = locked.scratch
+        self._own_pids = "pid-ns" in locked.layers
+        self._filter = seccomp.Filter() if "seccomp" in locked.layers else None
         self._result, self._tests = Pipe(sizes["result"]), Pipe(64 << 10)
         self._output, self._error = Pipe(sizes["output"]), Pipe(sizes["output"])
         self._pipes = (self._result, self._output, self._error, self._tests)
@@ -171,7 +98,7 @@ class Zygote:
         self._result.fill()
 
     def _watch(self, children: list[Child], head: dict, started: float) -> str:
-        """Until the last of `children` has ended by itself or reached a limit: exited, cpu, wall, output, result, hangup."""
+        """Until the last of `children` ends by itself (exited) or reaches a limit: cpu, wall, output, result."""
         deciding = children[-1]
         poll = select.poll()
         poll.register(self._connection.fileno(), select.POLLRDHUP)
@@ -206,7 +133,7 @@ class Zygote:
         status = 97
         try:
             status = self._be_child(head, length, result, channel)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 (whatever it is, this process ends here)
             os.write(2, f"{type(error).__name__}: {error}"[:512].encode("utf-8", "replace"))
         finally:
             os._exit(status)
@@ -291,8 +218,8 @@ def remove(path: str) -> None:
 RUNNERS = {
     "calls": job.run_calls,
     "script": job.run_script,
-    "check": opaque_test.serve_program,
-    "tests": opaque_test.run_tests,
+    "check": checking.serve_program,
+    "tests": checking.run_tests,
 }
 
 
@@ -307,29 +234,42 @@ def send(connection: socket.socket, message: dict) -> None:
     connection.sendall(_LENGTH.pack(len(data)) + data)
 
 
-def lock_in(stage: str, uid: int) -> tuple[list[str], str, bool]:
-    """Returns the layers won, the scratch folder, and whether this process is pid 1 of its own. See jail.py."""
-    layers = jail.unshare()
+@dataclasses.dataclass(frozen=True)
+class Locked:
+    """What `lock_in` came to. `refused`: why there are no namespaces, where there are none."""
+
+    layers: list[str]
+    scratch: str
+    refused: str
+
+
+def lock_in(stage: str, uid: int) -> Locked:
+    """Every layer that this kernel and this user allow. See jail.py."""
+    layers: list[str] = []
     scratch = stage
-    if layers:
+    refused = jail.why_not_unshare(stage)
+    if not refused:
+        layers += jail.unshare()
         if os.fork():
             _wait_for_the_other(uid)
-        owner = uid if os.geteuid() == 0 else os.geteuid()
-        jail.change_root(stage, SCRATCH_BYTES, owner)
+        jail.change_root(stage, SCRATCH_BYTES, uid if os.geteuid() == 0 else os.geteuid())
         scratch = jail.SCRATCH
         layers.append("private-root")
     if os.geteuid() == 0:
-        if not layers:
+        if refused:
             os.chown(stage, uid, uid)
         jail.become(uid)
         layers.append("unprivileged-uid")
+    if not os.access(os.__file__, os.R_OK):
+        raise SystemExit(f"{os.__file__} can't be read by uid {uid}: programs couldn't import the standard library")
     jail.seal()
+    os.environ["HOME"] = os.environ["TMPDIR"] = scratch
     layers += ["no-new-privs", "rlimits", "clean-environment"]
     if jail.confine_files(scratch):
         layers.append("landlock")
     if seccomp.supported():
         layers.append("seccomp")
-    return layers, scratch, os.getpid() == 1
+    return Locked(layers, scratch, refused)
 
 
 def _wait_for_the_other(uid: int) -> None:
@@ -352,17 +292,17 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     connection = socket.socket(fileno=descriptor)
     sizes = receive(descriptor)
-    layers, scratch, own_pids = lock_in(sys.argv[3], uid)
+    locked = lock_in(sys.argv[3], uid)
     builtins.exit = builtins.quit = sys.exit  # site.py would add them, and programs count on it
-    for name in ("codec", "jail", "job", "landlock", "libc", "opaque_test", "seccomp"):
+    for name in ("children", "codec", "jail", "job", "landlock", "libc", "checking", "seccomp"):
         del sys.modules[name]
     del sys.path[0]
     sys.argv[:] = ["program.py"]
     gc.collect()
     gc.disable()
     gc.freeze()
-    send(connection, {"layers": layers, "python": sys.version.split()[0]})
-    Zygote(connection, scratch, own_pids, "seccomp" in layers, sizes).serve()
+    send(connection, {"layers": locked.layers, "refused": locked.refused, "python": sys.version.split()[0]})
+    Zygote(connection, locked, sizes).serve()
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ _NUMBERS = (int, float, complex)
 def matches(got: object, expected: object, tolerance: float = 1e-6) -> bool:
     """As Python's == (so True equals 1, and a tuple is no list), with two allowances.
 
-    Where either side is a float or complex, numbers may differ by `tolerance`, absolute or relative to the larger (math.isclose); this also holds
-    inside containers. NaN matches NaN. Both values come from literals or from the cage's codec, so both are finite trees.
+    Where either side is a float or complex, numbers may differ by `tolerance`, absolute or relative to the larger
+    (math.isclose); this also holds inside containers. NaN matches NaN. Both values come from literals or from the
+    cage's codec, so both are finite trees.
     """
     if isinstance(got, _NUMBERS) and isinstance(expected, _NUMBERS):
         return _close(got, expected, tolerance)

@@ -1,7 +1,8 @@
 """From tests to jobs, and from what the cage saw to a verdict. Pure.
 
-The verdict is that of the first test that didn't pass, in order; TAMPERED stands above all. A pass needs, for each test, a value, a text
-or a tester's word that was compared here or written by a process without the program in it: no exit status and no printed word is one.
+The verdict is that of the first test that didn't pass, in order; TAMPERED stands above all. A pass needs, for each
+test, a value, a text or a tester's word that was compared here or written by a process without the program in it: no
+exit status and no printed word is one.
 """
 
 import signal
@@ -91,7 +92,10 @@ def _single_step(program: Program, test: Test) -> Step:
 
 
 def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Report]) -> Execution:
-    """One execution out of all the jobs of a program, at least one. Times add up; texts are those of the first job that didn't pass."""
+    """One execution out of all the jobs of a program, at least one.
+
+    Times add up; the texts are those of the job that decided.
+    """
     decisive = next((outcome for outcome in outcomes if outcome.verdict is Verdict.TAMPERED), None)
     decisive = decisive or next(
         (outcome for outcome in outcomes if outcome.verdict is not Verdict.PASSED), outcomes[-1]
@@ -172,6 +176,8 @@ def judge_check(report: Report) -> Outcome:
         trouble = _Trouble(Verdict.MEMORY_LIMIT if memory else Verdict.RUNTIME_ERROR, tester.detail)
     elif tester.verdict is TesterVerdict.BROKEN:
         trouble = _Trouble(Verdict.RUNTIME_ERROR, f"the test code raised {tester.detail}")
+    elif tester.verdict is TesterVerdict.GARBLED:
+        trouble = _Trouble(Verdict.TAMPERED, "unasked bytes on the channel to the tests")
     else:
         trouble = _trouble(report)
     result = TestResult(False, "", "", clip(trouble.detail))

@@ -11,7 +11,7 @@ from sandbox_service.domain.program import Limits
 
 @dataclass(frozen=True, slots=True)
 class CallJob:
-    """Load the program, call `entry_point` with each of `calls`. Carries no expected value: nothing in the cage may know one."""
+    """Load the program, call `entry_point` with each of `calls`. Nothing in the cage may know an expected value."""
 
     source: str
     entry_point: str
@@ -30,7 +30,7 @@ class ScriptJob:
 
 @dataclass(frozen=True, slots=True)
 class CheckJob:
-    """Run `code` in one process against the program in another. `call_check`: the code defines check and doesn't call it."""
+    """Run `code` in one process against the program in another. `call_check`: call the `check` that it defines."""
 
     source: str
     entry_point: str
@@ -74,7 +74,7 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A plain value of the program. Lists, dicts and so on are rebuilt by the receiver: no code of the sender is in them."""
+    """A plain value of the program, rebuilt by the receiver: no code of the sender is in it."""
 
     value: object
 
@@ -89,7 +89,8 @@ class TesterVerdict(Enum):
     FAILED = "failed"  # an assertion
     RAISED = "raised"  # an exception of the program that the tests didn't expect
     BROKEN = "broken"  # an exception of the test code itself
-    GONE = "gone"  # the program's process ended or didn't keep to the protocol
+    GONE = "gone"  # the program's process ended
+    GARBLED = "garbled"  # the program's process sent what doesn't keep to the protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +138,8 @@ class Executor(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     async def run(self, job: Job) -> Report:
-        """Whatever the program does is in the report. Raises Unavailable if the platform failed; nothing of the job is left then.
+        """Whatever the program does is in the report. Raises Unavailable if the platform failed.
 
-        Cancelling the call kills the job.
+        Nothing of the job is left afterwards, also when it's cancelled.
         """
         ...

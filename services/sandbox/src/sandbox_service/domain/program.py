@@ -8,8 +8,8 @@ from datetime import timedelta
 class Limits:
     """What one program may use in all, its tests together.
 
-    cpu_time counts CPU seconds of all its threads, not the clock. memory_bytes is private writable memory. output_bytes is stdout plus
-    stderr.
+    cpu_time counts CPU seconds of all its threads, not the clock. memory_bytes is private writable memory.
+    output_bytes is stdout plus stderr.
     """
 
     cpu_time: timedelta = timedelta(seconds=5)
@@ -36,7 +36,7 @@ class StdioTest:
 
 @dataclass(frozen=True, slots=True)
 class CheckTest:
-    """Test code that calls the program: plain asserts, or `def check(candidate)`, which is called if the code doesn't."""
+    """Test code that calls the program: plain asserts, or `def check(candidate)`, called here if the code doesn't."""
 
     code: str
     calls_check: bool = False

@@ -1,4 +1,4 @@
-"""Grades programs: a bounded queue before the executor, one retry when the platform fails, and never a verdict for its faults."""
+"""Grades programs: a bounded queue, one retry when the platform fails, and never a verdict for its faults."""
 
 import asyncio
 import contextlib

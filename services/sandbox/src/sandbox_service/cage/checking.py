@@ -1,9 +1,11 @@
-"""Opaque test code, in two processes: one holds the program, the other the tests. By value they meet, and in no other way.
+"""Opaque test code in two processes: one holds the program, the other the tests. By value they meet, in no other way.
 
 The tests see each function of the program as a proxy. A call sends the arguments, JSON a line, and gets a value or an
 exception back; lists, dicts and sets that the program changed in place are changed in the tests, too. The tester alone
 says how the tests ended, on a pipe that the program's process never had.
 """
+
+# ruff: noqa: BLE001 (programs and tests may raise anything, and whatever they raise is an answer)
 
 import builtins
 import json
@@ -18,7 +20,11 @@ _LINE_LIMIT = 1 << 20
 
 
 class ProgramGone(BaseException):
-    """The program's process ended or broke the protocol: not an Exception, so that no test catches it by chance."""
+    """The program's process ended: not an Exception, so that no test catches it by chance."""
+
+
+class Garbled(BaseException):
+    """The program's process sent what its own loop never sends."""
 
 
 class CannotCross(TypeError):
@@ -65,11 +71,16 @@ def _answer(module: types.ModuleType, request: dict) -> dict:
     after = codec.encode(arguments)
     if json.dumps(after) != before:
         answer["arguments"] = after
+    job.flush()
     return answer
 
 
 def _send(channel: socket.socket, message: dict) -> None:
-    channel.sendall(json.dumps(message).encode() + b"\n")
+    line = json.dumps(message).encode() + b"\n"
+    if len(line) > _LINE_LIMIT:
+        what = f"{len(line)} bytes, and at most {_LINE_LIMIT} cross between the program and its tests"
+        line = json.dumps({"raised": ["OverflowError", what]}).encode() + b"\n"
+    channel.sendall(line)
 
 
 class Program:
@@ -80,13 +91,15 @@ class Program:
         self._lines = channel.makefile("rb")
 
     def _receive(self) -> dict:
-        line = self._lines.readline(_LINE_LIMIT)
+        line = self._lines.readline(_LINE_LIMIT + 1)
+        if not line:
+            raise ProgramGone
         try:
             message = json.loads(line)
         except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict):
-            raise ProgramGone("it ended" if not line else "its answer can't be read")
+            raise Garbled
         return message
 
     def names(self) -> dict[str, object]:
@@ -101,7 +114,7 @@ class Program:
             try:
                 _send(self._channel, sent)
             except OSError:
-                raise ProgramGone("it ended") from None
+                raise ProgramGone from None
             answer = self._receive()
             if "arguments" in answer:
                 for mine, theirs in zip(arguments, _guard(codec.decode, answer["arguments"]), strict=False):
@@ -109,7 +122,7 @@ class Program:
             if "raised" in answer:
                 raise _rebuild(answer["raised"])
             if "value" not in answer:
-                raise ProgramGone("its answer can't be read")
+                raise Garbled
             return _guard(codec.decode, answer["value"])
 
         call.__name__ = call.__qualname__ = name
@@ -120,7 +133,7 @@ def _guard(decode: Callable[[object], object], data: object) -> object:
     try:
         return decode(data)
     except (ValueError, TypeError, LookupError, RecursionError, OverflowError, AttributeError):
-        raise ProgramGone("its answer can't be read") from None
+        raise Garbled from None
 
 
 def _cross(value: object) -> object:
@@ -154,7 +167,7 @@ def _update(mine: object, theirs: object) -> None:
 def _rebuild(raised: object) -> BaseException:
     """The builtin exception of that name, or a new class of it: a test may expect `ValueError`, or any Exception."""
     if not (isinstance(raised, list) and len(raised) == 2 and all(isinstance(part, str) for part in raised)):
-        return ProgramGone("its answer can't be read")
+        return Garbled()
     name, message = raised
     kind = getattr(builtins, name, None)
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
@@ -168,7 +181,7 @@ def _rebuild(raised: object) -> BaseException:
 
 
 def run_tests(tests: dict, frames: job.Frames) -> int:
-    """In the tester's process. Frames: passed | failed, message | raised, type, message | broken, type, message | gone, why."""
+    """In the tester's process. Frames: passed | failed, raised or broken, with type and message | gone | garbled."""
     try:
         program = Program(socket.socket(fileno=job.CHANNEL_FD))
         names = program.names()
@@ -178,8 +191,10 @@ def run_tests(tests: dict, frames: job.Frames) -> int:
         check = namespace.get("check")
         if isinstance(check, types.FunctionType) and tests["call_check"]:
             check(entry)
-    except ProgramGone as gone:
-        frames.send("gone", str(gone))
+    except ProgramGone:
+        frames.send("gone")
+    except Garbled:
+        frames.send("garbled")
     except AssertionError as error:
         frames.send("raised" if hasattr(error, "from_program") else "failed", *job.describe(error))
     except BaseException as error:

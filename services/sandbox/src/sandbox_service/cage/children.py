@@ -1,0 +1,86 @@
+"""What the zygote holds of a forked child: its process and its ways out."""
+
+import mmap
+import os
+import signal
+import time
+
+_MADV_DONTFORK = 10
+
+
+class Pipe:
+    """One way out of a child, collected up to `size` bytes into a mapping that no fork inherits."""
+
+    def __init__(self, size: int) -> None:
+        self._map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._map.madvise(_MADV_DONTFORK)
+        self._view = memoryview(self._map)
+        self.size, self.used, self.reader, self.writer = size, 0, -1, -1
+
+    def open(self) -> None:
+        self.used = 0
+        self.reader, self.writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(self.writer, True)
+
+    def close_writer(self) -> None:
+        if self.writer >= 0:
+            os.close(self.writer)
+            self.writer = -1
+
+    def fill(self) -> bool:
+        """Takes what's there. False once there's nothing more to come, or no room for it."""
+        while self.used < self.size:
+            try:
+                count = os.readv(self.reader, [self._view[self.used :]])
+            except BlockingIOError:
+                return True
+            self.used += count
+            if count == 0:
+                break
+        return False
+
+    def close(self) -> None:
+        self.close_writer()
+        os.close(self.reader)
+        self.reader = -1
+
+    def content(self, limit: int) -> memoryview:
+        return self._view[: min(self.used, limit)]
+
+    def wipe(self) -> None:
+        if self.used:
+            self._map.madvise(mmap.MADV_DONTNEED)
+            self.used = 0
+
+
+class Child:
+    """A forked process and what the kernel said about it."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid, self.descriptor = pid, os.pidfd_open(pid)
+        self.status: int | None = None
+        self.cpu = 0.0
+        self.max_rss = 0
+
+    def cpu_so_far(self) -> float:
+        if self.status is not None:
+            return self.cpu
+        try:
+            return time.clock_gettime((~self.pid << 3) | 2)  # the CPU clock of a process: clock_getcpuclockid(3)
+        except OSError:
+            return 0.0
+
+    def kill(self) -> None:
+        if self.status is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def reap(self) -> None:
+        if self.status is None:
+            _, status, usage = os.wait4(self.pid, 0)
+            self.status = os.waitstatus_to_exitcode(status)
+            self.cpu, self.max_rss = usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10
+
+    def close(self) -> None:
+        self.kill()
+        self.reap()
+        os.close(self.descriptor)

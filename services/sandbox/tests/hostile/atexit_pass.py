@@ -1,0 +1,13 @@
+"""Changes the exit status when all is over.
+
+Expect: FAILED, RUNTIME_ERROR
+"""
+
+import atexit
+import os
+
+atexit.register(os._exit, 0)
+
+
+def f(x):
+    return 3

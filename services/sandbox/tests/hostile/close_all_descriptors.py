@@ -1,0 +1,11 @@
+"""Closes everything, the result channel too.
+
+Expect: RUNTIME_ERROR
+"""
+
+import os
+
+
+def f(x):
+    os.closerange(0, 256)
+    return 2

@@ -1,0 +1,10 @@
+"""Reads where nothing is.
+
+Expect: RUNTIME_ERROR
+"""
+
+import ctypes
+
+
+def f(x):
+    return ctypes.string_at(0)

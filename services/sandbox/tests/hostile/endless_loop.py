@@ -1,0 +1,9 @@
+"""Computes for ever.
+
+Expect: TIME_LIMIT
+"""
+
+
+def f(x):
+    while True:
+        pass

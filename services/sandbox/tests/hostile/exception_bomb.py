@@ -1,0 +1,15 @@
+"""An exception whose text raises.
+
+Expect: RUNTIME_ERROR
+"""
+
+
+class Bomb(BaseException):
+    def __str__(self):
+        raise SystemExit(0)
+
+    __repr__ = __str__
+
+
+def f(x):
+    raise Bomb

@@ -1,0 +1,11 @@
+"""Makes processes without end.
+
+Expect: RUNTIME_ERROR
+"""
+
+import os
+
+
+def f(x):
+    while True:
+        os.fork()

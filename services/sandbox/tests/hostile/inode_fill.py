@@ -1,0 +1,13 @@
+"""Takes all inodes.
+
+Expect: RUNTIME_ERROR
+"""
+
+import os
+
+
+def f(x):
+    number = 0
+    while True:
+        os.mkdir(f"/tmp/{number}")
+        number += 1

@@ -1,0 +1,10 @@
+"""Takes memory until there is none.
+
+Expect: MEMORY_LIMIT
+"""
+
+
+def f(x):
+    blocks = []
+    while True:
+        blocks.append(bytearray(16 << 20))

@@ -1,0 +1,14 @@
+"""Anonymous files, which no limit on memory counts.
+
+Expect: FAILED
+"""
+
+import os
+
+
+def f(x):
+    try:
+        os.memfd_create("x")
+        return 2
+    except OSError:
+        return 3

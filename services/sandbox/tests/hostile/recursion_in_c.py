@@ -1,0 +1,17 @@
+"""Overflows the stack of C.
+
+Expect: RUNTIME_ERROR
+"""
+
+import sys
+
+sys.setrecursionlimit(10**9)
+
+
+class Deep:
+    def __repr__(self):
+        return repr([self])
+
+
+def f(x):
+    return repr(Deep())
