@@ -101,7 +101,7 @@ def test_train_evaluate_gate(client: Client) -> None:
     assert gate.reason
     assert gate.passed == (gate.difference.low > 0)
     if not gate.passed:
-        with pytest.raises(ApiError, match=".") as refused:
+        with pytest.raises(ApiError) as refused:
             client.models.set_alias("starter", "champion", version.number, gate_id=gate.id)
         assert refused.value.code == "FAILED_PRECONDITION"
 

@@ -12,11 +12,11 @@ import httpx
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from httpx_sse import connect_sse
+
 from ratchet.eval.v1 import eval_pb2
 from ratchet.gateway.v1 import gateway_pb2
 from ratchet.registry.v1 import registry_pb2
 from ratchet.trainer.v1 import trainer_pb2
-
 from ratchet_client.errors import ApiError, Unreachable
 from ratchet_client.local.layout import Home
 

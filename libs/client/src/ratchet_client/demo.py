@@ -7,19 +7,18 @@ traffic -> report -> down. It fails, with a sentence, unless the result is measu
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from rich.panel import Panel
 
 from ratchet.common.v1 import common_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet.gateway.v1 import gateway_pb2
 from ratchet.registry.v1 import registry_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_problems import Problem, load
-from rich.panel import Panel
-
 from ratchet_client.cli import evaluating, releasing, training
 from ratchet_client.cli.output import stderr, stdout
 from ratchet_client.cli.platform import bring_up, starter_folder
@@ -29,6 +28,7 @@ from ratchet_client.errors import ApiError, CommandError, Unreachable
 from ratchet_client.local import control
 from ratchet_client.local.layout import Home
 from ratchet_client.report import Interval, TurnReport, write
+from ratchet_problems import Problem, load
 
 MODEL = "starter"
 TRAIN, VALIDATION, HELD_OUT = "composed/train", "composed/validation", "composed/test"
@@ -204,7 +204,7 @@ def _release(client: Client, candidate: ModelVersion, gate_id: str, seed: int) -
 class Traffic:
     """Users of the model: threads that ask for solutions to problems and have each answer scored by its tests."""
 
-    def __init__(self, client: Client, problems: list[Problem], seed: int) -> None:
+    def __init__(self, client: Client, problems: Sequence[Problem], seed: int) -> None:
         self._client = client
         self._problems = problems
         self._seed = seed

@@ -10,9 +10,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 mpl.use("svg")
-from matplotlib import pyplot as plt  # noqa: E402  (after the backend is chosen)
-from matplotlib.axes import Axes  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 BASELINE, CANDIDATE, INK = "#8a94a6", "#1a7f5a", "#1f2933"
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
 from ratchet.common.v1 import common_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet.registry.v1 import registry_pb2
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 from ratchet_client.cli.output import JsonFlag, print_json, print_table, state_name, stderr, stdout
 from ratchet_client.cli.references import ModelVersion, champion, model_ref, version_of
 from ratchet_client.client import Client

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.common.v1 import common_pb2
-
 from ratchet_client.client import Client
 from ratchet_client.errors import ApiError, CommandError
 
@@ -40,14 +39,14 @@ def version_of(client: Client, text: str) -> ModelVersion:
     ref = model_ref(text)
     match ref.WhichOneof("ref"):
         case "version":
-            model, number = ref.version.split("@")
-            return ModelVersion(model, int(number))
+            model, text_number = ref.version.split("@")
+            return ModelVersion(model, int(text_number))
         case "alias":
             model, alias = ref.alias.split(":")
             number = champion(client, model) if alias == "champion" else client.models.get(model).aliases.get(alias)
             if not number:
                 raise CommandError(f"{model} has no alias '{alias}'. See: ratchet models show {model}")
-            return ModelVersion(model, int(number))
+            return ModelVersion(model, number)
         case _:
             raise CommandError(f"{text} is a folder; register it first: ratchet models add NAME {text}", code=2)
 

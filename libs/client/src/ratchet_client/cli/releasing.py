@@ -4,10 +4,10 @@ from datetime import timedelta
 from typing import Annotated
 
 import typer
-from ratchet.gateway.v1 import gateway_pb2
 from rich.live import Live
 from rich.table import Table
 
+from ratchet.gateway.v1 import gateway_pb2
 from ratchet_client.cli.output import JsonFlag, print_json, state_name, stderr, stdout
 from ratchet_client.cli.references import ModelVersion, champion, version_of
 from ratchet_client.client import Client

@@ -30,7 +30,8 @@ def list_runs(as_json: JsonFlag = False) -> None:
     with Client() as client:
         found = client.runs.list()
     if as_json:
-        return print_messages(found)
+        print_messages(found)
+        return
     algorithms = {value: name for name, value in training.ALGORITHMS.items()}
     print_table(
         ("id", "algorithm", "state", "step", "result", "created"),
@@ -54,7 +55,8 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
     with Client() as client:
         run, checkpoints = client.runs.get(id), client.runs.checkpoints(id)
     if as_json:
-        return print_json(run)
+        print_json(run)
+        return
     print_table(
         ("", ""),
         [
@@ -95,7 +97,8 @@ def list_evaluations(as_json: JsonFlag = False) -> None:
     with Client() as client:
         found = client.evaluations.list()
     if as_json:
-        return print_messages(found)
+        print_messages(found)
+        return
     print_table(
         ("id", "model", "problems", "state", "pass@1", "created"),
         [
@@ -133,7 +136,8 @@ def list_models(as_json: JsonFlag = False) -> None:
     with Client() as client:
         found = client.models.list()
     if as_json:
-        return print_messages(found)
+        print_messages(found)
+        return
     print_table(
         ("model", "versions", "aliases", "created"),
         [
@@ -158,7 +162,8 @@ def show_model(name: Name, as_json: JsonFlag = False) -> None:
             client.models.alias_history(name),
         )
     if as_json:
-        return print_json(model)
+        print_json(model)
+        return
     names: dict[int, list[str]] = {}
     for alias, number in model.aliases.items():
         names.setdefault(number, []).append(alias)
@@ -220,7 +225,8 @@ def list_releases(
     with Client() as client:
         found = client.releases.list(model)
     if as_json:
-        return print_messages(found)
+        print_messages(found)
+        return
     print_table(
         ("id", "candidate", "baseline", "state", "traffic", "created"),
         [
@@ -243,7 +249,8 @@ def show_release(id: Id, as_json: JsonFlag = False) -> None:
     with Client() as client:
         release = client.releases.get(id)
     if as_json:
-        return print_json(release)
+        print_json(release)
+        return
     stdout.print(releasing.panel(release))
     for event in release.events:
         stdout.print(f"{event.time.ToDatetime():%H:%M:%S}  {event.percent:3d} %  {event.reason}", highlight=False)

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from ratchet.common.v1 import common_pb2
-from ratchet.trainer.v1 import trainer_pb2
 from rich.live import Live
 from rich.table import Table
 
+from ratchet.common.v1 import common_pb2
+from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client.cli.output import JsonFlag, print_json, sparkline, state_name, stderr, stdout
 from ratchet_client.cli.references import model_ref
 from ratchet_client.client import Client

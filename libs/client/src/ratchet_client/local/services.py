@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet_kit.embedded import redis_server_command
-
 from ratchet_client.local.layout import RAY_PORTS, Home, Ports
+from ratchet_kit.embedded import redis_server_command
 
 # Which virtual environment runs a service; the others share the light one.
 ENVIRONMENTS = {"trainer": "trainer", "rollout": "rollout"}

@@ -15,15 +15,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import structlog
-from ratchet_kit import logs
-from ratchet_kit.client import wait_healthy
-from ratchet_kit.process import ProcessGroup
-from ratchet_kit.streams import connect
 from redis.exceptions import RedisError
 
 from ratchet_client.local.layout import Home, PlatformState, Ports, ServiceState
 from ratchet_client.local.processes import sweep
 from ratchet_client.local.services import External, Service, plan
+from ratchet_kit import logs
+from ratchet_kit.client import wait_healthy
+from ratchet_kit.process import ProcessGroup
+from ratchet_kit.streams import connect
 
 START_TIMEOUT = timedelta(seconds=120)
 STOP_GRACE = timedelta(seconds=20)
