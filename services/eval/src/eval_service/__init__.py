@@ -1,0 +1,1 @@
+"""eval-service: measures versions on problem sets, and compares them."""

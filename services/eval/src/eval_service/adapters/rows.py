@@ -1,0 +1,89 @@
+"""Rows of the tables to values of the domain, and back."""
+
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import Row
+
+from eval_service.domain.evaluation import Evaluation, Hold, PassAtK, ResolvedModel, Sample, State
+from eval_service.domain.spec import AliasRef, EvaluationSpec, ModelRef, PathRef, ProblemSetRef, VersionRef
+from eval_service.domain.statistics import Estimate
+
+_KINDS: dict[str, type[VersionRef | AliasRef | PathRef]] = {"version": VersionRef, "alias": AliasRef, "path": PathRef}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
+    hold = evaluation.hold
+    return {
+        "id": evaluation.id,
+        "spec": _spec_to_json(evaluation.spec),
+        "samples_per_problem": evaluation.spec.samples_per_problem,
+        "model": asdict(evaluation.model),
+        "state": str(evaluation.state),
+        "error": evaluation.error,
+        "policy_id": evaluation.policy_id,
+        "problems_total": evaluation.problems_total,
+        "pass_at_k": [{"k": item.k, **asdict(item.estimate)} for item in evaluation.pass_at_k],
+        "create_time": evaluation.create_time,
+        "start_time": evaluation.start_time,
+        "end_time": evaluation.end_time,
+        "hold_owner": hold.owner if hold else None,
+        "hold_until": hold.until if hold else None,
+        "attempts": evaluation.attempts,
+    }
+
+
+def to_evaluation(row: Row[Any]) -> Evaluation:
+    return Evaluation(
+        id=row.id,
+        spec=_spec_from_json(row.spec),
+        model=ResolvedModel(**row.model),
+        create_time=row.create_time,
+        state=State(row.state),
+        error=row.error,
+        policy_id=row.policy_id,
+        problems_total=row.problems_total,
+        pass_at_k=tuple(
+            PassAtK(item["k"], Estimate(item["value"], item["low"], item["high"])) for item in row.pass_at_k
+        ),
+        start_time=row.start_time,
+        end_time=row.end_time,
+        hold=Hold(row.hold_owner, row.hold_until) if row.hold_owner else None,
+        attempts=row.attempts,
+    )
+
+
+def sample_row(evaluation_id: str, sample: Sample) -> dict[str, Any]:
+    texts = {"completion": _storable(sample.completion), "detail": _storable(sample.detail)}
+    return asdict(sample) | texts | {"evaluation_id": evaluation_id}
+
+
+def to_sample(row: Row[Any]) -> Sample:
+    return Sample(
+        problem_id=row.problem_id,
+        index=row._mapping["index"],
+        completion=row.completion,
+        verdict=row.verdict,
+        tests_passed=row.tests_passed,
+        tests_total=row.tests_total,
+        policy_id=row.policy_id,
+        detail=row.detail,
+    )
+
+
+def _spec_to_json(spec: EvaluationSpec) -> dict[str, Any]:
+    assert spec.model is not None
+    return asdict(spec) | {"model": {"kind": _NAMES[type(spec.model)], "text": spec.model.text}}
+
+
+def _spec_from_json(spec: dict[str, Any]) -> EvaluationSpec:
+    model: ModelRef = _KINDS[spec["model"]["kind"]](spec["model"]["text"])
+    return EvaluationSpec(
+        **spec | {"model": model, "problems": ProblemSetRef(**spec["problems"]), "k": tuple(spec["k"])}
+    )
+
+
+def _storable(text: str) -> str:
+    """Without what PostgreSQL cannot hold: a model may write NUL and halves of surrogate pairs."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()

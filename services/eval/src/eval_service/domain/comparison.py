@@ -1,0 +1,65 @@
+"""Compares two finished evaluations, problem by problem."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from eval_service.domain.evaluation import Evaluation, State
+from eval_service.domain.statistics import (
+    Estimate,
+    Tally,
+    estimate_difference,
+    estimate_pass_at_k,
+    permutation_p_value,
+)
+from ratchet_kit.errors import FailedPrecondition
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Candidate minus baseline in pass@1, paired by problem."""
+
+    baseline_evaluation: str
+    candidate_evaluation: str
+    baseline: Estimate
+    candidate: Estimate
+    difference: Estimate
+    p_value: float
+    problems: int
+
+
+def check_comparable(baseline: Evaluation, candidate: Evaluation) -> None:
+    """Raises FailedPrecondition unless both succeeded, on the same problems, and sampled in the same way."""
+    for evaluation in (baseline, candidate):
+        if evaluation.state is not State.SUCCEEDED:
+            raise FailedPrecondition(f"evaluation {evaluation.id} is {evaluation.state}; only a succeeded one compares")
+    theirs, ours = baseline.spec, candidate.spec
+    for what, before, after in (
+        ("problems", theirs.problems.digest, ours.problems.digest),
+        ("temperature", theirs.temperature, ours.temperature),
+        ("max_tokens", theirs.max_tokens, ours.max_tokens),
+    ):
+        if before != after:
+            raise FailedPrecondition(
+                f"evaluations {baseline.id} and {candidate.id} differ in their {what}: {before} against {after}"
+            )
+
+
+def compare(
+    baseline: Evaluation,
+    candidate: Evaluation,
+    baseline_tallies: Mapping[str, Tally],
+    candidate_tallies: Mapping[str, Tally],
+) -> Comparison:
+    """The comparison of two evaluations that `check_comparable` let pass; the tallies are by problem."""
+    problems = sorted(baseline_tallies)
+    before = [baseline_tallies[problem] for problem in problems]
+    after = [candidate_tallies[problem] for problem in problems]
+    return Comparison(
+        baseline_evaluation=baseline.id,
+        candidate_evaluation=candidate.id,
+        baseline=estimate_pass_at_k(before, 1),
+        candidate=estimate_pass_at_k(after, 1),
+        difference=estimate_difference(after, before),
+        p_value=permutation_p_value(after, before),
+        problems=len(problems),
+    )

@@ -1,0 +1,176 @@
+"""An evaluation and its life: QUEUED, RUNNING, then SUCCEEDED, FAILED or CANCELLED."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from eval_service.domain.spec import EvaluationSpec
+from eval_service.domain.statistics import Estimate
+from ratchet_kit.errors import Aborted, FailedPrecondition
+
+PASSED = "PASSED"
+
+
+class State(StrEnum):
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+    @property
+    def ended(self) -> bool:
+        return self not in (State.QUEUED, State.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedModel:
+    """What a model reference meant when the evaluation was created: an alias that moves later changes nothing."""
+
+    source: str
+    """Folder or fsspec URL of the weights."""
+    policy_id: str = ""
+    """As the registry knows it; empty for a path, whose weights are known once they are loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassAtK:
+    k: int
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Which worker has the evaluation, until when. A worker that lives renews it."""
+
+    owner: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    id: str
+    spec: EvaluationSpec
+    model: ResolvedModel
+    create_time: datetime
+    state: State = State.QUEUED
+    error: str = ""
+    policy_id: str = ""
+    """The weights that are measured; set when they were first loaded, and then fixed."""
+    problems_total: int = 0
+    pass_at_k: Sequence[PassAtK] = ()
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    hold: Hold | None = None
+    attempts: int = 0
+    """How often a worker took it. More than a few means that it kills its workers."""
+
+    def claim(self, owner: str, now: datetime, lease: timedelta) -> "Evaluation":
+        """Gives it to a worker. Raises FailedPrecondition when it has ended, Aborted when a living worker has it."""
+        self._must_be_under_way("worked on")
+        if not self.may_be_claimed(owner, now):
+            raise Aborted(f"evaluation {self.id} is with another worker")
+        return replace(
+            self,
+            state=State.RUNNING,
+            start_time=self.start_time or now,
+            hold=Hold(owner, now + lease),
+            attempts=self.attempts + 1,
+        )
+
+    def renew(self, owner: str, now: datetime, lease: timedelta) -> "Evaluation":
+        """Raises FailedPrecondition when it has ended (it was cancelled), Aborted when another worker took it over."""
+        self._must_be_held(owner)
+        return replace(self, hold=Hold(owner, now + lease))
+
+    def release(self, owner: str) -> "Evaluation":
+        """Gives it back, to be resumed by any worker; not counted as an attempt."""
+        self._must_be_held(owner)
+        return replace(self, hold=None, attempts=self.attempts - 1)
+
+    def load_problems(self, owner: str, digest: str, count: int) -> "Evaluation":
+        """Fixes what is measured. Raises FailedPrecondition when a resumed one would go on with other problems."""
+        self._must_be_held(owner)
+        before = self.spec.problems.digest
+        if before and before != digest:
+            raise FailedPrecondition(
+                f"the problems of {self.spec.problems.name} changed: {before[:19]} to {digest[:19]}"
+            )
+        return replace(self, spec=self.spec.with_digest(digest), problems_total=count)
+
+    def measure(self, owner: str, policy_id: str) -> "Evaluation":
+        """Fixes whose samples these are. Raises FailedPrecondition when they would come from other weights."""
+        self._must_be_held(owner)
+        expected = self.expected_policy_id
+        if expected and expected != policy_id:
+            raise FailedPrecondition(f"evaluation {self.id} measures {expected}, but {policy_id} was loaded")
+        return replace(self, policy_id=policy_id)
+
+    def succeed(self, owner: str, pass_at_k: Sequence[PassAtK], now: datetime) -> "Evaluation":
+        self._must_be_held(owner)
+        return replace(self, state=State.SUCCEEDED, pass_at_k=tuple(pass_at_k), end_time=now, hold=None)
+
+    def fail(self, owner: str, error: str, now: datetime) -> "Evaluation":
+        self._must_be_held(owner)
+        return replace(self, state=State.FAILED, error=error, end_time=now, hold=None)
+
+    def cancel(self, now: datetime) -> "Evaluation":
+        """Raises FailedPrecondition when it has succeeded or failed. Cancelling twice is fine."""
+        if self.state is State.CANCELLED:
+            return self
+        self._must_be_under_way("cancelled")
+        return replace(self, state=State.CANCELLED, end_time=now, hold=None)
+
+    def may_be_claimed(self, owner: str, now: datetime) -> bool:
+        """False while another worker lives that has it."""
+        return self.hold is None or self.hold.owner == owner or self.hold.until <= now
+
+    @property
+    def expected_policy_id(self) -> str:
+        """The weights that samples must come from; empty while they are not known."""
+        return self.policy_id or self.model.policy_id
+
+    @property
+    def measured_model(self) -> ResolvedModel:
+        """The model, with the weights that it must have."""
+        return replace(self.model, policy_id=self.expected_policy_id)
+
+    def seed_of(self, problem_id: str, index: int) -> int:
+        """The seed of one sample, 32 bits: the same when the evaluation is resumed, or made again."""
+        digest = hashlib.sha256(f"{self.spec.seed}:{problem_id}:{index}".encode()).digest()
+        return int.from_bytes(digest[:4])
+
+    def _must_be_under_way(self, done: str) -> None:
+        if self.state.ended:
+            raise FailedPrecondition(f"evaluation {self.id} is {self.state} and cannot be {done}")
+
+    def _must_be_held(self, owner: str) -> None:
+        self._must_be_under_way("worked on")
+        if self.hold is None or self.hold.owner != owner:
+            raise Aborted(f"evaluation {self.id} is no longer with {owner}")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is there of an evaluation's samples."""
+
+    problems_done: int = 0
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+    """Verdict name -> samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One graded completion. Its key is the problem and the index."""
+
+    problem_id: str
+    index: int
+    completion: str
+    verdict: str
+    """The sandbox's word without its prefix: "PASSED"."""
+    tests_passed: int
+    tests_total: int
+    policy_id: str
+    detail: str = ""

@@ -1,0 +1,213 @@
+"""Measures: draws what is missing of an evaluation's samples, grades and stores them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from eval_service.domain.evaluation import Evaluation, PassAtK, Sample
+from eval_service.domain.ports import (
+    EvaluationStore,
+    Grading,
+    LoadedPolicy,
+    Meter,
+    PolicyHost,
+    ProblemSource,
+    SampleKey,
+    Sampling,
+)
+from eval_service.domain.statistics import estimate_pass_at_k
+from ratchet_kit.errors import (
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    ResourceExhausted,
+    Unavailable,
+)
+from ratchet_kit.logs import get_logger
+from ratchet_kit.times import Clock
+from ratchet_problems.problem import Problem
+
+log = get_logger(__name__)
+
+T = TypeVar("T")
+
+_WORTH_A_RETRY = (Unavailable, ResourceExhausted, DeadlineExceeded)
+_POLICY_IS_GONE = (NotFound, FailedPrecondition)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long the platform may be at fault before an evaluation fails for it."""
+
+    without_progress: timedelta = timedelta(minutes=5)
+    """Without a single new sample."""
+    for_room: timedelta = timedelta(minutes=30)
+    """Until rollout-service has room for the policy."""
+    pause: timedelta = timedelta(seconds=2)
+    """Between two attempts."""
+    losses: int = 3
+    """How often the policy may get lost, and be loaded anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    problem: Problem
+    index: int
+
+
+class _Lost(Exception):
+    """The policy is gone or has other weights: open it again."""
+
+
+class Measurer:
+    def __init__(
+        self,
+        store: EvaluationStore,
+        problems: ProblemSource,
+        host: PolicyHost,
+        grading: Grading,
+        meter: Meter,
+        clock: Clock,
+        concurrency: int = 48,
+        patience: Patience = Patience(),
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`concurrency`: samples under way together, so that the engine has batches to decode."""
+        self._store = store
+        self._problems = problems
+        self._host = host
+        self._grading = grading
+        self._meter = meter
+        self._clock = clock
+        self._concurrency = concurrency
+        self._patience = patience
+        self._sleep = sleep
+
+    async def run(self, evaluation: Evaluation, owner: str) -> Sequence[PassAtK]:
+        """The result of an evaluation that `owner` holds, once all its samples are stored.
+
+        Resumable: what is stored already is not drawn again. Raises a RatchetError, whose text says why, when the
+        evaluation cannot be made: a fault of the platform never counts as a wrong answer.
+        """
+        problem_set = await self._problems.load(evaluation.spec.problems)
+        count = len(problem_set.problems)
+        if count == 0:
+            raise InvalidArgument(f"the problem set {evaluation.spec.problems.name} is empty")
+        evaluation = await self._store.change(
+            evaluation.id, lambda now: now.load_problems(owner, problem_set.digest, count)
+        )
+        losses = 0
+        while missing := await self._missing(evaluation, problem_set.problems):
+            try:
+                evaluation = await self._draw_with_policy(evaluation, owner, missing)
+            except _Lost as lost:
+                losses += 1
+                if losses > self._patience.losses:
+                    raise Unavailable(f"the policy was lost {losses} times: {lost}") from lost
+                log.warning("evaluation.policy_lost", evaluation=evaluation.id, reason=str(lost))
+        tallies = list((await self._store.tallies(evaluation.id)).values())
+        return [PassAtK(k, estimate_pass_at_k(tallies, k)) for k in evaluation.spec.k]
+
+    async def _missing(self, evaluation: Evaluation, problems: Sequence[Problem]) -> Sequence[_Missing]:
+        done = await self._store.sample_keys(evaluation.id)
+        return [
+            _Missing(problem, index)
+            for problem in problems
+            for index in range(evaluation.spec.samples_per_problem)
+            if SampleKey(problem.id, index) not in done
+        ]
+
+    async def _draw_with_policy(self, evaluation: Evaluation, owner: str, missing: Sequence[_Missing]) -> Evaluation:
+        async with AsyncExitStack() as stack:
+            policy = await self._open(evaluation, stack)
+            evaluation = await self._store.change(evaluation.id, lambda now: now.measure(owner, policy.policy_id))
+            await self._draw(evaluation, policy, missing)
+        return evaluation
+
+    async def _open(self, evaluation: Evaluation, stack: AsyncExitStack) -> LoadedPolicy:
+        deadline = self._clock.now() + self._patience.for_room
+        while True:
+            try:
+                return await stack.enter_async_context(self._host.open(evaluation.measured_model, evaluation.id))
+            except _WORTH_A_RETRY as error:
+                if self._clock.now() >= deadline:
+                    raise Unavailable(f"the policy could not be loaded: {error.message}") from error
+                self._meter.retried(type(error).__name__)
+                await self._sleep(self._patience.pause.total_seconds())
+
+    async def _draw(self, evaluation: Evaluation, policy: LoadedPolicy, missing: Sequence[_Missing]) -> None:
+        todo = iter(missing)
+        progress = _Progress(self._clock)
+
+        async def work() -> None:
+            for item in todo:  # all workers share it: each takes the next
+                await self._sample(evaluation, policy, item, progress)
+                progress.made()
+
+        try:
+            async with asyncio.TaskGroup() as workers:
+                for _ in range(min(self._concurrency, len(missing))):
+                    workers.create_task(work())
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from group  # the first one ended the others
+
+    async def _sample(
+        self, evaluation: Evaluation, policy: LoadedPolicy, item: _Missing, progress: "_Progress"
+    ) -> None:
+        """Draws, grades and stores one sample."""
+        spec = evaluation.spec
+        sampling = Sampling(spec.temperature, spec.max_tokens, evaluation.seed_of(item.problem.id, item.index))
+
+        async def complete() -> str:
+            try:
+                return await policy.complete(item.problem.prompt, sampling)
+            except _POLICY_IS_GONE as error:
+                raise _Lost(error.message) from error
+
+        completion = await self._insist(complete, progress)
+        grade = await self._insist(lambda: self._grading.grade(item.problem, completion), progress)
+        sample = Sample(
+            problem_id=item.problem.id,
+            index=item.index,
+            completion=completion,
+            verdict=grade.verdict,
+            tests_passed=grade.tests_passed,
+            tests_total=grade.tests_total,
+            policy_id=policy.policy_id,
+            detail=grade.detail,
+        )
+        await self._insist(lambda: self._store.add_sample(evaluation.id, sample), progress)
+        self._meter.sampled(sample.verdict)
+
+    async def _insist(self, attempt: Callable[[], Awaitable[T]], progress: "_Progress") -> T:
+        """Tries again while the platform is at fault, as long as samples are made now and then."""
+        while True:
+            try:
+                return await attempt()
+            except _WORTH_A_RETRY as error:
+                idle = progress.idle()
+                if idle >= self._patience.without_progress:
+                    raise Unavailable(
+                        f"not one sample could be made for {idle.total_seconds():.0f} s: {error.message}"
+                    ) from error
+                self._meter.retried(type(error).__name__)
+                hint = error.retry_after if isinstance(error, ResourceExhausted) else None
+                await self._sleep(max(hint or timedelta(), self._patience.pause).total_seconds())
+
+
+class _Progress:
+    """Since when there has been no new sample."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last = clock.now()
+
+    def made(self) -> None:
+        self._last = self._clock.now()
+
+    def idle(self) -> timedelta:
+        return self._clock.now() - self._last

@@ -1,0 +1,192 @@
+"""What evaluations need from outside."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from eval_service.domain.evaluation import Evaluation, Progress, ResolvedModel, Sample
+from eval_service.domain.spec import ModelRef, ProblemSetRef
+from eval_service.domain.statistics import Tally
+from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_problems.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What makes a create idempotent: the caller's id, and a digest of what was asked under it."""
+
+    id: str
+    fingerprint: str
+
+    def check_same(self, fingerprint: str) -> None:
+        """Raises InvalidArgument when this id was used before to ask for something else."""
+        if self.fingerprint != fingerprint:
+            text = f"{self.id!r} was used before, for another evaluation; use a new one"
+            raise InvalidArgument(f"request_id {text}", [FieldViolation("request_id", text)])
+
+
+@dataclass(frozen=True, slots=True)
+class SampleKey:
+    problem_id: str
+    index: int
+
+
+class EvaluationStore(Protocol):
+    """Evaluations and their samples. Any method raises Unavailable when the database cannot be reached."""
+
+    async def create(self, evaluation: Evaluation, request: Request) -> Evaluation:
+        """Stores it, or returns the one that was stored under the request before.
+
+        Raises InvalidArgument when another one was asked for under the request's id.
+        """
+        ...
+
+    async def find(self, request: Request) -> Evaluation | None:
+        """The evaluation of the request. Raises InvalidArgument as `create` does."""
+        ...
+
+    async def get(self, id: str) -> Evaluation:
+        """Raises NotFound."""
+        ...
+
+    async def list(self, limit: int, after: str | None) -> Sequence[Evaluation]:
+        """Newest first; `after` is the last id already seen."""
+        ...
+
+    async def unfinished(self) -> Sequence[Evaluation]:
+        """Those that have not ended, oldest first."""
+        ...
+
+    async def change(self, id: str, change: Callable[[Evaluation], Evaluation]) -> Evaluation:
+        """Reads it, applies the change and writes the result, with nobody in between.
+
+        Raises NotFound, and whatever `change` raises; nothing is written then.
+        """
+        ...
+
+    async def add_sample(self, id: str, sample: Sample) -> None:
+        """Stores a sample; one that is there already stays as it is."""
+        ...
+
+    async def sample_keys(self, id: str) -> frozenset[SampleKey]: ...
+
+    async def list_samples(self, id: str, limit: int, after: SampleKey | None) -> Sequence[Sample]:
+        """By problem and index."""
+        ...
+
+    async def progress(self, ids: Sequence[str]) -> Mapping[str, Progress]:
+        """How far these evaluations are, by id."""
+        ...
+
+    async def tallies(self, id: str) -> Mapping[str, Tally]:
+        """By problem id."""
+        ...
+
+
+class Queue(Protocol):
+    """Carries the ids of evaluations to workers. It holds no truth: what it loses is put back."""
+
+    async def publish(self, evaluation_id: str) -> None:
+        """Raises Unavailable."""
+        ...
+
+    async def depth(self) -> int:
+        """How many messages wait or are being worked on. Raises Unavailable."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemSet:
+    problems: Sequence[Problem]
+    digest: str
+
+
+class ProblemSource(Protocol):
+    async def check(self, ref: ProblemSetRef) -> None:
+        """Raises InvalidArgument when there is no such set. Quick: what takes long is left to `load`."""
+        ...
+
+    async def load(self, ref: ProblemSetRef) -> ProblemSet:
+        """Raises InvalidArgument."""
+        ...
+
+
+class ModelSource(Protocol):
+    """registry-service."""
+
+    async def resolve(self, ref: ModelRef) -> ResolvedModel:
+        """Raises NotFound, Unavailable."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    temperature: float
+    max_tokens: int
+    seed: int
+
+
+class LoadedPolicy(Protocol):
+    """Weights that can be sampled from."""
+
+    @property
+    def policy_id(self) -> str: ...
+
+    async def complete(self, prompt: str, sampling: Sampling) -> str:
+        """One completion of a chat with one user message, surely from the weights `policy_id`.
+
+        Raises Unavailable, ResourceExhausted, DeadlineExceeded (worth another try); NotFound, FailedPrecondition (the
+        policy is gone, or holds other weights now); InvalidArgument (the prompt does not fit the model).
+        """
+        ...
+
+
+class PolicyHost(Protocol):
+    """rollout-service."""
+
+    def open(self, model: ResolvedModel, holder: str) -> AbstractAsyncContextManager[LoadedPolicy]:
+        """The model, loaded: by itself, or as what is served already. At the end, what was loaded for it is unloaded.
+
+        `holder` names who it is for; the same holder finds what it left behind when it was killed.
+        Raises ResourceExhausted when there is no room, FailedPrecondition when the weights cannot be loaded or are not
+        those expected, InvalidArgument, Unavailable.
+        """
+        ...
+
+    async def holders(self) -> Sequence[str]:
+        """Whom policies were loaded for that are still there. Raises Unavailable."""
+        ...
+
+    async def close(self, holder: str) -> None:
+        """Unloads what was loaded for the holder. No error when there is nothing. Raises Unavailable."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    verdict: str
+    tests_passed: int
+    tests_total: int
+    detail: str
+
+
+class Grading(Protocol):
+    """sandbox-service."""
+
+    async def grade(self, problem: Problem, completion: str) -> Grade:
+        """Raises Unavailable when the platform failed, after retries of its own; InvalidArgument when the problem
+        cannot be run."""
+        ...
+
+
+class Meter(Protocol):
+    """Counts what happens, for those who watch the service."""
+
+    def sampled(self, verdict: str) -> None: ...
+
+    def retried(self, fault: str) -> None:
+        """A platform fault, by the name of its error."""
+        ...
+
+    def ended(self, evaluation: Evaluation) -> None: ...

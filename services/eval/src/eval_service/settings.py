@@ -1,0 +1,36 @@
+"""What eval-service can be told."""
+
+from datetime import timedelta
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from ratchet_kit.settings import ServiceSettings
+
+
+class Settings(ServiceSettings):
+    """Read from RATCHET_EVAL_*, and DATABASE_URL and REDIS_URL."""
+
+    model_config = SettingsConfigDict(env_prefix="RATCHET_EVAL_")
+
+    port: int = Field(default=8705, ge=0, le=65535)
+    metrics_port: int = Field(default=8715, ge=0, le=65535)
+    database_url: str = f"sqlite:///{Path.home()}/.ratchet/db/eval.db"
+    rollout_target: str = "127.0.0.1:8703"
+    sandbox_target: str = "127.0.0.1:8704"
+    registry_target: str = "127.0.0.1:8706"
+
+    slots: int = Field(default=1, ge=0)
+    """Evaluations measured at a time by this process; with 0 it only answers calls. Each needs room for a policy."""
+    concurrency: int = Field(default=48, ge=1)
+    """Samples of an evaluation under way together."""
+    lease: timedelta = timedelta(seconds=30)
+    """How long an evaluation stays with a worker that has died."""
+    reconcile_interval: timedelta = timedelta(seconds=10)
+    fault_patience: timedelta = timedelta(minutes=5)
+    """How long the platform may be at fault, without one new sample, before an evaluation fails for it."""
+    room_patience: timedelta = timedelta(minutes=30)
+    """How long an evaluation waits for room in rollout-service."""
+    load_timeout: timedelta = timedelta(minutes=15)
+    generate_timeout: timedelta = timedelta(minutes=5)
