@@ -27,7 +27,7 @@ from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream, We
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 COMPLETIONS_AT_MOST = 256
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 _POLICY_ID = re.compile(r"sha256:[0-9a-f]{64}")
 
 _STATES = {
@@ -47,7 +47,7 @@ _REASONS = {
 def load_policy(request: pb.LoadPolicyRequest) -> LoadPolicy:
     """Raises InvalidArgument."""
     faults = _Faults()
-    faults.unless(_NAME.fullmatch(request.name), "name", "must be 1 to 100 letters, digits, '.', '_' or '-'")
+    faults.unless(_NAME.fullmatch(request.name), "name", "must be 1 to 100 letters, digits, '.', '_', '@' or '-'")
     faults.unless(request.source, "source", "must be a folder or an fsspec URL")
     options = request.options
     dtype = options.dtype or "auto"
