@@ -56,17 +56,14 @@ class DiskModelFolders:
     async def fetch(self, source: str) -> ModelFolder:
         protocol, path = fsspec.core.split_protocol(source)
         if protocol in (None, "file"):
-            folder = _here / path
-        else:
-            folder = self._new_folder("fetched-")
-            try:
-                await asyncio.to_thread(_download, source, folder)
-            except BaseException:
-                shutil.rmtree(folder)
-                raise
-        if (problem := _what_is_missing(folder)) is not None:
-            raise _bad_source(source, problem)
-        return await asyncio.to_thread(_described, folder)
+            return await asyncio.to_thread(_described, source, _here / path)
+        folder = self._new_folder("fetched-")
+        try:
+            await asyncio.to_thread(_download, source, folder)
+            return await asyncio.to_thread(_described, source, folder)
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
 
     async def receive(self, base: ModelFolder, weights: WeightStream) -> ModelFolder:
         folder = self._new_folder("received-")
@@ -74,7 +71,7 @@ class DiskModelFolders:
             await self._write(folder, weights)
             await asyncio.to_thread(_copy_config, base.path, folder)
             # Hashed again from the disk: these files are what the engine loads.
-            return await asyncio.to_thread(_described, folder)
+            return await asyncio.to_thread(_described, str(base.path), folder)
         except BaseException:
             shutil.rmtree(folder)
             raise
@@ -168,7 +165,9 @@ def _copy_config(base: Path, folder: Path) -> None:
             shutil.copyfile(file, folder / file.name)
 
 
-def _described(folder: Path) -> ModelFolder:
+def _described(source: str, folder: Path) -> ModelFolder:
+    if (problem := _what_is_missing(folder)) is not None:
+        raise _bad_source(source, problem)
     size = sum(os.path.getsize(file) for file in folder.glob("*.safetensors"))
     return ModelFolder(folder, PolicyId(policy_id.of_folder(folder)), size)
 

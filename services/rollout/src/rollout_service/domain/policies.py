@@ -53,6 +53,7 @@ class Policies:
         self._capacity = capacity
         self._limits = limits
         self._hosts: dict[PolicyName, PolicyHost] = {}
+        self._loading = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -71,6 +72,10 @@ class Policies:
         ResourceExhausted when the service is full, InvalidArgument when the source cannot be a model.
         """
         await self._folders.check(wish.source)
+        async with self._loading:
+            return await self._load(wish)
+
+    async def _load(self, wish: LoadPolicy) -> Policy:
         present = self._hosts.get(wish.name)
         if present is not None:
             if _same(present.policy, wish):

@@ -15,7 +15,7 @@ from typing import Literal
 from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, RatchetError, Unavailable
 from rollout_service.adapters.vllm import wire
 from rollout_service.adapters.vllm.forkserver import ForkedProcess, ForkServer
-from rollout_service.adapters.vllm.machine import choose_dtype
+from rollout_service.adapters.vllm.machine import choose_dtype, cpu_flags
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import EngineInfo, EngineOptions, PolicyName
 from rollout_service.domain.ports import ModelFolder, PolicyEngine
@@ -72,7 +72,7 @@ class VllmFactory:
         return wire.EngineSpec(
             model=str(model.path),
             device=defaults.device,
-            dtype=choose_dtype(defaults.device, model.path) if options.dtype == "auto" else options.dtype,
+            dtype=choose_dtype(defaults.device, model.path, cpu_flags()) if options.dtype == "auto" else options.dtype,
             max_model_len=options.max_model_len,
             max_num_seqs=options.max_num_seqs or defaults.max_num_seqs,
             kv_cache_bytes=(options.kv_cache_mib or defaults.kv_cache_mib) << 20,

@@ -1,24 +1,23 @@
 """What this machine computes well in."""
 
 import json
-from functools import cache
 from pathlib import Path
 from typing import Literal
 
 _FAST_BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}
 
 
-def choose_dtype(device: Literal["cpu", "cuda"], model: Path) -> str:
+def choose_dtype(device: Literal["cpu", "cuda"], model: Path, flags: frozenset[str]) -> str:
     """The float type for a model whose request says "auto".
 
     On CUDA half precision: the model's own, or bfloat16 for one stored in float32. On CPU float32, which is exact,
     except for a model stored in half precision on a CPU with instructions for bfloat16: two AVX2 cores gave 165
-    tokens/s of SmolLM2-135M in float32 and 28 in bfloat16.
+    tokens/s of SmolLM2-135M in float32 and 28 in bfloat16. `flags` are those of the CPU.
     """
     stored = _stored_dtype(model)
     if device == "cuda":
         return stored if stored in ("float16", "bfloat16") else "bfloat16"
-    half = stored in ("float16", "bfloat16") and not _FAST_BFLOAT16.isdisjoint(cpu_flags())
+    half = stored in ("float16", "bfloat16") and not _FAST_BFLOAT16.isdisjoint(flags)
     return "bfloat16" if half else "float32"
 
 
@@ -28,7 +27,6 @@ def _stored_dtype(model: Path) -> str:
     return str(config.get("dtype") or config.get("torch_dtype") or inner.get("dtype") or "float32")
 
 
-@cache
 def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
     """The CPU's instruction set extensions, as Linux names them; none where that cannot be read."""
     if not cpuinfo.exists():

@@ -1,0 +1,168 @@
+"""The ports in memory, for tests: engines that follow a script, and model folders that are only named."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, Unavailable
+from rollout_service.domain.generation import (
+    ChatPrompt,
+    Completion,
+    EngineOutput,
+    FinishReason,
+    GenerationRequest,
+    TextPrompt,
+    TokenPrompt,
+)
+from rollout_service.domain.policy import EngineInfo, EngineOptions, PolicyId, PolicyName
+from rollout_service.domain.ports import ModelFolder, PolicyEngine
+from rollout_service.domain.weights import Chunk, LoadedWeights, TensorHeader, WeightStream
+
+MAX_MODEL_LEN = 64
+LOG_PROB = -0.5
+
+
+class ScriptedEngine:
+    """Answers every prompt with the same tokens, until it is told to die. A piece is one token.
+
+    `going` can be cleared to hold generation, `shows_weights` set False to fail the proof of the next weights.
+    """
+
+    def __init__(self, model: ModelFolder) -> None:
+        self.loaded = [model]
+        self.going = asyncio.Event()
+        self.going.set()
+        self.shows_weights = True
+        self.stopped = False
+        self.generating = 0
+        self._death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def die(self, reason: str) -> None:
+        self._death.set_result(reason)
+
+    @property
+    def info(self) -> EngineInfo:
+        return EngineInfo("float32", MAX_MODEL_LEN)
+
+    async def generate(self, request: GenerationRequest, *, stream: bool) -> AsyncGenerator[EngineOutput, None]:
+        prompt = _tokens(request)
+        if len(prompt) >= MAX_MODEL_LEN:
+            problem = f"the prompt has {len(prompt)} tokens and the model takes {MAX_MODEL_LEN}"
+            raise InvalidArgument(problem, [FieldViolation("tokens.ids", problem)])
+        room = MAX_MODEL_LEN - len(prompt)
+        count = min(request.sampling.max_tokens or room, room)
+        self.generating += 1
+        try:
+            whole = [_completion(request, index, range(count), last=True) for index in range(request.sampling.n)]
+            if not stream:
+                await self._alive_and_going()
+                yield EngineOutput(tuple(whole), prompt)
+                return
+            for position in range(count):
+                await self._alive_and_going()
+                last = position == count - 1
+                pieces = [_completion(request, i, [position], last=last) for i in range(request.sampling.n)]
+                yield EngineOutput(tuple(pieces), prompt)
+        finally:
+            self.generating -= 1
+
+    async def load_weights(self, folder: ModelFolder) -> LoadedWeights:
+        if self._death.done():
+            raise Unavailable("the engine is gone")
+        assert self.generating == 0, "weights must not change under a generation"
+        if not self.shows_weights:
+            raise DataLoss("the engine does not compute with the sent weights")
+        self.loaded.append(folder)
+        return LoadedWeights(probe_error=0.0)
+
+    async def died(self) -> str:
+        return await asyncio.shield(self._death)
+
+    async def stop(self) -> None:
+        self.stopped = True
+        if not self._death.done():
+            self._death.set_result("stopped")
+
+    async def _alive_and_going(self) -> None:
+        going = asyncio.create_task(self.going.wait())
+        try:
+            await asyncio.wait([going, self._death], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            going.cancel()
+        if self._death.done():
+            raise Unavailable("the engine died during the call")
+
+
+class ScriptedEngines:
+    """An `EngineFactory`; `refusals` are told, one after the other, instead of starting an engine."""
+
+    def __init__(self) -> None:
+        self.started: list[ScriptedEngine] = []
+        self.refusals: list[str] = []
+
+    async def start(self, name: PolicyName, model: ModelFolder, options: EngineOptions) -> PolicyEngine:
+        await asyncio.sleep(0)
+        if self.refusals:
+            raise FailedPrecondition(self.refusals.pop(0))
+        self.started.append(ScriptedEngine(model))
+        return self.started[-1]
+
+
+class MemoryFolders:
+    """`ModelFolders` without a disk: a model is known by its source, received weights by what came."""
+
+    def __init__(self, models: dict[str, PolicyId]) -> None:
+        self.models = models
+        self.held: list[ModelFolder] = []
+
+    async def check(self, source: str) -> None:
+        if source not in self.models:
+            raise InvalidArgument(f"{source} holds no model", [FieldViolation("source", "holds no model")])
+
+    async def fetch(self, source: str) -> ModelFolder:
+        await self.check(source)
+        return ModelFolder(Path(source), self.models[source], bytes=0)
+
+    async def receive(self, base: ModelFolder, weights: WeightStream) -> ModelFolder:
+        names, content = [], b""
+        async for part in weights:
+            match part:
+                case TensorHeader(name):
+                    names.append(name)
+                case Chunk(data):
+                    content += data
+        if not names:
+            raise InvalidArgument("no tensor came", [FieldViolation("message", "no tensor came")])
+        self.held.append(ModelFolder(Path(f"received-{len(self.held)}"), content_id(content), len(content)))
+        return self.held[-1]
+
+    async def release(self, folder: ModelFolder) -> None:
+        if folder in self.held:
+            self.held.remove(folder)
+
+
+def content_id(content: bytes) -> PolicyId:
+    """The id that `MemoryFolders` gives to weights with this content."""
+    return PolicyId("sha256:" + hashlib.sha256(content).hexdigest())
+
+
+def _tokens(request: GenerationRequest) -> tuple[int, ...]:
+    match request.prompt:
+        case TokenPrompt(ids):
+            return ids
+        case TextPrompt(text):
+            return tuple(text.encode())
+        case ChatPrompt(messages):
+            return tuple("".join(message.content for message in messages).encode())
+
+
+def _completion(request: GenerationRequest, index: int, positions: "range | list[int]", *, last: bool) -> Completion:
+    ids = tuple(position % 7 for position in positions)
+    return Completion(
+        index=index,
+        token_ids=ids,
+        log_probs=tuple(LOG_PROB for _ in ids) if request.sampling.logprobs else (),
+        text="".join(f"{token} " for token in ids),
+        finish_reason=FinishReason.LENGTH if last else None,
+    )

@@ -1,0 +1,53 @@
+"""Models small enough to make and load in a second, for the tests that are marked `vllm`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+MakeModel = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def make_model(tmp_path_factory: pytest.TempPathFactory) -> MakeModel:
+    """`make_model(tied=True)`: the folder of a random Llama of 1.6M parameters with a tokenizer of its own."""
+    torch = pytest.importorskip("torch", reason="needs the rollout environment")
+    transformers = pytest.importorskip("transformers", reason="needs the rollout environment")
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    def make(*, tied: bool = True, dtype: str = "float32") -> Path:
+        folder = tmp_path_factory.mktemp("model")
+        raw = Tokenizer(models.BPE())
+        raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        raw.decoder = decoders.ByteLevel()
+        special = ["<pad>", "<bos>", "<eos>", "<|user|>", "<|assistant|>"]
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(vocab_size=512, special_tokens=special, initial_alphabet=alphabet)
+        raw.train_from_iterator(["def f(xs): return sum(x * x for x in xs if x % 2 == 0)\n"], trainer)
+        tokenizer = transformers.PreTrainedTokenizerFast(
+            tokenizer_object=raw, pad_token="<pad>", bos_token="<bos>", eos_token="<eos>"
+        )
+        tokenizer.chat_template = (
+            "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}{% endfor %}"
+            "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+        )
+        tokenizer.save_pretrained(folder)
+        torch.manual_seed(0)
+        config = transformers.LlamaConfig(
+            vocab_size=512,
+            hidden_size=192,
+            intermediate_size=512,
+            num_hidden_layers=4,
+            num_attention_heads=6,
+            num_key_value_heads=2,
+            max_position_embeddings=256,
+            tie_word_embeddings=tied,
+            bos_token_id=1,
+            eos_token_id=2,
+            pad_token_id=0,
+            initializer_range=0.2,
+        )
+        transformers.LlamaForCausalLM(config).to(getattr(torch, dtype)).save_pretrained(folder)
+        return folder
+
+    return make

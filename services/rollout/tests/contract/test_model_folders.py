@@ -1,0 +1,171 @@
+"""What every `ModelFolders` does, and what the one on disk does besides."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ratchet_kit import policy_id
+from ratchet_kit.errors import DataLoss, InvalidArgument
+from rollout_service.adapters.folders import DiskModelFolders
+from rollout_service.adapters.memory import MemoryFolders, content_id
+from rollout_service.domain.ports import ModelFolder, ModelFolders
+from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream
+
+BYTES = bytes(range(24))
+OTHER = bytes(reversed(range(24)))
+
+
+@dataclass
+class Case:
+    folders: ModelFolders
+    source: str
+
+
+def tensor(name: str, data: bytes) -> list[TensorHeader | Chunk]:
+    header = TensorHeader(name, "F32", (len(data) // 4,), hashlib.sha256(data).hexdigest())
+    return [header, Chunk(data[:5]), Chunk(data[5:])]
+
+
+async def stream(*parts: TensorHeader | Chunk) -> WeightStream:
+    for part in parts:
+        yield part
+
+
+def content(folder: Path) -> list[str]:
+    return [file.name for file in folder.iterdir()]
+
+
+def write_model(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "tokenizer.json").write_text("{}")
+    header = json.dumps({"w": {"dtype": "F32", "shape": [6], "data_offsets": [0, 24]}}).encode()
+    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + BYTES)
+    return folder
+
+
+@pytest.fixture(params=["memory", "disk"])
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+    if request.param == "memory":
+        return Case(MemoryFolders({"/base": content_id(b"base")}), "/base")
+    return Case(DiskModelFolders(tmp_path / "work"), str(write_model(tmp_path / "base")))
+
+
+class TestEvery:
+    async def test_fetches_a_model_with_its_id(self, case: Case) -> None:
+        await case.folders.check(case.source)
+        assert (await case.folders.fetch(case.source)).policy_id.startswith("sha256:")
+
+    async def test_refuses_a_source_that_is_no_model(self, case: Case) -> None:
+        for ask in (case.folders.check, case.folders.fetch):
+            with pytest.raises(InvalidArgument) as refused:
+                await ask("/there/is/nothing")
+            assert refused.value.violations[0].field == "source"
+
+    async def test_receives_weights_under_an_id_of_their_own(self, case: Case) -> None:
+        base = await case.folders.fetch(case.source)
+        one = await case.folders.receive(base, stream(*tensor("w", BYTES)))
+        same = await case.folders.receive(base, stream(*tensor("w", BYTES)))
+        other = await case.folders.receive(base, stream(*tensor("w", OTHER)))
+        assert one.policy_id == same.policy_id != other.policy_id
+        assert len({one.path, same.path, other.path}) == 3
+
+    async def test_refuses_no_weights_at_all(self, case: Case) -> None:
+        base = await case.folders.fetch(case.source)
+        with pytest.raises(InvalidArgument):
+            await case.folders.receive(base, stream())
+
+    async def test_releases_what_it_received_and_nothing_else(self, case: Case) -> None:
+        base = await case.folders.fetch(case.source)
+        received = await case.folders.receive(base, stream(*tensor("w", OTHER)))
+        await case.folders.release(received)
+        await case.folders.release(received)
+        await case.folders.release(base)
+        assert (await case.folders.fetch(case.source)) == base
+
+
+class TestDisk:
+    @pytest.fixture
+    def work(self, tmp_path: Path) -> Path:
+        return tmp_path / "work"
+
+    @pytest.fixture
+    async def base(self, tmp_path: Path, work: Path) -> ModelFolder:
+        return await DiskModelFolders(work).fetch(str(write_model(tmp_path / "base")))
+
+    async def test_what_it_received_is_a_whole_model_with_the_announced_id(self, work: Path, base: ModelFolder) -> None:
+        parts = [*tensor("b", OTHER), *tensor("a", BYTES)]
+        received = await DiskModelFolders(work).receive(base, stream(*parts))
+        assert received.policy_id == policy_id.compute([("a", "F32", [6], BYTES), ("b", "F32", [6], OTHER)])
+        assert sorted(file.name for file in received.path.iterdir()) == [
+            "config.json",
+            "model-00000.safetensors",
+            "tokenizer.json",
+        ]
+        assert base.policy_id == policy_id.compute([("w", "F32", [6], BYTES)])
+
+    async def test_writes_shards_that_hold_the_same(self, work: Path, base: ModelFolder) -> None:
+        parts = [part for name in "abcde" for part in tensor(name, BYTES)]
+        whole = await DiskModelFolders(work).receive(base, stream(*parts))
+        sharded = await DiskModelFolders(work, shard_bytes=40).receive(base, stream(*parts))
+        assert len(list(sharded.path.glob("*.safetensors"))) == 3
+        assert sharded.policy_id == whole.policy_id
+
+    @pytest.mark.parametrize(
+        ("parts", "error", "words"),
+        [
+            (tensor("w", BYTES)[:2], DataLoss, "5 of its 24 bytes"),
+            ([*tensor("w", BYTES), Chunk(b"x")], DataLoss, "more than its 24 bytes"),
+            ([tensor("w", BYTES)[0], Chunk(OTHER)], DataLoss, "sha256"),
+            ([Chunk(b"x")], InvalidArgument, "before any tensor"),
+            (tensor("w", BYTES) * 2, InvalidArgument, "twice"),
+            ([TensorHeader("w", "F31", (1,), "")], InvalidArgument, "dtype"),
+        ],
+    )
+    async def test_leaves_nothing_of_damaged_weights(
+        self,
+        work: Path,
+        base: ModelFolder,
+        parts: list[TensorHeader | Chunk],
+        error: type[Exception],
+        words: str,
+    ) -> None:
+        with pytest.raises(error, match=words):
+            await DiskModelFolders(work).receive(base, stream(*parts))
+        assert content(work) == []
+
+    async def test_a_damaged_model_is_data_loss(self, work: Path, tmp_path: Path) -> None:
+        folder = write_model(tmp_path / "cut")
+        weights = folder / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-1])
+        with pytest.raises(DataLoss, match="cut short"):
+            await DiskModelFolders(work).fetch(str(folder))
+
+    @pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
+    async def test_says_what_a_folder_lacks(self, work: Path, tmp_path: Path, missing: str) -> None:
+        folder = write_model(tmp_path / "partial")
+        (folder / missing).unlink()
+        with pytest.raises(InvalidArgument, match=missing.removeprefix("model")):
+            await DiskModelFolders(work).check(str(folder))
+
+    async def test_refuses_a_storage_that_nobody_knows(self, work: Path) -> None:
+        with pytest.raises(InvalidArgument, match="no storage is known for nowhere://"):
+            await DiskModelFolders(work).check("nowhere://bucket/model")
+
+    @pytest.mark.parametrize("url", [lambda path: f"file://{path}", lambda path: f"local://{path}"])
+    async def test_fetches_by_url(self, work: Path, base: ModelFolder, url: Callable[[Path], str]) -> None:
+        folders = DiskModelFolders(work)
+        fetched = await folders.fetch(url(base.path))
+        assert fetched.policy_id == base.policy_id
+        await folders.release(fetched)
+        assert base.path.exists()
+        assert fetched.path == base.path or not fetched.path.exists()
+
+    async def test_nothing_at_a_url(self, work: Path, tmp_path: Path) -> None:
+        with pytest.raises(InvalidArgument):
+            await DiskModelFolders(work).fetch(f"local://{tmp_path}/none")
+        assert content(work) == []

@@ -1,0 +1,135 @@
+"""The service behind gRPC, over engines that follow a script: what callers see."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import grpc
+import pytest
+
+from ratchet.rollout.v1 import rollout_pb2 as pb
+from ratchet.rollout.v1 import rollout_pb2_grpc
+from ratchet_kit import grpc_errors
+from ratchet_kit.client import channel
+from ratchet_kit.errors import InvalidArgument
+from ratchet_testing import ManualClock, serving
+from rollout_service.adapters.memory import LOG_PROB, MemoryFolders, ScriptedEngines, content_id
+from rollout_service.adapters.meter import PrometheusMeter
+from rollout_service.domain.host import RestartLimits
+from rollout_service.domain.policies import Policies
+from rollout_service.domain.policy import PolicyName
+from rollout_service.servicer import RolloutServicer
+
+pytestmark = pytest.mark.integration
+
+BASE = content_id(b"base")
+Stub = rollout_pb2_grpc.RolloutServiceStub
+TOKENS = pb.TokenPrompt(ids=[1, 2, 3])
+
+
+@pytest.fixture
+async def policies() -> AsyncIterator[Policies]:
+    folders = MemoryFolders({"/base": BASE})
+    limits = RestartLimits(deaths=1, healthy_after=timedelta(0))
+    async with Policies(ScriptedEngines(), folders, PrometheusMeter(), ManualClock(), 2, limits) as policies:
+        yield policies
+
+
+@pytest.fixture
+async def stub(policies: Policies) -> AsyncIterator[Stub]:
+    def add(server: grpc.aio.Server) -> list[str]:
+        rollout_pb2_grpc.add_RolloutServiceServicer_to_server(RolloutServicer(policies), server)
+        return ["ratchet.rollout.v1.RolloutService"]
+
+    async with serving(add) as target, channel(target) as open_channel:
+        stub = rollout_pb2_grpc.RolloutServiceStub(open_channel)
+        await stub.LoadPolicy(pb.LoadPolicyRequest(request_id="r", name="p", source="/base"))
+        await policies.settled(PolicyName("p"))
+        yield stub
+
+
+def code(error: grpc.aio.AioRpcError) -> grpc.StatusCode:
+    return error.code()
+
+
+async def test_a_loaded_policy_is_listed(stub: Stub) -> None:
+    listed = await stub.ListPolicies(pb.ListPoliciesRequest())
+    assert [policy.name for policy in listed.policies] == ["p"]
+    policy = (await stub.GetPolicy(pb.GetPolicyRequest(name="p"))).policy
+    assert policy.state == pb.Policy.STATE_READY
+    assert (policy.policy_id, policy.source, policy.dtype) == (BASE, "/base", "float32")
+    assert policy.HasField("ready_time")
+
+
+async def test_generates(stub: Stub) -> None:
+    sampling = pb.SamplingParams(max_tokens=3, logprobs=True, n=2)
+    response = await stub.Generate(
+        pb.GenerateRequest(policy="p", tokens=TOKENS, sampling=sampling, expected_policy_id=BASE)
+    )
+    assert response.policy_id == BASE
+    assert list(response.prompt_token_ids) == [1, 2, 3]
+    assert [completion.index for completion in response.completions] == [0, 1]
+    assert list(response.completions[0].log_probs) == [LOG_PROB] * 3
+    assert response.completions[0].finish_reason == pb.FINISH_REASON_LENGTH
+
+
+async def test_streams(stub: Stub) -> None:
+    request = pb.GenerateRequest(policy="p", tokens=TOKENS, sampling=pb.SamplingParams(max_tokens=3))
+    pieces = [piece async for piece in stub.GenerateStream(pb.GenerateStreamRequest(request=request))]
+    assert [list(piece.delta.token_ids) for piece in pieces] == [[0], [1], [2]]
+    assert [piece.prompt_tokens for piece in pieces] == [3, 0, 0]
+    assert pieces[-1].delta.finish_reason == pb.FINISH_REASON_LENGTH
+    assert {piece.policy_id for piece in pieces} == {BASE}
+
+
+async def test_takes_weights(stub: Stub) -> None:
+    response = await stub.UpdateWeights(weights(b"new", content_id(b"new")))
+    assert response.policy.policy_id == content_id(b"new")
+    assert (response.bytes, response.policy.weight_updates) == (3, 1)
+    generated = await stub.Generate(pb.GenerateRequest(policy="p", tokens=TOKENS))
+    assert generated.policy_id == content_id(b"new")
+
+
+async def test_other_weights_than_announced_are_data_loss(stub: Stub) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await stub.UpdateWeights(weights(b"new", content_id(b"else")))
+    assert code(refused.value) is grpc.StatusCode.DATA_LOSS
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (pb.GenerateRequest(policy="none", tokens=TOKENS), grpc.StatusCode.NOT_FOUND),
+        (pb.GenerateRequest(policy="p"), grpc.StatusCode.INVALID_ARGUMENT),
+        (
+            pb.GenerateRequest(policy="p", tokens=TOKENS, expected_policy_id=content_id(b"else")),
+            grpc.StatusCode.FAILED_PRECONDITION,
+        ),
+    ],
+)
+async def test_refuses(stub: Stub, request_: pb.GenerateRequest, expected: grpc.StatusCode) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await stub.Generate(request_)
+    assert code(refused.value) is expected
+
+
+async def test_a_prompt_that_is_too_long_names_its_field(stub: Stub) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await stub.Generate(pb.GenerateRequest(policy="p", tokens=pb.TokenPrompt(ids=range(100))))
+    error = grpc_errors.from_rpc_error(refused.value)
+    assert isinstance(error, InvalidArgument)
+    assert error.violations[0].field == "tokens.ids"
+
+
+async def test_unloads(stub: Stub) -> None:
+    await stub.UnloadPolicy(pb.UnloadPolicyRequest(name="p"))
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await stub.GetPolicy(pb.GetPolicyRequest(name="p"))
+    assert code(refused.value) is grpc.StatusCode.NOT_FOUND
+
+
+async def weights(content: bytes, announced: str) -> AsyncIterator[pb.UpdateWeightsRequest]:
+    yield pb.UpdateWeightsRequest(header=pb.UpdateWeightsHeader(policy="p", policy_id=announced))
+    sha256 = hashlib.sha256(content).hexdigest()
+    yield pb.UpdateWeightsRequest(tensor=pb.TensorHeader(name="w", dtype="U8", shape=[len(content)], sha256=sha256))
+    yield pb.UpdateWeightsRequest(chunk=content)

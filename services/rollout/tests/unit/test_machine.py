@@ -1,0 +1,32 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from rollout_service.adapters.vllm import machine
+
+
+@pytest.mark.parametrize(
+    ("device", "stored", "flags", "expected"),
+    [
+        ("cpu", "float32", {"avx512_bf16"}, "float32"),
+        ("cpu", "bfloat16", {"avx512_bf16"}, "bfloat16"),
+        ("cpu", "float16", {"amx_bf16"}, "bfloat16"),
+        ("cpu", "bfloat16", {"avx2"}, "float32"),
+        ("cuda", "float32", set(), "bfloat16"),
+        ("cuda", "bfloat16", set(), "bfloat16"),
+        ("cuda", "float16", set(), "float16"),
+    ],
+)
+def test_auto_is_what_the_machine_is_exact_and_fast_in(
+    tmp_path: Path, device: str, stored: str, flags: set[str], expected: str
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"torch_dtype": stored}))
+    assert machine.choose_dtype(device, tmp_path, frozenset(flags)) == expected  # type: ignore[arg-type]
+
+
+def test_reads_the_flags_of_the_cpu(tmp_path: Path) -> None:
+    info = tmp_path / "cpuinfo"
+    info.write_text("processor\t: 0\nflags\t\t: fpu avx2 avx512_bf16\n")
+    assert machine.cpu_flags(info) == {"fpu", "avx2", "avx512_bf16"}
+    assert machine.cpu_flags(tmp_path / "none") == frozenset()

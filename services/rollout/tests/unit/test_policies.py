@@ -1,0 +1,304 @@
+"""The service's rules over engines that follow a script."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from ratchet_kit.errors import (
+    AlreadyExists,
+    DataLoss,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    ResourceExhausted,
+    Unavailable,
+)
+from ratchet_testing import ManualClock
+from rollout_service.adapters.memory import MemoryFolders, ScriptedEngine, ScriptedEngines, content_id
+from rollout_service.domain.generation import GenerationRequest, Sampling, TokenPrompt
+from rollout_service.domain.host import RestartLimits
+from rollout_service.domain.policies import LoadPolicy, Policies
+from rollout_service.domain.policy import Policy, PolicyId, PolicyName, State
+from rollout_service.domain.ports import WeightUpdateMetrics
+from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream, WeightUpdate
+
+BASE = content_id(b"base")
+P = PolicyName("p")
+REQUEST = GenerationRequest(TokenPrompt((1, 2, 3)), Sampling(max_tokens=4))
+
+
+class RecordingMeter:
+    def __init__(self) -> None:
+        self.tokens = self.updates = self.deaths = 0
+
+    def generated(self, policy: PolicyName, prompt_tokens: int, tokens: int, seconds: float) -> None:
+        self.tokens += tokens
+
+    def updated(self, policy: PolicyName, update: WeightUpdateMetrics) -> None:
+        self.updates += 1
+
+    def engine_died(self, policy: PolicyName) -> None:
+        self.deaths += 1
+
+
+class World:
+    """The service with everything around it in memory."""
+
+    def __init__(self, capacity: int = 2) -> None:
+        self.engines = ScriptedEngines()
+        self.folders = MemoryFolders({"/base": BASE, "/other": content_id(b"other")})
+        self.meter = RecordingMeter()
+        limits = RestartLimits(deaths=3, healthy_after=timedelta(seconds=60), delay=timedelta(milliseconds=1))
+        self.policies = Policies(self.engines, self.folders, self.meter, ManualClock(), capacity, limits)
+
+    @property
+    def engine(self) -> ScriptedEngine:
+        return self.engines.started[-1]
+
+    async def load(self, name: PolicyName = P, source: str = "/base") -> Policy:
+        await self.policies.load(LoadPolicy(f"load-{name}-{source}", name, source))
+        return await self.policies.settled(name)
+
+    async def update(self, content: bytes, announced: PolicyId | None = None) -> None:
+        update = WeightUpdate(P, announced or content_id(content), step=1)
+        await self.policies.update(update, weights(content))
+
+    async def until(self, state: State) -> Policy:
+        async with asyncio.timeout(2):
+            while self.policies.get(P).state is not state:
+                await asyncio.sleep(0.001)
+        return self.policies.get(P)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    world = World()
+    async with world.policies:
+        yield world
+    assert all(engine.stopped for engine in world.engines.started)
+    assert world.folders.held == []
+
+
+async def weights(content: bytes) -> WeightStream:
+    yield TensorHeader("w", "U8", (len(content),), "")
+    yield Chunk(content)
+
+
+class TestLoad:
+    async def test_returns_at_once_and_becomes_ready(self, world: World) -> None:
+        assert (await world.policies.load(LoadPolicy("r", P, "/base"))).state is State.LOADING
+        policy = await world.policies.settled(P)
+        assert (policy.state, policy.policy_id) == (State.READY, BASE)
+
+    async def test_is_idempotent_under_its_request_id(self, world: World) -> None:
+        await world.load()
+        await world.update(b"new")
+        again = await world.policies.load(LoadPolicy("load-p-/base", P, "/base"))
+        assert again.policy_id == content_id(b"new")
+        assert len(world.engines.started) == 1
+
+    async def test_the_same_model_for_another_request_is_shared_until_it_is_updated(self, world: World) -> None:
+        await world.load()
+        assert (await world.policies.load(LoadPolicy("r2", P, "/base"))).state is State.READY
+        await world.update(b"new")
+        with pytest.raises(AlreadyExists):
+            await world.policies.load(LoadPolicy("r3", P, "/base"))
+
+    async def test_refuses_a_name_that_holds_another_model(self, world: World) -> None:
+        await world.load()
+        with pytest.raises(AlreadyExists, match="unload it first"):
+            await world.policies.load(LoadPolicy("r2", P, "/other"))
+
+    async def test_refuses_more_than_it_may_hold(self, world: World) -> None:
+        await world.load(PolicyName("a"))
+        await world.load(PolicyName("b"))
+        with pytest.raises(ResourceExhausted) as refused:
+            await world.load(PolicyName("c"))
+        assert refused.value.retry_after is not None
+        await world.policies.unload(PolicyName("a"))
+        assert (await world.load(PolicyName("c"))).state is State.READY
+
+    async def test_refuses_what_cannot_be_a_model(self, world: World) -> None:
+        with pytest.raises(InvalidArgument):
+            await world.policies.load(LoadPolicy("r", P, "/nothing"))
+
+    async def test_fails_when_the_engine_does_not_come_up_and_makes_way(self, world: World) -> None:
+        world.engines.refusals.append("no such architecture")
+        policy = await world.load()
+        assert (policy.state, policy.error) == (State.FAILED, "no such architecture")
+        await world.policies.load(LoadPolicy("again", P, "/base"))
+        assert (await world.policies.settled(P)).state is State.READY
+
+    async def test_fails_on_other_weights_than_expected(self, world: World) -> None:
+        await world.policies.load(LoadPolicy("r", P, "/base", expected_policy_id=content_id(b"else")))
+        policy = await world.policies.settled(P)
+        assert policy.state is State.FAILED
+        assert BASE in policy.error
+
+
+class TestGenerate:
+    async def test_names_the_weights(self, world: World) -> None:
+        await world.load()
+        generation = await world.policies.generate(P, REQUEST, BASE)
+        assert generation.policy_id == BASE
+        assert len(generation.completions[0].token_ids) == 4
+        assert world.meter.tokens == 4
+
+    async def test_refuses_other_weights_than_expected(self, world: World) -> None:
+        await world.load()
+        with pytest.raises(FailedPrecondition, match="not the expected"):
+            await world.policies.generate(P, REQUEST, content_id(b"else"))
+
+    async def test_an_unknown_policy_is_not_found(self, world: World) -> None:
+        with pytest.raises(NotFound):
+            await world.policies.generate(P, REQUEST)
+
+    async def test_streams_pieces(self, world: World) -> None:
+        await world.load()
+        pieces = [piece async for piece in world.policies.stream(P, REQUEST)]
+        assert [len(output.completions[0].token_ids) for output, _ in pieces] == [1, 1, 1, 1]
+        assert {policy_id for _, policy_id in pieces} == {BASE}
+        assert world.meter.tokens == 4
+
+    async def test_a_caller_that_leaves_frees_the_engine(self, world: World) -> None:
+        await world.load()
+        world.engine.going.clear()
+        task = asyncio.create_task(world.policies.generate(P, REQUEST))
+        await asyncio.sleep(0.01)
+        assert world.engine.generating == 1
+        task.cancel()
+        await asyncio.wait([task])
+        assert world.engine.generating == 0
+        await world.update(b"new")  # nobody holds the gate
+
+
+class TestUpdate:
+    async def test_replaces_the_weights_and_drops_the_files_of_the_old(self, world: World) -> None:
+        await world.load()
+        await world.update(b"one")
+        await world.update(b"two")
+        policy = world.policies.get(P)
+        assert (policy.policy_id, policy.weight_updates) == (content_id(b"two"), 2)
+        assert [folder.policy_id for folder in world.folders.held] == [content_id(b"two")]
+        assert world.meter.updates == 2
+
+    async def test_keeps_the_old_weights_when_others_came_than_announced(self, world: World) -> None:
+        await world.load()
+        with pytest.raises(DataLoss, match="the old ones are still served"):
+            await world.update(b"new", announced=content_id(b"else"))
+        assert (await world.policies.generate(P, REQUEST)).policy_id == BASE
+        assert world.folders.held == []
+
+    async def test_serves_nothing_once_the_engine_does_not_show_the_new_weights(self, world: World) -> None:
+        await world.load()
+        world.engine.shows_weights = False
+        with pytest.raises(DataLoss):
+            await world.update(b"new")
+        assert world.policies.get(P).state is State.FAILED
+        assert world.engine.stopped
+        with pytest.raises(FailedPrecondition):
+            await world.policies.generate(P, REQUEST)
+
+    async def test_waits_for_generations_and_holds_new_ones(self, world: World) -> None:
+        await world.load()
+        world.engine.going.clear()
+        before = asyncio.create_task(world.policies.generate(P, REQUEST))
+        await asyncio.sleep(0.01)
+        update = asyncio.create_task(world.update(b"new"))
+        await asyncio.sleep(0.01)
+        after = asyncio.create_task(world.policies.generate(P, REQUEST))
+        await asyncio.sleep(0.01)
+        assert world.engine.generating == 1
+        world.engine.going.set()
+        await update
+        assert (await before).policy_id == BASE
+        assert (await after).policy_id == content_id(b"new")
+
+    async def test_is_finished_for_a_caller_that_left(self, world: World) -> None:
+        await world.load()
+        world.engine.going.clear()
+        before = asyncio.create_task(world.policies.generate(P, REQUEST))
+        await asyncio.sleep(0.01)
+        update = asyncio.create_task(world.update(b"new"))
+        await asyncio.sleep(0.01)
+        update.cancel()
+        world.engine.going.set()
+        await before
+        await asyncio.sleep(0.01)
+        assert world.policies.get(P).policy_id == content_id(b"new")
+        assert (await world.policies.generate(P, REQUEST)).policy_id == content_id(b"new")
+
+
+class TestDeath:
+    async def test_the_engine_comes_back_with_the_last_weights(self, world: World) -> None:
+        await world.load()
+        await world.update(b"new")
+        dead = world.engine
+        dead.die("killed")
+        await dead.died()
+        await asyncio.sleep(0.01)
+        policy = await world.until(State.READY)
+        assert world.engine.loaded[0].policy_id == policy.policy_id == content_id(b"new")
+        assert policy.weight_updates == 1
+        assert world.meter.deaths == 1
+        assert dead.stopped
+
+    async def test_who_was_generating_is_told_to_try_again(self, world: World) -> None:
+        await world.load()
+        world.engine.going.clear()
+        task = asyncio.create_task(world.policies.generate(P, REQUEST))
+        await asyncio.sleep(0.01)
+        world.engine.die("killed")
+        with pytest.raises(Unavailable):
+            await task
+
+    async def test_an_engine_that_keeps_dying_is_given_up(self, world: World) -> None:
+        await world.load()
+        for _ in range(4):
+            await world.until(State.READY)
+            world.engine.die("killed")
+            await asyncio.sleep(0.02)
+        policy = await world.until(State.FAILED)
+        assert "killed; it died 4 times in a row" in policy.error
+
+    async def test_a_restart_that_fails_is_tried_again(self, world: World) -> None:
+        await world.load()
+        world.engines.refusals.append("no memory")
+        world.engine.die("killed")
+        await asyncio.sleep(0.02)
+        assert (await world.until(State.READY)).policy_id == BASE
+
+
+class TestUnload:
+    async def test_leaves_nothing(self, world: World) -> None:
+        await world.load()
+        await world.update(b"new")
+        await world.policies.unload(P)
+        assert world.engine.stopped
+        assert world.folders.held == []
+        with pytest.raises(NotFound):
+            world.policies.get(P)
+
+    async def test_an_unknown_policy_is_not_found(self, world: World) -> None:
+        with pytest.raises(NotFound):
+            await world.policies.unload(P)
+
+    async def test_while_loading(self, world: World) -> None:
+        await world.policies.load(LoadPolicy("r", P, "/base"))
+        await world.policies.unload(P)
+        with pytest.raises(NotFound):
+            world.policies.get(P)
+
+
+async def test_pages_are_by_name() -> None:
+    world = World(capacity=5)
+    async with world.policies:
+        for name in ("c", "a", "b"):
+            await world.load(PolicyName(name))
+        first = await world.policies.page(2, "")
+        second = await world.policies.page(2, first.next_page_token)
+    assert [policy.name for policy in first.items] == ["a", "b"]
+    assert [policy.name for policy in second.items] == ["c"]
+    assert second.next_page_token == ""
