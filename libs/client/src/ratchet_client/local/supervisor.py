@@ -51,10 +51,12 @@ class Supervisor:
         self._write()
         keepers = [asyncio.create_task(self._keep(service, stop), name=service.name) for service in self._services]
         await stop.wait()
-        # Last started, first stopped: nothing loses what it leans on while it drains.
-        for keeper in reversed(keepers):
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
+        # What others lean on (Redis) goes last, so that nothing loses it while it drains.
+        needed = {need for service in self._services for need in service.needs}
+        for group in ([k for k in keepers if k.get_name() not in needed], keepers):
+            for keeper in group:
+                keeper.cancel()
+            await asyncio.gather(*group, return_exceptions=True)
 
     async def _keep(self, service: Service, stop: asyncio.Event) -> None:
         backoff = FIRST_BACKOFF
