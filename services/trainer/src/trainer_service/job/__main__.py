@@ -10,12 +10,12 @@ import sys
 import time
 
 import grpc
+
 import ratchet_rewards
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_kit import client, logs
 from ratchet_kit.errors import RatchetError
 from ratchet_rewards import Grader, GrpcSandbox
-
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import JobConfig
@@ -55,7 +55,6 @@ def main() -> int:
             session.reporter.finished()
         except Stopped as stop:
             log.info("job stopped", reason=str(stop))
-            background.wait(session.policy.unload())
             return 0
         except Exception as error:  # the last line of defence: the service must learn why the run failed
             log.exception("run failed")

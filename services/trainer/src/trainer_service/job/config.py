@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from google.protobuf import json_format
 from pydantic import BaseModel, ConfigDict, Field
+
 from ratchet.trainer.v1 import trainer_pb2
 
 ENV = "RATCHET_JOB"

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ratchet.trainer.v1 import trainer_pb2
-
 from trainer_service.job.config import JobConfig
 
 Override = str
@@ -43,15 +42,19 @@ def environment(config: JobConfig) -> dict[str, str]:
     }
     if config.device == "cuda":
         return shared
-    return shared | {
-        "VERL_PLATFORM": "cpu",
-        # verl finds its FSDP engine under the device "cuda" only; the platform above is what it then runs on.
-        "VERL_ENGINE_DEVICE": "cuda",
-        # Two threads a rank were slower than one on two cores: ranks, vLLM and the sandbox share them.
-        "OMP_NUM_THREADS": "1",
-        # The logical GPUs of a CPU machine have no device behind them.
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    } | ({"GLOO_SOCKET_IFNAME": "lo"} if max(config.run_spec().resources.nodes, 1) == 1 else {})
+    return (
+        shared
+        | {
+            "VERL_PLATFORM": "cpu",
+            # verl finds its FSDP engine under the device "cuda" only; the platform above is what it then runs on.
+            "VERL_ENGINE_DEVICE": "cuda",
+            # Two threads a rank were slower than one on two cores: ranks, vLLM and the sandbox share them.
+            "OMP_NUM_THREADS": "1",
+            # The logical GPUs of a CPU machine have no device behind them.
+            "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        }
+        | ({"GLOO_SOCKET_IFNAME": "lo"} if max(config.run_spec().resources.nodes, 1) == 1 else {})
+    )
 
 
 def rl_overrides(config: JobConfig, resume_from: Path | None, rollout: str) -> list[Override]:
@@ -61,7 +64,6 @@ def rl_overrides(config: JobConfig, resume_from: Path | None, rollout: str) -> l
     """
     spec = config.run_spec()
     hyper = spec.hyperparameters
-    ranks = max(spec.resources.accelerators_per_node, 1)
     dapo = spec.algorithm == trainer_pb2.ALGORITHM_DAPO
     critic = spec.algorithm == trainer_pb2.ALGORITHM_PPO
     actor = "actor_rollout_ref.actor"
@@ -75,12 +77,14 @@ def rl_overrides(config: JobConfig, resume_from: Path | None, rollout: str) -> l
         f"data.max_response_length={hyper.max_response_tokens}",
         f"data.seed={spec.seed}",
         "data.dataloader_num_workers=0",
+        # Its loader is not used, and must only exist: the default, the length of the set, may be 0.
+        "data.val_batch_size=1",
         *_model("actor_rollout_ref.model", config),
         *_engine(f"{actor}.fsdp_config", config),
         f"{actor}.strategy=fsdp2",
         f"{actor}.use_torch_compile={_bool(config.device == 'cuda')}",
         f"{actor}.ppo_mini_batch_size={hyper.mini_batch_size}",
-        f"{actor}.ppo_micro_batch_size_per_gpu={hyper.micro_batch_size}",
+        f"{actor}.ppo_micro_batch_size_per_gpu={micro_batch(spec)}",
         f"{actor}.data_loader_seed={spec.seed}",
         f"{actor}.clip_ratio_low={hyper.clip_low}",
         f"{actor}.clip_ratio_high={hyper.clip_high}",
@@ -100,14 +104,14 @@ def rl_overrides(config: JobConfig, resume_from: Path | None, rollout: str) -> l
         f"actor_rollout_ref.rollout.n={hyper.group_size}",
         f"actor_rollout_ref.rollout.temperature={hyper.temperature}",
         "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
-        f"actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu={hyper.micro_batch_size}",
+        f"actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu={micro_batch(spec)}",
         # The engine has its own process and memory: nothing of it is to be freed around a step.
         "actor_rollout_ref.rollout.free_cache_engine=False",
         # Verdicts come with the completions, so verl's reward workers have nothing to do.
         "reward.num_workers=0",
         *_dapo(dapo),
         "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
-        *_trainer(config, ranks),
+        *_trainer(config),
         "trainer.val_before_train=False",
         # The trainer decides which steps are saved and validated; verl asks it at each step.
         "trainer.save_freq=1",
@@ -121,13 +125,12 @@ def sft_overrides(config: JobConfig, resume_from: Path | None, examples: int) ->
     """Overrides of verl's `sft_trainer_engine`. `examples`: how many the training set has, for the number of epochs."""
     spec = config.run_spec()
     hyper = spec.hyperparameters
-    ranks = max(spec.resources.accelerators_per_node, 1)
     epochs = -(-spec.steps // max(examples // hyper.batch_size, 1))
     length = hyper.max_prompt_tokens + hyper.max_response_tokens
     return [
         *_data(config, "trainer_service.verl_plugin.datasets", "ExampleDataset"),
         f"data.train_batch_size={hyper.batch_size}",
-        f"data.micro_batch_size_per_gpu={hyper.micro_batch_size}",
+        f"data.micro_batch_size_per_gpu={micro_batch(spec)}",
         "data.use_dynamic_bsz=False",
         f"data.max_length={length}",
         "data.num_workers=0",
@@ -139,12 +142,26 @@ def sft_overrides(config: JobConfig, resume_from: Path | None, examples: int) ->
         f"checkpoint.save_contents={CHECKPOINT_CONTENTS}",
         "checkpoint.load_contents=[model,optimizer,extra]",
         f"trainer.seed={spec.seed}",
-        *_trainer(config, ranks, epochs=epochs),
+        *_trainer(config, epochs=epochs),
         "trainer.save_freq=1",
         f"trainer.test_freq={validate_every(spec)}",
         *_resume(resume_from),
         *spec.verl_overrides,
     ]
+
+
+def ranks_of(spec: trainer_pb2.RunSpec) -> int:
+    return max(spec.resources.nodes, 1) * max(spec.resources.accelerators_per_node, 1)
+
+
+def micro_batch(spec: trainer_pb2.RunSpec) -> int:
+    """Sequences a pass on one rank: the largest number up to what was asked for that divides a rank's share of an
+    update, as verl requires."""
+    hyper = spec.hyperparameters
+    sft = spec.algorithm == trainer_pb2.ALGORITHM_SFT
+    sequences = hyper.batch_size if sft else hyper.mini_batch_size * hyper.group_size
+    share = max(sequences // ranks_of(spec), 1)
+    return max(size for size in range(1, min(hyper.micro_batch_size, share) + 1) if share % size == 0)
 
 
 def validate_every(spec: trainer_pb2.RunSpec) -> int:
@@ -214,7 +231,7 @@ def _reference(config: JobConfig) -> Sequence[Override]:
         "actor_rollout_ref.actor.use_kl_loss=True",
         f"actor_rollout_ref.actor.kl_loss_coef={hyper.kl_coefficient}",
         "actor_rollout_ref.ref.strategy=fsdp2",
-        f"actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu={hyper.micro_batch_size}",
+        f"actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu={micro_batch(config.run_spec())}",
         *_engine("actor_rollout_ref.ref.fsdp_config", config),
     )
 
@@ -224,7 +241,7 @@ def _critic(config: JobConfig) -> Sequence[Override]:
     return (
         *_model("critic.model", config),
         "critic.strategy=fsdp2",
-        f"critic.ppo_micro_batch_size_per_gpu={hyper.micro_batch_size}",
+        f"critic.ppo_micro_batch_size_per_gpu={micro_batch(config.run_spec())}",
         f"critic.grad_clip={hyper.max_grad_norm}",
         *_optimizer("critic.optim", hyper, hyper.critic_learning_rate),
         *_engine("critic.fsdp", config),
@@ -238,13 +255,13 @@ def _dapo(enabled: bool) -> Sequence[Override]:
     return ("algorithm.filter_groups.enable=True", "algorithm.filter_groups.metric=reward")
 
 
-def _trainer(config: JobConfig, ranks: int, epochs: int | None = None) -> Sequence[Override]:
+def _trainer(config: JobConfig, epochs: int | None = None) -> Sequence[Override]:
     spec = config.run_spec()
     loggers = json.dumps(list(spec.loggers) or ["console"])
     return (
         f"trainer.device={config.device}",
         f"trainer.nnodes={max(spec.resources.nodes, 1)}",
-        f"trainer.n_gpus_per_node={ranks}",
+        f"trainer.n_gpus_per_node={max(spec.resources.accelerators_per_node, 1)}",
         f"trainer.total_training_steps={spec.steps}",
         # RL counts epochs too and must not end by them: more than any run has.
         f"trainer.total_epochs={epochs or 10**6}",

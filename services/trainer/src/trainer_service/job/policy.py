@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import grpc
+
 from ratchet.rollout.v1 import rollout_pb2, rollout_pb2_grpc
 from ratchet_kit import policy_id
 from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound, Unavailable
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.ids import new_id
-
 from trainer_service.job.config import JobConfig
 from trainer_service.job.retry import patiently
 

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import grpc
 from google.protobuf import timestamp_pb2
+
 from ratchet.trainer.v1 import trainer_pb2, trainer_pb2_grpc
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
-
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Export
 from trainer_service.job.retry import patiently
@@ -17,14 +17,22 @@ CALL_DEADLINE_S = 20
 
 
 class Stopped(Exception):
-    """The service does not want this job to go on: the run was cancelled, or a newer attempt has taken over."""
+    """The service does not want this job to go on."""
+
+
+class Cancelled(Stopped):
+    """The run was cancelled."""
+
+
+class Superseded(Stopped):
+    """A newer attempt has taken over, or the run has ended: nothing of it is this job's any more."""
 
 
 class Reporter:
     """Sends the reports of one attempt, in order, each until it is received. Called from the main thread.
 
-    Every method raises Stopped when the attempt is stale, and a transient error when the service could not be reached
-    for `patience`.
+    Every method raises Superseded when the attempt is stale, and a transient error when the service could not be
+    reached for `patience`.
     """
 
     def __init__(
@@ -37,15 +45,11 @@ class Reporter:
         self._patience = patience
 
     def started(self) -> None:
-        self._send(
-            "ReportStarted", trainer_pb2.ReportStartedRequest(run_id=self._run_id, attempt=self._attempt)
-        )
+        self._send("ReportStarted", trainer_pb2.ReportStartedRequest(run_id=self._run_id, attempt=self._attempt))
 
     def step(self, number: int, metrics: Mapping[str, float], policy_id: str, platform_faults: int) -> None:
-        """Also raises Stopped when the run was cancelled."""
-        step = trainer_pb2.Step(
-            number=number, metrics=metrics, policy_id=policy_id, time=_now(), attempt=self._attempt
-        )
+        """Also raises Cancelled when the run was cancelled."""
+        step = trainer_pb2.Step(number=number, metrics=metrics, policy_id=policy_id, time=_now(), attempt=self._attempt)
         reply = self._send(
             "ReportStep",
             trainer_pb2.ReportStepRequest(
@@ -53,7 +57,7 @@ class Reporter:
             ),
         )
         if reply.cancelled:
-            raise Stopped("the run was cancelled")
+            raise Cancelled("the run was cancelled")
 
     def checkpoint(self, export: Export) -> None:
         checkpoint = trainer_pb2.Checkpoint(
@@ -83,7 +87,7 @@ class Reporter:
         try:
             return self._background.wait(patiently(call, self._patience, method))
         except FailedPrecondition as error:
-            raise Stopped(error.message) from error
+            raise Superseded(error.message) from error
 
 
 def _now() -> timestamp_pb2.Timestamp:

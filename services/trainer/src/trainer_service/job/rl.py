@@ -7,11 +7,16 @@ from omegaconf import OmegaConf
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
+from ratchet_kit import logs
+from ratchet_kit.errors import RatchetError
 from trainer_service.job.overrides import rl_overrides
+from trainer_service.job.report import Superseded
 from trainer_service.job.runtime import compose_config, wait_for_transfer_queue
 from trainer_service.job.session import Session
 from trainer_service.verl_plugin.patches import ROLLOUT
 from trainer_service.verl_plugin.trainer import RatchetTrainer
+
+log = logs.get_logger(__name__)
 
 
 def run(session: Session) -> None:
@@ -31,6 +36,21 @@ def run(session: Session) -> None:
         loading.result()
         trainer.init()
         trainer.fit(trainer.build_rollouts())
+    except Superseded:
+        # The policy is the newer attempt's now.
+        raise
+    except Exception:
+        _unload(session)
+        raise
+    else:
+        _unload(session)
     finally:
         transfer_queue.close()
-    session.background.wait(session.policy.unload())
+
+
+def _unload(session: Session) -> None:
+    """Frees the engine. A rollout-service that does not answer must not hide how the run ended."""
+    try:
+        session.background.wait(session.policy.unload())
+    except RatchetError as error:
+        log.warning("policy not unloaded", policy=session.job.policy, error=error.message)

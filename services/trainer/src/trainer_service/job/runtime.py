@@ -8,10 +8,10 @@ from datetime import timedelta
 import ray
 from hydra import compose, initialize_config_module
 from omegaconf import DictConfig
-from ratchet_kit.errors import ResourceExhausted
 
+from ratchet_kit.errors import ResourceExhausted
 from trainer_service.job.config import JobConfig
-from trainer_service.job.overrides import environment
+from trainer_service.job.overrides import environment, ranks_of
 
 # Ray would otherwise publish the machine's own address and listen there; 127.0.0.1 itself it rewrites.
 LOOPBACK = "127.0.0.2"
@@ -29,8 +29,7 @@ def compose_config(name: str, overrides: Sequence[str]) -> DictConfig:
 
 def connect_ray(job: JobConfig) -> None:
     """Joins the cluster of RAY_ADDRESS, or starts a local one that ends with this process."""
-    resources = job.run_spec().resources
-    ranks = max(resources.nodes, 1) * max(resources.accelerators_per_node, 1)
+    ranks = ranks_of(job.run_spec())
     runtime_env = {"env_vars": environment(job)}
     if os.environ.get("RAY_ADDRESS"):
         ray.init(runtime_env=runtime_env, log_to_driver=True)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_rewards import Grader
-
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints, Export
 from trainer_service.job.config import JobConfig

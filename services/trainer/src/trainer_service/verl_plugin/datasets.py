@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from ratchet_kit.errors import InvalidArgument
-from ratchet_problems import Problem
 from torch.utils.data import Dataset
 
+from ratchet_kit.errors import InvalidArgument
+from ratchet_problems import Problem
 from trainer_service.job.problems import conversation, load
 
 
 class PromptDataset(Dataset[dict[str, Any]]):
     """One row a problem. The problem itself stays here, under the row's `index`."""
 
-    def __init__(self, data_files: str, max_samples: int = -1, **unused: Any) -> None:
-        self.problems: Sequence[Problem] = load(data_files, limit=max(max_samples, 0))
+    def __init__(self, data_files: str | None, max_samples: int = -1, **unused: Any) -> None:
+        self.problems: Sequence[Problem] = load(data_files, limit=max(max_samples, 0)) if data_files else ()
 
     def __len__(self) -> int:
         return len(self.problems)
@@ -47,7 +47,9 @@ class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
         answer = tokenizer(problem.references[0], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
         length = len(prompt) + len(answer)
         if length > max_length:
-            raise InvalidArgument(f"problem {problem.id} has {length} tokens with its reference, more than {max_length}")
+            raise InvalidArgument(
+                f"problem {problem.id} has {length} tokens with its reference, more than {max_length}"
+            )
         return {
             "input_ids": torch.tensor(prompt + answer),
             "position_ids": torch.arange(length),

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 import torch
 import transfer_queue as tq
+from tensordict import TensorDict
+from verl.utils import tensordict_utils as tu
+
 from ratchet.rollout.v1 import rollout_pb2
 from ratchet_kit.errors import NotFound, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_problems import Problem
 from ratchet_rewards import Grader
-from tensordict import TensorDict
-from verl.utils import tensordict_utils as tu
-
 from trainer_service.job.background import Background
 from trainer_service.job.policy import PolicyClient
 
@@ -132,9 +132,7 @@ class Rollouts:
         sampling = rollout_pb2.SamplingParams()
         sampling.CopyFrom(self._sampling)
         sampling.n = size
-        reply = await self._with_weights(
-            lambda: self._policy.generate(prompt, sampling, self._weights.policy_id)
-        )
+        reply = await self._with_weights(lambda: self._policy.generate(prompt, sampling, self._weights.policy_id))
         return reply.completions
 
     async def _with_weights(

@@ -10,12 +10,12 @@ from typing import Any
 
 import ray
 from omegaconf import DictConfig
-from ratchet_kit.errors import DataLoss, FailedPrecondition
 from verl.single_controller.ray import ResourcePoolManager
 from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
+from ratchet_kit.errors import DataLoss, FailedPrecondition
 from trainer_service.job import metrics as names
 from trainer_service.job.overrides import is_saved
 from trainer_service.job.policy import WeightSync
@@ -146,7 +146,7 @@ class RatchetTrainer(PPOTrainerSync):
 
     def _validate(self) -> dict[str, float]:
         """Mean reward on the validation problems of the weights that the engine now has."""
-        if self.val_dataset is None:
+        if not self.val_dataset.problems:
             return {}
         samples = self._session.job.validation_samples
         groups = self.rollouts.validate(self.val_dataset.problems, samples)

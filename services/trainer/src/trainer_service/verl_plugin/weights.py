@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from ratchet_kit import client, policy_id
 from verl.workers.rollout.base import BaseRollout
 
+from ratchet_kit import client, policy_id
 from trainer_service.job.config import JobConfig
 from trainer_service.job.policy import PolicyClient, PolicySettings, WeightSync
 
@@ -50,9 +50,7 @@ class WeightSender(BaseRollout):
 
 
 @torch.no_grad()
-def gather(
-    weights: Iterable[tuple[str, torch.Tensor]], dtype: torch.dtype, keep: bool
-) -> list[policy_id.Tensor]:
+def gather(weights: Iterable[tuple[str, torch.Tensor]], dtype: torch.dtype, keep: bool) -> list[policy_id.Tensor]:
     """The tensors in `dtype` in host memory, without a head that is tied to the embedding; [] unless `keep`."""
     tensors: dict[str, policy_id.Tensor] = {}
     for name, weight in weights:
