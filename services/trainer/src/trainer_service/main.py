@@ -1,6 +1,7 @@
 """Builds the service and runs it: `python -m trainer_service.main`."""
 
 import asyncio
+import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Sequence
@@ -149,6 +150,7 @@ async def run(settings: Settings) -> None:
 def main() -> None:
     settings = Settings()
     logs.configure(SERVICE, settings.log_level)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each look at a job is too many
     asyncio.run(run(settings))
 
 

@@ -4,12 +4,10 @@ import asyncio
 import os
 import secrets
 import shutil
-import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -35,7 +33,8 @@ _PORTS = {
     "--dashboard-agent-grpc-port": 7,
     "--metrics-export-port": 8,
 }
-_MARK = "RATCHET_RAY_HEAD"
+_GRACE = timedelta(seconds=3)
+"""Ray has nothing to save, and takes long to end by itself."""
 _POLL = 0.2
 
 
@@ -71,9 +70,9 @@ class LocalRay:
     def __init__(self, options: RayHeadOptions) -> None:
         self._options = options
         self._token = secrets.token_urlsafe(32)
-        self._mark = f"{os.getuid()}-{options.port}"
-        # Sockets are made in it, whose paths have at most 107 characters; Ray adds some 65.
-        self._folder = Path(tempfile.gettempdir()) / f"ratchet-ray-{self._mark}"
+        # Sockets are made in it, whose paths have at most 107 characters; Ray adds some 65. The name is fixed, so that
+        # the next head clears away what a service that was killed left there.
+        self._folder = Path(tempfile.gettempdir()) / f"ratchet-ray-{os.getuid()}-{options.port}"
         self._process: ProcessGroup | None = None
         self._starting = asyncio.Lock()
         self._cluster = Cluster(
@@ -100,9 +99,9 @@ class LocalRay:
     async def stop(self) -> None:
         """Nothing of Ray, nor of its jobs, is left."""
         if self._process is not None:
-            await self._process.stop()
+            await self._process.stop(_GRACE)
             self._process = None
-        await asyncio.to_thread(self._sweep)
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     async def _start(self) -> None:
         await self._wait_for_ports()
@@ -111,7 +110,9 @@ class LocalRay:
         began = asyncio.get_running_loop().time()
         log.info("starting Ray", port=self._options.port, log=str(self._options.log_file))
         with self._options.log_file.open("ab") as out:
-            self._process = await ProcessGroup.start(self._command(), env=self._environment(), stdout=out, stderr=out)
+            self._process = await ProcessGroup.start(
+                self._command(), env=self._environment(), stdout=out, stderr=out, orphan_grace=_GRACE
+            )
         try:
             await self._wait_until_it_answers(self._process)
         except BaseException:
@@ -135,7 +136,6 @@ class LocalRay:
     def _environment(self) -> dict[str, str]:
         """Inherited by whatever Ray starts, jobs and their workers included."""
         return {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | {
-            _MARK: self._mark,
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": self._token,
             # Without this Ray takes the machine's own address for 127.0.0.1, and listens there.
@@ -175,23 +175,6 @@ class LocalRay:
                 await asyncio.sleep(_POLL)
             else:
                 raise Unavailable(f"port {port}, which Ray is to listen on, is in use")
-
-    def _sweep(self) -> None:
-        """Kills what was started under our mark and runs on: jobs have sessions of their own, and a service that was
-        killed could not stop its head. Removes the folder."""
-        for pid in _marked(f"{_MARK}={self._mark}".encode()):
-            log.warning("killing what Ray left behind", pid=pid)
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _marked(mark: bytes) -> Iterator[int]:
-    """Processes of ours whose environment has the entry `mark`."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if mark in (folder / "environ").read_bytes().split(b"\0") and int(folder.name) != os.getpid():
-                yield int(folder.name)
 
 
 def _is_free(port: int) -> bool:

@@ -6,6 +6,7 @@ and would load Ray into the service.
 
 import asyncio
 import shlex
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -103,9 +104,8 @@ class RayJobs:
             return JobStatus(JobState.UNKNOWN, "Ray does not know the job: it was killed, and its jobs with it")
         if details["status"] not in _ENDED:
             return JobStatus(JobState.ACTIVE)
-        said = await asyncio.to_thread(_last_line, self._log_file(id, attempt))
-        message = _first_line(details.get("message") or details["status"])
-        return JobStatus(JobState.ENDED, f"{message} Its last words: {said}" if said else message)
+        last = await asyncio.to_thread(_last_line, self._log_file(id, attempt))
+        return JobStatus(JobState.ENDED, _why(details) + (f", after the line {last!r}" if last else ""))
 
     async def stop(self, id: RunId, attempt: int) -> None:
         """Ray sends SIGTERM, and SIGKILL some seconds later."""
@@ -164,6 +164,18 @@ class RayJobs:
 
 def _name(id: RunId, attempt: int) -> str:
     return f"{id}-{attempt}"
+
+
+def _why(details: Mapping[str, Any]) -> str:
+    """Why a job is over, for people. Ray gives the number of a signal as a negative exit code."""
+    match details.get("driver_exit_code"):
+        case int(code) if code < 0:
+            return f"it was killed by {signal.Signals(-code).name}"
+        case int(code) if code:
+            return f"it ended with exit code {code}"
+        case 0:
+            return "it ended without a word"
+    return _first_line(details.get("message") or details["status"])
 
 
 def _first_line(text: str) -> str:

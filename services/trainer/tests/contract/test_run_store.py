@@ -1,0 +1,168 @@
+"""What every RunStore promises: in memory, on SQLite and on PostgreSQL."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from ratchet_kit import sql
+from ratchet_kit.errors import AlreadyExists, FailedPrecondition, NotFound
+from trainer_service.adapters.memory import MemoryRunStore
+from trainer_service.adapters.sql import SqlRunStore
+from trainer_service.domain.defaults import complete
+from trainer_service.domain.platform import BaseModel, Platform
+from trainer_service.domain.ports import RunStore
+from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step, best
+
+NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
+
+
+@pytest.fixture(
+    params=[
+        "memory",
+        pytest.param("sqlite", marks=pytest.mark.integration),
+        pytest.param("postgresql", marks=pytest.mark.integration),
+    ]
+)
+async def store(request: pytest.FixtureRequest) -> AsyncIterator[RunStore]:
+    if request.param == "memory":
+        yield MemoryRunStore()
+        return
+    url = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
+    await sql.migrate(url, "trainer_service")
+    engine = sql.create_engine(url)
+    yield SqlRunStore(engine)
+    await engine.dispose()
+
+
+@pytest.fixture
+def make_run(make_spec: Any) -> Any:
+    base = BaseModel("starter@1", "/models/starter", 7_000_000)
+
+    def make(number: int = 1) -> Run:
+        spec = complete(make_spec(display_name=f"run {number} é", loggers=("console",)), base, Platform())
+        return Run.create(RunId(f"run_{number}"), spec, NOW + timedelta(seconds=number))
+
+    return make
+
+
+def step(number: int, attempt: int = 1) -> Step:
+    return Step(number, {"reward_mean": 0.25, "grad_norm": 1e-9}, "sha256:p", NOW, attempt, platform_faults=2)
+
+
+def checkpoint(number: int, score: float | None = None) -> Checkpoint:
+    return Checkpoint(number, f"/exports/{number}", "sha256:p", NOW, score)
+
+
+async def running(store: RunStore, run: Run) -> Run:
+    await store.add(run, f"request of {run.id}", "f")
+    return await store.change(run.id, lambda run: run.start(NOW).begin(1, NOW))
+
+
+async def test_a_run_comes_back_as_it_was(store: RunStore, make_run: Any) -> None:
+    run = make_run()
+    assert await store.add(run, "r", "f") == run
+    assert await store.get(run.id) == run
+    with pytest.raises(NotFound):
+        await store.get(RunId("run_0"))
+
+
+async def test_a_request_makes_one_run(store: RunStore, make_run: Any) -> None:
+    assert await store.of_request("r", "f") is None
+    first = await store.add(make_run(1), "r", "f")
+    assert await store.add(make_run(2), "r", "f") == first
+    assert await store.of_request("r", "f") == first
+    for other in (store.of_request("r", "g"), store.add(make_run(3), "r", "g")):
+        with pytest.raises(AlreadyExists):
+            await other
+    assert [run.id for run in await store.unfinished()] == [first.id]
+
+
+async def test_pages_are_newest_first_and_by_state(store: RunStore, make_run: Any) -> None:
+    for number in (1, 2, 3):
+        await store.add(make_run(number), f"r{number}", "f")
+    await store.change(RunId("run_2"), lambda run: run.cancel(NOW))
+    assert [run.id for run in await store.page(2, None, None)] == ["run_3", "run_2"]
+    assert [run.id for run in await store.page(2, "run_2", None)] == ["run_1"]
+    assert [run.id for run in await store.page(9, None, State.QUEUED)] == ["run_3", "run_1"]
+    assert [run.id for run in await store.unfinished()] == ["run_1", "run_3"]
+    counts = await store.counts()
+    assert (counts[State.QUEUED], counts[State.CANCELLED], counts.get(State.RUNNING, 0)) == (2, 1, 0)
+
+
+async def test_a_refused_change_stores_nothing(store: RunStore, make_run: Any) -> None:
+    run = await store.add(make_run(), "r", "f")
+    with pytest.raises(FailedPrecondition):
+        await store.change(run.id, lambda run: run.begin(0, NOW))
+    with pytest.raises(FailedPrecondition):
+        await store.record_step(run.id, step(1), lambda run, before: run.progress(step(1), before, NOW))
+    with pytest.raises(FailedPrecondition):
+        await store.record_checkpoint(run.id, checkpoint(1), lambda run, _: run.checkpointed(1, [], NOW))
+    assert await store.get(run.id) == run
+    assert not await store.steps(run.id, 9, 0)
+    assert not await store.checkpoints(run.id, 9, 0)
+    with pytest.raises(NotFound):
+        await store.change(RunId("run_0"), lambda run: run)
+
+
+async def test_a_change_keeps_every_field(store: RunStore, make_run: Any) -> None:
+    run = await running(store, make_run())
+    changed = replace(
+        run,
+        state=State.FAILED,
+        error="a reason",
+        step=7,
+        attempt=3,
+        platform_faults=2**40,
+        version="coder@3",
+        trained_time=NOW,
+        end_time=NOW,
+        update_time=NOW,
+    )
+    assert await store.change(run.id, lambda _: changed) == changed
+    assert await store.get(run.id) == changed
+
+
+async def test_changes_at_the_same_time_come_one_after_another(store: RunStore, make_run: Any) -> None:
+    run = await running(store, make_run())
+    await asyncio.gather(
+        *(store.change(run.id, lambda run: replace(run, platform_faults=run.platform_faults + 1)) for _ in range(10))
+    )
+    assert (await store.get(run.id)).platform_faults == 10
+
+
+async def test_a_step_that_is_repeated_takes_the_place_of_the_one_before(store: RunStore, make_run: Any) -> None:
+    run = await running(store, make_run())
+    seen = []
+
+    def progress(run: Run, before: Step | None) -> Run:
+        seen.append(before)
+        return run
+
+    for reported in (step(1), step(2), step(1, attempt=2)):
+        await store.record_step(run.id, reported, progress)
+    assert seen == [None, None, step(1)]
+    assert await store.steps(run.id, 9, 0) == [step(1, attempt=2), step(2)]
+    assert await store.steps(run.id, 1, 0) == [step(1, attempt=2)]
+    assert await store.steps(run.id, 9, 1) == [step(2)]
+
+
+async def test_a_metric_may_be_no_number(store: RunStore, make_run: Any) -> None:
+    run = await running(store, make_run())
+    await store.record_step(run.id, replace(step(1), metrics={"grad_norm": math.nan}), lambda run, _: run)
+    assert math.isnan((await store.steps(run.id, 1, 0))[0].metrics["grad_norm"])
+
+
+async def test_the_best_checkpoint_is_found_among_all(store: RunStore, make_run: Any) -> None:
+    run = await running(store, make_run())
+    for made in (checkpoint(1, 0.5), checkpoint(2, 0.75), checkpoint(3), checkpoint(2, 0.25)):
+        run = await store.record_checkpoint(run.id, made, lambda run, found: run.checkpointed(1, found, NOW))
+        assert run == await store.get(run.id)
+    everything = await store.checkpoints(run.id, 9, -1)
+    assert everything == [checkpoint(1, 0.5), checkpoint(2, 0.25), checkpoint(3)]
+    assert run.best_checkpoint == best(everything) == checkpoint(1, 0.5)
+    assert await store.checkpoints(run.id, 1, 1) == [checkpoint(2, 0.25)]

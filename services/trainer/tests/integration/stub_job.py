@@ -1,0 +1,58 @@
+"""Stands in for `python -m trainer_service.job` where a test is about the service around the job: reports its steps
+through JobReportService as the real one does, writes a checkpoint of the base at each, and can be told to die.
+
+The run's display name says how: "die at 2" kills attempt 1 before step 2 is reported, "fail at 2" reports an error,
+"slow" takes a second a step.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+
+import grpc
+
+from ratchet.trainer.v1 import trainer_pb2 as pb
+from ratchet.trainer.v1 import trainer_pb2_grpc
+from ratchet_kit.client import channel
+from trainer_service.job.config import JobConfig
+
+
+async def main() -> int:
+    job = JobConfig.from_env()
+    spec = job.run_spec()
+    how = dict(zip(("what", "at", "step"), spec.display_name.split(), strict=False))
+    exports = job.work_dir / "exports"
+    done = max((int(folder.name) for folder in exports.glob("[0-9]*")), default=0)
+    print(f"stub job of {job.run_id}, attempt {job.attempt}, from step {done}", flush=True)
+    async with channel(job.trainer_target) as door:
+        reports = trainer_pb2_grpc.JobReportServiceStub(door)
+        of_run = {"run_id": job.run_id, "attempt": job.attempt}
+        await reports.ReportStarted(pb.ReportStartedRequest(**of_run))
+        for number in range(done + 1, spec.steps + 1):
+            await asyncio.sleep(1 if "slow" in spec.display_name else 0.1)
+            if how.get("step") == str(number) and how["what"] == "die" and job.attempt == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if how.get("step") == str(number) and how["what"] == "fail":
+                await reports.ReportFinished(pb.ReportFinishedRequest(**of_run, error="the stub was told to fail"))
+                return 1
+            step = pb.Step(number=number, metrics={"reward_mean": number / spec.steps}, policy_id=f"sha256:{number}")
+            step.time.GetCurrentTime()
+            reply = await reports.ReportStep(pb.ReportStepRequest(**of_run, step=step, platform_faults=1))
+            if reply.cancelled:
+                return 0
+            folder = exports / str(number)
+            shutil.copytree(job.base_path, folder)
+            checkpoint = pb.Checkpoint(step=number, uri=str(folder), policy_id=f"sha256:{number}", time=step.time)
+            checkpoint.validation_score = 0.5 if number % 2 else 0.25
+            await reports.ReportCheckpoint(pb.ReportCheckpointRequest(**of_run, checkpoint=checkpoint))
+        await reports.ReportFinished(pb.ReportFinishedRequest(**of_run))
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(asyncio.run(main()))
+    except grpc.aio.AioRpcError as error:
+        sys.exit(f"refused: {error.code().name} {error.details()}")

@@ -1,0 +1,101 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from ratchet_kit.errors import FailedPrecondition
+from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step, best
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=1)
+
+
+@pytest.fixture
+def queued(make_spec: Any) -> Run:
+    return Run.create(RunId("run_1"), make_spec(steps=2), NOW)
+
+
+def step(number: int, attempt: int = 1, faults: int = 0) -> Step:
+    return Step(number, {}, "sha256:p", NOW, attempt, faults)
+
+
+def checkpoint(number: int, score: float | None) -> Checkpoint:
+    return Checkpoint(number, f"/exports/{number}", "sha256:p", NOW, score)
+
+
+def test_a_run_goes_from_queued_to_succeeded(queued: Run) -> None:
+    run = queued.start(NOW)
+    assert (run.state, run.attempt, run.start_time) == (State.STARTING, 1, NOW)
+    run = run.begin(1, NOW).progress(step(1), None, NOW).progress(step(2), None, LATER)
+    assert (run.state, run.step, run.update_time) == (State.RUNNING, 2, LATER)
+    run = run.trained(1, LATER).succeed("coder@1", LATER)
+    assert (run.state, run.version, run.end_time) == (State.SUCCEEDED, "coder@1", LATER)
+
+
+def test_an_attempt_that_died_is_stale_once_the_next_began(queued: Run) -> None:
+    run = queued.start(NOW).begin(1, NOW).resume(1, NOW)
+    assert (run.state, run.attempt) == (State.STARTING, 2)
+    for report in (
+        lambda: run.begin(1, NOW),
+        lambda: run.progress(step(1, attempt=1), None, NOW),
+        lambda: run.checkpointed(1, [], NOW),
+        lambda: run.trained(1, NOW),
+        lambda: run.broken(1, "no", NOW),
+        lambda: run.resume(1, NOW),
+    ):
+        with pytest.raises(FailedPrecondition, match="attempt 1 is stale"):
+            report()
+
+
+def test_what_is_over_stays_over(queued: Run) -> None:
+    started = queued.start(NOW)
+    for over in (queued.cancel(NOW), started.fail("no", NOW)):
+        for change in (
+            lambda over=over: over.start(NOW),
+            lambda over=over: over.begin(over.attempt, NOW),
+            lambda over=over: over.progress(step(1, over.attempt), None, NOW),
+            lambda over=over: over.resume(over.attempt, NOW),
+            lambda over=over: over.fail("again", NOW),
+            lambda over=over: over.succeed("", NOW),
+        ):
+            with pytest.raises(FailedPrecondition):
+                change()
+
+
+def test_cancel_is_idempotent_and_refused_after_success(queued: Run) -> None:
+    cancelled = queued.cancel(NOW)
+    assert cancelled.cancel(LATER) == cancelled
+    done = replace(queued.start(NOW).begin(1, NOW), step=2).trained(1, NOW).succeed("", NOW)
+    with pytest.raises(FailedPrecondition, match="SUCCEEDED: it cannot cancel"):
+        done.cancel(NOW)
+
+
+def test_a_job_that_ends_early_has_failed(queued: Run) -> None:
+    run = queued.start(NOW).begin(1, NOW).progress(step(1), None, NOW).trained(1, NOW)
+    assert (run.state, run.error) == (State.FAILED, "the job ended after 1 of 2 steps")
+
+
+def test_success_and_resume_ask_what_the_job_has_done(queued: Run) -> None:
+    running = queued.start(NOW).begin(1, NOW)
+    with pytest.raises(FailedPrecondition, match="has steps to do"):
+        running.succeed("", NOW)
+    trained = replace(running, step=2).trained(1, NOW)
+    with pytest.raises(FailedPrecondition, match="has done all its steps"):
+        trained.resume(1, NOW)
+
+
+def test_faults_count_once_for_each_attempt_that_met_them(queued: Run) -> None:
+    run = queued.start(NOW).begin(1, NOW).progress(step(1, faults=3), None, NOW)
+    run = run.progress(step(1, faults=3), step(1, faults=3), NOW)  # the report was sent again
+    assert run.platform_faults == 3
+    run = run.resume(1, NOW).begin(2, NOW).progress(step(1, attempt=2, faults=1), step(1, faults=3), NOW)
+    assert run.platform_faults == 4
+
+
+def test_the_best_checkpoint_is_by_validation_and_the_later_of_equals() -> None:
+    validated = [checkpoint(1, 0.5), checkpoint(2, 0.7), checkpoint(3, 0.7), checkpoint(4, 0.1), checkpoint(5, None)]
+    assert best(validated) == validated[2]
+    assert best([checkpoint(1, -3.0), checkpoint(2, -4.0)]) == checkpoint(1, -3.0)
+    assert best([checkpoint(1, None), checkpoint(2, None)]) == checkpoint(2, None)
+    assert best([]) is None
