@@ -1,14 +1,20 @@
 """Problem sets by name, or from a user's file."""
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from pathlib import Path
 
 from ratchet_problems import jsonl
 from ratchet_problems.basics import basic_problems
-from ratchet_problems.composed import SPLITS, composed_problems
+from ratchet_problems.composed import SPLITS, composed_problems, demonstrations
 from ratchet_problems.problem import Problem
 
-NAMES = (*(f"composed/{split}" for split in SPLITS), "basics")
+_SETS: dict[str, Callable[[], tuple[Problem, ...]]] = {
+    **{f"composed/{split}": partial(composed_problems, split) for split in SPLITS},
+    "composed/demonstrations": demonstrations,
+    "basics": basic_problems,
+}
+NAMES = tuple(_SETS)
 
 
 class UnknownProblemSet(LookupError):
@@ -27,9 +33,6 @@ def load(name: str, *, limit: int = 0) -> tuple[Problem, ...]:
 
 @lru_cache
 def _named(name: str) -> tuple[Problem, ...]:
-    if name == "basics":
-        return basic_problems()
-    family, _, split = name.partition("/")
-    if family == "composed" and split in SPLITS:
-        return composed_problems()[split]
-    raise UnknownProblemSet(f"no problem set {name!r}: use one of {', '.join(NAMES)}, or the path of a .jsonl file")
+    if name not in _SETS:
+        raise UnknownProblemSet(f"no problem set {name!r}: use one of {', '.join(NAMES)}, or the path of a .jsonl file")
+    return _SETS[name]()

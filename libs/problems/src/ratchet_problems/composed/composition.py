@@ -23,8 +23,8 @@ class Composition:
     @property
     def structure(self) -> str:
         """The operations, without source and constants: what a split keeps together."""
-        steps = [*self.filters, *self.maps, self.finisher, *([self.after] if self.after else [])]
-        return ">".join(step.name for step in steps)
+        names = [filter_.name for filter_ in self.filters] + [map_.name for map_ in self.maps] + [self.finisher.name]
+        return ">".join([*names, self.after.name] if self.after else names)
 
     @property
     def difficulty(self) -> int:
@@ -49,7 +49,18 @@ class Composition:
 
     def references(self) -> tuple[str, ...]:
         """Programs that solve it, in three styles: one expression, a loop, named steps."""
-        return tuple(dict.fromkeys([self._as_expression(), self._as_loop(), self._as_steps()]))
+        return tuple(dict.fromkeys([self.as_expression(), self._as_loop(), self._as_steps()]))
+
+    def as_expression(self) -> str:
+        """The shortest program that solves it."""
+        variable, condition, element = self.source.variable, self._condition(), self._element()
+        if not condition and element == variable:
+            elements = self.source.sequence
+        else:
+            elements = f"[{element} for {variable} in {self.source.iterable}{' if ' if condition else ''}{condition}]"
+        if self.finisher.twice and not elements.isidentifier():
+            return self._program(f"vs = {elements}", f"return {self._result('vs')}")
+        return self._program(f"return {self._result(elements)}")
 
     def simpler(self) -> Iterator["Composition"]:
         """The same composition with one step left out, where what remains is one."""
@@ -82,16 +93,6 @@ class Composition:
     def _result(self, value: str) -> str:
         result = _fill(self.finisher.expression, v=value)
         return _fill(self.after.expression, v=result) if self.after else result
-
-    def _as_expression(self) -> str:
-        variable, condition, element = self.source.variable, self._condition(), self._element()
-        if not condition and element == variable:
-            elements = self.source.sequence
-        else:
-            elements = f"[{element} for {variable} in {self.source.iterable}{' if ' if condition else ''}{condition}]"
-        if self.finisher.twice and not elements.isidentifier():
-            return self._program(f"vs = {elements}", f"return {self._result('vs')}")
-        return self._program(f"return {self._result(elements)}")
 
     def _as_loop(self) -> str:
         lines = ["vs = []", f"for {self.source.variable} in {self.source.iterable}:"]

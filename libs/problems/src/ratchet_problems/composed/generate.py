@@ -1,20 +1,19 @@
-"""Generates the composed problems: distinct, each step of each one felt by its tests, split by structure."""
+"""Generates the composed problems: distinct, every step of each felt by its tests, split by structure."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
 from random import Random
-from typing import TypeVar
 
 from ratchet_problems.composed.composition import ENTRY_POINT, Composition
 from ratchet_problems.composed.inputs import Arguments, edge_cases, random_arguments
-from ratchet_problems.composed.vocabulary import AFTERS, FILTERS, FINISHERS, MAPS, SOURCES, After, Filter, Finisher, Map
+from ratchet_problems.composed.sampling import sample
 from ratchet_problems.problem import CallTest, Problem
 
 SPLITS = ("train", "validation", "test")
 QUOTAS = {
-    "train": {1: 75, 2: 500, 3: 700, 4: 700, 5: 510},
+    "train": {1: 75, 2: 500, 3: 700, 4: 700, 5: 525},
     "validation": {2: 50, 3: 50, 4: 50, 5: 50},
     "test": {2: 75, 3: 75, 4: 75, 5: 75},
 }
@@ -22,38 +21,69 @@ QUOTAS = {
 
 _PROBES = 24
 _TESTS = 8
-"""Tests beyond the edge cases."""
-COMPOSITIONS = {}
+"""Tests of a problem beyond the edge cases."""
+_MOST_DRAWS = 100_000
+
 Outcomes = tuple[str, ...]
-Operation = TypeVar("Operation", Filter, Map, Finisher, After)
+"""The results, as literals, of a composition on its source's edge cases and probes."""
 
 
-@lru_cache(maxsize=1)
-def composed_problems() -> dict[str, tuple[Problem, ...]]:
-    """All splits by name; the same problems in every process."""
+@dataclass(frozen=True, slots=True)
+class Posed:
+    """A composition and the problem made of it."""
+
+    composition: Composition
+    problem: Problem
+
+
+@cache
+def posed() -> dict[str, tuple[Posed, ...]]:
+    """All splits by name, each in random order; the same in every process. Takes seconds, once."""
     rng = Random("ratchet/composed/1")
-    missing = {(split, level): count for split, levels in QUOTAS.items() for level, count in levels.items()}
-    found: dict[str, list[Problem]] = {split: [] for split in SPLITS}
-    behaviours: set[tuple[str, Outcomes]] = set()
-    prompts: set[str] = set()
-    for _ in range(60_000):
-        if not any(missing.values()):
+    missing = {(split, difficulty): count for split, row in QUOTAS.items() for difficulty, count in row.items()}
+    found: dict[str, list[Posed]] = {split: [] for split in SPLITS}
+    seen: set[tuple[object, ...]] = set()
+    for _ in range(_MOST_DRAWS):
+        if not missing:
             break
-        level = rng.randint(1, 5)
-        composition = _sample(rng, level)
-        split = split_of(composition.structure)
-        if composition.difficulty != level or not missing.get((split, level)) or composition.prompt in prompts:
+        difficulty = rng.choice([difficulty for _, difficulty in missing])
+        composition = sample(rng, difficulty)
+        place = (split_of(composition.structure), difficulty) if composition else ("", 0)
+        if composition is None or place not in missing or not _is_well_posed(composition):
             continue
-        outcomes = _outcomes(composition)
-        if (composition.source.name, outcomes) in behaviours or not _well_posed(composition, outcomes):
+        problem = _problem(composition)
+        behaviours = {(composition.source.name, *_outcomes(composition)), problem.tests}
+        if behaviours & seen:  # in whatever words it is the same problem, and the other may be in another split
             continue
-        COMPOSITIONS[composition.prompt] = composition
-        behaviours.add((composition.source.name, outcomes))
-        prompts.add(composition.prompt)
-        found[split].append(_problem(composition, outcomes))
-        missing[split, level] -= 1
+        seen |= behaviours
+        found[place[0]].append(Posed(composition, problem))
+        missing[place] -= 1
+        if not missing[place]:
+            del missing[place]
+    if missing:
+        raise RuntimeError(f"the vocabulary is too small for the quotas: {missing} missing")
+    _outcomes.cache_clear()
+    return {split: tuple(rng.sample(problems, len(problems))) for split, problems in found.items()}
 
-    return {split: tuple(problems) for split, problems in found.items()}
+
+def composed_problems(split: str) -> tuple[Problem, ...]:
+    return tuple(one.problem for one in posed()[split])
+
+
+def demonstrations(copies: int = 4, flawed: float = 0.45) -> tuple[Problem, ...]:
+    """The train split as an imperfect author would solve it: what the starter policy imitates.
+
+    Each problem comes `copies` times with one reference. With probability `flawed` that leaves one of the steps out,
+    as people do, and fails the tests: reinforcement learning is there to tell.
+    """
+    rng = Random("ratchet/demonstrations/1")
+    shown = []
+    for copy in range(copies):
+        for one in posed()["train"]:
+            simpler = tuple(one.composition.simpler())
+            composition = rng.choice(simpler) if simpler and rng.random() < flawed else one.composition
+            shown.append(replace(one.problem, id=f"{one.problem.id}/{copy}", references=(composition.as_expression(),)))
+    return tuple(rng.sample(shown, len(shown)))
 
 
 def split_of(structure: str) -> str:
@@ -64,75 +94,33 @@ def split_of(structure: str) -> str:
     return "train" if bucket < 76 else "validation" if bucket < 86 else "test"
 
 
-def _bound(rng: Random, operation: Operation) -> Operation:
-    """The operation with one of its constants filled in."""
-    if not operation.constants:
-        return operation
-    constant = str(rng.choice(operation.constants))
-    fields = ("test", "after", "expression", "words", "suffix")
-    filled = {name: getattr(operation, name).replace("{k}", constant) for name in fields if hasattr(operation, name)}
-    return replace(operation, **filled, constants=())
+def _candidates(composition: Composition) -> tuple[Arguments, ...]:
+    name = composition.source.name
+    return edge_cases(name) + random_arguments(name, _PROBES)
 
 
-def _sample(rng: Random, level: int) -> Composition:
-    source = rng.choice(SOURCES)
-    steps = level - 1 - source.complex
-    has_after = steps > 0 and rng.random() < 0.35
-    steps -= has_after
-    filter_count = sum(rng.random() < 0.5 for _ in range(max(steps, 0)))
-    filter_count = min(filter_count, 2)
-    filters = sorted(
-        rng.sample([f for f in FILTERS if f.kind == source.kind], filter_count), key=lambda f: FILTERS.index(f)
-    )
-    kind = source.kind
-    maps: list[Map] = []
-    for _ in range(min(steps - filter_count, 2)):
-        step = rng.choice([m for m in MAPS if m.kind == kind])
-        maps.append(_bound(rng, step))
-        kind = step.to
-    finisher = rng.choice([f for f in FINISHERS if f.kind in (None, kind)])
-    afters = [a for a in AFTERS if _takes(a, finisher)]
-    after = _bound(rng, rng.choice(afters)) if has_after and afters else None
-    return Composition(source, tuple(_bound(rng, f) for f in filters), tuple(maps), finisher, after)
-
-
-def _takes(after: After, finisher: Finisher) -> bool:
-    return finisher.shape == after.shape
-
-
-def compiled(program: str) -> Callable[..., object]:
-    """The entry point of a reference. Only for programs that this package wrote: it runs them unguarded."""
-    namespace: dict[str, Callable[..., object]] = {}
-    exec(program, namespace)
-    return namespace[ENTRY_POINT]
-
-
-def _candidates(source: str) -> tuple[Arguments, ...]:
-    return edge_cases(source) + random_arguments(source, _PROBES)
-
-
+@cache
 def _outcomes(composition: Composition) -> Outcomes:
-    function = compiled(composition.references()[0])
-    return tuple(repr(function(*arguments)) for arguments in _candidates(composition.source.name))
+    namespace: dict[str, Callable[..., object]] = {}
+    exec(composition.as_expression(), namespace)  # a program of this package's own making
+    return tuple(repr(namespace[ENTRY_POINT](*arguments)) for arguments in _candidates(composition))
 
 
-def _well_posed(composition: Composition, outcomes: Outcomes) -> bool:
-    """Whether every step changes some result, and the results vary."""
-    if composition.difficulty == 1 and composition.finisher.name == "list":
-        return False
-    varied = len(set(outcomes)) >= (2 if set(outcomes) <= {"True", "False"} else 5)
-    return varied and all(_outcomes(simpler) != outcomes for simpler in composition.simpler())
+def _is_well_posed(composition: Composition) -> bool:
+    """Whether the results vary, and every step changes some of them."""
+    outcomes = _outcomes(composition)
+    wanted = 2 if composition.after and composition.after.name == "exceeds" else 5
+    return len(set(outcomes)) >= wanted and all(_outcomes(simpler) != outcomes for simpler in composition.simpler())
 
 
-def _problem(composition: Composition, outcomes: Outcomes) -> Problem:
-    candidates = list(zip(_candidates(composition.source.name), outcomes, strict=True))
-    edges = len(edge_cases(composition.source.name))
-    chosen = _telling(composition, candidates, edges)
+def _problem(composition: Composition) -> Problem:
+    outcomes, candidates = _outcomes(composition), _candidates(composition)
+    prompt = composition.prompt
     return Problem(
-        id=f"composed/{composition.source.name}/{composition.structure}/{_short(composition.prompt)}",
-        prompt=composition.prompt,
+        id=f"composed/{composition.source.name}/{composition.structure}/{_short_hash(prompt)}",
+        prompt=prompt,
         entry_point=ENTRY_POINT,
-        tests=tuple(CallTest(args=repr(list(arguments)), expected=outcome) for arguments, outcome in chosen),
+        tests=tuple(CallTest(repr(list(candidates[i])), outcomes[i]) for i in _telling(composition, outcomes)),
         references=composition.references(),
         difficulty=composition.difficulty,
         source="ratchet/composed",
@@ -141,19 +129,16 @@ def _problem(composition: Composition, outcomes: Outcomes) -> Problem:
     )
 
 
-def _telling(
-    composition: Composition, candidates: list[tuple[Arguments, str]], edges: int
-) -> Iterable[tuple[Arguments, str]]:
-    """The edge cases, an input that tells each simpler composition apart, and random ones."""
-    keep = set(range(edges))
+def _telling(composition: Composition, outcomes: Outcomes) -> list[int]:
+    """Which candidates become tests: the edge cases, one that tells each simpler composition apart, random ones."""
+    edges = len(edge_cases(composition.source.name))
+    keep = list(range(edges))
     for simpler in composition.simpler():
-        function = compiled(simpler.references()[0])
-        keep.add(next(i for i, (arguments, want) in enumerate(candidates) if repr(function(*arguments)) != want))
-    rest: Iterator[int] = (i for i in range(edges, len(candidates)) if i not in keep)
-    while len(keep) < edges + _TESTS:
-        keep.add(next(rest))
-    return [candidates[i] for i in sorted(keep)]
+        others = _outcomes(simpler)
+        keep.append(next(i for i, outcome in enumerate(outcomes) if outcome != others[i]))
+    chosen = list(dict.fromkeys([*keep, *range(edges, len(outcomes))]))
+    return sorted(chosen[: max(len(set(keep)), edges + _TESTS)])
 
 
-def _short(text: str) -> str:
+def _short_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]

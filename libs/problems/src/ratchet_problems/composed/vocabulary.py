@@ -146,7 +146,7 @@ FINISHERS = (
         "int",
         "int",
         "max({v}) - min({v}) if {v} else 0",
-        "largest minus the smallest",
+        "gap between the smallest and the largest",
         ", or 0 if none",
         twice=True,
     ),

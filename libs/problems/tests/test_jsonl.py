@@ -1,0 +1,96 @@
+"""Users' files: what goes round, and what is said about what does not."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ratchet_problems import CallTest, CheckTest, InvalidProblem, Problem, StdioTest, jsonl, load
+
+GOOD = {"prompt": "Write f(x).", "entry_point": "f", "tests": [{"args": [1], "expected": 2}]}
+
+
+def written(path: Path, *lines: object) -> Path:
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
+    return path
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    call = Problem(
+        id="a",
+        prompt="Write f(x): ü.",
+        entry_point="f",
+        tests=(CallTest.of([(1,), {2: 3}], {4}), CallTest("[1]", "0.1", tolerance=0.01)),
+        references=("def f(x):\n    return x\n",),
+        difficulty=3,
+        source="here",
+        licence="MIT",
+        structure="one",
+    )
+    others = [
+        Problem(id="b", prompt="Echo.", tests=(StdioTest("1\n", "1"),)),
+        Problem(id="c", prompt="Write g.", entry_point="g", tests=(CheckTest("def check(g): assert g()"),)),
+    ]
+    path = tmp_path / "set.jsonl"
+    jsonl.write([call, *others], path)
+    back = load(str(path))
+    assert back == (call, *others)
+    assert [problem.digest for problem in back] == [problem.digest for problem in (call, *others)]
+
+
+def test_the_composed_sets_go_round(tmp_path: Path) -> None:
+    jsonl.write(load("composed/validation"), tmp_path / "v.jsonl")
+    assert load(str(tmp_path / "v.jsonl")) == load("composed/validation")
+
+
+def test_json_values_become_literals_and_ids_come_from_the_line(tmp_path: Path) -> None:
+    record = GOOD | {"tests": [{"args": [[1, None]], "expected": {"a": True}}]}
+    (problem,) = load(str(written(tmp_path / "mine.jsonl", "", record)))
+    assert problem == replace(problem, id="mine/2", tests=(CallTest("[[1, None]]", "{'a': True}"),))
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "reason"),
+    [
+        ("{", "column 2", "not JSON"),
+        ("[" * 100_000, "column 1", "not JSON"),
+        ([1], "line", "a list"),
+        (GOOD | {"prompt": None}, "prompt", "null"),
+        ({"entry_point": "f", "tests": []}, "prompt", "missing"),
+        ({"prompt": "x"}, "tests", "missing"),
+        (GOOD | {"tests": {}}, "tests", "an object"),
+        (GOOD | {"tests": []}, "tests", "at least one"),
+        (GOOD | {"tests": [3]}, "tests[0]", "a number"),
+        (GOOD | {"tests": [{}]}, "tests[0]", "must have"),
+        (GOOD | {"tests": [{"args": [1]}]}, "tests[0].expected", "missing"),
+        (GOOD | {"tests": [{"args": 1, "expected": 1}]}, "tests[0].args", "a number"),
+        (GOOD | {"tests": [{"args": "[1]", "expected": 1}]}, "tests[0].expected", "text"),
+        (GOOD | {"tests": [{"args": "1 +", "expected": "1"}]}, "tests[0].args", "1 +"),
+        (GOOD | {"tests": [{"args": [1], "expected": 1, "timeout": 2}]}, "tests[0].timeout", "does not belong"),
+        (GOOD | {"tests": [{"args": [1], "expected": 1, "tolerance": "x"}]}, "tests[0].tolerance", "a number"),
+        (GOOD | {"tests": [{"stdin": 1, "expected_stdout": ""}]}, "tests[0].stdin", "text"),
+        (GOOD | {"references": ["a", 2]}, "references[1]", "a number"),
+        (GOOD | {"difficulty": True}, "difficulty", "true or false"),
+        (GOOD | {"difficulty": 9}, "difficulty", "1 to 5"),
+        (GOOD | {"entry_point": "2f"}, "entry_point", "not a Python name"),
+        (GOOD | {"canonical_solution": "x"}, "canonical_solution", "unknown field"),
+        (GOOD | {"id": "first"}, "id", "already"),
+    ],
+)
+def test_a_bad_line_is_named_with_its_field(tmp_path: Path, line: object, field: str, reason: str) -> None:
+    path = written(tmp_path / "mine.jsonl", GOOD | {"id": "first"}, line)
+    with pytest.raises(InvalidProblem) as caught:
+        load(str(path))
+    assert (caught.value.where, caught.value.path) == ("mine.jsonl line 2", field)
+    assert reason in caught.value.reason
+
+
+def test_a_file_that_is_no_set_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(InvalidProblem, match="No such file"):
+        load(str(tmp_path / "none.jsonl"))
+    with pytest.raises(InvalidProblem, match="no problems"):
+        load(str(written(tmp_path / "empty.jsonl", "", " ")))
+    (tmp_path / "binary.jsonl").write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidProblem, match="UTF-8"):
+        load(str(tmp_path / "binary.jsonl"))

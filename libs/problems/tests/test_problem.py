@@ -1,0 +1,68 @@
+"""The type itself: what it refuses, and its digests."""
+
+from dataclasses import replace
+
+import pytest
+
+from ratchet_problems import (
+    CallTest,
+    CheckTest,
+    InvalidProblem,
+    Problem,
+    StdioTest,
+    UnknownProblemSet,
+    data_digest,
+    load,
+)
+
+ADD = Problem(id="add", prompt="Write add(a, b).", entry_point="add", tests=(CallTest.of([1, 2], 3),))
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"id": " "}, "id"),
+        ({"prompt": ""}, "prompt"),
+        ({"entry_point": "not a name"}, "entry_point"),
+        ({"entry_point": ""}, "entry_point"),
+        ({"difficulty": 6}, "difficulty"),
+        ({"difficulty": 0}, "difficulty"),
+        ({"tests": ()}, "tests"),
+        ({"tests": (CallTest("[1", "2"),)}, "tests[0].args"),
+        ({"tests": (CallTest("(1,)", "2"),)}, "tests[0].args"),
+        ({"tests": (CallTest.of([1], 1), CallTest("[1]", "open('x')"))}, "tests[1].expected"),
+        ({"tests": (CallTest("[1]", "1.0", tolerance=-1),)}, "tests[0].tolerance"),
+        ({"tests": (CheckTest(" "),)}, "tests[0].check"),
+    ],
+)
+def test_what_is_wrong_is_named(change: dict[str, object], path: str) -> None:
+    with pytest.raises(InvalidProblem) as caught:
+        replace(ADD, **change)  # type: ignore[arg-type]
+    assert caught.value.path == path
+
+
+def test_script_problems_need_no_entry_point() -> None:
+    assert Problem(id="echo", prompt="Echo.", tests=(StdioTest("1", "1"),)).entry_point == ""
+
+
+def test_the_digest_is_of_the_content() -> None:
+    assert replace(ADD).digest == ADD.digest
+    others = [{"prompt": "Add."}, {"tests": (CallTest.of([1, 2], 4),)}, {"references": ("pass",)}, {"difficulty": 2}]
+    assert len({ADD.digest, *(replace(ADD, **change).digest for change in others)}) == 5  # type: ignore[arg-type]
+
+
+def test_the_data_digest_ignores_order_and_notices_a_change() -> None:
+    other = replace(ADD, id="other")
+    assert data_digest([ADD, other]) == data_digest([other, ADD])
+    assert data_digest([ADD]) != data_digest([other])
+    assert data_digest([ADD]).startswith("sha256:")
+
+
+def test_literals_keep_tuples_and_number_keys() -> None:
+    assert CallTest.of([(1, 2)], {1: {2}}) == CallTest("[(1, 2)]", "{1: {2}}")
+
+
+@pytest.mark.parametrize("name", ["", "composed", "composed/dev", "humaneval", "basics/"])
+def test_an_unknown_set_is_refused_with_the_known_ones(name: str) -> None:
+    with pytest.raises(UnknownProblemSet, match="composed/train"):
+        load(name)
