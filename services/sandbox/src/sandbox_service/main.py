@@ -24,8 +24,8 @@ async def sandbox_servicer(settings: Settings) -> AsyncIterator[SandboxServicer]
     options = ZygoteOptions(
         lanes=settings.lanes,
         python=settings.python,
+        idle_extra=settings.idle_extra,
         wall_factor=settings.wall_factor,
-        wall_extra=settings.wall_extra,
         max_output_bytes=settings.max_output_bytes,
         max_result_bytes=settings.max_result_bytes,
         job_uid=settings.job_uid,

@@ -30,9 +30,10 @@ class Settings(ServiceSettings):
     """What a program may answer in all, encoded; more is OUTPUT_LIMIT."""
     max_source_bytes: int = 1 << 20
     """The longest source, test text or standard input of a program."""
-    wall_factor: float = Field(default=3.0, ge=1)
-    """The bound on the clock is wall_factor x the CPU limit + wall_extra."""
-    wall_extra: timedelta = timedelta(seconds=2)
+    idle_extra: timedelta = timedelta(seconds=1)
+    """A program may sleep and wait for its CPU limit and this much more, in all."""
+    wall_factor: float = Field(default=10.0, ge=1)
+    """The bound on the clock is wall_factor x (CPU limit + idle_extra): the last resort, on an overloaded machine."""
     job_uid: int = Field(default=61000, ge=1)
     """Only for a service that root runs: lane n gives itself up for the uid job_uid + n."""
     allow_missing: frozenset[str] = frozenset()

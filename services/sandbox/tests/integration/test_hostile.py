@@ -1,9 +1,8 @@
-"""Every program of tests/hostile against the real cage: the verdict that its docstring expects, and nothing left behind.
+"""Every program of tests/hostile in the real cage: the verdict that its docstring expects, and nothing left behind.
 
 Each is asked for f(1) == 2 and doesn't compute it. A new attack is a new file.
 """
 
-import ast
 import asyncio
 import os
 import tempfile
@@ -31,8 +30,9 @@ UNREADABLE = {
     "long_sum": "x = " + "1+" * 90_000 + "1\n",
     "not_python": "this is no Python",
 }
+PWNED = Path("/tmp/pwned")  # what pickle_bomb would make
 LIMITS = Limits(cpu_time=timedelta(seconds=1), memory_bytes=256 << 20, output_bytes=64 << 10)
-OPTIONS = ZygoteOptions(lanes=1, wall_factor=1.5, wall_extra=timedelta(seconds=1))
+OPTIONS = ZygoteOptions(lanes=1, idle_extra=timedelta(seconds=0.5))
 PROCESSES_PER_LANE = 2  # pid 1 of the namespace, and the one outside that waits for it
 
 
@@ -56,10 +56,10 @@ def _traces() -> tuple[int, int, list[str]]:
     return len(children), len(os.listdir("/proc/self/fd")), folders
 
 
-def _expected(path: Path) -> set[Verdict]:
-    text = ast.get_docstring(ast.parse(path.read_text())) or ""
-    line = next(line for line in text.splitlines() if line.startswith("Expect:"))
-    return {Verdict[name.strip()] for name in line.removeprefix("Expect:").split(",")}
+def _read(path: Path) -> tuple[str, set[Verdict]]:
+    source = path.read_text()
+    line = next(line for line in source.splitlines() if line.startswith("Expect:"))
+    return source, {Verdict[name.strip()] for name in line.removeprefix("Expect:").split(",")}
 
 
 async def _grade(sandbox: Sandbox, source: str) -> Execution:
@@ -68,8 +68,9 @@ async def _grade(sandbox: Sandbox, source: str) -> Execution:
 
 @pytest.mark.parametrize("path", HOSTILE, ids=lambda path: path.stem)
 async def test_hostile_program(sandbox: Sandbox, path: Path) -> None:
-    execution = await _grade(sandbox, path.read_text())
-    assert execution.verdict in _expected(path), execution
+    source, expected = _read(path)
+    execution = await _grade(sandbox, source)
+    assert execution.verdict in expected, execution
     assert execution.tests_passed == 0
     assert len(execution.stdout) + len(execution.stderr) <= LIMITS.output_bytes
     await _assert_nothing_is_left(sandbox)
@@ -90,4 +91,4 @@ async def _assert_nothing_is_left(sandbox: Sandbox) -> None:
     processes, _, folders = _traces()
     assert processes == PROCESSES_PER_LANE
     assert folders == []
-    assert not Path("/tmp/pwned").exists()
+    assert not PWNED.exists()  # noqa: ASYNC240 (a stat)

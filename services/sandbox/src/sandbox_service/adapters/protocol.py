@@ -11,6 +11,8 @@ from sandbox_service.domain.ports import (
     Answer,
     CallJob,
     CheckJob,
+    CheckReport,
+    CheckVerdict,
     End,
     Job,
     Raised,
@@ -18,8 +20,6 @@ from sandbox_service.domain.ports import (
     Returned,
     ScriptJob,
     Stage,
-    TesterReport,
-    TesterVerdict,
 )
 
 LENGTH = struct.Struct("!I")
@@ -32,10 +32,10 @@ class Request:
     data: bytes
     nonce: str
     tests_nonce: str
-    wall_limit: timedelta
 
 
-def request(job: Job, wall_limit: timedelta) -> Request:
+def request(job: Job, idle_limit: timedelta, wall_limit: timedelta) -> Request:
+    """`idle_limit`: how long it may do nothing, in all. `wall_limit`: how long it may take on the clock."""
     nonce, tests_nonce = secrets.token_hex(8), secrets.token_hex(8)
     payload: dict[str, object] = {"nonce": nonce, "source": job.source}
     tests = b""
@@ -60,13 +60,14 @@ def request(job: Job, wall_limit: timedelta) -> Request:
     head = {
         "mode": mode,
         "cpu": job.limits.cpu_time.total_seconds(),
+        "idle": idle_limit.total_seconds(),
         "wall": wall_limit.total_seconds(),
         "memory": job.limits.memory_bytes,
         "output": job.limits.output_bytes,
         "payload": len(body),
         "tests": len(tests),
     }
-    return Request(frame(head) + body + tests, nonce, tests_nonce, wall_limit)
+    return Request(frame(head) + body + tests, nonce, tests_nonce)
 
 
 def frame(message: dict[str, object]) -> bytes:
@@ -139,13 +140,13 @@ class _Told:
         return True
 
 
-def _tester(data: bytes, nonce: str) -> TesterReport | None:
+def _tester(data: bytes, nonce: str) -> CheckReport | None:
     """The tester is ours, the tests in it are the caller's: a last line in the right form, or no verdict."""
     lines = data.strip().split(b"\n")
     try:
         match json.loads(lines[-1]):
             case [got, str(kind), *parts] if got == nonce:
-                return TesterReport(TesterVerdict(kind), ": ".join(str(part) for part in parts if part))
+                return CheckReport(CheckVerdict(kind), ": ".join(str(part) for part in parts if part))
     except ValueError:
         pass
     return None

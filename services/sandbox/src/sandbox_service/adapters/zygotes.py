@@ -49,15 +49,15 @@ PROTECTIONS: dict[str, frozenset[str]] = {
 class ZygoteOptions:
     """How lanes are made.
 
-    `wall_factor` and `wall_extra` bound the clock: factor x the CPU limit + extra, so that a loaded machine doesn't
-    turn right programs into slow ones. `job_uid`: what root becomes in lane 0; lane n takes job_uid + n.
+    A program may idle (sleep, wait) for its CPU limit and `idle_extra` more; the bound on the clock is `wall_factor`
+    times as much, so that a loaded machine doesn't turn right programs into slow ones. `job_uid`: what root becomes in lane 0; lane n takes job_uid + n.
     `allow_missing`: protections (keys of PROTECTIONS) without which the service may start all the same.
     """
 
     lanes: int
     python: str = sys.executable
-    wall_factor: float = 3.0
-    wall_extra: timedelta = timedelta(seconds=2)
+    idle_extra: timedelta = timedelta(seconds=1)
+    wall_factor: float = 10.0
     max_output_bytes: int = 1 << 20
     max_result_bytes: int = 1 << 20
     job_uid: int = 61000
@@ -120,9 +120,9 @@ class _Lane:
             os.rmdir(self._stage)
 
     async def run(self, job: Job) -> Report:
-        limits = job.limits
-        wall = limits.cpu_time * self._options.wall_factor + self._options.wall_extra
-        asked = protocol.request(job, wall)
+        idle = job.limits.cpu_time + self._options.idle_extra
+        wall = idle * self._options.wall_factor
+        asked = protocol.request(job, idle, wall)
         try:
             writer = await self._connected()
             async with asyncio.timeout((wall + _ANSWER_GRACE).total_seconds()):
@@ -201,8 +201,8 @@ class ZygoteExecutor:
             if name not in self._options.allow_missing and not layers & set(lane.layers):
                 raise FailedPrecondition(
                     f"programs would have no limits to their {name} here: that takes {' or '.join(sorted(layers))} "
-                    f"({lane.refused or 'none is supported'}). Allow this process user namespaces or seccomp, or accept "
-                    f"the risk with RATCHET_SANDBOX_ALLOW_MISSING"
+                    f"({lane.refused or 'none is supported'}). Allow this process user namespaces or seccomp, or "
+                    f"accept the risk with RATCHET_SANDBOX_ALLOW_MISSING"
                 )
 
     @property

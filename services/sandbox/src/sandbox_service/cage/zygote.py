@@ -18,7 +18,6 @@ import signal
 import socket
 import struct
 import sys
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -27,7 +26,7 @@ import jail
 import job
 import libc
 import seccomp
-from children import Child, Pipe
+from children import Budget, Child, Pipe
 
 # What programs import most, loaded once: each takes 0.2 to 8 ms when cold.
 _WARM = (
@@ -63,11 +62,11 @@ class Zygote:
             self._run(head)
 
     def _run(self, head: dict) -> None:
-        started = time.monotonic()
         for pipe in self._pipes:
             pipe.open()
         channel = socket.socketpair() if head["mode"] == "check" else None
         children: list[Child] = []
+        budget = Budget(children, head["cpu"], head["idle"], head["wall"], self._cores)
         try:
             children.append(self._fork(head, head["payload"], self._result, channel and channel[0]))
             if channel:
@@ -78,16 +77,17 @@ class Zygote:
                     end.close()
             for pipe in self._pipes:
                 pipe.close_writer()
-            end = self._watch(children, head, started)
+            end = self._watch(children, head, budget)
         finally:
             for child in children:
                 child.close()
             self._end_strays()
         for pipe in self._pipes:
             pipe.fill()
+        end = self._overflow(head) or end
         if not self._result.used or (channel and not self._tests.used and end == "exited" and children[1].status == 97):
             raise SystemExit("a child died before it had read its payload")
-        self._answer(head, children, end, time.monotonic() - started)
+        self._answer(head, children, end, budget.elapsed)
         self._clean_scratch()
 
     def _await_payload_read(self, child: Child) -> None:
@@ -97,8 +97,8 @@ class Zygote:
         poll.poll()
         self._result.fill()
 
-    def _watch(self, children: list[Child], head: dict, started: float) -> str:
-        """Until the last of `children` ends by itself (exited) or reaches a limit: cpu, wall, output, result."""
+    def _watch(self, children: list[Child], head: dict, budget: Budget) -> str:
+        """Until the last of `children` ends by itself (exited) or at a limit: cpu, idle, wall, output, result."""
         deciding = children[-1]
         poll = select.poll()
         poll.register(self._connection.fileno(), select.POLLRDHUP)
@@ -107,24 +107,24 @@ class Zygote:
         for reader in streams:
             poll.register(reader, select.POLLIN)
         while True:
-            cpu_left = head["cpu"] - sum(child.cpu_so_far() for child in children)
-            wall_left = head["wall"] - (time.monotonic() - started)
-            if cpu_left <= 0 or wall_left <= 0:
-                return "cpu" if cpu_left <= 0 else "wall"
-            # threads burn CPU time faster than the clock runs
-            ready = poll.poll(1 + 1000 * min(wall_left, max(cpu_left / self._cores, 0.005)))
+            if limit := budget.spent():
+                return limit
+            ready = poll.poll(1000 * budget.patience())
             for descriptor, _ in ready:
                 if descriptor in streams and not streams[descriptor].fill():
                     poll.unregister(descriptor)
-            if self._output.used + self._error.used > head["output"]:
-                return "output"
-            if self._result.used == self._result.size:
-                return "result"
+            if limit := self._overflow(head):
+                return limit
             if any(descriptor == deciding.descriptor for descriptor, _ in ready):
                 deciding.reap()
                 return "exited"
             if any(descriptor == self._connection.fileno() for descriptor, _ in ready):
                 raise SystemExit("the service hung up")
+
+    def _overflow(self, head: dict) -> str:
+        if self._output.used + self._error.used > head["output"]:
+            return "output"
+        return "result" if self._result.used == self._result.size else ""
 
     def _fork(self, head: dict, length: int, result: Pipe, channel: socket.socket | None) -> Child:
         pid = os.fork()

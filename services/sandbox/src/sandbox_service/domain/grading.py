@@ -17,13 +17,13 @@ from sandbox_service.domain.ports import (
     Answer,
     CallJob,
     CheckJob,
+    CheckVerdict,
     End,
     Job,
     Raised,
     Report,
     ScriptJob,
     Stage,
-    TesterVerdict,
 )
 from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest, Test
 
@@ -167,16 +167,16 @@ def judge_check(report: Report) -> Outcome:
     tester = report.tester
     if report.end is not End.EXITED or report.error or tester is None:
         trouble = _trouble(report)
-    elif tester.verdict is TesterVerdict.PASSED:
+    elif tester.verdict is CheckVerdict.PASSED:
         return Outcome(Verdict.PASSED, (TestResult(True),))
-    elif tester.verdict is TesterVerdict.FAILED:
+    elif tester.verdict is CheckVerdict.FAILED:
         trouble = _Trouble(Verdict.FAILED, tester.detail)
-    elif tester.verdict is TesterVerdict.RAISED:
+    elif tester.verdict is CheckVerdict.RAISED:
         memory = tester.detail.startswith("MemoryError")
         trouble = _Trouble(Verdict.MEMORY_LIMIT if memory else Verdict.RUNTIME_ERROR, tester.detail)
-    elif tester.verdict is TesterVerdict.BROKEN:
+    elif tester.verdict is CheckVerdict.BROKEN:
         trouble = _Trouble(Verdict.RUNTIME_ERROR, f"the test code raised {tester.detail}")
-    elif tester.verdict is TesterVerdict.GARBLED:
+    elif tester.verdict is CheckVerdict.GARBLED:
         trouble = _Trouble(Verdict.TAMPERED, "unasked bytes on the channel to the tests")
     else:
         trouble = _trouble(report)
@@ -204,10 +204,9 @@ def _trouble(report: Report) -> _Trouble:
     """Of a job that didn't end as it should: which limit, which error, which signal."""
     if report.end is End.CPU:
         return _Trouble(Verdict.TIME_LIMIT, f"used {report.cpu_time.total_seconds():.2f} s of CPU time")
-    if report.end is End.WALL:
-        return _Trouble(
-            Verdict.TIME_LIMIT, f"still running after {report.wall_time.total_seconds():.1f} s on the clock"
-        )
+    if report.end in (End.IDLE, End.WALL):
+        clock, cpu = report.wall_time.total_seconds(), report.cpu_time.total_seconds()
+        return _Trouble(Verdict.TIME_LIMIT, f"not done after {clock:.1f} s on the clock, {cpu:.2f} s of them computing")
     if report.end is End.OUTPUT:
         return _Trouble(Verdict.OUTPUT_LIMIT, "printed more than its limit")
     if report.end is End.RESULT:

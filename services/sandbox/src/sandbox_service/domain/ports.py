@@ -47,6 +47,7 @@ class End(Enum):
 
     EXITED = "exited"  # by themselves: see Report.exit_status
     CPU = "cpu"
+    IDLE = "idle"  # for too long it neither computed nor ended
     WALL = "wall"
     OUTPUT = "output"
     RESULT = "result"  # more bytes of answers than the cage takes
@@ -82,7 +83,7 @@ class Returned:
 Answer = Returned | Raised
 
 
-class TesterVerdict(Enum):
+class CheckVerdict(Enum):
     """What the tester's own process said, over a pipe that the program's process never had."""
 
     PASSED = "passed"
@@ -94,8 +95,8 @@ class TesterVerdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class TesterReport:
-    verdict: TesterVerdict
+class CheckReport:
+    verdict: CheckVerdict
     detail: str = ""
 
 
@@ -118,7 +119,7 @@ class Report:
     stderr: str = ""
     error: Raised | None = None
     answers: tuple[Answer, ...] = ()
-    tester: TesterReport | None = None
+    tester: CheckReport | None = None
     malformed: str = ""
 
 

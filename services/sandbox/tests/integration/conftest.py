@@ -1,0 +1,28 @@
+"""One executor with two lanes for all modules that only grade."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+import pytest_asyncio
+
+from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
+from sandbox_service.domain.program import Limits
+from sandbox_service.domain.sandbox import Sandbox
+
+
+@pytest.fixture(scope="session")
+def limits() -> Limits:
+    return Limits(cpu_time=timedelta(seconds=1), memory_bytes=256 << 20, output_bytes=64 << 10)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def executor() -> AsyncIterator[ZygoteExecutor]:
+    options = ZygoteOptions(lanes=2, idle_extra=timedelta(seconds=0.5))
+    async with ZygoteExecutor(options) as executor:
+        yield executor
+
+
+@pytest.fixture
+def sandbox(executor: ZygoteExecutor) -> Sandbox:
+    return Sandbox(executor, queue_limit=1000)

@@ -1,0 +1,160 @@
+"""Call tests of honest and of wrong programs, in the real cage."""
+
+import asyncio
+import textwrap
+from datetime import timedelta
+
+import pytest
+
+from sandbox_service.domain.execution import Execution, Verdict
+from sandbox_service.domain.program import CallTest, Limits, Program, Test
+from sandbox_service.domain.sandbox import Sandbox
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+LIMITS = Limits(cpu_time=timedelta(seconds=1), memory_bytes=256 << 20, output_bytes=64 << 10)
+
+
+def program(source: str, *tests: Test, stdin: str = "") -> Program:
+    return Program("p", textwrap.dedent(source), "f", tests, stdin, LIMITS)
+
+
+def passed(execution: Execution) -> list[bool]:
+    return [result.passed for result in execution.results]
+
+
+VALUES = [
+    None,
+    True,
+    0,
+    -1,
+    2**70,
+    -(2**70),
+    1.5,
+    float("inf"),
+    float("-inf"),
+    float("nan"),
+    1e-300,
+    1j,
+    "",
+    "é\n\x00\U0001f600",
+    "\ud800",
+    b"\x00\xff",
+    [],
+    [1, [2, [3]]],
+    (),
+    (1, "a"),
+    {},
+    {"a": 1, 2: [None]},
+    {(1, 2): {3}},
+    set(),
+    {1, "a"},
+    frozenset({1}),
+    [True, 1, 1.0],
+    {"a": (1,)},
+    "x" * 10_000,
+    list(range(5_000)),
+    {"d": 1},
+    {"t": [1]},
+    [{"o": 1}],
+    10**5000,
+]
+
+
+@pytest.mark.parametrize(
+    "value", VALUES, ids=lambda value: ascii(value)[:30] if not isinstance(value, int) else str(value % 997)
+)
+async def test_values_cross_both_ways_and_keep_their_type(sandbox: Sandbox, value: object) -> None:
+    source = "def f(x):\n    return x, type(x).__name__\n"
+    execution = await sandbox.execute(program(source, CallTest((value,), (value, type(value).__name__))))
+    assert execution.verdict is Verdict.PASSED, execution.results
+
+
+async def test_subclasses_cross_as_their_base(sandbox: Sandbox) -> None:
+    source = """
+        import collections, enum, typing
+        class Color(enum.IntEnum):
+            RED = 1
+        class Pair(typing.NamedTuple):
+            a: int
+        def f(which):
+            return [collections.Counter("aab"), collections.defaultdict(int, {1: 2}), Color.RED, Pair(3),
+                    collections.OrderedDict(a=1)][which]
+    """
+    wanted = [{"a": 2, "b": 1}, {1: 2}, 1, (3,), {"a": 1}]
+    execution = await sandbox.execute(program(source, *(CallTest((i,), value) for i, value in enumerate(wanted))))
+    assert execution.verdict is Verdict.PASSED, execution.results
+
+
+async def test_each_test_has_its_result_and_the_first_that_fails_is_the_verdict(sandbox: Sandbox) -> None:
+    source = "def f(x):\n    return [1, 9][x] if x < 2 else undefined\n"
+    tests = [CallTest((0,), 1), CallTest((1,), 2), CallTest((2,), 3), CallTest((0,), 1)]
+    execution = await sandbox.execute(program(source, *tests))
+    assert execution.verdict is Verdict.FAILED
+    assert passed(execution) == [True, False, False, True]
+    assert (execution.results[1].got, execution.results[1].expected) == ("9", "2")
+    assert execution.results[2].error.startswith("NameError: name 'undefined'")
+    assert (execution.tests_passed, execution.tests_total) == (2, 4)
+
+
+async def test_results_before_a_limit_are_kept(sandbox: Sandbox) -> None:
+    source = "def f(x):\n    while x == 2:\n        pass\n    return x\n"
+    execution = await sandbox.execute(program(source, *(CallTest((x,), x) for x in (0, 1, 2, 3))))
+    assert execution.verdict is Verdict.TIME_LIMIT
+    assert passed(execution) == [True, True, False]
+    assert timedelta(seconds=0.9) < execution.cpu_time < timedelta(seconds=1.6)
+
+
+@pytest.mark.parametrize(
+    ("source", "verdict", "detail"),
+    [
+        ("def f(x) return 1", Verdict.COMPILE_ERROR, "SyntaxError"),
+        ("import numpy_that_is_not_there", Verdict.RUNTIME_ERROR, "ModuleNotFoundError"),
+        ("def g(x): return 1", Verdict.RUNTIME_ERROR, "defines no 'f'"),
+        ("f = 3", Verdict.RUNTIME_ERROR, "not callable"),
+        ("def f(): return 2", Verdict.RUNTIME_ERROR, "TypeError"),
+        ("", Verdict.RUNTIME_ERROR, "defines no 'f'"),
+        ("def f(x):\n    raise MemoryError", Verdict.MEMORY_LIMIT, ""),
+        ("x = 'a' * 10**9", Verdict.MEMORY_LIMIT, ""),
+        ("while True: pass", Verdict.TIME_LIMIT, "CPU time"),
+        ("def f(x): input()", Verdict.RUNTIME_ERROR, "EOFError"),
+        ("def f(x): print(x); return 2", Verdict.PASSED, ""),
+        ("if __name__ == '__main__':\n    raise SystemExit\nf = lambda x: 2", Verdict.PASSED, ""),
+        (
+            "from dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\nf = lambda x: A(2).x",
+            Verdict.PASSED,
+            "",
+        ),
+        (
+            "import threading\ndef f(x):\n    r = []\n    t = threading.Thread(target=r.append, args=(2,))\n"
+            "    t.start(); t.join(); return r[0]",
+            Verdict.PASSED,
+            "",
+        ),
+        ("import asyncio\nasync def g(): return 2\nf = lambda x: asyncio.run(g())", Verdict.PASSED, ""),
+        (
+            "import tempfile\ndef f(x):\n    with tempfile.TemporaryFile() as t:\n        return t.write(b'ab')",
+            Verdict.PASSED,
+            "",
+        ),
+        (
+            "import json, re, math, random, hashlib, itertools, sqlite3, zoneinfo, unicodedata, ctypes\nf = lambda x: 2",
+            Verdict.PASSED,
+            "",
+        ),
+        ("import zoneinfo\nf = lambda x: zoneinfo.ZoneInfo('Europe/Paris') and 2", Verdict.PASSED, ""),
+        ("f = lambda x: 2.0000001", Verdict.PASSED, ""),
+        ("f = lambda x: 2.1", Verdict.FAILED, ""),
+        ("f = lambda x: [2]", Verdict.FAILED, ""),
+        ("f = lambda x: True + 1", Verdict.PASSED, ""),
+    ],
+)
+async def test_verdicts_of_call_tests(sandbox: Sandbox, source: str, verdict: Verdict, detail: str) -> None:
+    execution = await sandbox.execute(program(source, CallTest((1,), 2)))
+    assert execution.verdict is verdict, execution
+    assert detail in execution.detail
+
+
+async def test_hash_order_and_random_numbers_are_the_same_every_time(sandbox: Sandbox) -> None:
+    source = "import random\nprint(list({'a', 'b', 'c', 'd'}), random.random(), hash('x'))\n"
+    executions = await asyncio.gather(*(sandbox.execute(program(source)) for _ in range(8)))
+    assert len({execution.stdout for execution in executions}) == 1

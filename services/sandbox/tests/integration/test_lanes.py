@@ -1,0 +1,99 @@
+"""Lanes that are lost, jobs that are cancelled, batches that are long."""
+
+import asyncio
+import os
+import signal
+from dataclasses import replace
+from datetime import timedelta
+
+import psutil
+import pytest
+
+from sandbox_service.adapters.zygotes import ZygoteExecutor
+from sandbox_service.domain.execution import Verdict
+from sandbox_service.domain.ports import CallJob
+from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program
+from sandbox_service.domain.sandbox import Sandbox
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+LIMITS = Limits(cpu_time=timedelta(seconds=1), memory_bytes=256 << 20)
+
+
+def program(source: str, test: CallTest | CheckTest = CallTest((1,), 2)) -> Program:
+    return Program("p", source, "f", (test,), limits=LIMITS)
+
+
+async def test_a_lost_lane_is_retried_and_nobody_notices(sandbox: Sandbox) -> None:
+    running = asyncio.create_task(
+        sandbox.execute(program("import time\ndef f(x):\n    time.sleep(0.3)\n    return 2", CallTest((1,), 2)))
+    )
+    await asyncio.sleep(0.15)
+    for child in psutil.Process().children():
+        os.kill(child.pid, signal.SIGKILL)
+    assert (await running).verdict is Verdict.PASSED
+
+
+async def test_cancelling_kills_the_program(executor: ZygoteExecutor) -> None:
+    job = CallJob("def f(x):\n    while True: pass", "f", ((1,),), replace(LIMITS, cpu_time=timedelta(seconds=50)))
+    running = asyncio.create_task(executor.run(job))
+    await asyncio.sleep(0.3)
+    busy = _cpu_seconds()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await asyncio.sleep(0.1)
+    assert busy > 0.1
+    assert _cpu_seconds() < 0.1
+
+
+def _cpu_seconds() -> float:
+    """Of the programs that run now: those of the zygotes' children."""
+    programs = [
+        child for zygote in psutil.Process().children() for inner in zygote.children() for child in inner.children()
+    ]
+    return sum(child.cpu_times().user for child in programs)
+
+
+async def test_a_large_batch_under_way_is_in_order(sandbox: Sandbox) -> None:
+    programs = [replace(program(f"f = lambda x: {i % 3}", CallTest((1,), 2)), id=str(i)) for i in range(300)]
+    executions = await sandbox.execute_batch(programs)
+    assert [execution.program_id for execution in executions] == [str(i) for i in range(300)]
+    assert [execution.verdict is Verdict.PASSED for execution in executions] == [i % 3 == 2 for i in range(300)]
+
+
+async def test_the_result_says_what_the_program_ran_under(sandbox: Sandbox) -> None:
+    execution = await sandbox.execute(program("f = lambda x: 2"))
+    assert {"no-new-privs", "rlimits", "clean-environment"} <= set(execution.isolation.split(","))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may read another process's memory")
+async def test_no_process_holds_what_it_must_not_know(sandbox: Sandbox) -> None:
+    """Read from outside, all of it: the tests are in the tester alone, the program in its own process alone.
+
+    What ran before in the same lane is nowhere at all: the zygote, whose memory all inherit, never held it.
+    """
+    earlier = program("# EARLIER-" + "PROGRAM\nf = lambda x: 2", CheckTest("# EARLIER-" + "TESTS\nassert f(1) == 2"))
+    for _ in range(4):
+        assert (await sandbox.execute(earlier)).verdict is Verdict.PASSED
+    source = "# THE-" + "PROGRAM\nimport time\ndef f(x):\n    time.sleep(1)\n    return 2\n"
+    running = asyncio.create_task(sandbox.execute(program(source, CheckTest("# THE-" + "TESTS\nassert f(1) == 2"))))
+    await asyncio.sleep(0.4)
+    zygotes = [inner for outer in psutil.Process().children() for inner in outer.children()]
+    jobs = [job for zygote in zygotes for job in zygote.children()]
+    marks = ["THE-" + "PROGRAM", "THE-" + "TESTS", "EARLIER-" + "PROGRAM", "EARLIER-" + "TESTS"]
+    found = sorted([mark for mark in marks if mark.encode() in _memory(job.pid)] for job in jobs)
+    assert found == [["THE-" + "PROGRAM"], ["THE-" + "TESTS"]]
+    assert not any(mark.encode() in _memory(zygote.pid) for zygote in zygotes for mark in marks)
+    assert (await running).verdict is Verdict.PASSED
+
+
+def _memory(pid: int) -> bytes:
+    content = bytearray()
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb") as memory:
+        for line in maps:
+            bounds, rights = line.split()[:2]
+            start, end = (int(part, 16) for part in bounds.split("-"))
+            if "w" in rights and "[v" not in line:
+                memory.seek(start)
+                content += memory.read(end - start)
+    return bytes(content)

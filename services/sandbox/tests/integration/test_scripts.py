@@ -1,0 +1,70 @@
+"""Programs as scripts, with and without expected output, in the real cage."""
+
+import textwrap
+from datetime import timedelta
+
+import pytest
+
+from sandbox_service.domain.execution import Execution, Verdict
+from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest, Test
+from sandbox_service.domain.sandbox import Sandbox
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+LIMITS = Limits(cpu_time=timedelta(seconds=1), memory_bytes=256 << 20, output_bytes=64 << 10)
+
+
+def program(source: str, *tests: Test, stdin: str = "") -> Program:
+    return Program("p", textwrap.dedent(source), "f", tests, stdin, LIMITS)
+
+
+def passed(execution: Execution) -> list[bool]:
+    return [result.passed for result in execution.results]
+
+
+async def test_scripts(sandbox: Sandbox) -> None:
+    source = "n = int(input())\nprint(sum(int(input()) for _ in range(n)))\n"
+    tests = [StdioTest("2\n1\n2\n", "3"), StdioTest("1\n5", " 5 \n\n"), StdioTest("1\n5", "6"), StdioTest("", "0")]
+    execution = await sandbox.execute(program(source, *tests))
+    assert execution.verdict is Verdict.FAILED
+    assert passed(execution) == [True, True, False, False]
+    assert (execution.results[2].got, execution.results[2].expected) == ("5\n", "6")
+    assert "EOFError" in execution.results[3].error
+
+
+@pytest.mark.parametrize(
+    ("source", "verdict", "stdout"),
+    [
+        ("print(input())", Verdict.PASSED, "hello\n"),
+        ("import sys\nsys.exit(0)", Verdict.PASSED, ""),
+        ("exit()", Verdict.PASSED, ""),
+        ("raise SystemExit('no')", Verdict.RUNTIME_ERROR, ""),
+        ("import sys; print('x'); sys.exit(3)", Verdict.RUNTIME_ERROR, "x\n"),
+        ("assert False, 'why'", Verdict.RUNTIME_ERROR, ""),
+        ("print('a' * 70000)", Verdict.OUTPUT_LIMIT, None),
+        ("print('a' * 60000)", Verdict.PASSED, None),
+        ("import atexit\natexit.register(print, 'bye')", Verdict.PASSED, "bye\n"),
+        ("import threading, time\nthreading.Timer(0.05, print, ('late',)).start()", Verdict.PASSED, "late\n"),
+        ("import sys\nsys.stdout.buffer.write(b'\\xff')", Verdict.PASSED, "\ufffd"),
+        ("print(__name__, __import__('sys').argv)", Verdict.PASSED, "__main__ ['program.py']\n"),
+    ],
+)
+async def test_programs_without_tests(sandbox: Sandbox, source: str, verdict: Verdict, stdout: str | None) -> None:
+    execution = await sandbox.execute(program(source, stdin="hello"))
+    assert execution.verdict is verdict, execution
+    assert stdout is None or execution.stdout == stdout
+
+
+async def test_a_trace_is_the_programs_own(sandbox: Sandbox) -> None:
+    execution = await sandbox.execute(program("def g():\n    raise ValueError('why')\ng()\n"))
+    assert execution.stderr.splitlines()[0] == "Traceback (most recent call last):"
+    assert execution.stderr.splitlines()[-1] == "ValueError: why"
+    assert "cage" not in execution.stderr
+    assert execution.detail == "ValueError: why"
+
+
+async def test_tests_of_different_kinds_together(sandbox: Sandbox) -> None:
+    source = "def f(x):\n    return x + 1\nif __name__ == '__main__':\n    print(f(int(input())))\n"
+    tests = (CallTest((1,), 2), StdioTest("3", "4"), CheckTest("assert f(1) == 2"), CallTest((1,), 3))
+    execution = await sandbox.execute(program(source, *tests))
+    assert passed(execution) == [True, True, True, False]
+    assert execution.verdict is Verdict.FAILED

@@ -1,0 +1,153 @@
+from datetime import timedelta
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+
+from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet_kit.errors import InvalidArgument
+from sandbox_service import convert
+from sandbox_service.domain.execution import Execution, TestResult, Verdict
+from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest
+from sandbox_service.domain.sandbox import PlatformFault
+
+BOUNDS = convert.Bounds(Limits(timedelta(seconds=10), 1 << 30, 1 << 20), text_bytes=10_000)
+
+
+def call(args: str = "[1]", expected: str = "2", tolerance: float = 0) -> pb.Test:
+    return pb.Test(call=pb.CallTest(args=args, expected=expected, tolerance=tolerance))
+
+
+def faults(*programs: pb.Program) -> dict[str, str]:
+    with pytest.raises(InvalidArgument) as refused:
+        convert.programs_from_proto(programs, BOUNDS)
+    return {violation.field: violation.description for violation in refused.value.violations}
+
+
+def test_a_program_with_every_kind_of_test() -> None:
+    message = pb.Program(
+        id="p",
+        source="s",
+        entry_point="f",
+        tests=[call("[1, (2, {3})]", "-inf", 0.5), pb.Test(stdio=pb.StdioTest(stdin="a", expected_stdout="b"))],
+        limits=pb.Limits(cpu_time=Duration(seconds=3), memory_bytes=1 << 28, output_bytes=10),
+    )
+    message.tests.append(pb.Test(check=pb.CheckTest(code="assert f(1)")))
+    assert convert.program_from_proto(message, BOUNDS) == Program(
+        "p",
+        "s",
+        "f",
+        (CallTest((1, (2, {3})), float("-inf"), 0.5), StdioTest("a", "b"), CheckTest("assert f(1)")),
+        "",
+        Limits(timedelta(seconds=3), 1 << 28, 10),
+    )
+
+
+def test_what_is_not_set_has_a_default() -> None:
+    program = convert.program_from_proto(pb.Program(entry_point="f", tests=[call()]), BOUNDS)
+    assert program.limits == Limits(timedelta(seconds=5), 512 << 20, 64 << 10)
+    assert program.tests == (CallTest((1,), 2, 1e-6),)
+
+
+@pytest.mark.parametrize(
+    ("code", "calls"),
+    [
+        ("def check(candidate):\n    check(1)\n", False),
+        ("def check(candidate): pass\ncheck(f)", True),
+        ("if True:\n    check(f)", True),
+        ("assert f(1)", False),
+    ],
+)
+def test_sees_whether_check_is_called(code: str, calls: bool) -> None:
+    message = pb.Program(entry_point="f", tests=[pb.Test(check=pb.CheckTest(code=code))])
+    assert convert.program_from_proto(message, BOUNDS).tests == (CheckTest(code, calls),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "foo()",
+        "",
+        "[1",
+        "x",
+        "1 +",
+        "[" * 10_000,
+        "-" * 9_000 + "1",
+        "1+" * 4_000 + "1",
+        "[1,\x00]",
+        "__import__('os')",
+        "f'{1}'",
+        "{[]: 1}",
+        "9" * 5_000,
+        "[i for i in ()]",
+        "'\\ud8'",
+        "\\",
+        "nan()",
+        "{1: 2, **{}}",
+    ],
+)
+def test_what_is_no_literal_is_named(text: str) -> None:
+    good = pb.Program(entry_point="f", tests=[call()])
+    found = faults(good, pb.Program(entry_point="f", tests=[call(), call(args=text, expected=text)]))
+    assert list(found) == ["programs[1].tests[1].call.args", "programs[1].tests[1].call.expected"]
+    assert all("is no Python literal" in description for description in found.values())
+
+
+@pytest.mark.parametrize(
+    "text", ["nan", "[inf, -inf]", "{'a': (nan,)}", " 1", "1_000", "'x' 'y'", "1+2j", "set()", "b'a'", "None"]
+)
+def test_literals(text: str) -> None:
+    convert.literal(text)
+
+
+def test_every_fault_is_found_at_once() -> None:
+    bad = pb.Program(
+        source="x" * 10_001,
+        stdin="é" * 5_001,
+        entry_point="not a name",
+        tests=[call("1", tolerance=-1), pb.Test(), pb.Test(check=pb.CheckTest(code="def"))],
+        limits=pb.Limits(cpu_time=Duration(seconds=11), memory_bytes=1, output_bytes=-1),
+    )
+    assert set(faults(bad)) == {
+        "programs[0].source",
+        "programs[0].stdin",
+        "programs[0].entry_point",
+        "programs[0].tests[0].call.args",
+        "programs[0].tests[0].call.tolerance",
+        "programs[0].tests[1]",
+        "programs[0].tests[2].check.code",
+        "programs[0].limits.cpu_time",
+        "programs[0].limits.memory_bytes",
+        "programs[0].limits.output_bytes",
+    }
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 10.001, 1e9])
+def test_cpu_time_has_bounds(seconds: float) -> None:
+    message = pb.Program()
+    message.limits.cpu_time.FromTimedelta(timedelta(seconds=seconds))
+    assert list(faults(message)) == ["programs[0].limits.cpu_time"]
+
+
+def test_numbers_of_things_have_bounds() -> None:
+    assert "programs" in faults(*[pb.Program()] * 257)
+    assert "programs[0].tests" in faults(pb.Program(entry_point="f", tests=[call()] * 1001))
+
+
+def test_nan_tolerance() -> None:
+    assert list(faults(pb.Program(entry_point="f", tests=[call(tolerance=float("nan"))]))) == [
+        "programs[0].tests[0].call.tolerance"
+    ]
+
+
+def test_every_verdict_has_its_number() -> None:
+    for verdict in Verdict:
+        execution = Execution(
+            "p", verdict, (TestResult(True, "1", "1"),), 2, "out", "err", timedelta(1), timedelta(2), "x", "why"
+        )
+        message = convert.execution_to_proto(execution)
+        assert pb.Verdict.Name(message.verdict) == f"VERDICT_{verdict.name}"
+        assert (message.tests_passed, message.tests_total) == (1, 2)
+
+
+def test_a_fault_is_no_execution() -> None:
+    assert convert.item_to_proto(PlatformFault("lost")).WhichOneof("outcome") == "platform_error"

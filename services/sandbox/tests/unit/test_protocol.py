@@ -1,0 +1,83 @@
+"""What a program may write on its result channel."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox_service.adapters import protocol
+from sandbox_service.domain.ports import CallJob, CheckJob, CheckVerdict, Raised, Report, Returned, ScriptJob, Stage
+from sandbox_service.domain.program import Limits
+
+ASKED = protocol.request(CallJob("source", "f", ((1,),), Limits()), timedelta(1), timedelta(2))
+HEAD: dict[str, object] = {"end": "exited", "status": 0, "cpu": 0.1, "wall": 0.2, "max_rss": 1}
+
+
+def read(text: str | bytes, end: str = "exited", tests: bytes = b"") -> Report:
+    data = text.replace("N", ASKED.nonce).encode() if isinstance(text, str) else text
+    return protocol.report(ASKED, {**HEAD, "end": end}, [data, b"\xff", b"", tests], "x")
+
+
+def test_a_whole_story() -> None:
+    told = read(
+        '\n["N", "compiled"]\n["N", "loaded"]\n["N", "value", 0, {"t": [1]}]\n["N", "raised", 1, "E", "m"]\n["N", "end"]\n'
+    )
+    assert told.stage is Stage.ENDED
+    assert told.answers == (Returned((1,)), Raised("E", "m"))
+    assert told.malformed == ""
+    assert told.stdout == "\ufffd"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PASSED\n",
+        "PASSED",
+        '["N", "compiled"]',
+        '["x", "compiled"]\n',
+        '["N", "loaded"]\n',
+        '["N", "passed"]\n',
+        '["N", "value", 1, 2]\n',
+        '["N", "value", 0, 2]\n["N", "value", 0, 2]\n',
+        '["N", "value", 0, {"z": 1}]\n',
+        '["N", "value", 0, [[[{"s": [[]]}]]]]\n',
+        "[" * 5000 + "\n",
+        '["N", "value", true, 1]\n["N", "value", 1, 1]\n["N"]\n',
+        '["N", "error", 1, 2]\n',
+        '["N", "value", 0, ' + "9" * 5000 + "]\n",
+        "null\n",
+        "1\n",
+    ],
+)
+def test_anything_else_is_tampering(text: str) -> None:
+    assert read(text).malformed.startswith("unasked bytes on the result channel")
+
+
+def test_a_job_that_was_cut_off_may_end_in_half_a_frame() -> None:
+    told = read('["N", "compiled"]\n["N", "loaded"]\n["N", "val', end="cpu")
+    assert (told.stage, told.malformed) == (Stage.LOADED, "")
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_raise(data: bytes) -> None:
+    read(data, tests=data)
+    read(b'["' + ASKED.nonce.encode() + b'", ' + data + b"]\n")
+
+
+def test_the_tester_is_believed_in_its_own_form_only() -> None:
+    nonce = ASKED.tests_nonce.encode()
+    passed = read("", tests=b'["' + nonce + b'", "passed"]\n').tester
+    assert passed is not None
+    assert passed.verdict is CheckVerdict.PASSED
+    for forged in (b"PASSED", b'["passed"]', b'["x", "passed"]', b'["' + nonce + b'", "fine"]', b"\xff"):
+        assert read("", tests=forged).tester is None
+
+
+def test_tests_go_apart_from_the_program() -> None:
+    """The zygote leaves both in the socket: each child reads its own, and only its own, by these lengths."""
+    asked = protocol.request(CheckJob("SOURCE", "f", "TESTS", True, Limits()), timedelta(1), timedelta(2))
+    before, _, after = asked.data.partition(b"SOURCE")
+    assert b"TESTS" not in before
+    assert b"TESTS" in after
+    assert b"SECRET" not in protocol.request(ScriptJob("s", "in", Limits()), timedelta(1), timedelta(2)).data
