@@ -115,4 +115,4 @@ def _t_quantile(degrees: int) -> float:
 def _wilson(p: float, n: float, z: float) -> Estimate:
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5
-    return Estimate(p, max(0.0, centre - half), min(1.0, centre + half))
+    return Estimate(p, max(0.0, min(p, centre - half)), min(1.0, max(p, centre + half)))  # rounding aside, p is within

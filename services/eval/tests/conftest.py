@@ -1,0 +1,183 @@
+"""What eval's tests share: ports in memory, and the use cases wired over them."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from eval_service.adapters.memory import MemoryEvaluationStore
+from eval_service.domain.evaluation import Evaluation, ResolvedModel
+from eval_service.domain.evaluations import Evaluations
+from eval_service.domain.measuring import Measurer, Patience
+from eval_service.domain.ports import Grade, LoadedPolicy, ProblemSet, Sampling
+from eval_service.domain.spec import ModelRef, PathRef, ProblemSetRef
+from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
+from ratchet_problems import CallTest, Problem, data_digest
+from ratchet_testing.clock import ManualClock
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+WEIGHTS = "sha256:" + "ab" * 32
+
+
+def problem(number: int) -> Problem:
+    return Problem(
+        id=f"p{number:02}", prompt=f"Solve {number}.", tests=(CallTest.of([number], number),), entry_point="solve"
+    )
+
+
+class MemoryProblems:
+    def __init__(self) -> None:
+        self.problems: Sequence[Problem] = [problem(number) for number in range(6)]
+
+    async def check(self, ref: ProblemSetRef) -> None:
+        if ref.name != "basics":
+            raise InvalidArgument(f"no problem set {ref.name!r}")
+
+    async def load(self, ref: ProblemSetRef) -> ProblemSet:
+        return ProblemSet(self.problems, data_digest(self.problems))
+
+
+class MemoryModels:
+    async def resolve(self, ref: ModelRef) -> ResolvedModel:
+        if isinstance(ref, PathRef):
+            return ResolvedModel(ref.text)
+        if ref.text.startswith("nobody"):
+            raise NotFound("there is no model 'nobody'")
+        return ResolvedModel("/artifacts/starter", WEIGHTS)
+
+
+class MemoryQueue:
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.fault: RatchetError | None = None
+
+    async def publish(self, evaluation_id: str) -> None:
+        if self.fault:
+            raise self.fault
+        self.ids.append(evaluation_id)
+
+    async def depth(self) -> int:
+        return len(self.ids)
+
+
+Faults = Callable[[], RatchetError | None]
+
+
+class MemoryHost:
+    """A policy that answers "<prompt> <seed>", until a test gives it faults to raise first."""
+
+    def __init__(self) -> None:
+        self.weights = WEIGHTS
+        self.open_faults: list[RatchetError] = []
+        self.faults: list[RatchetError] = []
+        self.completions: list[tuple[str, Sampling]] = []
+        self.opened: Counter[str] = Counter()
+        self.loaded: set[str] = set()
+        self.hang = asyncio.Event()
+        self.hang.set()
+        self.in_flight = self.most_in_flight = 0
+
+    @asynccontextmanager
+    async def open(self, model: ResolvedModel, holder: str) -> AsyncIterator[LoadedPolicy]:
+        if self.open_faults:
+            raise self.open_faults.pop(0)
+        self.opened[holder] += 1
+        self.loaded.add(holder)
+        try:
+            yield MemoryPolicy(self)
+        finally:
+            self.loaded.discard(holder)
+
+    async def holders(self) -> Sequence[str]:
+        return sorted(self.loaded)
+
+    async def close(self, holder: str) -> None:
+        self.loaded.discard(holder)
+
+
+class MemoryPolicy:
+    def __init__(self, host: MemoryHost) -> None:
+        self._host = host
+        self.policy_id = host.weights
+
+    async def complete(self, prompt: str, sampling: Sampling) -> str:
+        host = self._host
+        host.in_flight += 1
+        host.most_in_flight = max(host.most_in_flight, host.in_flight)
+        try:
+            await asyncio.sleep(0)
+            await host.hang.wait()
+        finally:
+            host.in_flight -= 1
+        if host.faults:
+            raise host.faults.pop(0)
+        host.completions.append((prompt, sampling))
+        return f"{prompt} {sampling.seed}"
+
+
+class MemoryGrading:
+    """Passes the even problems."""
+
+    def __init__(self) -> None:
+        self.faults: list[RatchetError] = []
+
+    async def grade(self, problem: Problem, completion: str) -> Grade:
+        await asyncio.sleep(0)
+        if self.faults:
+            raise self.faults.pop(0)
+        return Grade("PASSED", 1, 1, "") if int(problem.id[1:]) % 2 == 0 else Grade("FAILED", 0, 1, "")
+
+
+class MemoryMeter:
+    def __init__(self) -> None:
+        self.verdicts: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()
+        self.states: list[str] = []
+
+    def sampled(self, verdict: str) -> None:
+        self.verdicts[verdict] += 1
+
+    def retried(self, fault: str) -> None:
+        self.faults[fault] += 1
+
+    def ended(self, evaluation: Evaluation) -> None:
+        self.states.append(str(evaluation.state))
+
+
+class World:
+    """The use cases over ports in memory."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.store = MemoryEvaluationStore()
+        self.queue = MemoryQueue()
+        self.problems = MemoryProblems()
+        self.host = MemoryHost()
+        self.grading = MemoryGrading()
+        self.meter = MemoryMeter()
+        self.evaluations = Evaluations(
+            self.store, self.queue, self.problems, MemoryModels(), clock, watch_interval=timedelta(milliseconds=5)
+        )
+        self.measurer = Measurer(
+            self.store,
+            self.problems,
+            self.host,
+            self.grading,
+            self.meter,
+            clock,
+            concurrency=4,
+            patience=Patience(timedelta(minutes=5), timedelta(minutes=30), timedelta(seconds=10)),
+            sleep=self.sleep,
+        )
+
+    async def sleep(self, seconds: float) -> None:
+        self.clock.advance(timedelta(seconds=seconds))
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def world(clock: ManualClock) -> World:
+    return World(clock)

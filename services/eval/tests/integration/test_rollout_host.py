@@ -1,0 +1,164 @@
+"""The PolicyHost over gRPC, against a rollout-service that does what a test tells it."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import grpc
+import pytest
+
+from eval_service.adapters.rollout import GrpcPolicyHost
+from eval_service.domain.evaluation import ResolvedModel
+from eval_service.domain.ports import Sampling
+from ratchet.rollout.v1 import rollout_pb2 as pb
+from ratchet.rollout.v1 import rollout_pb2_grpc
+from ratchet_kit.client import channel
+from ratchet_kit.errors import DeadlineExceeded, FailedPrecondition, NotFound, ResourceExhausted
+from ratchet_kit.ids import new_id
+from ratchet_testing.services import serving
+
+pytestmark = pytest.mark.integration
+
+WEIGHTS = "sha256:" + "ab" * 32
+MODEL = ResolvedModel("/models/a", WEIGHTS)
+SAMPLING = Sampling(0.5, 64, 1234)
+READY, LOADING, FAILED = pb.Policy.STATE_READY, pb.Policy.STATE_LOADING, pb.Policy.STATE_FAILED
+
+
+class Rollout(rollout_pb2_grpc.RolloutServiceServicer):
+    def __init__(self) -> None:
+        self.policies: dict[str, pb.Policy] = {}
+        self.states = [LOADING, READY]
+        self.loads: list[pb.LoadPolicyRequest] = []
+        self.generated: list[pb.GenerateRequest] = []
+        self.answers_from = WEIGHTS
+        self.full = False
+
+    def put(self, name: str, **fields: Any) -> None:
+        self.policies[name] = pb.Policy(name=name, **({"state": READY, "policy_id": WEIGHTS} | fields))
+
+    async def LoadPolicy(self, request: pb.LoadPolicyRequest, context: Any) -> pb.LoadPolicyResponse:
+        self.loads.append(request)
+        if request.name not in self.policies:
+            if self.full:
+                raise ResourceExhausted("1 policies are loaded, as many as this service may hold")
+            self.put(request.name, state=LOADING)
+        return pb.LoadPolicyResponse(policy=self.policies[request.name])
+
+    async def GetPolicy(self, request: pb.GetPolicyRequest, context: Any) -> pb.GetPolicyResponse:
+        policy = self.policies[request.name]
+        if self.states:
+            policy.state = self.states.pop(0)
+        return pb.GetPolicyResponse(policy=policy)
+
+    async def ListPolicies(self, request: pb.ListPoliciesRequest, context: Any) -> pb.ListPoliciesResponse:
+        names = sorted(self.policies)
+        start = int(request.page_token or 0)
+        more = str(start + 1) if start + 1 < len(names) else ""
+        return pb.ListPoliciesResponse(
+            policies=[self.policies[name] for name in names[start : start + 1]], next_page_token=more
+        )
+
+    async def UnloadPolicy(self, request: pb.UnloadPolicyRequest, context: Any) -> pb.UnloadPolicyResponse:
+        if self.policies.pop(request.name, None) is None:
+            raise NotFound(f"policy {request.name} is not loaded")
+        return pb.UnloadPolicyResponse()
+
+    async def Generate(self, request: pb.GenerateRequest, context: Any) -> pb.GenerateResponse:
+        self.generated.append(request)
+        return pb.GenerateResponse(completions=[pb.Completion(text="def solve(): ...")], policy_id=self.answers_from)
+
+
+@pytest.fixture
+def rollout() -> Rollout:
+    return Rollout()
+
+
+@pytest.fixture
+async def host(rollout: Rollout) -> AsyncIterator[GrpcPolicyHost]:
+    def add(server: grpc.aio.Server) -> list[str]:
+        rollout_pb2_grpc.add_RolloutServiceServicer_to_server(rollout, server)
+        return ["ratchet.rollout.v1.RolloutService"]
+
+    async with serving(add) as target, channel(target) as door:
+        yield GrpcPolicyHost(door, load_timeout=timedelta(seconds=1), poll=timedelta(milliseconds=10))
+
+
+async def test_it_loads_samples_and_unloads(host: GrpcPolicyHost, rollout: Rollout) -> None:
+    async with host.open(MODEL, "eval_1") as policy:
+        assert policy.policy_id == WEIGHTS
+        assert await policy.complete("Write it.", SAMPLING) == "def solve(): ..."
+        assert list(rollout.policies) == ["eval-eval_1"]
+    assert rollout.policies == {}
+    [load], [asked] = rollout.loads, rollout.generated
+    assert (load.source, load.expected_policy_id) == ("/models/a", WEIGHTS)
+    assert (asked.policy, asked.expected_policy_id) == ("eval-eval_1", WEIGHTS)
+    assert [(message.role, message.content) for message in asked.chat.messages] == [("user", "Write it.")]
+    assert (asked.sampling.temperature, asked.sampling.max_tokens, asked.sampling.seed) == (0.5, 64, 1234)
+
+
+async def test_what_is_served_already_is_used_and_left(host: GrpcPolicyHost, rollout: Rollout) -> None:
+    rollout.put("another", policy_id="sha256:other")
+    rollout.put("champion")
+    async with host.open(MODEL, "eval_1") as policy:
+        await policy.complete("Write it.", SAMPLING)
+    assert rollout.generated[0].policy == "champion"
+    assert sorted(rollout.policies) == ["another", "champion"]
+    assert rollout.loads == []
+
+
+@pytest.mark.parametrize(
+    "unfit",
+    [{"state": FAILED}, {"weight_updates": 3}, {"policy_id": "sha256:other"}],
+    ids=["failed", "training", "other"],
+)
+async def test_what_does_not_fit_is_not_used(host: GrpcPolicyHost, rollout: Rollout, unfit: dict[str, Any]) -> None:
+    rollout.put("champion", **unfit)
+    rollout.put(f"eval-{new_id('eval')}")  # another evaluation will unload its own
+    async with host.open(MODEL, "eval_1") as policy:
+        await policy.complete("Write it.", SAMPLING)
+    assert rollout.generated[0].policy == "eval-eval_1"
+
+
+async def test_what_it_left_behind_is_found_again(host: GrpcPolicyHost, rollout: Rollout) -> None:
+    holder = new_id("eval")
+    rollout.put(f"eval-{holder}")
+    rollout.put("eval-mine", policy_id="sha256:other")  # a user's own
+    assert await host.holders() == [holder]
+    async with host.open(MODEL, holder):
+        pass
+    assert list(rollout.policies) == ["eval-mine"]
+    await host.close(holder)
+
+
+async def test_a_failed_leftover_is_loaded_anew(host: GrpcPolicyHost, rollout: Rollout) -> None:
+    rollout.put("eval-eval_1", state=FAILED, error="it died")
+    async with host.open(MODEL, "eval_1"):
+        pass
+    assert len(rollout.loads) == 2
+
+
+async def test_a_model_that_cannot_be_loaded_is_named(host: GrpcPolicyHost, rollout: Rollout) -> None:
+    rollout.states = [LOADING, FAILED]
+    with pytest.raises(FailedPrecondition, match="could not load /models/a"):
+        async with host.open(MODEL, "eval_1"):
+            pass
+    assert rollout.policies == {}
+
+
+async def test_no_room_and_no_end_are_told_apart(host: GrpcPolicyHost, rollout: Rollout) -> None:
+    rollout.states = [LOADING] * 1000
+    with pytest.raises(DeadlineExceeded, match="was not loaded within 1 s"):
+        async with host.open(MODEL, "eval_1"):
+            pass
+    rollout.full = True
+    with pytest.raises(ResourceExhausted):
+        async with host.open(MODEL, "eval_1"):
+            pass
+
+
+async def test_an_answer_from_other_weights_is_refused(host: GrpcPolicyHost, rollout: Rollout) -> None:
+    rollout.answers_from = "sha256:other"
+    async with host.open(MODEL, "eval_1") as policy:
+        with pytest.raises(FailedPrecondition, match="answered from sha256:other"):
+            await policy.complete("Write it.", SAMPLING)

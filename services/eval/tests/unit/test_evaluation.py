@@ -1,0 +1,87 @@
+"""The life of an evaluation: what may follow what, and who may do it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from eval_service.domain.evaluation import Evaluation, ResolvedModel, State
+from eval_service.domain.spec import EvaluationSpec, PathRef, ProblemSetRef
+from ratchet_kit.errors import Aborted, FailedPrecondition
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LEASE = timedelta(seconds=30)
+QUEUED = Evaluation("eval_1", EvaluationSpec(PathRef("/m"), ProblemSetRef("basics")), ResolvedModel("/m"), NOW)
+RUNNING = QUEUED.claim("a", NOW, LEASE)
+ENDED = [
+    RUNNING.succeed("a", [], NOW),
+    RUNNING.fail("a", "why", NOW),
+    RUNNING.cancel(NOW),
+]
+
+
+def test_a_claim_starts_it_and_counts() -> None:
+    assert (RUNNING.state, RUNNING.attempts, RUNNING.start_time) == (State.RUNNING, 1, NOW)
+    later = NOW + timedelta(minutes=1)
+    again = RUNNING.claim("b", later, LEASE)
+    assert (again.attempts, again.start_time) == (2, NOW)
+
+
+def test_only_a_dead_workers_evaluation_may_be_taken() -> None:
+    with pytest.raises(Aborted, match="another worker"):
+        RUNNING.claim("b", NOW + LEASE - timedelta(seconds=1), LEASE)
+    assert RUNNING.renew("a", NOW + LEASE, LEASE).may_be_claimed("b", NOW + LEASE) is False
+    assert RUNNING.claim("a", NOW, LEASE).attempts == 2, "restarted under its old name"
+
+
+def test_who_lost_it_changes_nothing_any_more() -> None:
+    taken = RUNNING.claim("b", NOW + LEASE, LEASE)
+    for change in (
+        lambda: taken.renew("a", NOW, LEASE),
+        lambda: taken.release("a"),
+        lambda: taken.load_problems("a", "sha256:d", 3),
+        lambda: taken.measure("a", "sha256:p"),
+        lambda: taken.succeed("a", [], NOW),
+        lambda: taken.fail("a", "why", NOW),
+    ):
+        with pytest.raises(Aborted):
+            change()
+
+
+@pytest.mark.parametrize("ended", ENDED, ids=lambda evaluation: evaluation.state)
+def test_what_has_ended_stays_as_it_is(ended: Evaluation) -> None:
+    assert ended.state.ended
+    assert (ended.hold, ended.end_time) == (None, NOW)
+    for change in (lambda: ended.claim("b", NOW, LEASE), lambda: ended.renew("a", NOW, LEASE)):
+        with pytest.raises(FailedPrecondition, match=ended.state):
+            change()
+
+
+def test_cancel_is_refused_only_after_another_end() -> None:
+    succeeded, failed, cancelled = ENDED
+    assert QUEUED.cancel(NOW).state is State.CANCELLED
+    assert cancelled.cancel(NOW + LEASE) == cancelled
+    for ended in (succeeded, failed):
+        with pytest.raises(FailedPrecondition):
+            ended.cancel(NOW)
+
+
+def test_giving_it_back_does_not_count_as_an_attempt() -> None:
+    released = RUNNING.release("a")
+    assert (released.attempts, released.may_be_claimed("b", NOW)) == (0, True)
+
+
+def test_resumed_it_goes_on_with_the_same_weights_and_problems() -> None:
+    begun = RUNNING.load_problems("a", "sha256:d", 3).measure("a", "sha256:p")
+    assert (begun.spec.problems.digest, begun.problems_total, begun.expected_policy_id) == ("sha256:d", 3, "sha256:p")
+    assert begun.measure("a", "sha256:p") == begun
+    with pytest.raises(FailedPrecondition, match="sha256:q was loaded"):
+        begun.measure("a", "sha256:q")
+    with pytest.raises(FailedPrecondition, match="changed"):
+        begun.load_problems("a", "sha256:e", 3)
+
+
+def test_seeds_differ_by_sample_and_not_by_attempt() -> None:
+    seeds = {QUEUED.seed_of(problem, index) for problem in ("a", "b") for index in range(10)}
+    assert len(seeds) == 20
+    assert QUEUED.seed_of("a", 0) == RUNNING.seed_of("a", 0)
+    assert all(0 <= seed < 2**32 for seed in seeds)
