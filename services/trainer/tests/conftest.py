@@ -65,9 +65,11 @@ class Trainer:
 @pytest.fixture
 def trainer(clock: ManualClock) -> Trainer:
     store, queue, jobs, events, changes = MemoryRunStore(), MemoryRunQueue(), MemoryJobs(), MemoryEvents(), Changes()
-    starter = BaseModel("starter@1", "/artifacts/starter/1", 7_000_000)
+    starter = BaseModel("starter@1", "/artifacts/starter/1")
     registry = MemoryRegistry({"starter@1": starter, "starter:champion": starter})
-    folders = MemoryFolders({"/models/starter": BaseModel("/models/starter", "/models/starter", 7_000_000)})
+    folders = MemoryFolders(
+        {uri: BaseModel(uri, uri, 7_000_000, max_tokens=256) for uri in ("/models/starter", "/artifacts/starter/1")}
+    )
     problems = MemoryProblems(
         {"composed/train": "sha256:t", "composed/validation": "sha256:v", "mine.jsonl": "sha256:m"}
     )

@@ -6,6 +6,7 @@ import pytest
 
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from trainer_service.domain.run import State, Step
+from trainer_service.domain.runs import Sight
 from trainer_service.domain.spec import ModelRef, ProblemSetRef
 
 
@@ -89,11 +90,9 @@ async def test_cancel_is_final_and_reaches_the_workers(trainer: Any, make_spec: 
 
 async def test_a_watcher_sees_each_change_and_each_step_once(trainer: Any, make_spec: Any) -> None:
     run = await trainer.runs.create("r1", make_spec(steps=2))
-    seen = []
 
-    async def watch() -> None:
-        async for sight in trainer.runs.watch(run.id, 0):
-            seen.append((sight.run.state, [step.number for step in sight.steps]))
+    async def watch() -> list[Sight]:
+        return [sight async for sight in trainer.runs.watch(run.id, 0)]
 
     watching = asyncio.create_task(watch())
     await asyncio.sleep(0.01)
@@ -104,9 +103,9 @@ async def test_a_watcher_sees_each_change_and_each_step_once(trainer: Any, make_
         await trainer.reports.step(run.id, Step(number, {"loss": 1.0}, "sha256:p", trainer.clock.now(), 1))
         await asyncio.sleep(0.01)
     await trainer.runs.cancel(run.id)
-    await asyncio.wait_for(watching, 5)
-    assert [number for _, numbers in seen for number in numbers] == [1, 2]
-    assert [seen[0][0], seen[-1][0]] == [State.QUEUED, State.CANCELLED]
+    seen = await asyncio.wait_for(watching, 5)
+    assert [step.number for sight in seen for step in sight.steps] == [1, 2]
+    assert [seen[0].run.state, seen[-1].run.state] == [State.QUEUED, State.CANCELLED]
     with pytest.raises(NotFound):
         await anext(trainer.runs.watch("run_0", 0))
 

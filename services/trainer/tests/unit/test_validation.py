@@ -8,11 +8,11 @@ from trainer_service.domain.spec import Algorithm, Hyperparameters, ModelRef, Pr
 from trainer_service.domain.validation import alias_parts, faults, version_parts
 
 PLATFORM = Platform(accelerators=4)
-BASE = BaseModel("starter@1", "/artifacts/1", 7_000_000)
+BASE = BaseModel("starter@1", "/artifacts/1", 7_000_000, max_tokens=300)
 
 
-def named(spec: RunSpec, platform: Platform = PLATFORM) -> dict[str, str]:
-    return {fault.field: fault.description for fault in faults(spec, platform)}
+def named(spec: RunSpec, platform: Platform = PLATFORM, base: BaseModel | None = BASE) -> dict[str, str]:
+    return {fault.field: fault.description for fault in faults(spec, platform, base)}
 
 
 @pytest.mark.parametrize("algorithm", list(Algorithm))
@@ -134,7 +134,22 @@ def test_what_was_asked_is_kept_and_the_rest_is_filled_in(make_spec: Any) -> Non
 def test_a_large_model_learns_in_small_steps(make_spec: Any) -> None:
     large = BaseModel("coder@1", "s3://models/coder", 14_000_000_000)
     rates = [defaults.complete(make_spec(), base, PLATFORM).hyperparameters.learning_rate for base in (BASE, large)]
-    assert rates == [3e-4, 1e-6]
+    assert rates == [5e-5, 1e-6]
+
+
+def test_prompt_and_response_share_the_room_that_the_base_has(make_spec: Any) -> None:
+    def lengths(base: BaseModel, **asked: int) -> tuple[int | None, int | None]:
+        spec = make_spec(hyperparameters=Hyperparameters(**asked))
+        taken = defaults.complete(spec, base, PLATFORM).hyperparameters
+        return taken.max_prompt_tokens, taken.max_response_tokens
+
+    assert lengths(BASE) == (150, 150)
+    assert lengths(BASE, max_prompt_tokens=64) == (64, 236)
+    assert lengths(BASE, max_response_tokens=280) == (20, 280)
+    assert lengths(BaseModel("coder", "/coder")) == (256, 256)
+    too_long = make_spec(hyperparameters=Hyperparameters(max_prompt_tokens=64, max_response_tokens=256))
+    assert named(too_long)["spec.hyperparameters.max_response_tokens"].endswith("the base has room for 300")
+    assert named(too_long, base=None) == {}
 
 
 def test_a_set_with_splits_is_validated_on_its_own(make_spec: Any) -> None:

@@ -1,6 +1,7 @@
 """ModelFolders on fsspec: local folders, and object stores such as s3://bucket/prefix."""
 
 import asyncio
+import json
 import os
 import shutil
 from pathlib import Path
@@ -49,15 +50,19 @@ def _inspect(uri: str) -> BaseModel:
         if not fs.isdir(path):
             raise NotFound(f"there is no folder {uri}")
         sizes = {file["name"].rpartition("/")[2]: file["size"] for file in fs.ls(path, detail=True)}
+        if "config.json" not in sizes:
+            raise NotFound(f"{uri} holds no model: config.json is missing")
+        config = json.loads(fs.cat_file(f"{path}/config.json"))
     except OSError as error:
         raise Unavailable(f"{uri} cannot be read: {error}") from error
-    if "config.json" not in sizes:
-        raise NotFound(f"{uri} holds no model: config.json is missing")
+    except ValueError as error:
+        raise NotFound(f"{uri} holds no model: config.json is not JSON ({error})") from error
     weights = [size for name, size in sizes.items() if name.endswith(".safetensors")]
     if not weights:
         raise NotFound(f"{uri} holds no model: there is no *.safetensors file")
     everywhere = path if isinstance(fs, LocalFileSystem) else fs.unstrip_protocol(path)
-    return BaseModel(name=everywhere, uri=everywhere, size_bytes=sum(weights))
+    room = config.get("max_position_embeddings") or config.get("text_config", {}).get("max_position_embeddings") or 0
+    return BaseModel(name=everywhere, uri=everywhere, size_bytes=sum(weights), max_tokens=room)
 
 
 def _open(uri: str) -> tuple[fsspec.AbstractFileSystem, str]:

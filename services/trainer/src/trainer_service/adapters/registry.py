@@ -24,7 +24,7 @@ class GrpcModelRegistry:
     async def resolve(self, ref: ModelRef) -> BaseModel:
         with rpc_errors():
             version = (await self._stub.GetVersion(_request(ref))).version
-        return BaseModel(f"{version.model}@{version.number}", version.artifact_uri, version.size_bytes)
+        return BaseModel(f"{version.model}@{version.number}", version.artifact_uri)
 
     async def register(self, request_id: str, model: str, source_uri: str, lineage: Lineage) -> str:
         request = pb.CreateVersionRequest(

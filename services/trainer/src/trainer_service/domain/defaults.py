@@ -12,12 +12,12 @@ from trainer_service.domain.platform import BaseModel, Platform
 from trainer_service.domain.spec import Algorithm, Hyperparameters, Priority, ProblemSetRef, Resources, RunSpec
 
 MAX_MICRO_BATCH = 32
+TOKENS = 256
+"""Of a prompt, and of a response, where the model has room for both."""
 
 _RL = Hyperparameters(
     batch_size=16,
     group_size=8,
-    max_prompt_tokens=256,
-    max_response_tokens=256,
     temperature=1.0,
     clip_low=0.2,
     clip_high=0.2,
@@ -26,7 +26,7 @@ _RL = Hyperparameters(
     max_grad_norm=1.0,
     gae_lambda=1.0,
     gamma=1.0,
-    warmup_steps=0,
+    warmup_steps=5,
     weight_decay=0.01,
 )
 _OF = {
@@ -37,10 +37,8 @@ _OF = {
     Algorithm.PPO: replace(_RL, group_size=1, batch_size=128),
     Algorithm.SFT: Hyperparameters(
         batch_size=32,
-        max_prompt_tokens=256,
-        max_response_tokens=256,
         max_grad_norm=1.0,
-        warmup_steps=0,
+        warmup_steps=20,
         weight_decay=0.01,
     ),
 }
@@ -58,7 +56,7 @@ def complete(spec: RunSpec, base: BaseModel, platform: Platform) -> RunSpec:
         spec,
         algorithm=algorithm,
         resources=resources,
-        hyperparameters=hyperparameters(algorithm, spec.hyperparameters, resources.ranks, small=base.is_small),
+        hyperparameters=hyperparameters(algorithm, spec.hyperparameters, resources.ranks, base),
         validation_problems=spec.validation_problems or _validation_of(spec.problems),
         reward="" if algorithm is Algorithm.SFT else spec.reward or "tests_passed",
         loggers=spec.loggers or ("console",),
@@ -66,9 +64,12 @@ def complete(spec: RunSpec, base: BaseModel, platform: Platform) -> RunSpec:
     )
 
 
-def hyperparameters(algorithm: Algorithm, asked: Hyperparameters, ranks: int, *, small: bool) -> Hyperparameters:
+def hyperparameters(
+    algorithm: Algorithm, asked: Hyperparameters, ranks: int, base: BaseModel | None
+) -> Hyperparameters:
     """`asked`, with the algorithm's defaults where it says nothing. `ranks`: training processes in all."""
-    taken = _over(asked, _over(_learning_rates(algorithm, small), _OF[algorithm]))
+    taken = _over(asked, _over(_learning_rates(algorithm, base is not None and base.is_small), _OF[algorithm]))
+    taken = _over(taken, _lengths(taken, base.max_tokens if base else 0))
     if algorithm is not Algorithm.SFT:
         taken = _over(taken, Hyperparameters(mini_batch_size=taken.batch_size))
     return _over(taken, Hyperparameters(micro_batch_size=_micro_batch(per_rank(taken, ranks))))
@@ -84,7 +85,7 @@ def per_rank(taken: Hyperparameters, ranks: int) -> int:
 def applicable(algorithm: Algorithm) -> frozenset[str]:
     """The names of the hyperparameters that mean something to the algorithm."""
     names = {field.name for field in fields(Hyperparameters) if getattr(_OF[algorithm], field.name) is not None}
-    names |= {"learning_rate", "micro_batch_size"}
+    names |= {"learning_rate", "micro_batch_size", "max_prompt_tokens", "max_response_tokens"}
     if algorithm is not Algorithm.SFT:
         names |= {"mini_batch_size"}
     if algorithm is Algorithm.PPO:
@@ -95,10 +96,20 @@ def applicable(algorithm: Algorithm) -> frozenset[str]:
 def _learning_rates(algorithm: Algorithm, small: bool) -> Hyperparameters:
     if algorithm is Algorithm.SFT:
         return Hyperparameters(learning_rate=1e-3 if small else 1e-5)
-    actor = 3e-4 if small else 1e-6
+    actor = 5e-5 if small else 1e-6
     if algorithm is Algorithm.PPO:
         return Hyperparameters(learning_rate=actor, critic_learning_rate=1e-3 if small else 1e-5)
     return Hyperparameters(learning_rate=actor)
+
+
+def _lengths(asked: Hyperparameters, room: int) -> Hyperparameters:
+    """Half of the room each, or what the other leaves of it; `room` 0 is not known."""
+    each = min(TOKENS, room // 2) if room else TOKENS
+    left = [
+        room - (other or each) if room else TOKENS for other in (asked.max_response_tokens, asked.max_prompt_tokens)
+    ]
+    prompt, response = (max(1, min(TOKENS, tokens)) for tokens in left)
+    return Hyperparameters(max_prompt_tokens=prompt, max_response_tokens=response)
 
 
 def _micro_batch(sequences: int) -> int:

@@ -7,14 +7,15 @@ SMALL_MODEL_BYTES = 200_000_000
 
 @dataclass(frozen=True)
 class BaseModel:
-    """The model a run starts from. `uri`: folder or fsspec URL; `size_bytes`: of its weights, 0 when not known.
+    """The model a run starts from. `name` is what lineage records: "<model>@<n>", or the path.
 
-    `name` is what lineage records: "<model>@<n>", or the path.
+    `uri`: folder or fsspec URL. `size_bytes`: of its weights. `max_tokens`: prompt and response together. 0: not known.
     """
 
     name: str
     uri: str
     size_bytes: int = 0
+    max_tokens: int = 0
 
     @property
     def is_small(self) -> bool:

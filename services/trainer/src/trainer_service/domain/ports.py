@@ -132,7 +132,7 @@ class ModelRegistry(Protocol):
     """The registry's models, as far as training needs them."""
 
     async def resolve(self, ref: ModelRef) -> BaseModel:
-        """The version that `ref`, a version or an alias, names now. Raises NotFound, Unavailable."""
+        """Name and URI of the version that `ref`, a version or an alias, names now. Raises NotFound, Unavailable."""
         ...
 
     async def register(self, request_id: str, model: str, source_uri: str, lineage: Lineage) -> str:

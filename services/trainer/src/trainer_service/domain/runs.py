@@ -140,15 +140,15 @@ class Runs:
 
     async def _examine(self, spec: RunSpec) -> RunSpec:
         """The complete spec. Looks at all of it before it complains."""
-        violations = validation.faults(spec, self._platform)
-        faulty = {violation.field for violation in violations}
         base: BaseModel | None = None
-        if spec.base and not any(field.startswith("spec.base") for field in faulty):
+        missing: list[FieldViolation] = []
+        if spec.base and not validation.base_fault(spec.base):
             try:
                 base = await self._base(spec.base)
             except NotFound as e:
-                violations.append(FieldViolation(f"spec.base.{spec.base.kind}", e.message))
-        spec, missing = await self._with_problems(spec, faulty)
+                missing.append(FieldViolation(f"spec.base.{spec.base.kind}", e.message))
+        violations = [*validation.faults(spec, self._platform, base), *missing]
+        spec, missing = await self._with_problems(spec, {violation.field for violation in violations})
         violations += missing
         if violations or base is None:
             named = "; ".join(f"{violation.field}: {violation.description}" for violation in violations)
@@ -163,9 +163,10 @@ class Runs:
         return complete
 
     async def _base(self, ref: ModelRef) -> BaseModel:
-        if ref.kind != "path":
-            return await self._registry.resolve(ref)
-        return await self._folders.inspect(ref.value)
+        if ref.kind == "path":
+            return await self._folders.inspect(ref.value)
+        version = await self._registry.resolve(ref)
+        return replace(await self._folders.inspect(version.uri), name=version.name)
 
     async def _with_problems(self, spec: RunSpec, faulty: set[str]) -> tuple[RunSpec, list[FieldViolation]]:
         violations: list[FieldViolation] = []

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ratchet_kit.errors import FieldViolation
 from trainer_service.domain import defaults
-from trainer_service.domain.platform import Platform
+from trainer_service.domain.platform import BaseModel, Platform
 from trainer_service.domain.spec import Algorithm, Hyperparameters, ModelRef, Priority, RunSpec
 
 GROUPED = {Algorithm.GRPO, Algorithm.RLOO, Algorithm.DAPO}
@@ -37,9 +37,17 @@ _COUNTS = (
 )
 
 
-def faults(spec: RunSpec, platform: Platform) -> list[FieldViolation]:
-    """Every fault that the spec alone shows. What lies outside it (does the base exist?) is the caller's to add."""
-    return [FieldViolation(f"spec.{field}", says) for field, says in _all(spec, platform)]
+def faults(spec: RunSpec, platform: Platform, base: BaseModel | None) -> list[FieldViolation]:
+    """Every fault of the spec, with the model that it names, None where that is not known.
+
+    Whether base and problem sets exist is the caller's to add.
+    """
+    return [FieldViolation(f"spec.{field}", says) for field, says in _all(spec, platform, base)]
+
+
+def base_fault(base: ModelRef | None) -> FieldViolation | None:
+    """What is wrong with the reference itself, before anyone looks for the model."""
+    return next((FieldViolation(f"spec.{field}", says) for field, says in _base(base)), None)
 
 
 def version_parts(value: str) -> tuple[str, int] | None:
@@ -59,7 +67,7 @@ def alias_parts(value: str) -> tuple[str, str] | None:
 Fault = tuple[str, str]
 
 
-def _all(spec: RunSpec, platform: Platform) -> Iterator[Fault]:
+def _all(spec: RunSpec, platform: Platform, base: BaseModel | None) -> Iterator[Fault]:
     if len(spec.display_name) > 200:
         yield "display_name", "must have at most 200 characters"
     yield from _base(spec.base)
@@ -67,7 +75,7 @@ def _all(spec: RunSpec, platform: Platform) -> Iterator[Fault]:
     yield from _resources(spec, platform)
     yield from _choices(spec, platform)
     if isinstance(spec.algorithm, Algorithm):
-        yield from _hyperparameters(spec, spec.algorithm, platform)
+        yield from _hyperparameters(spec, spec.algorithm, platform, base)
 
 
 def _base(base: ModelRef | None) -> Iterator[Fault]:
@@ -139,12 +147,11 @@ def _choices(spec: RunSpec, platform: Platform) -> Iterator[Fault]:
             yield f"verl_overrides[{index}]", f'"{override}" is not "key=value" in Hydra\'s form'
 
 
-def _hyperparameters(spec: RunSpec, algorithm: Algorithm, platform: Platform) -> Iterator[Fault]:
-    asked = spec.hyperparameters
-    own = [*_single(asked, algorithm)]
-    yield from own
-    if not own:
-        yield from _together(spec, algorithm, platform)
+def _hyperparameters(
+    spec: RunSpec, algorithm: Algorithm, platform: Platform, base: BaseModel | None
+) -> Iterator[Fault]:
+    single = [*_single(spec.hyperparameters, algorithm)]
+    yield from single or _together(spec, algorithm, platform, base)
 
 
 def _single(asked: Hyperparameters, algorithm: Algorithm) -> Iterator[Fault]:
@@ -173,10 +180,10 @@ def _single(asked: Hyperparameters, algorithm: Algorithm) -> Iterator[Fault]:
         yield "hyperparameters.group_size", f"{algorithm.name} compares completions of a group: at least 2"
 
 
-def _together(spec: RunSpec, algorithm: Algorithm, platform: Platform) -> Iterator[Fault]:
+def _together(spec: RunSpec, algorithm: Algorithm, platform: Platform, base: BaseModel | None) -> Iterator[Fault]:
     """The values against one another, with the defaults in place."""
     ranks = max(spec.resources.nodes, 1) * max(spec.resources.accelerators_per_node, 1)
-    taken = defaults.hyperparameters(algorithm, spec.hyperparameters, ranks, small=True)
+    taken = defaults.hyperparameters(algorithm, spec.hyperparameters, ranks, base)
     batch, group = taken.batch_size or 0, taken.group_size or 1
     mini, micro = taken.mini_batch_size or batch, taken.micro_batch_size or 0
     sequences = batch * group
@@ -203,8 +210,7 @@ def _together(spec: RunSpec, algorithm: Algorithm, platform: Platform) -> Iterat
                 f"{micro} does not divide the {share} sequences of a rank's update",
             )
     tokens = (taken.max_prompt_tokens or 0) + (taken.max_response_tokens or 0)
-    if tokens > platform.max_tokens:
-        yield (
-            "hyperparameters.max_response_tokens",
-            (f"prompt and response make {tokens} tokens: at most {platform.max_tokens}"),
-        )
+    room = base.max_tokens if base and base.max_tokens else platform.max_tokens
+    if tokens > room:
+        whose = "the base has room for" if base and base.max_tokens else "at most"
+        yield "hyperparameters.max_response_tokens", f"prompt and response make {tokens} tokens: {whose} {room}"

@@ -1,0 +1,169 @@
+"""Queue, worker and reconciler over a real Redis; the jobs are played by the test."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import redis.asyncio
+
+from trainer_service.adapters.memory import NoMeter
+from trainer_service.adapters.queue import RedisRunQueue
+from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
+from trainer_service.domain.spec import Priority
+from trainer_service.worker import Reconciler, Worker
+
+pytestmark = pytest.mark.integration
+
+LEASE = timedelta(seconds=0.6)
+
+
+@pytest.fixture
+def queue(redis: redis.asyncio.Redis) -> RedisRunQueue:
+    return RedisRunQueue(redis, "worker-1", LEASE)
+
+
+@pytest.fixture
+def reconciler(trainer: Any, queue: RedisRunQueue) -> Reconciler:
+    trainer.clock.advance(timedelta(minutes=1))
+    return Reconciler(trainer.store, queue, NoMeter(), trainer.clock, every=timedelta(seconds=0.1))
+
+
+@pytest.fixture
+async def run(trainer: Any, make_spec: Any) -> Run:
+    created: Run = await trainer.runs.create("r1", make_spec(steps=1))
+    trainer.clock.advance(timedelta(minutes=1))
+    return created
+
+
+@asynccontextmanager
+async def working(*background: Callable[[asyncio.Event], Awaitable[None]]) -> AsyncIterator[asyncio.Event]:
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for work in background:
+            group.create_task(work(stop))
+        try:
+            yield stop
+        finally:
+            stop.set()
+
+
+async def until(holds: Callable[[], Awaitable[Any]]) -> None:
+    async with asyncio.timeout(10):
+        while not await holds():
+            await asyncio.sleep(0.02)
+
+
+async def job_is_up(trainer: Any, run: Run) -> None:
+    async def submitted() -> bool:
+        return bool(trainer.jobs.submitted)
+
+    await until(submitted)
+    if (await trainer.store.get(run.id)).state is State.STARTING:
+        await trainer.reports.started(run.id, 1)
+
+
+async def job_ends(trainer: Any, run: Run) -> None:
+    now = trainer.clock.now()
+    await trainer.reports.step(run.id, Step(1, {}, "sha256:1", now, 1))
+    await trainer.reports.checkpoint(run.id, 1, Checkpoint(1, "/exports/1", "sha256:1", now))
+    await trainer.reports.finished(run.id, 1, "")
+    trainer.jobs.end(run.id, 1)
+
+    async def over() -> bool:
+        return (await trainer.store.get(run.id)).state is State.SUCCEEDED
+
+    await until(over)
+
+
+async def is_held(queue: RedisRunQueue, *ids: RunId) -> None:
+    async def held() -> bool:
+        return await queue.held() == frozenset(ids)
+
+    await until(held)
+
+
+async def test_a_run_leaves_the_queue_when_it_is_over(trainer: Any, queue: RedisRunQueue, run: Run) -> None:
+    await queue.put(run.id, Priority.HIGH)
+    async with working(Worker(queue, trainer.driver, 1).run):
+        await job_is_up(trainer, run)
+        await asyncio.sleep(LEASE.total_seconds() * 1.5)  # the lease is renewed meanwhile
+        assert await queue.held() == {run.id}
+        await job_ends(trainer, run)
+        await is_held(queue)
+
+
+async def test_after_flushall_the_run_goes_on_with_the_job_it_has(
+    trainer: Any, queue: RedisRunQueue, reconciler: Reconciler, run: Run, redis: redis.asyncio.Redis
+) -> None:
+    await queue.put(run.id, Priority.NORMAL)
+    async with working(Worker(queue, trainer.driver, 1).run, reconciler.run):
+        await job_is_up(trainer, run)
+        await redis.flushall()
+        await is_held(queue, run.id)
+        await asyncio.sleep(LEASE.total_seconds())
+        await job_ends(trainer, run)
+        await is_held(queue)
+    assert trainer.jobs.submitted == [(run.id, 1)]
+
+
+async def test_the_run_of_a_dead_worker_goes_to_another(
+    trainer: Any, queue: RedisRunQueue, run: Run, redis: redis.asyncio.Redis
+) -> None:
+    await queue.put(run.id, Priority.NORMAL)
+    assert len(await RedisRunQueue(redis, "worker-0", LEASE).stream.read(1, timedelta(seconds=1))) == 1  # and dies
+    async with working(Worker(queue, trainer.driver, 1).run):
+        await job_is_up(trainer, run)
+        await job_ends(trainer, run)
+
+
+async def test_a_worker_that_stops_lets_its_run_go_with_its_job(trainer: Any, queue: RedisRunQueue, run: Run) -> None:
+    await queue.put(run.id, Priority.NORMAL)
+    async with working(Worker(queue, trainer.driver, 1).run):
+        await job_is_up(trainer, run)
+    assert not trainer.jobs.stopped
+    assert await queue.held() == {run.id}
+    async with working(Worker(queue, trainer.driver, 1).run):
+        await job_ends(trainer, run)
+
+
+async def test_one_run_at_a_time_by_priority(trainer: Any, queue: RedisRunQueue, make_spec: Any) -> None:
+    runs = [await trainer.runs.create("", make_spec(steps=1)) for _ in range(3)]
+    for run, priority in zip(runs, (Priority.LOW, Priority.NORMAL, Priority.HIGH), strict=True):
+        await queue.put(run.id, priority)
+    async with working(Worker(queue, trainer.driver, 1).run):
+        for run in reversed(runs):
+            await is_submitted_last(trainer, run)
+            await trainer.reports.started(run.id, 1)
+            await job_ends(trainer, run)
+
+
+async def is_submitted_last(trainer: Any, run: Run) -> None:
+    async def last() -> bool:
+        return bool(trainer.jobs.submitted) and trainer.jobs.submitted[-1] == (run.id, 1)
+
+    await until(last)
+
+
+async def test_what_is_on_the_queue_is_not_put_back(
+    trainer: Any, queue: RedisRunQueue, reconciler: Reconciler, run: Run
+) -> None:
+    assert await reconciler.once() == [run.id]
+    assert await reconciler.once() == []
+    await trainer.runs.cancel(run.id)
+    await queue.stream.ack(*await queue.stream.read(1, timedelta(seconds=1)))
+    assert await reconciler.once() == []
+
+
+async def test_a_message_for_no_run_is_done_with(trainer: Any, queue: RedisRunQueue) -> None:
+    await queue.put(RunId("run_0"), Priority.NORMAL)
+    await queue.stream.publish({"something": "else"})
+    async with working(Worker(queue, trainer.driver, 1).run):
+        await is_held(queue)
+
+        async def empty() -> bool:
+            return not any((await queue.stream.depth()).values())
+
+        await until(empty)
