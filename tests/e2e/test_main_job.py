@@ -28,7 +28,9 @@ def grpo(steps: int, **changes: object) -> trainer_pb2.RunSpec:
         reward=trainer_pb2.RewardSpec(name="tests_passed"),
         steps=steps,
         seed=1,
-        hyperparameters=trainer_pb2.Hyperparameters(batch_size=8, group_size=4, max_response_tokens=96),
+        hyperparameters=trainer_pb2.Hyperparameters(
+            batch_size=8, group_size=4, learning_rate=5e-5, max_prompt_tokens=64, max_response_tokens=72
+        ),
         output_model="starter",
     )
     spec.MergeFrom(trainer_pb2.RunSpec(**changes))
@@ -78,7 +80,7 @@ def test_train_evaluate_gate(client: Client) -> None:
             model=common_pb2.ModelRef(version=f"starter@{number}"),
             problems=common_pb2.ProblemSetRef(name="composed/test", limit=12),
             samples_per_problem=2,
-            max_tokens=96,
+            max_tokens=72,
         )
         evaluation = client.evaluations.create(spec)
         for message in client.evaluations.watch(evaluation.id):

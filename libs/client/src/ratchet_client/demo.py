@@ -35,14 +35,16 @@ TRAIN, VALIDATION, HELD_OUT = "composed/train", "composed/validation", "composed
 
 # What was measured to learn well within the demo's time on two cores: see docs/demo.md.
 STEPS = 50
-LEARNING_RATE = 1e-3
+LEARNING_RATE = 5e-5
+WARMUP_STEPS = 5
 BATCH_SIZE = 16
 GROUP_SIZE = 8
 VALIDATE_EVERY = 10
 VALIDATION_PROBLEMS = 64
 HELD_OUT_PROBLEMS = 200
 SAMPLES_PER_PROBLEM = 4
-MAX_TOKENS = 96
+MAX_PROMPT_TOKENS = 64
+MAX_TOKENS = 72
 
 STAGE_SECONDS = 4.0
 STAGE_SAMPLES = 8
@@ -177,7 +179,9 @@ def _train(client: Client, base: ModelVersion, steps: int, seed: int) -> trainer
             learning_rate=LEARNING_RATE,
             batch_size=BATCH_SIZE,
             group_size=GROUP_SIZE,
+            max_prompt_tokens=MAX_PROMPT_TOKENS,
             max_response_tokens=MAX_TOKENS,
+            warmup_steps=WARMUP_STEPS,
         ),
         output_model=MODEL,
     )

@@ -28,6 +28,8 @@ _OPTIONS = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),  # clients of ours ping each 30 s
+    # A server that was short of CPU reads several pings at once: no reason to end the connection and its watches.
+    ("grpc.http2.max_ping_strikes", 0),
 ]
 
 
