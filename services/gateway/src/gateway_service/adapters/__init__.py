@@ -1,0 +1,1 @@
+"""Each port of the domain for real, and in memory for tests."""

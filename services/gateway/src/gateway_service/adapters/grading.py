@@ -1,0 +1,43 @@
+"""Grader: the tests of known problems, run in the sandbox through ratchet_rewards."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import ratchet_problems
+from gateway_service.domain.traffic import ProblemRef
+from ratchet_kit.errors import NotFound
+from ratchet_problems import Problem
+from ratchet_rewards import Grader
+
+
+class SandboxGrader:
+    """`folder`: where users' own sets ("mine.jsonl") lie; None offers the named sets only. Callers name sets, never
+    paths: else they could have any file of this machine read."""
+
+    def __init__(self, grader: Grader, folder: Path | None) -> None:
+        self._grader = grader
+        self._folder = folder
+
+    async def grade(self, problem: ProblemRef, texts: Sequence[str]) -> Sequence[float]:
+        found = await asyncio.to_thread(self._find, problem)
+        graded = await asyncio.gather(*(self._grader.grade(found, text) for text in texts))
+        return [one.reward.score for one in graded]
+
+    def _find(self, ref: ProblemRef) -> Problem:
+        name = ref.problem_set
+        if name not in ratchet_problems.NAMES:
+            file = None if self._folder is None else self._folder / Path(name).name
+            if file is None or file.name != name or file.suffix != ".jsonl" or not file.is_file():
+                raise NotFound(f"problem set {name!r} is not known: use one of {', '.join(ratchet_problems.NAMES)}")
+            name = str(file)
+        found = _by_id(name).get(ref.problem_id)
+        if found is None:
+            raise NotFound(f"problem {ref.problem_id!r} is not in {ref.problem_set}")
+        return found
+
+
+@lru_cache(maxsize=16)
+def _by_id(name: str) -> Mapping[str, Problem]:
+    return {problem.id: problem for problem in ratchet_problems.load(name)}

@@ -1,0 +1,127 @@
+"""The stores in memory, for tests."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from gateway_service.domain.decisions import ArmSample, Traffic
+from gateway_service.domain.keys import ApiKey
+from gateway_service.domain.releases import Release
+from gateway_service.domain.routing import Arm
+from gateway_service.domain.traffic import CompletionRecord, ProblemRef
+from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
+
+
+class MemoryReleaseStore:
+    def __init__(self) -> None:
+        self._releases: dict[str, Release] = {}
+
+    async def add(self, release: Release) -> None:
+        if await self.by_request(release.request_id):
+            raise AlreadyExists(f"request id {release.request_id} is taken")
+        if await self.active(release.spec.model):
+            raise FailedPrecondition(f"a release of model {release.spec.model} is under way")
+        self._releases[release.id] = release
+
+    async def get(self, release_id: str) -> Release:
+        if release_id not in self._releases:
+            raise NotFound(f"release {release_id} does not exist")
+        return self._releases[release_id]
+
+    async def by_request(self, request_id: str) -> Release | None:
+        return next((r for r in self._releases.values() if r.request_id == request_id), None)
+
+    async def active(self, model: str) -> Release | None:
+        return next((r for r in self._releases.values() if r.active and r.spec.model == model), None)
+
+    async def unfinished(self) -> Sequence[Release]:
+        return [r for r in self._sorted() if r.active or r.retired_at is None]
+
+    async def list(self, model: str, limit: int, after: str | None) -> Sequence[Release]:
+        newest_first = [r for r in reversed(self._sorted()) if not model or r.spec.model == model]
+        return [r for r in newest_first if after is None or r.id < after][:limit]
+
+    async def save(self, release: Release) -> Release:
+        stored = self._releases.get(release.id)
+        if stored is None or stored.revision != release.revision:
+            raise Aborted(f"release {release.id} was changed by someone else at the same time")
+        saved = replace(release, revision=release.revision + 1)
+        self._releases[release.id] = saved
+        return saved
+
+    def _sorted(self) -> Sequence[Release]:
+        return sorted(self._releases.values(), key=lambda release: release.id)
+
+
+class MemoryCompletionLog:
+    def __init__(self) -> None:
+        self.records: dict[str, CompletionRecord] = {}
+
+    async def append(self, records: Sequence[CompletionRecord]) -> None:
+        self.records |= {record.id: record for record in records}
+
+    async def get(self, completion_id: str) -> CompletionRecord:
+        if completion_id not in self.records:
+            raise NotFound(f"completion {completion_id} is not known")
+        return self.records[completion_id]
+
+    async def set_score(self, completion_id: str, score: float, problem: ProblemRef | None) -> None:
+        record = await self.get(completion_id)
+        self.records[completion_id] = replace(record, score=score, problem=problem, texts=())
+
+    async def traffic(self, release: Release, reference_from: datetime) -> Traffic:
+        stage = [r for r in self.records.values() if (r.release_id, r.stage) == (release.id, release.stage)]
+        reference = [
+            record
+            for record in self.records.values()
+            if record.version == release.baseline_ref
+            and record.time >= reference_from
+            and record.arm is not Arm.FALLBACK
+        ]
+        return Traffic(
+            candidate=_sample([r for r in stage if r.arm is Arm.CANDIDATE]),
+            baseline=_sample([r for r in stage if r.arm is Arm.BASELINE]),
+            reference=_sample(reference),
+        )
+
+    async def prune(self, texts_before: datetime, records_before: datetime) -> None:
+        kept = {id: record for id, record in self.records.items() if record.time >= records_before}
+        self.records = {
+            id: replace(record, texts=()) if record.time < texts_before else record for id, record in kept.items()
+        }
+
+
+def _sample(records: Sequence[CompletionRecord]) -> ArmSample:
+    scores = [record.score for record in records if record.score is not None]
+    return ArmSample(
+        requests=len(records),
+        errors=sum(bool(record.error) for record in records),
+        latencies=tuple(sorted(record.latency.total_seconds() for record in records if not record.error)),
+        scored=len(scores),
+        mean_score=sum(scores) / len(scores) if scores else 0.0,
+    )
+
+
+class MemoryKeyStore:
+    def __init__(self) -> None:
+        self._keys: dict[str, ApiKey] = {}
+
+    async def add(self, key: ApiKey) -> None:
+        if await self.by_digest(key.digest):
+            raise AlreadyExists("this API key exists")
+        self._keys[key.id] = key
+
+    async def get(self, key_id: str) -> ApiKey:
+        if key_id not in self._keys:
+            raise NotFound(f"API key {key_id} does not exist")
+        return self._keys[key_id]
+
+    async def by_digest(self, digest: str) -> ApiKey | None:
+        return next((key for key in self._keys.values() if key.digest == digest), None)
+
+    async def list(self) -> Sequence[ApiKey]:
+        return sorted(self._keys.values(), key=lambda key: key.id)
+
+    async def save(self, key: ApiKey) -> None:
+        await self.get(key.id)
+        self._keys[key.id] = key

@@ -1,0 +1,83 @@
+"""ModelRegistry: the registry service, through gRPC."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gateway_service.domain.ports import GateResult, RegisteredModel, RegisteredVersion
+from gateway_service.domain.targets import CHAMPION, VersionRef
+from ratchet.registry.v1 import registry_pb2 as pb
+from ratchet_kit.grpc_errors import rpc_errors
+from ratchet_kit.times import timestamp_from_proto
+
+if TYPE_CHECKING:
+    from ratchet.registry.v1.registry_pb2_grpc import RegistryServiceAsyncStub
+
+PAGE = 500
+
+
+class GrpcModelRegistry:
+    """Versions are immutable, so each is asked for once."""
+
+    def __init__(self, stub: "RegistryServiceAsyncStub") -> None:
+        self._stub = stub
+        self._versions: dict[VersionRef, RegisteredVersion] = {}
+
+    async def models(self) -> Sequence[RegisteredModel]:
+        found: list[RegisteredModel] = []
+        token = ""
+        while True:
+            with rpc_errors():
+                page = await self._stub.ListModels(pb.ListModelsRequest(page_size=PAGE, page_token=token))
+            found.extend(_model(model) for model in page.models)
+            token = page.next_page_token
+            if not token:
+                return found
+
+    async def model(self, name: str) -> RegisteredModel:
+        with rpc_errors():
+            return _model((await self._stub.GetModel(pb.GetModelRequest(name=name))).model)
+
+    async def version(self, ref: VersionRef) -> RegisteredVersion:
+        if ref not in self._versions:
+            request = pb.GetVersionRequest(model=ref.model, number=ref.number)
+            with rpc_errors():
+                self._versions[ref] = _version((await self._stub.GetVersion(request)).version)
+        return self._versions[ref]
+
+    async def resolve(self, model: str, alias: str) -> RegisteredVersion:
+        with rpc_errors():
+            return _version((await self._stub.GetVersion(pb.GetVersionRequest(model=model, alias=alias))).version)
+
+    async def gate(self, gate_id: str) -> GateResult:
+        with rpc_errors():
+            gate = (await self._stub.GetGate(pb.GetGateRequest(id=gate_id))).gate
+        return GateResult(
+            id=gate.id,
+            model=gate.model,
+            candidate=gate.candidate_version,
+            champion=gate.champion_version,
+            passed=gate.passed,
+            reason=gate.reason,
+        )
+
+    async def promote(self, ref: VersionRef, gate_id: str, reason: str) -> None:
+        request = pb.SetAliasRequest(
+            model=ref.model, alias=CHAMPION, version=ref.number, reason=reason, gate_id=gate_id
+        )
+        with rpc_errors():
+            await self._stub.SetAlias(request)
+
+
+def _model(message: pb.Model) -> RegisteredModel:
+    return RegisteredModel(
+        message.name, timestamp_from_proto(message.create_time), message.aliases.get(CHAMPION) or None
+    )
+
+
+def _version(message: pb.Version) -> RegisteredVersion:
+    return RegisteredVersion(
+        ref=VersionRef(message.model, message.number),
+        source=message.artifact_uri,
+        policy_id=message.policy_id,
+        create_time=timestamp_from_proto(message.create_time),
+    )

@@ -1,0 +1,1 @@
+"""The stores on SQLite and PostgreSQL."""

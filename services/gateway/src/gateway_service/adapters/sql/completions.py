@@ -1,0 +1,135 @@
+"""CompletionLog on SQLite and PostgreSQL."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, and_, case, delete, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from gateway_service.adapters.sql.database import Database
+from gateway_service.adapters.sql.tables import completions
+from gateway_service.domain.decisions import ArmSample, Traffic
+from gateway_service.domain.releases import Release
+from gateway_service.domain.routing import Arm
+from gateway_service.domain.targets import VersionRef
+from gateway_service.domain.traffic import CompletionRecord, ProblemRef
+from ratchet_kit.errors import NotFound
+
+MAX_LATENCIES = 10_000
+
+
+class SqlCompletionLog:
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._database = Database(engine)
+
+    async def append(self, records: Sequence[CompletionRecord]) -> None:
+        if not records:
+            return
+        async with self._database.writing() as connection:
+            await connection.execute(insert(completions), [_row(record) for record in records])
+
+    async def get(self, completion_id: str) -> CompletionRecord:
+        query = select(completions).where(completions.c.id == completion_id)
+        async with self._database.reading() as connection:
+            row = (await connection.execute(query)).first()
+        if row is None:
+            raise NotFound(f"completion {completion_id} is not known")
+        return _record(row)
+
+    async def set_score(self, completion_id: str, score: float, problem: ProblemRef | None) -> None:
+        values = {
+            "score": score,
+            "problem_set": problem.problem_set if problem else "",
+            "problem_id": problem.problem_id if problem else "",
+            "texts": [],
+        }
+        change = update(completions).where(completions.c.id == completion_id).values(values)
+        async with self._database.writing() as connection:
+            result = await connection.execute(change)
+        if result.rowcount != 1:
+            raise NotFound(f"completion {completion_id} is not known")
+
+    async def traffic(self, release: Release, reference_from: datetime) -> Traffic:
+        c = completions.c
+        stage = and_(c.release_id == release.id, c.stage == release.stage)
+        reference = and_(
+            c.model == release.spec.model,
+            c.version == release.baseline,
+            c.time >= reference_from,
+            c.arm != Arm.FALLBACK,
+        )
+        async with self._database.reading() as connection:
+            return Traffic(
+                candidate=await _arm(connection, and_(stage, c.arm == Arm.CANDIDATE)),
+                baseline=await _arm(connection, and_(stage, c.arm == Arm.BASELINE)),
+                reference=await _arm(connection, reference),
+            )
+
+    async def prune(self, texts_before: datetime, records_before: datetime) -> None:
+        c = completions.c
+        async with self._database.writing() as connection:
+            await connection.execute(delete(completions).where(c.time < records_before))
+            # Once a day's worth: rows already without text are not written again.
+            old = and_(c.time < texts_before, c.time >= texts_before - timedelta(days=2), c.score.is_(None))
+            await connection.execute(update(completions).where(old).values(texts=[]))
+
+
+async def _arm(connection: AsyncConnection, where: ColumnElement[bool]) -> ArmSample:
+    c = completions.c
+    counts = select(
+        func.count().label("requests"),
+        func.coalesce(func.sum(case((c.error != "", 1), else_=0)), 0).label("errors"),
+        func.count(c.score).label("scored"),
+        func.coalesce(func.avg(c.score), 0.0).label("mean_score"),
+    ).where(where)
+    latest = select(c.latency_s).where(where, c.error == "").order_by(c.id.desc()).limit(MAX_LATENCIES)
+    row = (await connection.execute(counts)).one()
+    latencies = (await connection.execute(latest)).scalars()
+    return ArmSample(
+        requests=row.requests,
+        errors=row.errors,
+        latencies=tuple(sorted(latencies)),
+        scored=row.scored,
+        mean_score=row.mean_score,
+    )
+
+
+def _row(record: CompletionRecord) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "time": record.time,
+        "model": record.version.model,
+        "version": record.version.number,
+        "policy_id": record.policy_id,
+        "arm": record.arm,
+        "release_id": record.release_id,
+        "stage": record.stage,
+        "latency_s": record.latency.total_seconds(),
+        "error": record.error,
+        "prompt_tokens": record.prompt_tokens,
+        "completion_tokens": record.completion_tokens,
+        "texts": list(record.texts),
+        "score": record.score,
+        "problem_set": record.problem.problem_set if record.problem else "",
+        "problem_id": record.problem.problem_id if record.problem else "",
+    }
+
+
+def _record(row: Row[Any]) -> CompletionRecord:
+    return CompletionRecord(
+        id=row.id,
+        time=row.time,
+        version=VersionRef(row.model, row.version),
+        arm=Arm(row.arm),
+        latency=timedelta(seconds=row.latency_s),
+        release_id=row.release_id,
+        stage=row.stage,
+        policy_id=row.policy_id,
+        error=row.error,
+        prompt_tokens=row.prompt_tokens,
+        completion_tokens=row.completion_tokens,
+        texts=tuple(row.texts),
+        score=row.score,
+        problem=ProblemRef(row.problem_set, row.problem_id) if row.problem_id else None,
+    )

@@ -1,0 +1,58 @@
+"""The tables of gateway-service. Prefixed, since services may share a database."""
+
+from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text
+
+from ratchet_kit.sql import UtcDateTime
+
+metadata = MetaData()
+
+# The release itself is the document; the columns are what it is found by.
+releases = Table(
+    "gateway_releases",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("request_id", String(200), nullable=False, unique=True),
+    Column("model", String(63), nullable=False),
+    # The model while the release is active, then NULL: so that a model has at most one.
+    Column("active_model", String(63), nullable=True, unique=True),
+    Column("unfinished", Boolean, nullable=False, index=True),
+    Column("revision", Integer, nullable=False),
+    Column("document", JSON, nullable=False),
+    Index("gateway_releases_by_model", "model", "id"),
+)
+
+completions = Table(
+    "gateway_completions",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("time", UtcDateTime, nullable=False, index=True),
+    Column("model", String(63), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("policy_id", String(80), nullable=False),
+    Column("arm", String(16), nullable=False),
+    Column("release_id", String(40), nullable=False),
+    Column("stage", Integer, nullable=False),
+    Column("latency_s", Float, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("prompt_tokens", Integer, nullable=False),
+    Column("completion_tokens", Integer, nullable=False),
+    # Until scored or too old.
+    Column("texts", JSON, nullable=False),
+    Column("score", Float, nullable=True),
+    Column("problem_set", Text, nullable=False),
+    Column("problem_id", Text, nullable=False),
+    Index("gateway_completions_by_release", "release_id", "stage", "arm"),
+    Index("gateway_completions_by_version", "model", "version", "time"),
+)
+
+api_keys = Table(
+    "gateway_api_keys",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("digest", String(64), nullable=False, unique=True),
+    Column("hint", String(16), nullable=False),
+    Column("scopes", JSON, nullable=False),
+    Column("create_time", UtcDateTime, nullable=False),
+    Column("revoke_time", UtcDateTime, nullable=True),
+)

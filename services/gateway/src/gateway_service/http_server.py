@@ -1,0 +1,55 @@
+"""Serves the HTTP application beside gRPC, in the same process and under the same end."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import uvicorn
+from fastapi import FastAPI
+
+from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.logs import get_logger
+
+log = get_logger(__name__)
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are `ratchet_kit.server.serve`'s."""
+        yield
+
+
+class HttpServer:
+    """Listens from its construction on; what connects before `run` is answered then."""
+
+    def __init__(self, app: FastAPI, host: str, port: int, grace: timedelta) -> None:
+        """Raises FailedPrecondition when the port is in use."""
+        try:
+            self._socket = socket.create_server((host, port), backlog=2048)
+        except OSError as e:
+            raise FailedPrecondition(f"gateway cannot listen on {host}:{port}: {e.strerror}") from e
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=max(1, int(grace.total_seconds()) - 1),
+        )
+        self._server = _Server(config)
+        self.url = f"http://{host}:{self._socket.getsockname()[1]}"
+
+    async def run(self, stop: asyncio.Event) -> None:
+        log.info("serving HTTP", url=self.url)
+        serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            self._server.should_exit = True
+            await serving
+        finally:
+            stopping.cancel()
+            self._socket.close()

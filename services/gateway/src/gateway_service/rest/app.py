@@ -1,0 +1,69 @@
+"""The HTTP application: its routes, their errors, their OpenAPI."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
+from google.protobuf.descriptor import Descriptor
+
+from gateway_service.domain.completing import Completer, Router
+from gateway_service.domain.keys import Doorkeeper, KeyRing
+from gateway_service.domain.ports import ModelRegistry
+from gateway_service.rest import errors, keys, openai, resources, schemas
+from gateway_service.rest.surround import Surround
+from ratchet_kit.times import Clock
+
+VERSION = "0.1.0"
+
+
+def build(
+    *,
+    completer: Completer,
+    router: Router,
+    registry: ModelRegistry,
+    ring: KeyRing,
+    doorkeeper: Doorkeeper,
+    backends: resources.Backends,
+    check_ready: Callable[[], Awaitable[None]],
+    clock: Clock,
+) -> FastAPI:
+    """`check_ready` raises Unavailable while requests cannot be answered."""
+    app = FastAPI(title="Ratchet", version=VERSION, redoc_url=None)
+    app.add_middleware(Surround)
+    errors.install(app)
+    app.include_router(_health(check_ready))
+    app.include_router(openai.build(completer, router, registry, clock, doorkeeper))
+    app.include_router(keys.build(ring, doorkeeper))
+    api, shown = resources.build(backends, doorkeeper)
+    app.include_router(api)
+    _describe(app, shown)
+    return app
+
+
+def _health(check_ready: Callable[[], Awaitable[None]]) -> APIRouter:
+    api = APIRouter(tags=["health"])
+
+    @api.get("/healthz")
+    async def alive() -> dict[str, str]:
+        return {"state": "alive"}
+
+    @api.get("/readyz")
+    async def ready() -> dict[str, str]:
+        await check_ready()
+        return {"state": "ready"}
+
+    return api
+
+
+def _describe(app: FastAPI, shown: Sequence[Descriptor]) -> None:
+    """FastAPI describes what it has models for; the messages of /api/v1 are described from their descriptors."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
+            schema.setdefault("components", {}).setdefault("schemas", {}).update(schemas.components(shown))
+            app.openapi_schema = schema
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]

@@ -1,0 +1,126 @@
+"""The one table between errors and HTTP, and the two bodies that carry them: Ratchet's and OpenAI's."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from ratchet_kit import errors
+from ratchet_kit.grpc_errors import INTERNAL_TEXT, code_of
+from ratchet_kit.logs import get_logger
+
+log = get_logger(__name__)
+
+OPENAI_PREFIX = "/v1/"
+RETRY_AFTER_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What an error is over HTTP: its status, and OpenAI's `type` and `code` for it."""
+
+    status: int
+    openai_type: str = "invalid_request_error"
+    openai_code: str | None = None
+
+
+MEANINGS: Mapping[type[errors.RatchetError], Meaning] = {
+    errors.InvalidArgument: Meaning(400),
+    errors.Unauthenticated: Meaning(401, "authentication_error", "invalid_api_key"),
+    errors.PermissionDenied: Meaning(403, "permission_error", "insufficient_scope"),
+    errors.NotFound: Meaning(404, openai_code="model_not_found"),
+    errors.AlreadyExists: Meaning(409),
+    errors.FailedPrecondition: Meaning(409, openai_code="failed_precondition"),
+    errors.Aborted: Meaning(409),
+    errors.ResourceExhausted: Meaning(429, "rate_limit_error", "rate_limit_exceeded"),
+    errors.Cancelled: Meaning(499, "server_error", "cancelled"),
+    errors.Internal: Meaning(500, "server_error"),
+    errors.DataLoss: Meaning(500, "server_error", "data_loss"),
+    errors.Unimplemented: Meaning(501, "server_error"),
+    errors.Unavailable: Meaning(503, "server_error", "unavailable"),
+    errors.DeadlineExceeded: Meaning(504, "server_error", "timeout"),
+}
+
+
+class UnsupportedParameter(errors.InvalidArgument):
+    """A parameter of OpenAI's that is not offered here."""
+
+    def __init__(self, name: str) -> None:
+        text = "is not supported here"
+        super().__init__(f"Unsupported parameter: {name} {text}.", [errors.FieldViolation(name, text)])
+
+
+def meaning_of(error: errors.RatchetError) -> Meaning:
+    """That of the error's class, or of its nearest base in the table."""
+    return next(MEANINGS[base] for base in (*type(error).__mro__, errors.Internal) if base in MEANINGS)
+
+
+def message_of(error: errors.RatchetError) -> str:
+    return INTERNAL_TEXT if isinstance(error, errors.Internal) else error.message
+
+
+def error_body(error: errors.RatchetError) -> dict[str, Any]:
+    """{"error": {code, message, violations}}: the code is gRPC's name for it."""
+    body: dict[str, Any] = {"code": code_of(error).name, "message": message_of(error)}
+    if isinstance(error, errors.InvalidArgument):
+        body["violations"] = [{"field": v.field, "description": v.description} for v in error.violations]
+    return {"error": body}
+
+
+def openai_error_body(error: errors.RatchetError) -> dict[str, Any]:
+    """https://platform.openai.com/docs/guides/error-codes"""
+    meaning = meaning_of(error)
+    violations = error.violations if isinstance(error, errors.InvalidArgument) else ()
+    code = "unsupported_parameter" if isinstance(error, UnsupportedParameter) else meaning.openai_code
+    param = violations[0].field if violations else ("model" if isinstance(error, errors.NotFound) else None)
+    return {"error": {"message": message_of(error), "type": meaning.openai_type, "param": param, "code": code}}
+
+
+def to_response(request: Request, error: errors.RatchetError) -> JSONResponse:
+    body = openai_error_body if request.url.path.startswith(OPENAI_PREFIX) else error_body
+    status = meaning_of(error).status
+    if status == 500:
+        log.error("request failed", path=request.url.path, error=error.message, exc_info=error)
+    headers = {}
+    if isinstance(error, errors.Unauthenticated):
+        headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, errors.Unavailable):
+        headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    if isinstance(error, errors.ResourceExhausted):
+        wait = error.retry_after.total_seconds() if error.retry_after else RETRY_AFTER_SECONDS
+        headers["Retry-After"] = str(max(1, math.ceil(wait)))
+    return JSONResponse(body(error), status, headers)
+
+
+def install(app: FastAPI) -> None:
+    """Answers every error in the shape of the API that was called."""
+
+    @app.exception_handler(errors.RatchetError)
+    async def ratchet_error(request: Request, error: errors.RatchetError) -> JSONResponse:
+        return to_response(request, error)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        violations = [
+            errors.FieldViolation(".".join(str(part) for part in fault["loc"][1:]) or "body", fault["msg"])
+            for fault in error.errors()
+        ]
+        message = "; ".join(f"{violation.field}: {violation.description}" for violation in violations)
+        return to_response(request, errors.InvalidArgument(message, violations))
+
+    @app.exception_handler(HTTPException)
+    async def http_error(request: Request, error: HTTPException) -> JSONResponse:
+        kinds: Mapping[int, type[errors.RatchetError]] = {404: errors.NotFound, 405: errors.Unimplemented}
+        kind = kinds.get(error.status_code, errors.InvalidArgument)
+        meant = kind(f"{request.method} {request.url.path}: {error.detail}")
+        body = openai_error_body if request.url.path.startswith(OPENAI_PREFIX) else error_body
+        return JSONResponse(body(meant), error.status_code, error.headers)
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+        return to_response(request, errors.Internal(f"{type(error).__name__}: {error}"))

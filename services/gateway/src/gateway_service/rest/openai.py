@@ -1,0 +1,225 @@
+"""/v1: what OpenAI's clients expect, answered by releases, versions and aliases."""
+
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Response
+
+from gateway_service.domain.completing import Completer, Router
+from gateway_service.domain.completions import (
+    Answer,
+    AnswerDelta,
+    ChatPrompt,
+    Choice,
+    CompletionRequest,
+    FinishReason,
+    Prompt,
+    TextPrompt,
+)
+from gateway_service.domain.keys import Doorkeeper, Scope
+from gateway_service.domain.ports import ModelRegistry
+from gateway_service.domain.targets import parse_target
+from gateway_service.rest import openai_shapes as shapes
+from gateway_service.rest import sse
+from gateway_service.rest.auth import requires
+from gateway_service.rest.errors import openai_error_body
+from ratchet_kit.errors import RatchetError
+from ratchet_kit.times import Clock
+
+# OpenAI has no word for an aborted answer: what there is of it is what one gets when a length ends it.
+FINISH_REASONS = {
+    FinishReason.UNFINISHED: None,
+    FinishReason.STOP: "stop",
+    FinishReason.LENGTH: "length",
+    FinishReason.ABORTED: "length",
+}
+RoutingKey = Annotated[str | None, Header(alias="x-ratchet-routing-key", description="Takes the place of `user`.")]
+
+
+def build(
+    completer: Completer, router: Router, registry: ModelRegistry, clock: Clock, doorkeeper: Doorkeeper
+) -> APIRouter:
+    api = APIRouter(prefix="/v1", tags=["openai"], dependencies=[requires(doorkeeper, Scope.INFERENCE)])
+
+    @api.post("/chat/completions", response_model=shapes.ChatCompletion)
+    async def chat_completions(body: shapes.ChatRequest, response: Response, routing_key: RoutingKey = None) -> Any:
+        prompt = ChatPrompt(tuple(message.turn() for message in body.messages))
+        return await answer(CHAT, body, prompt, routing_key, response)
+
+    @api.post("/completions", response_model=shapes.TextCompletion)
+    async def completions(body: shapes.TextRequest, response: Response, routing_key: RoutingKey = None) -> Any:
+        return await answer(TEXT, body, TextPrompt(body.text()), routing_key, response)
+
+    @api.get("/models")
+    async def list_models() -> shapes.ModelList:
+        """The models; each can be asked for as it is, as "name@version" and as "name:alias"."""
+        models = await registry.models()
+        return shapes.ModelList(
+            data=[shapes.ModelCard(id=model.name, created=_seconds(model.create_time)) for model in models]
+        )
+
+    @api.get("/models/{model:path}")
+    async def get_model(model: str) -> shapes.ModelCard:
+        """A model, version or alias; found when a completion could be asked of it."""
+        route = await router.route(parse_target(model), "")
+        version = await registry.version(route.version)
+        return shapes.ModelCard(id=model, created=_seconds(version.create_time))
+
+    async def answer(
+        shape: Shape,
+        body: shapes.ChatRequest | shapes.TextRequest,
+        prompt: Prompt,
+        routing_key: str | None,
+        response: Response,
+    ) -> Any:
+        body.refuse_unsupported()
+        request = CompletionRequest(parse_target(body.model), prompt, body.sampling(), routing_key or body.user or "")
+        now = _seconds(clock.now())
+        if not body.stream:
+            reply = await completer.complete(request)
+            response.headers.update(_headers(reply))
+            return shape.whole(reply, now)
+        pieces = await sse.started(completer.stream(request))
+        first = await anext(pieces)
+        chunks = _chunks(shape, first, pieces, now, body.with_usage)
+        return sse.response(sse.with_pings(chunks), _headers(first))
+
+    return api
+
+
+def _headers(answer: Answer | AnswerDelta) -> dict[str, str]:
+    policy_id = answer.generation.policy_id if isinstance(answer, Answer) else answer.delta.policy_id
+    return {"x-ratchet-version": str(answer.version), "x-ratchet-policy-id": policy_id}
+
+
+async def _chunks(
+    shape: "Shape", first: AnswerDelta, rest: AsyncGenerator[AnswerDelta], created: int, with_usage: bool
+) -> AsyncGenerator[str]:
+    """The events of a stream; a fault after the first piece is an event too, and the last."""
+    head = {
+        "id": first.id,
+        "object": shape.chunk,
+        "created": created,
+        "model": str(first.version),
+        "system_fingerprint": first.delta.policy_id,
+    }
+    seen: set[int] = set()
+    usage = shapes.Usage(prompt_tokens=0, completion_tokens=0, total_tokens=0)
+
+    def chunk(piece: AnswerDelta) -> str:
+        choice = piece.delta.choice
+        usage.prompt_tokens += piece.delta.prompt_tokens
+        usage.completion_tokens += len(choice.token_ids)
+        usage.total_tokens = usage.prompt_tokens + usage.completion_tokens
+        opens = choice.index not in seen
+        seen.add(choice.index)
+        return sse.event(head | {"choices": [shape.delta(choice, opens)]})
+
+    try:
+        yield chunk(first)
+        async for piece in rest:
+            yield chunk(piece)
+    except RatchetError as e:
+        yield sse.event(openai_error_body(e))
+        return
+    if with_usage:
+        yield sse.event(head | {"choices": [], "usage": usage.model_dump()})
+    yield sse.event("[DONE]")
+
+
+def _whole_chat(answer: Answer, created: int) -> shapes.ChatCompletion:
+    return shapes.ChatCompletion(
+        id=answer.id,
+        created=created,
+        model=str(answer.version),
+        system_fingerprint=answer.generation.policy_id,
+        choices=[
+            shapes.ChatChoice(
+                index=choice.index,
+                message=shapes.AnswerMessage(content=choice.text),
+                logprobs=_chat_logprobs(choice),
+                finish_reason=FINISH_REASONS[choice.finish_reason] or "stop",
+            )
+            for choice in answer.generation.choices
+        ],
+        usage=_usage(answer),
+    )
+
+
+def _whole_text(answer: Answer, created: int) -> shapes.TextCompletion:
+    return shapes.TextCompletion(
+        id=answer.id,
+        created=created,
+        model=str(answer.version),
+        system_fingerprint=answer.generation.policy_id,
+        choices=[
+            shapes.TextChoice(
+                index=choice.index,
+                text=choice.text,
+                logprobs=_text_logprobs(choice),
+                finish_reason=FINISH_REASONS[choice.finish_reason] or "stop",
+            )
+            for choice in answer.generation.choices
+        ],
+        usage=_usage(answer),
+    )
+
+
+def _chat_delta(choice: Choice, opens: bool) -> dict[str, Any]:
+    delta = {"content": choice.text} if choice.text or opens else {}
+    logprobs = _chat_logprobs(choice)
+    return {
+        "index": choice.index,
+        "delta": {"role": "assistant"} | delta if opens else delta,
+        "logprobs": logprobs.model_dump() if logprobs else None,
+        "finish_reason": FINISH_REASONS[choice.finish_reason],
+    }
+
+
+def _text_delta(choice: Choice, opens: bool) -> dict[str, Any]:
+    logprobs = _text_logprobs(choice)
+    return {
+        "index": choice.index,
+        "text": choice.text,
+        "logprobs": logprobs.model_dump() if logprobs else None,
+        "finish_reason": FINISH_REASONS[choice.finish_reason],
+    }
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How one endpoint writes an answer: whole, and in chunks."""
+
+    whole: Callable[[Answer, int], shapes.ChatCompletion | shapes.TextCompletion]
+    chunk: str
+    delta: Callable[[Choice, bool], dict[str, Any]]
+
+
+CHAT = Shape(_whole_chat, "chat.completion.chunk", _chat_delta)
+TEXT = Shape(_whole_text, "text_completion", _text_delta)
+
+
+def _usage(answer: Answer) -> shapes.Usage:
+    prompt, completion = answer.generation.prompt_tokens, answer.completion_tokens
+    return shapes.Usage(prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion)
+
+
+def _chat_logprobs(choice: Choice) -> shapes.ChatLogprobs | None:
+    if not choice.log_probs:
+        return None
+    pairs = zip(choice.token_ids, choice.log_probs, strict=True)
+    content = [shapes.TokenLogprob(token=f"token_id:{token}", logprob=logprob) for token, logprob in pairs]
+    return shapes.ChatLogprobs(content=content)
+
+
+def _text_logprobs(choice: Choice) -> shapes.TextLogprobs | None:
+    if not choice.log_probs:
+        return None
+    tokens = [f"token_id:{token}" for token in choice.token_ids]
+    return shapes.TextLogprobs(tokens=tokens, token_logprobs=list(choice.log_probs))
+
+
+def _seconds(time: datetime) -> int:
+    return int(time.timestamp())

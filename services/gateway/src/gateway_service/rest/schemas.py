@@ -1,0 +1,95 @@
+"""JSON Schemas of protobuf messages, as json_format writes them (https://protobuf.dev/programming-guides/json/)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+Schema = dict[str, Any]
+
+_INT32: Schema = {"type": "integer", "format": "int32"}
+_INT64: Schema = {"type": "string", "format": "int64"}
+_SCALARS: dict[int, Schema] = {
+    FieldDescriptor.TYPE_DOUBLE: {"type": "number", "format": "double"},
+    FieldDescriptor.TYPE_FLOAT: {"type": "number", "format": "float"},
+    FieldDescriptor.TYPE_BOOL: {"type": "boolean"},
+    FieldDescriptor.TYPE_STRING: {"type": "string"},
+    FieldDescriptor.TYPE_BYTES: {"type": "string", "format": "byte"},
+    FieldDescriptor.TYPE_INT32: _INT32,
+    FieldDescriptor.TYPE_SINT32: _INT32,
+    FieldDescriptor.TYPE_SFIXED32: _INT32,
+    FieldDescriptor.TYPE_UINT32: _INT32 | {"minimum": 0},
+    FieldDescriptor.TYPE_FIXED32: _INT32 | {"minimum": 0},
+    FieldDescriptor.TYPE_INT64: _INT64,
+    FieldDescriptor.TYPE_SINT64: _INT64,
+    FieldDescriptor.TYPE_SFIXED64: _INT64,
+    FieldDescriptor.TYPE_UINT64: _INT64,
+    FieldDescriptor.TYPE_FIXED64: _INT64,
+}
+_WELL_KNOWN: dict[str, Schema] = {
+    "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},
+    "google.protobuf.Duration": {"type": "string", "pattern": r"^-?\d+(\.\d{1,9})?s$", "examples": ["3.5s"]},
+}
+
+
+def name_of(message: Descriptor) -> str:
+    """Its component: "trainer.v1.Run"."""
+    return str(message.full_name).removeprefix("ratchet.")
+
+
+def reference(message: Descriptor) -> Schema:
+    return _WELL_KNOWN.get(message.full_name) or {"$ref": f"#/components/schemas/{name_of(message)}"}
+
+
+def components(messages: Iterable[Descriptor]) -> dict[str, Schema]:
+    """The schemas of these messages and of all that they hold."""
+    found: dict[str, Schema] = {}
+    waiting = list(messages)
+    while waiting:
+        message = waiting.pop()
+        if name_of(message) in found or message.full_name in _WELL_KNOWN:
+            continue
+        found[name_of(message)] = _message(message)
+        values = [_map_value(field) or field for field in message.fields]
+        waiting.extend(value.message_type for value in values if value.message_type)
+    return dict(sorted(found.items()))
+
+
+def field_schema(field: FieldDescriptor) -> Schema:
+    value = _map_value(field)
+    if value is not None:
+        return {"type": "object", "additionalProperties": _value(value)}
+    if field.is_repeated:
+        return {"type": "array", "items": _value(field)}
+    return _value(field)
+
+
+def _message(message: Descriptor) -> Schema:
+    schema: Schema = {
+        "type": "object",
+        "title": message.name,
+        "properties": {field.name: field_schema(field) for field in message.fields},
+        "additionalProperties": False,
+    }
+    choices = [oneof for oneof in message.oneofs if not oneof.name.startswith("_")]
+    if choices:
+        schema["description"] = " ".join(
+            f"At most one of {', '.join(field.name for field in oneof.fields)} is set." for oneof in choices
+        )
+    return schema
+
+
+def _value(field: FieldDescriptor) -> Schema:
+    if field.message_type:
+        return reference(field.message_type)
+    if field.enum_type:
+        return {"type": "string", "enum": [value.name for value in field.enum_type.values]}
+    return dict(_SCALARS[field.type])
+
+
+def _map_value(field: FieldDescriptor) -> FieldDescriptor | None:
+    """The field that holds a map's values; None when the field is no map."""
+    if field.message_type and field.message_type.GetOptions().map_entry:
+        value: FieldDescriptor = field.message_type.fields_by_name["value"]
+        return value
+    return None
