@@ -1,0 +1,168 @@
+"""What every `PolicyEngine` does: the scripted one and vLLM's."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from ratchet_kit.errors import InvalidArgument, Unavailable
+from rollout_service.adapters.folders import DiskModelFolders
+from rollout_service.adapters.memory import MemoryFolders, ScriptedEngines, content_id
+from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory, environment
+from rollout_service.adapters.vllm.forkserver import ForkServer
+from rollout_service.domain.generation import (
+    ChatMessage,
+    ChatPrompt,
+    Completion,
+    EngineOutput,
+    FinishReason,
+    GenerationRequest,
+    Sampling,
+    TextPrompt,
+    TokenPrompt,
+)
+from rollout_service.domain.policy import EngineOptions, PolicyName
+from rollout_service.domain.ports import EngineFactory, ModelFolder, PolicyEngine
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NAME = PolicyName("p")
+DEFAULTS = EngineDefaults(
+    device="cpu",
+    max_num_seqs=32,
+    kv_cache_mib=64,
+    tensor_parallel_size=1,
+    gpu_memory_utilization=0.9,
+    enforce_eager=True,
+    start_timeout=timedelta(minutes=3),
+)
+
+
+class Case:
+    def __init__(self, engines: EngineFactory, model: ModelFolder) -> None:
+        self.engines = engines
+        self.model = model
+
+    async def start(self) -> PolicyEngine:
+        return await self.engines.start(NAME, self.model, EngineOptions())
+
+
+@pytest_asyncio.fixture(
+    loop_scope="module", scope="module", params=["scripted", pytest.param("vllm", marks=pytest.mark.vllm)]
+)
+async def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Case]:
+    if request.param == "scripted":
+        folders = MemoryFolders({"/base": content_id(b"base")})
+        yield Case(ScriptedEngines(), await folders.fetch("/base"))
+        return
+    pytest.importorskip("vllm", reason="needs the rollout environment")
+    make_model: Callable[..., Path] = request.getfixturevalue("make_model")
+    work = tmp_path_factory.mktemp("work")
+    model = await DiskModelFolders(work / "models").fetch(str(make_model()))
+    async with ForkServer("cpu", environment("cpu", threads=1, eager=True), work / "forkserver.log") as server:
+        yield Case(VllmFactory(DEFAULTS, server, work), model)
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def engine(case: Case) -> AsyncIterator[PolicyEngine]:
+    engine = await case.start()
+    yield engine
+    await engine.stop()
+
+
+async def answers(engine: PolicyEngine, request: GenerationRequest, *, stream: bool = False) -> list[EngineOutput]:
+    async with aclosing(engine.generate(request, stream=stream)) as outputs:
+        return [output async for output in outputs]
+
+
+def tokens(*ids: int, **sampling: object) -> GenerationRequest:
+    return GenerationRequest(TokenPrompt(ids), Sampling(**sampling))  # type: ignore[arg-type]
+
+
+async def test_says_what_it_is(engine: PolicyEngine) -> None:
+    assert engine.info.dtype == "float32"
+    assert engine.info.max_model_len >= 64
+
+
+async def test_completes_with_log_probs(engine: PolicyEngine) -> None:
+    (output,) = await answers(engine, tokens(1, 2, 3, max_tokens=8, n=3, logprobs=True, ignore_eos=True))
+    assert output.prompt_token_ids == (1, 2, 3)
+    assert [completion.index for completion in output.completions] == [0, 1, 2]
+    for completion in output.completions:
+        assert len(completion.token_ids) == len(completion.log_probs) == 8
+        assert all(math.isfinite(value) and value <= 0 for value in completion.log_probs)
+        assert completion.finish_reason is FinishReason.LENGTH
+
+
+async def test_gives_no_log_probs_unasked(engine: PolicyEngine) -> None:
+    (output,) = await answers(engine, tokens(1, 2, 3, max_tokens=2))
+    assert output.completions[0].log_probs == ()
+
+
+async def test_no_limit_means_the_models_length(engine: PolicyEngine) -> None:
+    (output,) = await answers(engine, tokens(1, 2, 3, ignore_eos=True))
+    assert len(output.completions[0].token_ids) == engine.info.max_model_len - 3
+
+
+async def test_pieces_make_up_the_whole(engine: PolicyEngine) -> None:
+    request = tokens(1, 2, 3, max_tokens=8, n=2, seed=7, logprobs=True, ignore_eos=True)
+    (whole,) = await answers(engine, request)
+    pieces: dict[int, list[Completion]] = {0: [], 1: []}
+    for output in await answers(engine, request, stream=True):
+        assert output.prompt_token_ids == (1, 2, 3)
+        for piece in output.completions:
+            pieces[piece.index].append(piece)
+    for completion in whole.completions:
+        parts = pieces[completion.index]
+        assert len(parts) > 1
+        assert sum((part.token_ids for part in parts), ()) == completion.token_ids
+        assert sum((part.log_probs for part in parts), ()) == pytest.approx(completion.log_probs, abs=1e-4)
+        assert "".join(part.text for part in parts) == completion.text
+        assert [part.finish_reason for part in parts[:-1]] == [None] * (len(parts) - 1)
+        assert parts[-1].finish_reason is FinishReason.LENGTH
+
+
+@pytest.mark.parametrize("prompt", [TextPrompt("def f"), ChatPrompt((ChatMessage("user", "sum"),))])
+async def test_takes_text_and_chat(engine: PolicyEngine, prompt: TextPrompt | ChatPrompt) -> None:
+    (output,) = await answers(engine, GenerationRequest(prompt, Sampling(max_tokens=2, ignore_eos=True)))
+    assert len(output.prompt_token_ids) > 1
+    assert len(output.completions[0].token_ids) == 2
+
+
+async def test_a_prompt_as_long_as_the_model_is_refused(engine: PolicyEngine) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        await answers(engine, tokens(*([5] * engine.info.max_model_len)))
+    assert refused.value.violations[0].field == "tokens.ids"
+
+
+async def test_a_caller_that_leaves_harms_nobody(engine: PolicyEngine) -> None:
+    async with aclosing(engine.generate(tokens(1, ignore_eos=True), stream=True)) as outputs:
+        await anext(outputs)
+    task = asyncio.create_task(answers(engine, tokens(1, ignore_eos=True)))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert await answers(engine, tokens(1, max_tokens=1))
+
+
+async def test_takes_weights_and_shows_them(case: Case, engine: PolicyEngine) -> None:
+    loaded = await engine.load_weights(case.model)
+    assert 0 <= loaded.probe_error < 1e-5
+    assert await answers(engine, tokens(1, max_tokens=1))
+
+
+async def test_once_stopped_it_is_unavailable_and_says_so(case: Case) -> None:
+    engine = await case.start()
+    await engine.stop()
+    await engine.stop()
+    async with asyncio.timeout(5):
+        assert await engine.died()
+    with pytest.raises(Unavailable):
+        await answers(engine, tokens(1, max_tokens=1))
+    with pytest.raises(Unavailable):
+        await engine.load_weights(case.model)
