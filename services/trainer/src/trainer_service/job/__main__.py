@@ -1,13 +1,15 @@
 """`python -m trainer_service.job`: one attempt of one run, as the environment variable RATCHET_JOB describes it.
 
-Exit status: 0 when the run has all its steps, or is no longer wanted; 1 when it failed, after saying so to the service.
-A process that is killed says nothing: the service starts the next attempt.
+Exit status: 0 when the run has all its steps, or is no longer wanted; 1 when it failed, after saying so to the service;
+75 (EX_TEMPFAIL) when it lost one of its processes. Then, as when it is killed itself, it has said nothing, and the
+service starts the next attempt.
 """
 
 import contextlib
 import os
 import sys
 import time
+import warnings
 
 import grpc
 
@@ -16,6 +18,14 @@ from ratchet.trainer.v1 import trainer_pb2
 from ratchet_kit import client, logs
 from ratchet_kit.errors import RatchetError
 from ratchet_rewards import Grader, GrpcSandbox
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    NodeDiedError,
+    ObjectLostError,
+    OutOfMemoryError,
+    WorkerCrashedError,
+)
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import JobConfig
@@ -27,6 +37,8 @@ from trainer_service.job.session import Session
 
 # Waits double from 0.2 s: a sandbox that is away for 25 s costs no sample.
 GRADING_ATTEMPTS = 8
+
+LOST = os.EX_TEMPFAIL
 
 log = logs.get_logger(__name__)
 
@@ -56,12 +68,26 @@ def main() -> int:
         except Stopped as stop:
             log.info("job stopped", reason=str(stop))
             return 0
-        except Exception as error:  # the last line of defence: the service must learn why the run failed
+        except Exception as error:  # noqa: BLE001 - the last line of defence: the service must learn why the run failed
+            if is_lost_process(error):
+                log.exception("a process of the job was lost")
+                return LOST
             log.exception("run failed")
             session.reporter.finished(error=describe(error))
             return 1
     log.info("run finished", seconds=round(time.monotonic() - started, 1))
     return 0
+
+
+def is_lost_process(error: BaseException) -> bool:
+    """Whether a process of the job was killed, or its machine lost: no fault of the run, the next attempt may do it."""
+    match error:
+        case ActorDiedError():
+            return not error.actor_init_failed
+        case ActorUnavailableError() | NodeDiedError() | WorkerCrashedError() | ObjectLostError() | OutOfMemoryError():
+            return True
+        case _:
+            return False
 
 
 def describe(error: BaseException) -> str:
@@ -77,6 +103,8 @@ def describe(error: BaseException) -> str:
 
 def _train(session: Session) -> None:
     """verl is imported here, when its environment is set."""
+    # Other processes have PYTHONWARNINGS from the start.
+    warnings.simplefilter("ignore", UserWarning)
     if session.spec.algorithm == trainer_pb2.ALGORITHM_SFT:
         from trainer_service.job import sft
 
@@ -95,7 +123,8 @@ async def _open(job: JobConfig, background: Background, clients: contextlib.Asyn
 
     spec = job.run_spec()
     sandbox = GrpcSandbox(await channel(job.sandbox_target))
-    reward = ratchet_rewards.get(spec.reward.name)
+    # SFT has no reward, and grades nothing.
+    reward = ratchet_rewards.get(spec.reward.name) if spec.reward.name else None
     return Session(
         job=job,
         spec=spec,

@@ -35,8 +35,15 @@ def environment(config: JobConfig) -> dict[str, str]:
         "TRANSFER_QUEUE_ENABLE": "1",
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_OFFLINE": "1",
+        # Every import of verl warns of the engines that are not installed; TransferQueue, of each of its threads.
+        "PYTHONWARNINGS": "ignore::UserWarning",
+        "TQ_LOGGING_LEVEL": "ERROR",
         "WANDB_MODE": "offline",
+        "MLFLOW_TRACKING_URI": (config.work_dir / "mlflow").absolute().as_uri(),
         "RAY_USAGE_STATS_ENABLED": "0",
+        # A local Ray would start a Python for each CPU that it is told of.
+        "RAY_prestart_worker_first_driver": "0",
+        "RAY_enable_worker_prestart": "0",
         "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1",
         **config.to_env(),
     }
@@ -249,7 +256,7 @@ def _critic(config: JobConfig) -> Sequence[Override]:
 
 
 def _dapo(enabled: bool) -> Sequence[Override]:
-    """Dynamic sampling (arXiv:2503.14476, section 3.2): groups with one reward for all teach nothing and are replaced."""
+    """Dynamic sampling (arXiv:2503.14476, section 3.2): groups of one reward teach nothing and are replaced."""
     if not enabled:
         return ()
     return ("algorithm.filter_groups.enable=True", "algorithm.filter_groups.metric=reward")

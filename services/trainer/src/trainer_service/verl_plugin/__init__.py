@@ -1,4 +1,4 @@
-"""What makes verl 0.9.1 train here: on CPUs as well as GPUs, with generation in rollout-service and verdicts from sandbox.
+"""What makes verl 0.9.1 train here: on CPUs as well as GPUs, with generation in rollout-service, verdicts from sandbox.
 
 verl imports this package in each of its processes, as the end of `import verl`, because the job's environment says
 `VERL_USE_EXTERNAL_MODULES=trainer_service.verl_plugin` (verl/__init__.py:49). Only what must be in place before

@@ -1,4 +1,4 @@
-"""Problems as verl's data sets: prompts for RL, worked examples for SFT. A data set's "file" is a problem set's name."""
+"""Problems as verl's data sets: prompts for RL, worked examples for SFT. The "file" of one is a problem set's name."""
 
 from collections.abc import Sequence
 from typing import Any

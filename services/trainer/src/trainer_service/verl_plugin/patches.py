@@ -1,4 +1,4 @@
-"""Every change to verl 0.9.1 and torch that has no public hook. Each says which line needs it, and goes with that line."""
+"""Every change to verl 0.9.1 and torch that has no public hook. Each names the line that needs it, and goes with it."""
 
 import os
 from typing import Any

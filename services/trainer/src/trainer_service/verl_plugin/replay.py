@@ -34,8 +34,8 @@ class Replay(ReplayBuffer):
         self._filtered = 0
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict[str, Any]]:
-        """`batch_size` prompts' samples. A lost sample is absent: verl fills its place with a row whose mask is 0 and
-        whose group is its own (padding_utils.upsample_batch_to_divisible_size), so it moves no gradient and no baseline.
+        """`batch_size` prompts' samples. A lost sample is absent: verl fills its place with a row whose mask is 0, in a
+        group of its own (padding_utils.upsample_batch_to_divisible_size), so it moves no gradient and no baseline.
         """
         self._filtered = 0
         batch, metrics = super().sample(global_steps, partition_id, batch_size)

@@ -110,7 +110,7 @@ class Rollouts:
             group = await self._group(problem, self._group_size)
             # The queue's own async client belongs to one loop; its sync one may be called from any thread.
             await asyncio.to_thread(_put, uid, group, step, complete=len(group.samples) == self._group_size)
-        except Exception as error:  # whatever it is, the main thread waits for this group and must hear of it
+        except Exception as error:  # noqa: BLE001 - the main thread waits for this group: it must hear of anything
             self._failure = self._failure or error
 
     async def _group(self, problem: Problem, size: int) -> Group:
