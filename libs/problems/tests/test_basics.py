@@ -1,6 +1,10 @@
 """The hand-written problems. Their first test was written by hand, so a wrong reference fails here."""
 
-from ratchet_problems import CallTest, load
+from collections.abc import Callable
+
+from ratchet_problems import CallTest, Problem, load
+
+Judge = Callable[[Problem, str], list[str]]
 
 
 def test_there_are_a_hundred_distinct_ones_of_every_difficulty() -> None:
@@ -9,7 +13,7 @@ def test_there_are_a_hundred_distinct_ones_of_every_difficulty() -> None:
     assert {problem.difficulty for problem in problems} == {1, 2, 3, 4, 5}
 
 
-def test_every_reference_passes_its_tests(judge) -> None:  # type: ignore[no-untyped-def]
+def test_every_reference_passes_its_tests(judge: Judge) -> None:
     assert [
         wrong for problem in load("basics") for program in problem.references for wrong in judge(problem, program)
     ] == []

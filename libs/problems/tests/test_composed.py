@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -10,6 +11,8 @@ from ratchet_problems import CallTest, Problem, data_digest, load
 from ratchet_problems.composed import SPLITS
 from ratchet_problems.composed.generate import QUOTAS, posed
 from ratchet_problems.composed.vocabulary import AFTERS, FILTERS, FINISHERS, MAPS, SOURCES
+
+Judge = Callable[[Problem, str], list[str]]
 
 PROBLEMS = [problem for split in SPLITS for problem in load(f"composed/{split}")]
 HELD_OUT = [*load("composed/validation"), *load("composed/test")]
@@ -60,11 +63,11 @@ def test_no_two_problems_have_the_same_tests() -> None:
     assert len({problem.tests for problem in PROBLEMS}) == len(PROBLEMS)
 
 
-def test_every_reference_passes_its_tests(judge) -> None:  # type: ignore[no-untyped-def]
+def test_every_reference_passes_its_tests(judge: Judge) -> None:
     assert [wrong for problem in PROBLEMS for program in problem.references for wrong in judge(problem, program)] == []
 
 
-def test_a_program_that_leaves_a_step_out_fails_some_test(judge) -> None:  # type: ignore[no-untyped-def]
+def test_a_program_that_leaves_a_step_out_fails_some_test(judge: Judge) -> None:
     for split in SPLITS:
         for one in posed()[split]:
             for simpler in one.composition.simpler():
@@ -89,7 +92,7 @@ def test_every_process_generates_the_same() -> None:
     assert run.stdout.strip() == data_digest(load("composed/test"))
 
 
-def test_demonstrations_are_train_problems_of_which_about_half_are_solved(judge) -> None:  # type: ignore[no-untyped-def]
+def test_demonstrations_are_train_problems_of_which_about_half_are_solved(judge: Judge) -> None:
     train = {problem.prompt for problem in load("composed/train")}
     shown: tuple[Problem, ...] = load("composed/demonstrations", limit=1000)
     assert {problem.prompt for problem in shown} <= train
