@@ -42,7 +42,7 @@ def train(
         str, typer.Option(help="Problem set that chooses the best checkpoint.")
     ] = "composed/validation",
     validation_limit: Annotated[int, typer.Option(help="At most this many validation problems; 0: all.")] = 0,
-    reward: Annotated[str, typer.Option(help="tests_passed or tests_fraction.")] = "tests_passed",
+    reward: Annotated[str, typer.Option(help="tests_passed (default) or tests_fraction; none for SFT.")] = "",
     steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 40,
     validate_every: Annotated[int, typer.Option(help="Steps between validations; 0: at the end only.")] = 0,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints; 0: with each validation.")] = 0,
@@ -69,7 +69,7 @@ def train(
         algorithm=_one_of(algorithm, ALGORITHMS, "--algorithm"),
         problems=common_pb2.ProblemSetRef(name=problems),
         validation_problems=common_pb2.ProblemSetRef(name=validation, limit=validation_limit),
-        reward=trainer_pb2.RewardSpec(name=reward),
+        reward=trainer_pb2.RewardSpec(name=reward or ("" if algorithm == "sft" else "tests_passed")),
         steps=steps,
         validate_every=validate_every,
         checkpoint_every=checkpoint_every,
