@@ -12,12 +12,6 @@ import time
 import warnings
 
 import grpc
-
-import ratchet_rewards
-from ratchet.trainer.v1 import trainer_pb2
-from ratchet_kit import client, logs
-from ratchet_kit.errors import RatchetError
-from ratchet_rewards import Grader, GrpcSandbox
 from ray.exceptions import (
     ActorDiedError,
     ActorUnavailableError,
@@ -26,6 +20,12 @@ from ray.exceptions import (
     OutOfMemoryError,
     WorkerCrashedError,
 )
+
+import ratchet_rewards
+from ratchet.trainer.v1 import trainer_pb2
+from ratchet_kit import client, logs
+from ratchet_kit.errors import RatchetError
+from ratchet_rewards import Grader, GrpcSandbox
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import JobConfig
@@ -68,7 +68,7 @@ def main() -> int:
         except Stopped as stop:
             log.info("job stopped", reason=str(stop))
             return 0
-        except Exception as error:  # noqa: BLE001 - the last line of defence: the service must learn why the run failed
+        except Exception as error:
             if is_lost_process(error):
                 log.exception("a process of the job was lost")
                 return LOST

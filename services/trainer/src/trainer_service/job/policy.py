@@ -85,14 +85,14 @@ class PolicyClient:
                 raise Unavailable(f"policy {self._settings.name} was not ready within {self._settings.patience}")
             await asyncio.sleep(POLL.total_seconds())
 
-    async def is_loaded(self, identity: str) -> bool:
-        """Whether the policy is there, ready, with the weights `identity`."""
+    async def loaded_weights(self) -> str | None:
+        """The id of the weights that the policy has; None when it is gone, failed or not ready."""
         try:
             with rpc_errors():
                 reply = await self._stub.GetPolicy(rollout_pb2.GetPolicyRequest(name=self._settings.name), timeout=30)
         except NotFound:
-            return False
-        return reply.policy.state == rollout_pb2.Policy.STATE_READY and reply.policy.policy_id == identity
+            return None
+        return reply.policy.policy_id if reply.policy.state == rollout_pb2.Policy.STATE_READY else None
 
     async def push(self, tensors: Sequence[policy_id.Tensor], step: int) -> WeightSync:
         """Replaces the policy's weights, loading the policy first when it is gone.
@@ -126,7 +126,7 @@ class PolicyClient:
 
         Raises:
             NotFound: rollout-service lost the policy; load it and push the weights again.
-            FailedPrecondition: it has other weights.
+            FailedPrecondition: the policy has failed, or has other weights.
             Unavailable and the other transient errors: for longer than the patience.
         """
         request = rollout_pb2.GenerateRequest(

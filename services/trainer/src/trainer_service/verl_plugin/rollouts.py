@@ -14,7 +14,7 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
 from ratchet.rollout.v1 import rollout_pb2
-from ratchet_kit.errors import NotFound, Unavailable
+from ratchet_kit.errors import FailedPrecondition, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_problems import Problem
 from ratchet_rewards import Grader
@@ -141,17 +141,20 @@ class Rollouts:
         """`call`, and again after giving back the weights once if rollout-service has lost the policy (a restart)."""
         try:
             return await call()
-        except NotFound:
+        except (NotFound, FailedPrecondition) as error:
             async with self._weights.restoring:
-                await self._restore()
+                await self._restore(error)
             return await call()
 
-    async def _restore(self) -> None:
-        """Pushes the trainer's weights again, unless another group just did."""
-        if await self._policy.is_loaded(self._weights.policy_id):
-            return
-        log.warning("policy lost: loading it and pushing the weights again", policy_id=self._weights.policy_id)
-        self._weights.policy_id = await asyncio.to_thread(self._weights.push)
+    async def _restore(self, error: RatchetError) -> None:
+        """Pushes the trainer's weights again, unless another group just did. Raises `error` when the policy is there
+        with other weights: somebody else's, on which nothing may be trained."""
+        loaded = await self._policy.loaded_weights()
+        if loaded is None:
+            log.warning("policy lost: pushing its weights again", reason=error.message)
+            self._weights.policy_id = await asyncio.to_thread(self._weights.push)
+        elif loaded != self._weights.policy_id:
+            raise error
 
 
 def _put(uid: str, group: Group, step: int, complete: bool) -> None:

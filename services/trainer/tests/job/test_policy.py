@@ -1,0 +1,140 @@
+import struct
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import grpc
+import pytest
+
+from ratchet.rollout.v1 import rollout_pb2, rollout_pb2_grpc
+from ratchet_kit import client, policy_id
+from ratchet_kit.errors import DataLoss, FailedPrecondition
+from ratchet_testing.services import serving
+from trainer_service.job.policy import CHUNK_BYTES, PolicyClient, PolicySettings
+
+NAME = "run-run_1"
+SMALL = policy_id.Tensor("a", "F32", (2,), struct.pack("<2f", 1.0, 2.0))
+LARGE = policy_id.Tensor("b", "F32", (3 * CHUNK_BYTES // 8,), bytes(3 * CHUNK_BYTES // 2))
+
+
+class Rollouts(rollout_pb2_grpc.RolloutServiceServicer):
+    """One policy, in memory. `fails`: how many loads end in FAILED."""
+
+    def __init__(self) -> None:
+        self.policy: rollout_pb2.Policy | None = None
+        self.fails = 0
+        self.loads = 0
+        self.lies = False
+
+    async def GetPolicy(self, request: Any, context: grpc.aio.ServicerContext) -> rollout_pb2.GetPolicyResponse:
+        if self.policy is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"policy {request.name}")
+        return rollout_pb2.GetPolicyResponse(policy=self.policy)
+
+    async def LoadPolicy(self, request: Any, context: grpc.aio.ServicerContext) -> rollout_pb2.LoadPolicyResponse:
+        self.loads += 1
+        failed = self.loads <= self.fails
+        state = rollout_pb2.Policy.STATE_FAILED if failed else rollout_pb2.Policy.STATE_READY
+        self.policy = rollout_pb2.Policy(
+            name=request.name, source=request.source, state=state, policy_id="sha256:base", error="no memory"
+        )
+        return rollout_pb2.LoadPolicyResponse(policy=rollout_pb2.Policy(state=rollout_pb2.Policy.STATE_LOADING))
+
+    async def UnloadPolicy(self, request: Any, context: grpc.aio.ServicerContext) -> rollout_pb2.UnloadPolicyResponse:
+        self.policy = None
+        return rollout_pb2.UnloadPolicyResponse()
+
+    async def UpdateWeights(
+        self, requests: Any, context: grpc.aio.ServicerContext
+    ) -> rollout_pb2.UpdateWeightsResponse:
+        tensors: list[tuple[rollout_pb2.TensorHeader, bytearray]] = []
+        async for request in requests:
+            match request.WhichOneof("message"):
+                case "header":
+                    header = request.header
+                case "tensor":
+                    tensors.append((request.tensor, bytearray()))
+                case "chunk":
+                    assert len(request.chunk) <= CHUNK_BYTES
+                    tensors[-1][1].extend(request.chunk)
+        if self.policy is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "policy")
+        received = policy_id.compute((t.name, t.dtype, tuple(t.shape), data) for t, data in tensors)
+        assert received == header.policy_id
+        self.policy.policy_id = "sha256:other" if self.lies else received
+        return rollout_pb2.UpdateWeightsResponse(policy=self.policy, bytes=sum(len(data) for _, data in tensors))
+
+    async def Generate(self, request: Any, context: grpc.aio.ServicerContext) -> rollout_pb2.GenerateResponse:
+        return rollout_pb2.GenerateResponse(policy_id=self.policy.policy_id)
+
+
+@pytest.fixture
+def service() -> Rollouts:
+    return Rollouts()
+
+
+@pytest.fixture
+async def policy(service: Rollouts) -> AsyncIterator[PolicyClient]:
+    def add(server: grpc.aio.Server) -> list[str]:
+        rollout_pb2_grpc.add_RolloutServiceServicer_to_server(service, server)
+        return ["ratchet.rollout.v1.RolloutService"]
+
+    settings = PolicySettings(NAME, "/models/starter", "float32", 160, patience=timedelta(seconds=5))
+    async with serving(add) as target, client.channel(target) as channel:
+        yield PolicyClient(channel, settings)
+
+
+async def test_a_policy_is_loaded_once(policy: PolicyClient, service: Rollouts):
+    await policy.ensure_loaded()
+    await policy.ensure_loaded()
+    assert service.loads == 1
+
+
+async def test_a_failed_policy_is_loaded_again(policy: PolicyClient, service: Rollouts):
+    service.fails = 1
+    await policy.ensure_loaded()
+    assert service.loads == 2
+
+
+async def test_a_policy_that_fails_again_says_why(policy: PolicyClient, service: Rollouts):
+    service.fails = 5
+    with pytest.raises(FailedPrecondition, match=r"could not load /models/starter: no memory"):
+        await policy.ensure_loaded()
+
+
+async def test_weights_arrive_whole_under_their_id(policy: PolicyClient, service: Rollouts):
+    await policy.ensure_loaded()
+    sync = await policy.push([SMALL, LARGE], step=3)
+    assert sync.policy_id == policy_id.compute([LARGE, SMALL])
+    assert sync.bytes == len(SMALL.data) + len(LARGE.data)
+    assert await policy.loaded_weights() == sync.policy_id
+
+
+async def test_weights_bring_a_lost_policy_back(policy: PolicyClient, service: Rollouts):
+    sync = await policy.push([SMALL], step=1)
+    assert service.loads == 1
+    assert await policy.loaded_weights() == sync.policy_id
+
+
+async def test_an_engine_with_other_weights_than_were_sent_is_refused(policy: PolicyClient, service: Rollouts):
+    await policy.ensure_loaded()
+    service.lies = True
+    with pytest.raises(DataLoss, match="sha256:other"):
+        await policy.push([SMALL], step=1)
+
+
+async def test_a_completion_of_other_weights_is_refused(policy: PolicyClient, service: Rollouts):
+    await policy.ensure_loaded()
+    with pytest.raises(FailedPrecondition, match="sha256:base"):
+        await policy.generate([1, 2], rollout_pb2.SamplingParams(), expected_policy_id="sha256:mine")
+
+
+async def test_what_is_not_there_has_no_weights_and_is_unloaded(policy: PolicyClient):
+    assert await policy.loaded_weights() is None
+    await policy.unload()
+
+
+async def test_an_update_of_a_policy_that_is_gone_and_stays_gone_ends(policy: PolicyClient, service: Rollouts):
+    service.fails = 5
+    with pytest.raises(FailedPrecondition):
+        await policy.push([SMALL], step=1)

@@ -1,0 +1,241 @@
+"""The job for real: verl on a local Ray, vLLM behind rollout-service, programs in sandbox-service. Minutes."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from ratchet.trainer.v1 import trainer_pb2, trainer_pb2_grpc
+from ratchet_kit import policy_id
+from ratchet_kit.client import wait_healthy
+from ratchet_kit.process import ProcessGroup
+from ratchet_testing.ports import free_port
+from ratchet_testing.services import serving
+from trainer_service.job.config import JobConfig, spec_to_json
+
+ROOT = Path(__file__).parents[4]
+TRAINER = ROOT / ".venvs/trainer/bin/python"
+ROLLOUT = ROOT / ".venvs/rollout/bin/python"
+STARTER = ROOT / "models/starter"
+
+pytestmark = [
+    pytest.mark.verl,
+    pytest.mark.vllm,
+    pytest.mark.skipif(
+        not TRAINER.exists() or not ROLLOUT.exists(), reason="needs the trainer and rollout environments"
+    ),
+    pytest.mark.skipif(not STARTER.exists(), reason="needs the starter model"),
+]
+
+PATIENCE = timedelta(minutes=10)
+
+
+@dataclass
+class Reports(trainer_pb2_grpc.JobReportServiceServicer):
+    """What a job has said. `steps` are by number: a resumed job says some again."""
+
+    attempt: int = 1
+    cancelled: bool = False
+    steps: dict[int, trainer_pb2.Step] = field(default_factory=dict)
+    checkpoints: dict[int, trainer_pb2.Checkpoint] = field(default_factory=dict)
+    faults: int = 0
+    ending: str | None = None
+    news: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def ReportStarted(self, request: Any, context: grpc.aio.ServicerContext) -> trainer_pb2.ReportStartedResponse:
+        await self._fence(request, context)
+        return trainer_pb2.ReportStartedResponse()
+
+    async def ReportStep(self, request: Any, context: grpc.aio.ServicerContext) -> trainer_pb2.ReportStepResponse:
+        await self._fence(request, context)
+        self.steps[request.step.number] = request.step
+        self.faults += request.platform_faults
+        await self._tell()
+        return trainer_pb2.ReportStepResponse(cancelled=self.cancelled)
+
+    async def ReportCheckpoint(
+        self, request: Any, context: grpc.aio.ServicerContext
+    ) -> trainer_pb2.ReportCheckpointResponse:
+        await self._fence(request, context)
+        self.checkpoints[request.checkpoint.step] = request.checkpoint
+        await self._tell()
+        return trainer_pb2.ReportCheckpointResponse()
+
+    async def ReportFinished(
+        self, request: Any, context: grpc.aio.ServicerContext
+    ) -> trainer_pb2.ReportFinishedResponse:
+        await self._fence(request, context)
+        self.ending = request.error
+        await self._tell()
+        return trainer_pb2.ReportFinishedResponse()
+
+    async def until(self, condition: Callable[["Reports"], bool]) -> None:
+        async with asyncio.timeout(PATIENCE.total_seconds()), self.news:
+            await self.news.wait_for(lambda: condition(self))
+
+    async def _tell(self) -> None:
+        async with self.news:
+            self.news.notify_all()
+
+    async def _fence(self, request: Any, context: grpc.aio.ServicerContext) -> None:
+        if request.attempt != self.attempt:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"attempt {request.attempt} is over")
+
+
+@asynccontextmanager
+async def process(log: Path, *command: str, **env: str) -> AsyncIterator[ProcessGroup]:
+    with log.open("ab") as out:
+        group = await ProcessGroup.start(command, env={**os.environ, **env}, stdout=out, stderr=out)
+        try:
+            yield group
+        finally:
+            await group.stop()
+
+
+@dataclass(frozen=True)
+class World:
+    reports: Reports
+    folder: Path
+    trainer: str
+    rollout: str
+    sandbox: str
+
+    def job(self, spec: trainer_pb2.RunSpec, attempt: int = 1) -> JobConfig:
+        return JobConfig(
+            run_id="job_test",
+            attempt=attempt,
+            spec=spec_to_json(spec),
+            base_path=str(STARTER),
+            work_dir=self.folder / "run",
+            trainer_target=self.trainer,
+            rollout_target=self.rollout,
+            sandbox_target=self.sandbox,
+        )
+
+    @asynccontextmanager
+    async def running(self, job: JobConfig) -> AsyncIterator[ProcessGroup]:
+        log = self.folder / f"job-{job.attempt}.log"
+        async with process(log, str(TRAINER), "-m", "trainer_service.job", **job.to_env()) as group:
+            yield group
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    reports = Reports()
+
+    def add(server: grpc.aio.Server) -> list[str]:
+        trainer_pb2_grpc.add_JobReportServiceServicer_to_server(reports, server)
+        return ["ratchet.trainer.v1.JobReportService"]
+
+    async with AsyncExitStack() as stack:
+        targets = {}
+        for name, python in (("rollout", str(ROLLOUT)), ("sandbox", sys.executable)):
+            port = free_port()
+            env = {f"RATCHET_{name.upper()}_PORT": str(port), f"RATCHET_{name.upper()}_METRICS_PORT": "0"}
+            env["RATCHET_ROLLOUT_WORK_DIR"] = str(tmp_path / "rollout")
+            log = tmp_path / f"{name}.log"
+            await stack.enter_async_context(process(log, python, "-m", f"{name}_service.main", **env))
+            targets[name] = f"127.0.0.1:{port}"
+        for target in targets.values():
+            await wait_healthy(target, PATIENCE)
+        trainer = await stack.enter_async_context(serving(add))
+        yield World(reports, tmp_path, trainer, **targets)
+
+
+def run_spec(**changes: Any) -> trainer_pb2.RunSpec:
+    spec = trainer_pb2.RunSpec(
+        algorithm=trainer_pb2.ALGORITHM_GRPO,
+        steps=4,
+        validate_every=2,
+        hyperparameters=trainer_pb2.Hyperparameters(
+            learning_rate=5e-5,
+            batch_size=4,
+            group_size=4,
+            mini_batch_size=4,
+            micro_batch_size=16,
+            max_prompt_tokens=64,
+            max_response_tokens=72,
+            temperature=1.0,
+            clip_low=0.2,
+            clip_high=0.2,
+            kl_coefficient=0.0,
+            entropy_coefficient=0.0,
+            max_grad_norm=1.0,
+            critic_learning_rate=5e-5,
+            gae_lambda=1.0,
+            gamma=1.0,
+            warmup_steps=0,
+            weight_decay=0.0,
+        ),
+    )
+    spec.problems.name = "composed/train"
+    spec.validation_problems.name = "composed/validation"
+    spec.validation_problems.limit = 8
+    spec.reward.name = "tests_fraction"
+    spec.MergeFrom(trainer_pb2.RunSpec(**changes))
+    return spec
+
+
+async def test_a_killed_job_resumes_and_ends_with_all_its_steps(world: World):
+    spec, reports = run_spec(), world.reports
+    async with world.running(world.job(spec)) as job:
+        # Step 3 is after the checkpoint of step 2: it is lost with the job, and done again.
+        await reports.until(lambda now: 3 in now.steps)
+        os.killpg(job.pid, signal.SIGKILL)
+    reports.attempt = 2
+    async with world.running(world.job(spec, attempt=2)):
+        await reports.until(lambda now: now.ending is not None)
+
+    assert reports.ending == ""
+    assert sorted(reports.steps) == [1, 2, 3, 4]
+    assert [reports.steps[number].attempt for number in (1, 2, 3, 4)] == [1, 1, 2, 2]
+    assert sorted(reports.checkpoints) == [2, 4]
+    for checkpoint in reports.checkpoints.values():
+        # The export is the very weights that generated, sampled with and were validated.
+        assert policy_id.of_folder(Path(checkpoint.uri)) == checkpoint.policy_id
+        assert checkpoint.policy_id == reports.steps[checkpoint.step].policy_id
+        assert 0 <= checkpoint.validation_score <= 1
+    for step in reports.steps.values():
+        assert step.metrics["logprob_diff_mean"] < 1e-3
+    assert reports.faults == 0
+
+
+async def test_two_ranks_with_a_reference_policy_and_a_critic(world: World):
+    spec = run_spec(
+        algorithm=trainer_pb2.ALGORITHM_PPO,
+        steps=2,
+        hyperparameters=trainer_pb2.Hyperparameters(kl_coefficient=0.01),
+        resources=trainer_pb2.Resources(accelerators_per_node=2),
+    )
+    async with world.running(world.job(spec)):
+        await world.reports.until(lambda now: now.ending is not None)
+    assert world.reports.ending == ""
+    assert sorted(world.reports.steps) == [1, 2]
+    assert "value_loss" in world.reports.steps[2].metrics
+
+
+async def test_sft(world: World):
+    spec = run_spec(algorithm=trainer_pb2.ALGORITHM_SFT, steps=3, validate_every=2)
+    async with world.running(world.job(spec)):
+        await world.reports.until(lambda now: now.ending is not None)
+    assert world.reports.ending == ""
+    assert sorted(world.reports.steps) == [1, 2, 3]
+    assert {2, 3} == set(world.reports.checkpoints)
+
+
+async def test_a_cancelled_job_stops(world: World):
+    world.reports.cancelled = True
+    async with world.running(world.job(run_spec())) as job:
+        async with asyncio.timeout(PATIENCE.total_seconds()):
+            assert await job.wait() == 0
+    assert sorted(world.reports.steps) == [1]
+    assert world.reports.ending is None
