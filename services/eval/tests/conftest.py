@@ -78,6 +78,8 @@ class MemoryHost:
         self.loaded: set[str] = set()
         self.hang = asyncio.Event()
         self.hang.set()
+        self.hang_after = 0
+        """So many completions are made even while `hang` is not set."""
         self.in_flight = self.most_in_flight = 0
 
     @asynccontextmanager
@@ -109,7 +111,8 @@ class MemoryPolicy:
         host.most_in_flight = max(host.most_in_flight, host.in_flight)
         try:
             await asyncio.sleep(0)
-            await host.hang.wait()
+            if len(host.completions) >= host.hang_after:
+                await host.hang.wait()
         finally:
             host.in_flight -= 1
         if host.faults:

@@ -91,7 +91,7 @@ class Worker:
             try:
                 for message in await self._stream.read(1, _BLOCK):
                     await self._handle(message, stop)
-            except Unavailable as error:
+            except RatchetError as error:
                 log.warning("worker.platform_fault", error=error.message)
                 await asyncio.sleep(_AFTER_FAULT)
 
@@ -134,8 +134,9 @@ class Worker:
                 )
                 if stop.is_set() and not measuring.done():
                     await _cancel(measuring)
-                    await self._store.change(evaluation.id, lambda present: present.release(self._name))
-                    log.info("evaluation.given_back")
+                    with suppress(*_GIVEN_UP):  # cancelled or taken over meanwhile
+                        await self._store.change(evaluation.id, lambda present: present.release(self._name))
+                        log.info("evaluation.given_back")
                     return
                 if not await self._keep(evaluation.id, message):
                     return
@@ -187,14 +188,15 @@ class Worker:
         first = True
         while not stop.is_set():
             try:
-                await self.reconcile(all_of_them=first)
+                await self._requeue(all_of_them=first)
                 first = False
-            except Unavailable as error:
+                await self._close_leftovers()
+            except RatchetError as error:
                 log.warning("worker.platform_fault", error=error.message)
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), self._timing.reconcile.total_seconds())
 
-    async def reconcile(self, all_of_them: bool = False) -> None:
+    async def _requeue(self, all_of_them: bool) -> None:
         """Publishes the evaluations that wait for a worker when the queue has fewer messages than they are: it was
         flushed, or could not be reached when they were made. One that is published twice is measured once.
 
@@ -211,7 +213,6 @@ class Worker:
             for evaluation in waiting:
                 await self._queue.publish(evaluation.id)
             log.info("worker.requeued", evaluations=len(waiting))
-        await self._close_leftovers()
 
     async def _close_leftovers(self) -> None:
         """Unloads policies of evaluations that ended while nobody could unload them."""

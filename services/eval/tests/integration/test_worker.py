@@ -148,15 +148,17 @@ async def test_flushall_under_way_disturbs_nothing(platform: Platform) -> None:
 
 async def test_an_evaluation_of_a_killed_worker_is_resumed(platform: Platform) -> None:
     world = platform.world
+    world.host.hang.clear()
+    world.host.hang_after = 5
     async with platform.working("one") as kill:
         id = await platform.create()
-        await platform.until(id, State.RUNNING)
-        while not await world.store.sample_keys(id):
-            await asyncio.sleep(0)
+        async with asyncio.timeout(15):
+            while len(await world.store.sample_keys(id)) < 5:
+                await asyncio.sleep(0.01)
         await kill()
-    drawn = len(await world.store.sample_keys(id))
-    assert 0 < drawn < 12
-    before = len(world.host.completions)
+    drawn, before = len(await world.store.sample_keys(id)), len(world.host.completions)
+    assert 5 <= drawn < 12
+    world.host.hang.set()
     async with platform.working("two"):
         await asyncio.sleep(0.5)
         assert (await world.store.get(id)).state is State.RUNNING, "its worker may still live"
