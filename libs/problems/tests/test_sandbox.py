@@ -1,0 +1,59 @@
+"""Every reference, before the judge that counts: a sandbox-service of its own."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet_kit.client import channel, wait_healthy
+from ratchet_problems import NAMES, load
+from ratchet_rewards.programs import program_for
+from ratchet_rewards.sandbox import GrpcSandbox
+from ratchet_testing.ports import free_port
+
+pytestmark = pytest.mark.integration
+
+BATCH = 64
+UNDER_WAY = 4
+
+
+@pytest.fixture(scope="module")
+def sandbox_target() -> Iterator[str]:
+    port = free_port()
+    settings = {"RATCHET_SANDBOX_PORT": str(port), "RATCHET_SANDBOX_METRICS_PORT": "0"}
+    process = subprocess.Popen([sys.executable, "-m", "sandbox_service.main"], env=os.environ | settings)
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "composed/demonstrations"])
+async def test_every_reference_passes_in_the_sandbox(sandbox_target: str, name: str) -> None:
+    programs = [
+        program_for(problem, reference, program_id=f"{problem.id}/{index}", cpu_time=timedelta(seconds=5))
+        for problem in load(name)
+        for index, reference in enumerate(problem.references)
+    ]
+    await wait_healthy(sandbox_target, timedelta(seconds=60))
+    limit = asyncio.Semaphore(UNDER_WAY)
+    async with channel(sandbox_target) as door:
+        sandbox = GrpcSandbox(door)
+
+        async def execute(batch: list[pb.Program]) -> list[pb.BatchItem]:
+            async with limit:
+                return list(await sandbox.execute_batch(batch))
+
+        batches = [programs[start : start + BATCH] for start in range(0, len(programs), BATCH)]
+        items = [item for done in await asyncio.gather(*map(execute, batches)) for item in done]
+
+    assert len(items) == len(programs)
+    assert [item.platform_error for item in items if item.platform_error] == []
+    failed = [item.execution for item in items if item.execution.verdict != pb.VERDICT_PASSED]
+    assert [f"{one.id}: {pb.Verdict.Name(one.verdict)} {one.detail}" for one in failed] == []
