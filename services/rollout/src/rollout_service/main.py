@@ -1,7 +1,6 @@
 """Builds the service and runs it: `python -m rollout_service.main`."""
 
 import asyncio
-import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -12,11 +11,12 @@ from ratchet_kit import logs
 from ratchet_kit.server import serve
 from ratchet_kit.times import SystemClock
 from rollout_service.adapters.folders import DiskModelFolders
+from rollout_service.adapters.journal import FileJournal
 from rollout_service.adapters.meter import PrometheusMeter
 from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory
 from rollout_service.adapters.vllm.engine import environment as engine_environment
 from rollout_service.adapters.vllm.forkserver import ForkServer
-from rollout_service.domain.host import RestartLimits
+from rollout_service.domain.host import RestartLimits, Surroundings
 from rollout_service.domain.policies import Policies
 from rollout_service.servicer import RolloutServicer
 from rollout_service.settings import Settings
@@ -28,18 +28,19 @@ SERVICE = "ratchet-rollout"
 async def provision(settings: Settings) -> AsyncIterator[Policies]:
     """Everything the servicer needs; nothing of it is left afterwards."""
     work = settings.work_dir.expanduser()
-    received, logs_folder = work / "models", work / "logs"
-    shutil.rmtree(received, ignore_errors=True)  # what a service that was killed left behind
+    logs_folder = work / "logs"
     environment = engine_environment(settings.device, settings.threads, settings.eager)
     async with ForkServer(settings.device, environment, logs_folder / "forkserver.log") as server:
-        async with Policies(
+        surroundings = Surroundings(
             engines=VllmFactory(_defaults(settings), server, logs_folder),
-            folders=DiskModelFolders(received),
+            folders=DiskModelFolders(work / "models"),
+            journal=FileJournal(work / "policies"),
             meter=PrometheusMeter(),
             clock=SystemClock(),
-            capacity=settings.capacity,
             limits=RestartLimits(deaths=settings.max_engine_deaths),
-        ) as policies:
+        )
+        async with Policies(surroundings, settings.capacity) as policies:
+            await policies.recover()
             yield policies
 
 

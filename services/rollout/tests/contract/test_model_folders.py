@@ -87,6 +87,15 @@ class TestEvery:
         await case.folders.release(base)
         assert (await case.folders.fetch(case.source)) == base
 
+    async def test_retains_what_is_named(self, case: Case) -> None:
+        base = await case.folders.fetch(case.source)
+        one = await case.folders.receive(base, stream(*tensor("w", BYTES)))
+        other = await case.folders.receive(base, stream(*tensor("w", OTHER)))
+        await case.folders.retain([str(other.path)])
+        assert await case.folders.fetch(str(other.path)) == other
+        with pytest.raises(InvalidArgument):
+            await case.folders.fetch(str(one.path))
+
 
 class TestDisk:
     @pytest.fixture

@@ -13,9 +13,9 @@ from ratchet_kit import grpc_errors
 from ratchet_kit.client import channel
 from ratchet_kit.errors import InvalidArgument
 from ratchet_testing import ManualClock, serving
-from rollout_service.adapters.memory import LOG_PROB, MemoryFolders, ScriptedEngines, content_id
+from rollout_service.adapters.memory import LOG_PROB, MemoryFolders, MemoryJournal, ScriptedEngines, content_id
 from rollout_service.adapters.meter import PrometheusMeter
-from rollout_service.domain.host import RestartLimits
+from rollout_service.domain.host import RestartLimits, Surroundings
 from rollout_service.domain.policies import Policies
 from rollout_service.domain.policy import PolicyName
 from rollout_service.servicer import RolloutServicer
@@ -31,7 +31,8 @@ TOKENS = pb.TokenPrompt(ids=[1, 2, 3])
 async def policies() -> AsyncIterator[Policies]:
     folders = MemoryFolders({"/base": BASE})
     limits = RestartLimits(deaths=1, healthy_after=timedelta(0))
-    async with Policies(ScriptedEngines(), folders, PrometheusMeter(), ManualClock(), 2, limits) as policies:
+    surroundings = Surroundings(ScriptedEngines(), folders, MemoryJournal(), PrometheusMeter(), ManualClock(), limits)
+    async with Policies(surroundings, capacity=2) as policies:
         yield policies
 
 

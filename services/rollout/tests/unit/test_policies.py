@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -16,12 +17,12 @@ from ratchet_kit.errors import (
     Unavailable,
 )
 from ratchet_testing import ManualClock
-from rollout_service.adapters.memory import MemoryFolders, ScriptedEngine, ScriptedEngines, content_id
+from rollout_service.adapters.memory import MemoryFolders, MemoryJournal, ScriptedEngine, ScriptedEngines, content_id
 from rollout_service.domain.generation import GenerationRequest, Sampling, TokenPrompt
-from rollout_service.domain.host import RestartLimits
+from rollout_service.domain.host import RestartLimits, Surroundings
 from rollout_service.domain.policies import LoadPolicy, Policies
 from rollout_service.domain.policy import Policy, PolicyId, PolicyName, State
-from rollout_service.domain.ports import WeightUpdateMetrics
+from rollout_service.domain.ports import ModelFolder, WeightUpdateMetrics
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream, WeightUpdate
 
 BASE = content_id(b"base")
@@ -50,8 +51,10 @@ class World:
         self.engines = ScriptedEngines()
         self.folders = MemoryFolders({"/base": BASE, "/other": content_id(b"other")})
         self.meter = RecordingMeter()
+        self.journal = MemoryJournal()
         limits = RestartLimits(deaths=3, healthy_after=timedelta(seconds=60), delay=timedelta(milliseconds=1))
-        self.policies = Policies(self.engines, self.folders, self.meter, ManualClock(), capacity, limits)
+        self.surroundings = Surroundings(self.engines, self.folders, self.journal, self.meter, ManualClock(), limits)
+        self.policies = Policies(self.surroundings, capacity)
 
     @property
     def engine(self) -> ScriptedEngine:
@@ -79,6 +82,7 @@ async def world() -> AsyncIterator[World]:
         yield world
     assert all(engine.stopped for engine in world.engines.started)
     assert world.folders.held == []
+    assert await world.journal.kept() == []
 
 
 async def weights(content: bytes) -> WeightStream:
@@ -290,6 +294,41 @@ class TestUnload:
         await world.policies.unload(P)
         with pytest.raises(NotFound):
             world.policies.get(P)
+
+
+class TestRecovery:
+    async def test_another_service_serves_the_same_weights(self, world: World) -> None:
+        await world.load()
+        await world.update(b"lost")
+        await world.update(b"new")
+        world.folders.held.append(ModelFolder(Path("received-by-nobody"), content_id(b""), 0))
+        async with Policies(world.surroundings, capacity=2) as recovered:
+            await recovered.recover()
+            assert recovered.get(P).state is State.LOADING
+            assert "the service was killed" in recovered.get(P).error
+            policy = await recovered.settled(P)
+            assert (policy.state, policy.weight_updates) == (State.READY, 2)
+            assert (await recovered.generate(P, REQUEST)).policy_id == content_id(b"new")
+            assert [folder.policy_id for folder in world.folders.held] == [content_id(b"new")]
+
+    async def test_what_failed_or_was_unloaded_stays_away(self, world: World) -> None:
+        await world.load()
+        world.engine.shows_weights = False
+        with pytest.raises(DataLoss):
+            await world.update(b"new")
+        other = PolicyName("other")
+        await world.load(other)
+        await world.policies.unload(other)
+        assert await world.journal.kept() == []
+
+    async def test_weights_that_are_not_what_they_were_are_not_served(self, world: World) -> None:
+        await world.load()
+        world.folders.models["/base"] = content_id(b"changed")
+        async with Policies(world.surroundings, capacity=2) as recovered:
+            await recovered.recover()
+            policy = await recovered.settled(P)
+            assert policy.state is State.FAILED
+            assert "hash to" in policy.error
 
 
 async def test_pages_are_by_name() -> None:

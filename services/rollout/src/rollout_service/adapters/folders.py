@@ -7,7 +7,7 @@ import os
 import shutil
 import struct
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,6 +80,13 @@ class DiskModelFolders:
         if folder.path.parent == self._root:
             await asyncio.to_thread(shutil.rmtree, folder.path, ignore_errors=True)
 
+    async def retain(self, folders: Collection[str]) -> None:
+        kept = {Path(folder) for folder in folders}
+        await asyncio.to_thread(_delete, [path for path in self._made() if path not in kept])
+
+    def _made(self) -> list[Path]:
+        return list(self._root.iterdir()) if self._root.exists() else []
+
     def _new_folder(self, prefix: str) -> Path:
         self._root.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=prefix, dir=self._root))
@@ -137,6 +144,11 @@ class _Tensor:
             raise DataLoss(f"tensor {self.header.name} came with {len(self.data)} of its {self._size} bytes")
         if self._hash.hexdigest() != self.header.sha256.lower():
             raise DataLoss(f"tensor {self.header.name} does not have the announced sha256")
+
+
+def _delete(folders: list[Path]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder)
 
 
 def _write_shard(folder: Path, index: int, tensors: list[_Tensor]) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from pathlib import Path
 
 from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, Unavailable
@@ -16,7 +16,7 @@ from rollout_service.domain.generation import (
     TokenPrompt,
 )
 from rollout_service.domain.policy import EngineInfo, EngineOptions, PolicyId, PolicyName
-from rollout_service.domain.ports import ModelFolder, PolicyEngine
+from rollout_service.domain.ports import KeptPolicy, ModelFolder, PolicyEngine
 from rollout_service.domain.weights import Chunk, LoadedWeights, TensorHeader, WeightStream
 
 MAX_MODEL_LEN = 64
@@ -121,6 +121,9 @@ class MemoryFolders:
             raise InvalidArgument(f"{source} holds no model", [FieldViolation("source", "holds no model")])
 
     async def fetch(self, source: str) -> ModelFolder:
+        for folder in self.held:
+            if str(folder.path) == source:
+                return folder
         await self.check(source)
         return ModelFolder(Path(source), self.models[source], bytes=0)
 
@@ -140,6 +143,25 @@ class MemoryFolders:
     async def release(self, folder: ModelFolder) -> None:
         if folder in self.held:
             self.held.remove(folder)
+
+    async def retain(self, folders: Collection[str]) -> None:
+        self.held = [folder for folder in self.held if str(folder.path) in folders]
+
+
+class MemoryJournal:
+    """A `PolicyJournal` that remembers as long as its object lives."""
+
+    def __init__(self) -> None:
+        self._kept: dict[PolicyName, KeptPolicy] = {}
+
+    async def keep(self, kept: KeptPolicy) -> None:
+        self._kept[kept.policy.name] = kept
+
+    async def forget(self, name: PolicyName) -> None:
+        self._kept.pop(name, None)
+
+    async def kept(self) -> list[KeptPolicy]:
+        return [self._kept[name] for name in sorted(self._kept)]
 
 
 def content_id(content: bytes) -> PolicyId:

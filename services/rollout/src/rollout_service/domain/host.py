@@ -15,10 +15,12 @@ from rollout_service.domain.generation import EngineOutput, Generation, Generati
 from rollout_service.domain.policy import Policy, PolicyId, State
 from rollout_service.domain.ports import (
     EngineFactory,
+    KeptPolicy,
     Meter,
     ModelFolder,
     ModelFolders,
     PolicyEngine,
+    PolicyJournal,
     WeightUpdateMetrics,
 )
 from rollout_service.domain.weights import LoadedWeights, WeightStream, WeightUpdate, WeightUpdateResult
@@ -36,24 +38,30 @@ class RestartLimits:
     """Before the second restart in a row; the first is at once, and each further one waits twice as long."""
 
 
+@dataclass(frozen=True)
+class Surroundings:
+    """What hosts share."""
+
+    engines: EngineFactory
+    folders: ModelFolders
+    journal: PolicyJournal
+    meter: Meter
+    clock: Clock
+    limits: RestartLimits
+
+
 class PolicyHost:
     """Owns one policy, its engine and the model folder that the engine is, or will again be, loaded from."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        engines: EngineFactory,
-        folders: ModelFolders,
-        meter: Meter,
-        clock: Clock,
-        limits: RestartLimits,
-    ) -> None:
+    def __init__(self, policy: Policy, folder: str, surroundings: "Surroundings") -> None:
         self.policy = policy
-        self._engines = engines
-        self._folders = folders
-        self._meter = meter
-        self._clock = clock
-        self._limits = limits
+        self._folder = folder
+        self._engines = surroundings.engines
+        self._folders = surroundings.folders
+        self._journal = surroundings.journal
+        self._meter = surroundings.meter
+        self._clock = surroundings.clock
+        self._limits = surroundings.limits
         self._gate = Gate()
         self._engine: PolicyEngine | None = None
         self._model: ModelFolder | None = None
@@ -70,6 +78,7 @@ class PolicyHost:
         if self._life is not None:
             self._life.cancel()
             await asyncio.wait([self._life])
+        await self._journal.forget(self.policy.name)
         if self._model is not None:
             await self._folders.release(self._model)
             self._model = None
@@ -164,11 +173,11 @@ class PolicyHost:
                 try:
                     loaded = await engine.load_weights(received)
                 except DataLoss as e:
-                    self.policy = self.policy.failed(e.message)
-                    log.error("engine does not show the new weights", policy=self.policy.name, error=e.message)
+                    await self._fail(e)
                     await engine.stop()
                     raise
                 self.policy = self.policy.updated(received.policy_id)
+                await self._keep(received)
                 if self._model is not None:
                     unused = self._model
                 self._model = received
@@ -193,17 +202,24 @@ class PolicyHost:
             self._model = await self._fetch()
             await self._serve_until_failed()
         except RatchetError as e:
-            self.policy = self.policy.failed(e.message)
-            log.error("policy failed", policy=self.policy.name, error=e.message)
+            await self._fail(e)
         finally:
             self._settled.set()
 
     async def _fetch(self) -> ModelFolder:
-        model = await self._folders.fetch(self.policy.source)
-        expected = self.policy.expected_policy_id
+        model = await self._folders.fetch(self._folder)
+        expected = self.policy.policy_id or self.policy.expected_policy_id
         if expected is not None and model.policy_id != expected:
-            raise DataLoss(f"the weights at {self.policy.source} hash to {model.policy_id}, not to {expected}")
+            raise DataLoss(f"the weights at {self._folder} hash to {model.policy_id}, not to {expected}")
         return model
+
+    async def _fail(self, error: RatchetError) -> None:
+        self.policy = self.policy.failed(error.message)
+        log.error("policy failed", policy=self.policy.name, error=error.message)
+        await self._journal.forget(self.policy.name)
+
+    async def _keep(self, model: ModelFolder) -> None:
+        await self._journal.keep(KeptPolicy(self.policy, str(model.path)))
 
     async def _serve_until_failed(self) -> None:
         deaths = 0
@@ -235,6 +251,7 @@ class PolicyHost:
         try:
             self._engine = engine
             self.policy = self.policy.ready(model.policy_id, engine.info, self._clock.now())
+            await self._keep(model)
             self._settled.set()
             log.info("policy ready", policy=self.policy.name, policy_id=model.policy_id)
             return await engine.died()

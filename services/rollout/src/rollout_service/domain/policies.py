@@ -11,11 +11,9 @@ from typing import Self
 from ratchet_kit.errors import AlreadyExists, NotFound, ResourceExhausted
 from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page, fetch_page
-from ratchet_kit.times import Clock
 from rollout_service.domain.generation import EngineOutput, Generation, GenerationRequest
-from rollout_service.domain.host import PolicyHost, RestartLimits
+from rollout_service.domain.host import PolicyHost, Surroundings
 from rollout_service.domain.policy import EngineOptions, Policy, PolicyId, PolicyName, State
-from rollout_service.domain.ports import EngineFactory, Meter, ModelFolders
 from rollout_service.domain.weights import WeightStream, WeightUpdate, WeightUpdateResult
 
 log = get_logger(__name__)
@@ -37,21 +35,11 @@ class LoadPolicy:
 class Policies:
     """All policies of this service. Used as a context, it leaves no engine behind."""
 
-    def __init__(
-        self,
-        engines: EngineFactory,
-        folders: ModelFolders,
-        meter: Meter,
-        clock: Clock,
-        capacity: int,
-        limits: RestartLimits,
-    ) -> None:
-        self._engines = engines
-        self._folders = folders
-        self._meter = meter
-        self._clock = clock
+    def __init__(self, surroundings: Surroundings, capacity: int) -> None:
+        self._surroundings = surroundings
+        self._folders = surroundings.folders
+        self._clock = surroundings.clock
         self._capacity = capacity
-        self._limits = limits
         self._hosts: dict[PolicyName, PolicyHost] = {}
         self._loading = asyncio.Lock()
 
@@ -64,6 +52,14 @@ class Policies:
         hosts = list(self._hosts.values())
         self._hosts.clear()
         await asyncio.gather(*(host.stop() for host in hosts))
+
+    async def recover(self) -> None:
+        """Loads again, with the weights they had, the policies of a service that was killed. Call it first."""
+        kept = await self._surroundings.journal.kept()
+        await self._folders.retain([one.folder for one in kept])
+        for one in kept:
+            self._begin(one.policy.restarting("the service was killed"), one.folder)
+            log.warning("policy recovered", policy=one.policy.name, policy_id=one.policy.policy_id)
 
     async def load(self, wish: LoadPolicy) -> Policy:
         """Begins to load, and returns the policy while it is LOADING; the same request id again returns what is there.
@@ -95,9 +91,7 @@ class Policies:
             options=wish.options,
             expected_policy_id=wish.expected_policy_id,
         )
-        host = PolicyHost(policy, self._engines, self._folders, self._meter, self._clock, self._limits)
-        self._hosts[wish.name] = host
-        host.start()
+        host = self._begin(policy, wish.source)
         log.info("policy loading", policy=wish.name, source=wish.source)
         return host.policy
 
@@ -143,6 +137,12 @@ class Policies:
     async def update(self, update: WeightUpdate, weights: WeightStream) -> WeightUpdateResult:
         """See `PolicyHost.update`. Raises NotFound too."""
         return await self._host(update.policy).update(update, weights)
+
+    def _begin(self, policy: Policy, folder: str) -> PolicyHost:
+        host = PolicyHost(policy, folder, self._surroundings)
+        self._hosts[policy.name] = host
+        host.start()
+        return host
 
     def _host(self, name: PolicyName) -> PolicyHost:
         host = self._hosts.get(name)

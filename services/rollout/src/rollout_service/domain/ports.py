@@ -1,12 +1,12 @@
 """What the domain needs from outside."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
-from rollout_service.domain.policy import EngineInfo, EngineOptions, PolicyId, PolicyName
+from rollout_service.domain.policy import EngineInfo, EngineOptions, Policy, PolicyId, PolicyName
 from rollout_service.domain.weights import LoadedWeights, WeightStream
 
 
@@ -49,6 +49,35 @@ class ModelFolders(Protocol):
 
     async def release(self, folder: ModelFolder) -> None:
         """Deletes a folder that `receive` or `fetch` made here; one that was used where it lies is left alone."""
+        ...
+
+    async def retain(self, folders: Collection[str]) -> None:
+        """Deletes all that was made here, by a service that was killed too, but for these folders."""
+        ...
+
+
+@dataclass(frozen=True)
+class KeptPolicy:
+    """A policy to load again after this service was killed."""
+
+    policy: Policy
+    folder: str
+    """Holds the weights that it served last."""
+
+
+class PolicyJournal(Protocol):
+    """Remembers across the death of this service which policies it held."""
+
+    async def keep(self, kept: KeptPolicy) -> None:
+        """Durable when it returns; takes the place of what was kept under the name."""
+        ...
+
+    async def forget(self, name: PolicyName) -> None:
+        """Forgets a policy that is unloaded or failed; nothing happens when it was not kept."""
+        ...
+
+    async def kept(self) -> list[KeptPolicy]:
+        """All that is kept, by name."""
         ...
 
 

@@ -1,0 +1,49 @@
+"""The journal of loaded policies: a JSON file for each."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import msgspec
+
+from ratchet_kit.logs import get_logger
+from rollout_service.domain.policy import PolicyName
+from rollout_service.domain.ports import KeptPolicy
+
+log = get_logger(__name__)
+
+
+class FileJournal:
+    """See `PolicyJournal`. The files lie in `folder`, which belongs to it alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def keep(self, kept: KeptPolicy) -> None:
+        await asyncio.to_thread(self._write, kept)
+
+    async def forget(self, name: PolicyName) -> None:
+        self._file(name).unlink(missing_ok=True)
+
+    async def kept(self) -> list[KeptPolicy]:
+        return [kept for file in sorted(self._folder.glob("*.json")) if (kept := _read(file)) is not None]
+
+    def _file(self, name: PolicyName) -> Path:
+        return self._folder / f"{name}.json"
+
+    def _write(self, kept: KeptPolicy) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        temporary = self._file(kept.policy.name).with_suffix(".tmp")
+        with temporary.open("wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(kept)))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(self._file(kept.policy.name))
+
+
+def _read(file: Path) -> KeptPolicy | None:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=KeptPolicy)
+    except msgspec.DecodeError as e:  # written by another version of this service
+        log.warning("a kept policy cannot be read and is not loaded again", file=str(file), error=str(e))
+        return None

@@ -1,0 +1,46 @@
+"""What every `PolicyJournal` does."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from rollout_service.adapters.journal import FileJournal
+from rollout_service.adapters.memory import MemoryJournal
+from rollout_service.domain.policy import EngineInfo, EngineOptions, Policy, PolicyId, PolicyName
+from rollout_service.domain.ports import KeptPolicy, PolicyJournal
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def kept(name: str, weight_updates: int = 0) -> KeptPolicy:
+    loading = Policy(PolicyName(name), "/model", "r1", NOW, EngineOptions(kv_cache_mib=64))
+    policy = loading.ready(PolicyId("sha256:" + "a" * 64), EngineInfo("float32", 64), NOW)
+    for _ in range(weight_updates):
+        policy = policy.updated(PolicyId("sha256:" + "b" * 64))
+    return KeptPolicy(policy, "/folder")
+
+
+@pytest.fixture(params=["memory", "file"])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> PolicyJournal:
+    return MemoryJournal() if request.param == "memory" else FileJournal(tmp_path / "policies")
+
+
+async def test_keeps_the_last_of_each_name(journal: PolicyJournal) -> None:
+    assert await journal.kept() == []
+    for one in (kept("b"), kept("a"), kept("a", weight_updates=2)):
+        await journal.keep(one)
+    assert await journal.kept() == [kept("a", weight_updates=2), kept("b")]
+
+
+async def test_forgets(journal: PolicyJournal) -> None:
+    await journal.keep(kept("a"))
+    await journal.forget(PolicyName("a"))
+    await journal.forget(PolicyName("never-kept"))
+    assert await journal.kept() == []
+
+
+async def test_the_file_journal_outlives_its_object_and_skips_what_it_cannot_read(tmp_path: Path) -> None:
+    await FileJournal(tmp_path).keep(kept("a"))
+    (tmp_path / "b.json").write_text("{")
+    assert await FileJournal(tmp_path).kept() == [kept("a")]
