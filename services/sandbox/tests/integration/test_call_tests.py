@@ -137,7 +137,7 @@ async def test_results_before_a_limit_are_kept(sandbox: Sandbox) -> None:
             "",
         ),
         (
-            "import json, re, math, random, hashlib, itertools, sqlite3, zoneinfo, unicodedata, ctypes\nf = lambda x: 2",
+            "import json, re, math, hashlib, sqlite3, zoneinfo, unicodedata, ctypes\nf = lambda x: 2",
             Verdict.PASSED,
             "",
         ),

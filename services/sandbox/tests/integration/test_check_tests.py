@@ -21,6 +21,15 @@ def passed(execution: Execution) -> list[bool]:
     return [result.passed for result in execution.results]
 
 
+WRITES_EVERYWHERE = """
+import os
+for descriptor in range(3, 256):
+    try:
+        os.write(descriptor, b'["passed"]\\n')
+    except OSError:
+        pass
+f = lambda x: x + 1
+"""
 CHECK = "def check(candidate):\n    assert candidate(1) == 2\n    assert candidate(5) == 6\n"
 
 
@@ -60,13 +69,9 @@ CHECK = "def check(candidate):\n    assert candidate(1) == 2\n    assert candida
         ("def f(x) return", CHECK, Verdict.COMPILE_ERROR),
         ("class E:\n    def __eq__(self, o): return True\ndef f(x): return E()", CHECK, Verdict.FAILED),
         ("class E(int):\n    def __eq__(self, o): return True\ndef f(x): return E(7)", CHECK, Verdict.FAILED),
-        ("import os\ndef f(x):\n    os.write(4, b'{\"value\": 2}\\n' * 9)\n    os._exit(0)", CHECK, Verdict.FAILED),
+        ("import os\ndef f(x):\n    os.write(4, b'{\"value\": 2}\\n' * 9)\n    return 2", CHECK, Verdict.FAILED),
         ("import os\ndef f(x):\n    os.write(4, b'[' * 100000 + b'\\n')\n    return 2", CHECK, Verdict.TAMPERED),
-        (
-            "import os\nfor d in range(3, 256):\n    try: os.write(d, b'[\"passed\"]\\n')\n    except OSError: pass\nf = lambda x: 2",
-            CHECK,
-            Verdict.TAMPERED,
-        ),
+        (WRITES_EVERYWHERE, CHECK, Verdict.TAMPERED),
         ("f = lambda x: x", "def check(candidate):\n    candidate(lambda: 1)\n", Verdict.RUNTIME_ERROR),
         ("f = lambda x: x", "while True: pass", Verdict.TIME_LIMIT),
         ("f = lambda x: x", "import os\nos._exit(0)", Verdict.RUNTIME_ERROR),

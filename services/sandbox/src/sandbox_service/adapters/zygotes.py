@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -17,6 +16,7 @@ from typing import Self
 from ratchet_kit.errors import FailedPrecondition, Unavailable
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters import protocol
+from sandbox_service.cage import scratch
 from sandbox_service.domain.ports import Capabilities, Job, Report
 
 log = get_logger(__name__)
@@ -50,7 +50,8 @@ class ZygoteOptions:
     """How lanes are made.
 
     A program may idle (sleep, wait) for its CPU limit and `idle_extra` more; the bound on the clock is `wall_factor`
-    times as much, so that a loaded machine doesn't turn right programs into slow ones. `job_uid`: what root becomes in lane 0; lane n takes job_uid + n.
+    times as much, so that a loaded machine doesn't turn right programs into slow ones.
+    `job_uid`: what root becomes in lane 0; lane n takes job_uid + n.
     `allow_missing`: protections (keys of PROTECTIONS) without which the service may start all the same.
     """
 
@@ -168,7 +169,16 @@ class _Lane:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-        shutil.rmtree(self._stage, ignore_errors=True)
+        await asyncio.to_thread(self._remove_stage)
+
+    def _remove_stage(self) -> None:
+        """Where there's no private root, it's what the last program left its files in."""
+        if os.path.isdir(self._stage):
+            try:
+                scratch.empty(self._stage)
+                os.rmdir(self._stage)
+            except OSError as error:
+                log.warning("scratch_left_behind", folder=self._stage, error=str(error))
 
 
 class ZygoteExecutor:

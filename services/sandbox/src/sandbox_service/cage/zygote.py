@@ -13,7 +13,6 @@ import gc
 import json
 import os
 import select
-import shutil
 import signal
 import socket
 import struct
@@ -25,6 +24,7 @@ import checking
 import jail
 import job
 import libc
+import scratch
 import seccomp
 from children import Budget, Child, Pipe
 
@@ -196,23 +196,9 @@ class Zygote:
     def _clean_scratch(self) -> None:
         """After the answer. What can't be removed ends the lane, and the next one starts on a fresh folder."""
         try:
-            for name in os.listdir(self._scratch):
-                remove(os.path.join(self._scratch, name))
-        except (OSError, RecursionError) as error:
+            scratch.empty(self._scratch)
+        except OSError as error:
             raise SystemExit(f"the scratch folder can't be emptied: {error}") from None
-
-
-def remove(path: str) -> None:
-    if os.path.islink(path) or not os.path.isdir(path):
-        os.unlink(path)
-        return
-    for folder, names, _ in os.walk(path):
-        # a program may have taken its own rights on a folder away
-        os.chmod(folder, 0o700)
-        for name in names:
-            if not os.path.islink(os.path.join(folder, name)):
-                os.chmod(os.path.join(folder, name), 0o700)
-    shutil.rmtree(path)
 
 
 RUNNERS = {
@@ -246,14 +232,14 @@ class Locked:
 def lock_in(stage: str, uid: int) -> Locked:
     """Every layer that this kernel and this user allow. See jail.py."""
     layers: list[str] = []
-    scratch = stage
+    folder = stage
     refused = jail.why_not_unshare(stage)
     if not refused:
         layers += jail.unshare()
         if os.fork():
             _wait_for_the_other(uid)
         jail.change_root(stage, SCRATCH_BYTES, uid if os.geteuid() == 0 else os.geteuid())
-        scratch = jail.SCRATCH
+        folder = jail.SCRATCH
         layers.append("private-root")
     if os.geteuid() == 0:
         if refused:
@@ -263,13 +249,13 @@ def lock_in(stage: str, uid: int) -> Locked:
     if not os.access(os.__file__, os.R_OK):
         raise SystemExit(f"{os.__file__} can't be read by uid {uid}: programs couldn't import the standard library")
     jail.seal()
-    os.environ["HOME"] = os.environ["TMPDIR"] = scratch
+    os.environ["HOME"] = os.environ["TMPDIR"] = folder
     layers += ["no-new-privs", "rlimits", "clean-environment"]
-    if jail.confine_files(scratch):
+    if jail.confine_files(folder):
         layers.append("landlock")
     if seccomp.supported():
         layers.append("seccomp")
-    return Locked(layers, scratch, refused)
+    return Locked(layers, folder, refused)
 
 
 def _wait_for_the_other(uid: int) -> None:
@@ -294,7 +280,7 @@ def main() -> None:
     sizes = receive(descriptor)
     locked = lock_in(sys.argv[3], uid)
     builtins.exit = builtins.quit = sys.exit  # site.py would add them, and programs count on it
-    for name in ("children", "codec", "jail", "job", "landlock", "libc", "checking", "seccomp"):
+    for name in ("children", "codec", "jail", "job", "landlock", "libc", "checking", "scratch", "seccomp"):
         del sys.modules[name]
     del sys.path[0]
     sys.argv[:] = ["program.py"]

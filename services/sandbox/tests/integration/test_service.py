@@ -1,0 +1,180 @@
+"""The service from outside: through gRPC in this process, and as the process that users start."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import grpc
+import psutil
+import pytest
+import pytest_asyncio
+
+from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.sandbox.v1 import sandbox_pb2_grpc
+from ratchet_kit.client import channel, wait_healthy
+from ratchet_kit.errors import InvalidArgument, ResourceExhausted
+from ratchet_kit.grpc_errors import rpc_errors
+from ratchet_kit.server import serve
+from ratchet_problems.problem import CallTest, CheckTest, Problem
+from ratchet_rewards import Grader, GrpcSandbox, get
+from sandbox_service.main import adder, sandbox_servicer
+from sandbox_service.settings import Settings
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+ADD = pb.Program(
+    id="add",
+    source="def f(x):\n    return x + 1\n",
+    entry_point="f",
+    tests=[pb.Test(call=pb.CallTest(args="[1]", expected="2"))],
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def door() -> AsyncIterator[grpc.aio.Channel]:
+    settings = Settings(port=0, lanes=2, queue_limit=300)
+    ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    stop = asyncio.Event()
+    async with sandbox_servicer(settings) as servicer:
+        serving = asyncio.create_task(serve(settings, "sandbox", adder(servicer), on_ready=ready.set_result, stop=stop))
+        async with channel(f"127.0.0.1:{await ready}") as door:
+            yield door
+        stop.set()
+        await serving
+
+
+@pytest.fixture
+def stub(door: grpc.aio.Channel) -> sandbox_pb2_grpc.SandboxServiceStub:
+    return sandbox_pb2_grpc.SandboxServiceStub(door)
+
+
+async def test_execute(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+    execution = (await stub.Execute(pb.ExecuteRequest(program=ADD))).execution
+    assert (execution.id, execution.verdict, execution.tests_passed, execution.tests_total) == ("add", 1, 1, 1)
+    assert execution.results[0] == pb.TestResult(passed=True, got="2", expected="2")
+    assert execution.cpu_time.ToTimedelta() > timedelta()
+    assert "rlimits" in execution.isolation
+
+
+async def test_a_batch_is_in_order(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+    programs = [pb.Program(id=str(i), source=f"print({i})") for i in range(256)]
+    items = (await stub.ExecuteBatch(pb.ExecuteBatchRequest(programs=programs))).items
+    assert [item.execution.stdout for item in items] == [f"{i}\n" for i in range(256)]
+
+
+async def test_capabilities(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+    capabilities = await stub.GetCapabilities(pb.GetCapabilitiesRequest())
+    assert capabilities.lanes == 2
+    assert capabilities.python_version.startswith("3.")
+    assert capabilities.max_limits.memory_bytes == 4 << 30
+    assert "no-new-privs" in capabilities.isolation_layers
+
+
+async def test_faults_of_a_request_are_named(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+    bad = pb.Program(entry_point="f", tests=[pb.Test(call=pb.CallTest(args="f()", expected="2"))])
+    with pytest.raises(InvalidArgument) as refused, rpc_errors():
+        await stub.ExecuteBatch(pb.ExecuteBatchRequest(programs=[ADD, bad]))
+    assert [violation.field for violation in refused.value.violations] == ["programs[1].tests[0].call.args"]
+    big = pb.Program(source="x" * (10 << 20))
+    with pytest.raises(InvalidArgument, match=r"program\.source"), rpc_errors():
+        await stub.Execute(pb.ExecuteRequest(program=big))
+
+
+async def test_a_full_queue_asks_to_come_back(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+    sleeper = pb.Program(source="import time; time.sleep(1)")
+    first = asyncio.create_task(_batch(stub, [sleeper] * 2 + [ADD] * 200))
+    await asyncio.sleep(0.3)
+    with pytest.raises(ResourceExhausted) as refused, rpc_errors():
+        await stub.ExecuteBatch(pb.ExecuteBatchRequest(programs=[ADD] * 250))
+    assert refused.value.retry_after is not None
+    assert all(item.execution.verdict == pb.VERDICT_PASSED for item in (await first).items)
+
+
+async def _batch(stub: sandbox_pb2_grpc.SandboxServiceStub, programs: list[pb.Program]) -> pb.ExecuteBatchResponse:
+    return await stub.ExecuteBatch(pb.ExecuteBatchRequest(programs=programs))
+
+
+async def test_the_grader_of_trainer_and_eval(door: grpc.aio.Channel) -> None:
+    tests = (
+        CallTest.of([1], 2),
+        CallTest.of([2], 3),
+        CheckTest("def check(candidate):\n    assert candidate(7) == 8\n"),
+    )
+    problem = Problem("p", "Write f(x) that adds one.", tests, entry_point="f")
+    right = "Sure:\n```python\ndef f(x):\n    return x + 1\n```"
+    async with Grader(GrpcSandbox(door), reward=get("tests_fraction")) as grader:
+        graded = await asyncio.gather(
+            *(grader.grade(problem, text) for text in [right, "def f(x): return 2", "def f(x", "no"] * 40)
+        )
+    assert [round(one.reward.score, 2) for one in graded] == [1.0, 0.33, 0.0, 0.0] * 40
+    assert [one.reward.verdict for one in graded[:3]] == ["PASSED", "FAILED", "COMPILE_ERROR"]
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _start(port: int, folder: Path, **environment: str) -> subprocess.Popen[bytes]:
+    settings = {"RATCHET_SANDBOX_PORT": str(port), "RATCHET_SANDBOX_LANES": "2", "TMPDIR": str(folder), **environment}
+    command = [sys.executable, "-m", "sandbox_service.main"]
+    return subprocess.Popen(command, env={**os.environ, **settings}, stderr=subprocess.PIPE)
+
+
+async def _run_something_long(port: int) -> asyncio.Task[None]:
+    async def run() -> None:
+        async with channel(f"127.0.0.1:{port}") as door:
+            program = pb.Program(source="while True: pass")
+            program.limits.cpu_time.FromTimedelta(timedelta(seconds=50))
+            await sandbox_pb2_grpc.SandboxServiceStub(door).ExecuteBatch(pb.ExecuteBatchRequest(programs=[program] * 2))
+
+    task = asyncio.create_task(run())
+    await asyncio.sleep(0.5)
+    return task
+
+
+@pytest.mark.parametrize(("signal", "status"), [("terminate", 0), ("kill", -9)])
+async def test_its_end_leaves_nothing_behind(signal: str, status: int, port: int, tmp_path: Path) -> None:
+    """SIGTERM drains for a while; SIGKILL gives no chance to clean up. Both with programs under way."""
+    process = _start(port, tmp_path, RATCHET_SANDBOX_GRACE="0.2")
+    try:
+        await wait_healthy(f"127.0.0.1:{port}", timedelta(seconds=20))
+        call = await _run_something_long(port)
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert len(family) == 2 * 3
+    finally:
+        getattr(process, signal)()
+        code = await asyncio.to_thread(process.wait, 15)
+    call.cancel()
+    assert code == status
+    _, left = psutil.wait_procs(family, timeout=3)
+    assert left == []
+    assert _content(tmp_path) == []
+
+
+async def test_refuses_to_start_on_a_port_in_use_in_one_sentence(port: int, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        process = _start(port, tmp_path)
+        _, errors = await asyncio.to_thread(process.communicate, timeout=20)
+    last = errors.decode().strip().splitlines()[-1]
+    assert process.returncode == 1
+    assert last.startswith("sandbox-service: ")
+    assert str(port) in last
+    deadline = time.monotonic() + 3
+    while _content(tmp_path) and time.monotonic() < deadline:
+        await asyncio.sleep(0.05)
+    assert _content(tmp_path) == []
+
+
+def _content(folder: Path) -> list[str]:
+    return os.listdir(folder)

@@ -1,0 +1,58 @@
+"""Grades all hostile programs as this user on this kernel, and prints what happened as JSON: run by test_levels.
+
+`--deny-namespaces` first takes unshare and mount away, as Docker's default seccomp profile does.
+"""
+
+import asyncio
+import ctypes
+import json
+import os
+import struct
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
+from sandbox_service.domain.program import CallTest, Limits, Program
+from sandbox_service.domain.sandbox import Sandbox
+
+_UNSHARE, _MOUNT, _SECCOMP, _PRCTL = 272, 165, 317, 157
+LIMITS = Limits(cpu_time=timedelta(seconds=1), memory_bytes=256 << 20)
+
+
+def deny(*numbers: int) -> None:
+    """A seccomp filter that answers EPERM to these system calls (x86-64)."""
+
+    def instruction(code: int, k: int, jump_true: int = 0, jump_false: int = 0) -> bytes:
+        return struct.pack("=HBBI", code, jump_true, jump_false, k)
+
+    steps = [instruction(0x20, 0)]
+    for number in numbers:
+        steps += [instruction(0x15, number, 0, 1), instruction(0x06, 0x00050001)]
+    code = b"".join([*steps, instruction(0x06, 0x7FFF0000)])
+    buffer = ctypes.create_string_buffer(code, len(code))
+    program = struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer))
+    libc = ctypes.CDLL(None, use_errno=True)
+    zero = ctypes.c_ulong(0)
+    assert libc.prctl(38, ctypes.c_ulong(1), zero, zero, zero) == 0
+    assert libc.prctl(22, ctypes.c_ulong(2), ctypes.c_char_p(program), zero, zero) == 0
+
+
+async def main(sources: dict[str, str]) -> None:
+    verdicts = {}
+    async with ZygoteExecutor(ZygoteOptions(lanes=1, idle_extra=timedelta(seconds=0.5))) as executor:
+        sandbox = Sandbox(executor, 10)
+        for name, source in sources.items():
+            program = Program(name, source, "f", (CallTest((1,), 2),), limits=LIMITS)
+            verdicts[name] = (await sandbox.execute(program)).verdict.name
+        layers = list(executor.capabilities.layers)
+    print(json.dumps({"uid": os.geteuid(), "layers": layers, "verdicts": verdicts}))
+
+
+if __name__ == "__main__":
+    if "--deny-namespaces" in sys.argv:
+        deny(_UNSHARE, _MOUNT)
+    if "--deny-all" in sys.argv:
+        deny(_UNSHARE, _MOUNT, 444)
+    hostile = {path.stem: path.read_text() for path in sorted(Path(sys.argv[1]).glob("*.py"))}
+    asyncio.run(main({**hostile, "honest": "def f(x):\n    return x + 1\n"}))

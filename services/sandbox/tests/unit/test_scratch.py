@@ -1,0 +1,42 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from sandbox_service.cage import scratch
+
+
+def test_nothing_stops_it(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("x")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "file").write_text("x")
+    (folder / "link").symlink_to(outside)
+    (folder / ".moved-0").mkdir()
+    (folder / ".moved-1").write_text("x")
+    (folder / "many").mkdir()
+    for number in range(50):
+        (folder / "many" / f"folder{number}").mkdir()
+        (folder / "many" / f"file{number}").write_text("x")
+    os.mkfifo(folder / "many" / "pipe")
+    (folder / "many" / "dangling").symlink_to("nowhere")
+    here = os.getcwd()
+    os.chdir(folder)
+    try:
+        for _ in range(3000):
+            os.mkdir("d" * 200)
+            os.chdir("d" * 200)
+        os.chmod(folder / "many" / "folder7", 0)
+    finally:
+        os.chdir(here)
+    scratch.empty(str(folder))
+    assert list(folder.iterdir()) == []
+    assert (outside / "kept").exists()
+
+
+def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(OSError, match="link"):
+        scratch.empty(str(tmp_path / "link"))
