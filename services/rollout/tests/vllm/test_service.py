@@ -1,0 +1,224 @@
+"""The service as its users run it, with a real vLLM: one process tree, killed in all its parts."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from ratchet.rollout.v1 import rollout_pb2 as pb
+from ratchet.rollout.v1 import rollout_pb2_grpc
+from ratchet_kit import policy_id
+
+pytestmark = pytest.mark.vllm
+
+PROMPT = [1, *range(20, 40)]
+
+
+class Service:
+    """`python -m rollout_service.main` on a port and folder of its own."""
+
+    def __init__(self, work: Path, port: int) -> None:
+        self.work = work
+        self._environment = os.environ | {
+            "RATCHET_ROLLOUT_WORK_DIR": str(work),
+            "RATCHET_ROLLOUT_PORT": str(port),
+            "RATCHET_ROLLOUT_KV_CACHE_MIB": "64",
+            "RATCHET_ROLLOUT_THREADS": "1",
+        }
+        self.stub = rollout_pb2_grpc.RolloutServiceStub(grpc.insecure_channel(f"127.0.0.1:{port}"))
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen([sys.executable, "-m", "rollout_service.main"], env=self._environment)
+
+    def tree(self) -> dict[int, str]:
+        """All processes below the service, by pid."""
+        listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], stdout=subprocess.PIPE, text=True, check=True)
+        rows = [line.split(None, 2) for line in listed.stdout.splitlines()]
+        found, parents = dict[int, str](), [self.process.pid]
+        for parent in parents:
+            for pid, of, args in rows:
+                if int(of) == parent:
+                    parents.append(int(pid))
+                    found[int(pid)] = args
+        return found
+
+    def pid_of(self, title: str) -> int:
+        (pid,) = [pid for pid, args in self.tree().items() if args.startswith(title)]
+        return pid
+
+    def generate(self, **sampling: Any) -> pb.GenerateResponse:
+        """Retries while the policy is not there, as clients do."""
+        defaults = {"max_tokens": 24, "logprobs": True, "ignore_eos": True}
+        request = pb.GenerateRequest(
+            policy="p", tokens=pb.TokenPrompt(ids=PROMPT), sampling=pb.SamplingParams(**(defaults | sampling))
+        )
+        end = time.monotonic() + 240
+        while True:
+            try:
+                return self.stub.Generate(request, wait_for_ready=True, timeout=240)
+            except grpc.RpcError as error:
+                if error.code() is not grpc.StatusCode.UNAVAILABLE or time.monotonic() > end:
+                    raise
+                time.sleep(0.1)
+
+    def load(self, source: Path, name: str = "p") -> pb.Policy:
+        self.stub.LoadPolicy(
+            pb.LoadPolicyRequest(request_id=name, name=name, source=str(source)), wait_for_ready=True, timeout=60
+        )
+        while True:
+            policy = self.stub.GetPolicy(pb.GetPolicyRequest(name=name)).policy
+            if policy.state != pb.Policy.STATE_LOADING:
+                return policy
+            time.sleep(0.1)
+
+    def update(self, model: Any) -> str:
+        """Sends the weights of a transformers model and returns their id."""
+        tensors = [
+            (name, "F32", list(tensor.shape), tensor.contiguous().numpy().tobytes())
+            for name, tensor in model.state_dict().items()
+            if name != "lm_head.weight" or not model.config.tie_word_embeddings
+        ]
+        announced = policy_id.compute(tensors)
+
+        def messages() -> Iterator[pb.UpdateWeightsRequest]:
+            yield pb.UpdateWeightsRequest(header=pb.UpdateWeightsHeader(policy="p", policy_id=announced))
+            for name, dtype, shape, data in tensors:
+                sha256 = hashlib.sha256(data).hexdigest()
+                yield pb.UpdateWeightsRequest(
+                    tensor=pb.TensorHeader(name=name, dtype=dtype, shape=shape, sha256=sha256)
+                )
+                for start in range(0, len(data), 1 << 16):
+                    yield pb.UpdateWeightsRequest(chunk=data[start : start + (1 << 16)])
+
+        response = self.stub.UpdateWeights(messages(), timeout=240)
+        assert response.policy.policy_id == announced
+        assert response.probe_error < 1e-5
+        return announced
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    pytest.importorskip("vllm", reason="needs the rollout environment")
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    service = Service(tmp_path_factory.mktemp("rollout"), port)
+    yield service
+    tree = service.tree()
+    service.process.terminate()
+    assert service.process.wait(60) == 0
+    assert not [args for pid, args in tree.items() if Path(f"/proc/{pid}").exists()]
+    assert list((service.work / "models").iterdir()) == []
+    assert list((service.work / "policies").iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def model(service: Service, make_model: Callable[..., Path]) -> Any:
+    """The loaded policy as a transformers model, whose weights the tests move and send."""
+    transformers = pytest.importorskip("transformers")
+    folder = make_model(tied=True)
+    policy = service.load(folder)
+    assert policy.state == pb.Policy.STATE_READY, policy.error
+    assert policy.policy_id == policy_id.of_folder(folder)
+    return transformers.AutoModelForCausalLM.from_pretrained(folder)
+
+
+def nudge(model: Any) -> None:
+    import torch
+
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 1e-3)
+
+
+def worst_difference(model: Any, response: pb.GenerateResponse) -> float:
+    """Between the log-probs of a completion and those that transformers gives to the same tokens."""
+    import torch
+
+    (completion,) = response.completions
+    with torch.no_grad():
+        log_probs = model(torch.tensor([PROMPT + list(completion.token_ids)])).logits[0].log_softmax(-1)
+    start = len(PROMPT) - 1
+    own = [float(log_probs[start + index, token]) for index, token in enumerate(completion.token_ids)]
+    return max(abs(a - b) for a, b in zip(own, completion.log_probs, strict=True))
+
+
+def test_log_probs_are_those_of_the_model(service: Service, model: Any) -> None:
+    assert worst_difference(model, service.generate()) < 1e-3
+
+
+def test_log_probs_are_those_of_the_new_weights_after_each_update(service: Service, model: Any) -> None:
+    for _ in range(3):
+        nudge(model)
+        announced = service.update(model)
+        response = service.generate()
+        assert response.policy_id == announced
+        assert worst_difference(model, response) < 1e-3
+
+
+def test_greedy_repeats_itself_and_a_seed_does(service: Service, model: Any) -> None:
+    greedy = [list(service.generate(temperature=0).completions[0].token_ids) for _ in range(2)]
+    seeded = [list(service.generate(seed=5).completions[0].token_ids) for _ in range(2)]
+    free = [list(service.generate().completions[0].token_ids) for _ in range(2)]
+    assert greedy[0] == greedy[1]
+    assert seeded[0] == seeded[1]
+    assert free[0] != free[1]
+
+
+def test_weights_that_do_not_fit_fail_the_policy_which_can_be_loaded_anew(
+    service: Service, make_model: Callable[..., Path]
+) -> None:
+    folder = make_model(tied=False)
+    assert service.load(folder, "other").state == pb.Policy.STATE_READY
+    data = bytes(8)
+    wrong = [("model.norm.weight", "F32", [2], data)]
+
+    def messages() -> Iterator[pb.UpdateWeightsRequest]:
+        header = pb.UpdateWeightsHeader(policy="other", policy_id=policy_id.compute(wrong))
+        yield pb.UpdateWeightsRequest(header=header)
+        sha256 = hashlib.sha256(data).hexdigest()
+        yield pb.UpdateWeightsRequest(
+            tensor=pb.TensorHeader(name="model.norm.weight", dtype="F32", shape=[2], sha256=sha256)
+        )
+        yield pb.UpdateWeightsRequest(chunk=data)
+
+    with pytest.raises(grpc.RpcError) as refused:
+        service.stub.UpdateWeights(messages(), timeout=240)
+    assert refused.value.code() is grpc.StatusCode.DATA_LOSS
+    assert service.stub.GetPolicy(pb.GetPolicyRequest(name="other")).policy.state == pb.Policy.STATE_FAILED
+    service.stub.UnloadPolicy(pb.UnloadPolicyRequest(name="other"))
+
+
+@pytest.mark.parametrize("title", ["VLLM::EngineCore", "ratchet-engine p", "ratchet-engine fork server"])
+def test_a_killed_engine_comes_back_with_the_last_weights(service: Service, model: Any, title: str) -> None:
+    nudge(model)
+    announced = service.update(model)
+    os.kill(service.pid_of(title), signal.SIGKILL)
+    time.sleep(0.3)
+    response = service.generate()
+    assert response.policy_id == announced
+    assert worst_difference(model, response) < 1e-3
+
+
+def test_a_killed_service_comes_back_with_the_last_weights(service: Service, model: Any) -> None:
+    nudge(model)
+    announced = service.update(model)
+    tree = service.tree()
+    service.process.kill()
+    service.process.wait()
+    service.start()
+    response = service.generate()
+    assert response.policy_id == announced
+    assert worst_difference(model, response) < 1e-3
+    assert not [args for pid, args in tree.items() if Path(f"/proc/{pid}").exists()]
