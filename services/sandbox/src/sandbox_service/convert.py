@@ -1,6 +1,7 @@
 """Protobuf to the domain and back. Pure; every fault of a request is found and named."""
 
 import ast
+import functools
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ _VERDICTS = {
     Verdict.OUTPUT_LIMIT: pb.VERDICT_OUTPUT_LIMIT,
     Verdict.TAMPERED: pb.VERDICT_TAMPERED,
 }
+_NO_ARGS: object = ()
 _T = TypeVar("_T")
 
 
@@ -43,102 +45,104 @@ class Bounds:
     text_bytes: int
 
 
-class _Faults:
-    """Collects what's wrong with a request. `take` gives a value, or a stand-in once its fault is noted."""
+class _Reading:
+    """One request being read: collects what's wrong with it, and parses each literal once, however often it's there.
 
-    def __init__(self) -> None:
-        self.found: list[FieldViolation] = []
+    `take` gives a value, or a stand-in once its fault is noted.
+    """
 
-    def add(self, field: str, description: str) -> None:
-        self.found.append(FieldViolation(field, description))
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+        self.literal: Callable[[str], object] = functools.cache(literal)
+        self._faults: list[FieldViolation] = []
+
+    def fault(self, field: str, description: str) -> None:
+        self._faults.append(FieldViolation(field, description))
 
     def take(self, field: str, parse: Callable[[str], _T], text: str, stand_in: _T) -> _T:
+        if not self.fits(field, text):
+            return stand_in
         try:
             return parse(text)
         except ValueError as error:
-            self.add(field, str(error))
+            self.fault(field, str(error))
             return stand_in
 
-    def raise_if_any(self) -> None:
-        if self.found:
-            first = self.found[0]
-            more = f" (and {len(self.found) - 1} more)" if len(self.found) > 1 else ""
-            raise InvalidArgument(f"{first.field}: {first.description}{more}", self.found)
+    def fits(self, field: str, text: str) -> bool:
+        # a UTF-8 character has at most 4 bytes: most texts needn't be encoded to be measured
+        if len(text) * 4 <= self.bounds.text_bytes or len(text.encode()) <= self.bounds.text_bytes:
+            return True
+        self.fault(field, f"longer than {self.bounds.text_bytes} bytes")
+        return False
+
+    def raise_if_faulty(self) -> None:
+        if self._faults:
+            first = self._faults[0]
+            more = f" (and {len(self._faults) - 1} more)" if len(self._faults) > 1 else ""
+            raise InvalidArgument(f"{first.field}: {first.description}{more}", self._faults)
 
 
 def program_from_proto(message: pb.Program, bounds: Bounds) -> Program:
     """Raises InvalidArgument."""
-    faults = _Faults()
-    program = _program(message, "program", bounds, faults)
-    faults.raise_if_any()
+    reading = _Reading(bounds)
+    program = _program(message, "program", reading)
+    reading.raise_if_faulty()
     return program
 
 
 def programs_from_proto(messages: Sequence[pb.Program], bounds: Bounds) -> list[Program]:
     """Raises InvalidArgument, with all the faults of all programs."""
-    faults = _Faults()
+    reading = _Reading(bounds)
     if len(messages) > MAX_BATCH:
-        faults.add("programs", f"{len(messages)} programs, and a batch takes at most {MAX_BATCH}")
-        faults.raise_if_any()
-    programs = [_program(message, f"programs[{i}]", bounds, faults) for i, message in enumerate(messages)]
-    faults.raise_if_any()
+        reading.fault("programs", f"{len(messages)} programs, and a batch takes at most {MAX_BATCH}")
+        reading.raise_if_faulty()
+    programs = [_program(message, f"programs[{i}]", reading) for i, message in enumerate(messages)]
+    reading.raise_if_faulty()
     return programs
 
 
-def _program(message: pb.Program, path: str, bounds: Bounds, faults: _Faults) -> Program:
+def _program(message: pb.Program, path: str, reading: _Reading) -> Program:
     for field, text in (("source", message.source), ("stdin", message.stdin), ("entry_point", message.entry_point)):
-        _check_length(text, f"{path}.{field}", bounds, faults)
+        reading.fits(f"{path}.{field}", text)
     if len(message.tests) > MAX_TESTS:
-        faults.add(f"{path}.tests", f"{len(message.tests)} tests, and a program takes at most {MAX_TESTS}")
+        reading.fault(f"{path}.tests", f"{len(message.tests)} tests, and a program takes at most {MAX_TESTS}")
         return Program(message.id, "")
     calls = any(test.WhichOneof("kind") in ("call", "check") for test in message.tests)
     if calls and not message.entry_point.isidentifier():
-        faults.add(f"{path}.entry_point", "call and check tests need the name of a function")
+        reading.fault(f"{path}.entry_point", "call and check tests need the name of a function")
     return Program(
         id=message.id,
         source=message.source,
         entry_point=message.entry_point,
-        tests=tuple(_test(test, f"{path}.tests[{i}]", bounds, faults) for i, test in enumerate(message.tests)),
+        tests=tuple(_test(test, f"{path}.tests[{i}]", reading) for i, test in enumerate(message.tests)),
         stdin=message.stdin,
-        limits=_limits(message.limits, f"{path}.limits", bounds.limits, faults),
+        limits=_limits(message.limits, f"{path}.limits", reading),
     )
 
 
-def _check_length(text: str, field: str, bounds: Bounds, faults: _Faults) -> bool:
-    # a UTF-8 character has at most 4 bytes: most texts needn't be encoded to be measured
-    if len(text) * 4 <= bounds.text_bytes or len(text.encode()) <= bounds.text_bytes:
-        return True
-    faults.add(field, f"longer than {bounds.text_bytes} bytes")
-    return False
-
-
-def _test(message: pb.Test, path: str, bounds: Bounds, faults: _Faults) -> Test:
+def _test(message: pb.Test, path: str, reading: _Reading) -> Test:
     kind = message.WhichOneof("kind")
     if kind == "call":
-        return _call_test(message.call, f"{path}.call", bounds, faults)
+        return _call_test(message.call, f"{path}.call", reading)
     if kind == "stdio":
-        _check_length(message.stdio.stdin, f"{path}.stdio.stdin", bounds, faults)
-        _check_length(message.stdio.expected_stdout, f"{path}.stdio.expected_stdout", bounds, faults)
+        reading.fits(f"{path}.stdio.stdin", message.stdio.stdin)
+        reading.fits(f"{path}.stdio.expected_stdout", message.stdio.expected_stdout)
         return StdioTest(message.stdio.stdin, message.stdio.expected_stdout)
     if kind == "check":
-        field = f"{path}.check.code"
-        if not _check_length(message.check.code, field, bounds, faults):
-            return CheckTest("")
-        return faults.take(field, _check_test, message.check.code, CheckTest(""))
-    faults.add(path, "holds no test")
+        return reading.take(f"{path}.check.code", _check_test, message.check.code, CheckTest(""))
+    reading.fault(path, "holds no test")
     return StdioTest("", "")
 
 
-def _call_test(message: pb.CallTest, path: str, bounds: Bounds, faults: _Faults) -> CallTest:
-    args: tuple[object, ...] = ()
-    expected: object = None
-    if _check_length(message.args, f"{path}.args", bounds, faults):
-        args = faults.take(f"{path}.args", _arguments, message.args, ())
-    if _check_length(message.expected, f"{path}.expected", bounds, faults):
-        expected = faults.take(f"{path}.expected", literal, message.expected, None)
+def _call_test(message: pb.CallTest, path: str, reading: _Reading) -> CallTest:
+    args = reading.take(f"{path}.args", reading.literal, message.args, _NO_ARGS)
+    if not isinstance(args, list | tuple):
+        reading.fault(f"{path}.args", f"is a {type(args).__name__}, and must be the list of the arguments")
+        args = ()
+    expected = reading.take(f"{path}.expected", reading.literal, message.expected, None)
     if not (math.isfinite(message.tolerance) and message.tolerance >= 0):
-        faults.add(f"{path}.tolerance", "must be a finite number, 0 or more")
-    return CallTest(args, expected, message.tolerance or DEFAULT_TOLERANCE)
+        reading.fault(f"{path}.tolerance", "must be a finite number, 0 or more")
+    return CallTest(tuple(args), expected, message.tolerance or DEFAULT_TOLERANCE)
 
 
 def literal(text: str) -> object:
@@ -161,13 +165,6 @@ class _WithNames(ast.NodeTransformer):
         return ast.Constant(float(node.id)) if node.id in ("inf", "nan") else node
 
 
-def _arguments(text: str) -> tuple[object, ...]:
-    value = literal(text)
-    if not isinstance(value, list | tuple):
-        raise ValueError(f"is a {type(value).__name__}, and must be the list of the arguments")
-    return tuple(value)
-
-
 def _check_test(code: str) -> CheckTest:
     """Parsed to say early that it can't be, and to see whether it calls its own `check`."""
     try:
@@ -186,17 +183,17 @@ def _calls_check(statement: ast.stmt) -> bool:
     return any(isinstance(called, ast.Name) and called.id == "check" for called in calls)
 
 
-def _limits(message: pb.Limits, path: str, most: Limits, faults: _Faults) -> Limits:
-    limits = Limits()
+def _limits(message: pb.Limits, path: str, reading: _Reading) -> Limits:
+    limits, most = Limits(), reading.bounds.limits
     cpu = duration_from_proto(message.cpu_time) if message.HasField("cpu_time") else limits.cpu_time
     memory = message.memory_bytes or limits.memory_bytes
     output = message.output_bytes or limits.output_bytes
     if not timedelta() < cpu <= most.cpu_time:
-        faults.add(f"{path}.cpu_time", f"must be above 0 and at most {most.cpu_time.total_seconds():g} s")
+        reading.fault(f"{path}.cpu_time", f"must be above 0 and at most {most.cpu_time.total_seconds():g} s")
     if not MIN_MEMORY <= memory <= most.memory_bytes:
-        faults.add(f"{path}.memory_bytes", f"must be between {MIN_MEMORY} and {most.memory_bytes}")
+        reading.fault(f"{path}.memory_bytes", f"must be between {MIN_MEMORY} and {most.memory_bytes}")
     if not 0 < output <= most.output_bytes:
-        faults.add(f"{path}.output_bytes", f"must be above 0 and at most {most.output_bytes}")
+        reading.fault(f"{path}.output_bytes", f"must be above 0 and at most {most.output_bytes}")
     return Limits(cpu, memory, output)
 
 

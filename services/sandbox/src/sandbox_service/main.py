@@ -11,6 +11,7 @@ from ratchet.sandbox.v1 import sandbox_pb2_grpc
 from ratchet_kit import logs
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.server import serve
+from sandbox_service.adapters.observed import ObservedExecutor
 from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
 from sandbox_service.convert import Bounds
 from sandbox_service.domain.sandbox import Sandbox
@@ -32,7 +33,7 @@ async def sandbox_servicer(settings: Settings) -> AsyncIterator[SandboxServicer]
         allow_missing=settings.allow_missing,
     )
     async with ZygoteExecutor(options) as executor:
-        sandbox = Sandbox(executor, settings.queue_limit)
+        sandbox = Sandbox(ObservedExecutor(executor), settings.queue_limit)
         yield SandboxServicer(sandbox, Bounds(settings.max_limits, settings.max_source_bytes))
 
 

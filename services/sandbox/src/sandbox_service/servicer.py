@@ -1,6 +1,10 @@
 """gRPC in: unpack, call, pack."""
 
-import grpc
+import asyncio
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from google.protobuf.message import Message
 
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet.sandbox.v1 import sandbox_pb2_grpc
@@ -10,23 +14,31 @@ from sandbox_service.domain.sandbox import Sandbox
 SERVICE = pb.DESCRIPTOR.services_by_name["SandboxService"].full_name
 
 
+_LARGE_REQUEST = 1 << 18  # bytes
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+async def _unpack(convert: Callable[_P, _T], request: Message, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """Literals take about a second for each MB to parse: a large request does it in a thread, and nobody else waits."""
+    if request.ByteSize() <= _LARGE_REQUEST:
+        return convert(*args, **kwargs)
+    return await asyncio.to_thread(convert, *args, **kwargs)
+
+
 class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
     def __init__(self, sandbox: Sandbox, bounds: convert.Bounds) -> None:
         self._sandbox = sandbox
         self._bounds = bounds
 
-    async def Execute(self, request: pb.ExecuteRequest, context: grpc.aio.ServicerContext) -> pb.ExecuteResponse:
-        program = convert.program_from_proto(request.program, self._bounds)
+    async def Execute(self, request: pb.ExecuteRequest, context: Any) -> pb.ExecuteResponse:
+        program = await _unpack(convert.program_from_proto, request, request.program, self._bounds)
         return pb.ExecuteResponse(execution=convert.execution_to_proto(await self._sandbox.execute(program)))
 
-    async def ExecuteBatch(
-        self, request: pb.ExecuteBatchRequest, context: grpc.aio.ServicerContext
-    ) -> pb.ExecuteBatchResponse:
-        programs = convert.programs_from_proto(request.programs, self._bounds)
+    async def ExecuteBatch(self, request: pb.ExecuteBatchRequest, context: Any) -> pb.ExecuteBatchResponse:
+        programs = await _unpack(convert.programs_from_proto, request, request.programs, self._bounds)
         items = await self._sandbox.execute_batch(programs)
         return pb.ExecuteBatchResponse(items=[convert.item_to_proto(item) for item in items])
 
-    async def GetCapabilities(
-        self, request: pb.GetCapabilitiesRequest, context: grpc.aio.ServicerContext
-    ) -> pb.GetCapabilitiesResponse:
+    async def GetCapabilities(self, request: pb.GetCapabilitiesRequest, context: Any) -> pb.GetCapabilitiesResponse:
         return convert.capabilities_to_proto(self._sandbox.capabilities, self._bounds.limits)

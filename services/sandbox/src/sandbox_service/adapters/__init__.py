@@ -1,1 +1,1 @@
-"""The executor port: for real (`zygotes`), and scripted for tests (`scripted`)."""
+"""The executor port: for real (`zygotes`), scripted for tests (`scripted`), counted for Prometheus (`observed`)."""

@@ -3,6 +3,7 @@
 import json
 import secrets
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -70,7 +71,7 @@ def request(job: Job, idle_limit: timedelta, wall_limit: timedelta) -> Request:
     return Request(frame(head) + body + tests, nonce, tests_nonce)
 
 
-def frame(message: dict[str, object]) -> bytes:
+def frame(message: Mapping[str, object]) -> bytes:
     data = json.dumps(message).encode()
     return LENGTH.pack(len(data)) + data
 

@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from ratchet_kit.errors import FailedPrecondition, Unavailable
 from ratchet_kit.logs import get_logger
@@ -24,6 +24,7 @@ log = get_logger(__name__)
 _ZYGOTE = Path(__file__).parent.parent / "cage" / "zygote.py"
 _START_LIMIT = timedelta(seconds=20)
 _ANSWER_GRACE = timedelta(seconds=10)
+_LARGE_ANSWER = 64 << 10  # bytes
 # Hash order, time zone and locale are the same in every lane. -I would ignore PYTHONHASHSEED, so -s -P take its place.
 _FLAGS = ("-s", "-S", "-P", "-B")
 _ENVIRONMENT = {
@@ -80,7 +81,7 @@ class _Lane:
         self.python_version = ""
 
     async def start(self) -> None:
-        """Raises Unavailable if the zygote doesn't come up."""
+        """Raises Unavailable if the zygote doesn't come up, FailedPrecondition if it lacks a protection."""
         ours, theirs = socket.socketpair()
         try:
             self._stage = tempfile.mkdtemp(prefix="ratchet-sandbox-")
@@ -116,9 +117,23 @@ class _Lane:
             await self.stop()
             raise Unavailable(f"a sandbox lane did not start: {complaint or error}") from error
         self.layers, self.refused, self.python_version = tuple(hello["layers"]), hello["refused"], hello["python"]
+        try:
+            self._demand_protections()
+        except FailedPrecondition:
+            await self.stop()
+            raise
         if "private-root" in self.layers:
             # built upon, and nowhere mounted since: so that even a service killed by SIGKILL leaves no folder
             os.rmdir(self._stage)
+
+    def _demand_protections(self) -> None:
+        for name, layers in PROTECTIONS.items():
+            if name not in self._options.allow_missing and not layers & set(self.layers):
+                raise FailedPrecondition(
+                    f"programs would have no limits to their {name} here: that takes {' or '.join(sorted(layers))} "
+                    f"({self.refused or 'none is supported'}). Allow this process user namespaces or seccomp, or "
+                    f"accept the risk with RATCHET_SANDBOX_ALLOW_MISSING"
+                )
 
     async def run(self, job: Job) -> Report:
         idle = job.limits.cpu_time + self._options.idle_extra
@@ -139,7 +154,11 @@ class _Lane:
             # cancelled: the program dies with its lane
             await self.stop()
             raise
-        return protocol.report(asked, head, blobs, ",".join(self.layers))
+        isolation = ",".join(self.layers)
+        if sum(head["blobs"]) > _LARGE_ANSWER:
+            # what a program answers may take long to read, and others wait meanwhile
+            return await asyncio.to_thread(protocol.report, asked, head, blobs, isolation)
+        return protocol.report(asked, head, blobs, isolation)
 
     async def _connected(self) -> asyncio.StreamWriter:
         if self._writer is None or self._process is None or self._process.returncode is not None:
@@ -148,9 +167,10 @@ class _Lane:
         assert self._writer is not None
         return self._writer
 
-    async def _receive(self) -> dict:
+    async def _receive(self) -> dict[str, Any]:
         (length,) = protocol.LENGTH.unpack(await self._reader.readexactly(protocol.LENGTH.size))
-        return json.loads(await self._reader.readexactly(length))
+        message: dict[str, Any] = json.loads(await self._reader.readexactly(length))
+        return message
 
     async def _last_words(self) -> str:
         if self._process is None or self._process.stderr is None:
@@ -194,7 +214,6 @@ class ZygoteExecutor:
         try:
             for lane in self._lanes:
                 await lane.start()
-                self._demand_protections(lane)
                 self._free.put_nowait(lane)
         except BaseException:
             await self.__aexit__()
@@ -205,15 +224,6 @@ class ZygoteExecutor:
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.gather(*(lane.stop() for lane in self._lanes))
-
-    def _demand_protections(self, lane: _Lane) -> None:
-        for name, layers in PROTECTIONS.items():
-            if name not in self._options.allow_missing and not layers & set(lane.layers):
-                raise FailedPrecondition(
-                    f"programs would have no limits to their {name} here: that takes {' or '.join(sorted(layers))} "
-                    f"({lane.refused or 'none is supported'}). Allow this process user namespaces or seccomp, or "
-                    f"accept the risk with RATCHET_SANDBOX_ALLOW_MISSING"
-                )
 
     @property
     def capabilities(self) -> Capabilities:
