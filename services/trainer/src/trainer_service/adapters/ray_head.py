@@ -130,7 +130,7 @@ class LocalRay:
             *("--min-worker-port=0", "--max-worker-port=0", f"--temp-dir={self._folder}"),
             *(f"--num-cpus={options.cpus}", f"--object-store-memory={options.object_store_bytes}"),
             *([f"--num-gpus={options.accelerators}"] if options.logical_accelerators else []),
-            "--log-color=false",
+            *("--no-monitor", "--log-color=false"),  # there is nothing to scale
         ]
 
     def _environment(self) -> dict[str, str]:
@@ -144,6 +144,8 @@ class LocalRay:
             # It would start a Python for each of the CPUs that we claim to have.
             "RAY_prestart_worker_first_driver": "0",
             "RAY_enable_worker_prestart": "0",
+            # Nobody reads them.
+            "RAY_enable_metrics_collection": "0",
             # Verl's workers import for a minute when the cores are few and busy.
             "RAY_worker_register_timeout_seconds": "300",
             "RAY_health_check_failure_threshold": "20",

@@ -71,10 +71,11 @@ class JobOptions:
 
 
 class RayJobs:
-    def __init__(self, ray: Ray, options: JobOptions) -> None:
+    def __init__(self, ray: Ray, options: JobOptions, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        """`transport`: instead of the network, as in a test."""
         self._ray = ray
         self._options = options
-        self._http = httpx.AsyncClient(timeout=30)
+        self._http = httpx.AsyncClient(timeout=30, transport=transport)
 
     async def close(self) -> None:
         await self._http.aclose()

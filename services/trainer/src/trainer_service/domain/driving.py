@@ -44,7 +44,7 @@ class Patience:
     finish: timedelta = timedelta(seconds=60)
     stop: timedelta = timedelta(seconds=10)
     poll: timedelta = timedelta(seconds=1)
-    retry: timedelta = timedelta(seconds=5)
+    retry: timedelta = timedelta(seconds=2)
 
 
 class Driver:

@@ -1,0 +1,134 @@
+"""Ray's job API, as far as it is used: over HTTP against a stand-in that answers as Ray 2.60 does."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from ratchet_kit.errors import Unavailable
+from trainer_service.adapters.ray_head import Cluster
+from trainer_service.adapters.ray_jobs import JobOptions, RayJobs, RemoteRay
+from trainer_service.domain.defaults import complete
+from trainer_service.domain.platform import BaseModel, Platform
+from trainer_service.domain.ports import JobState, JobStatus
+from trainer_service.domain.run import Run, RunId
+from trainer_service.job.config import JobConfig
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class RayApi:
+    jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    requests: list[httpx.Request] = field(default_factory=list)
+    down: bool = False
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        if self.down:
+            raise httpx.ConnectError("refused")
+        name = request.url.path.removeprefix("/api/jobs/").removesuffix("/stop")
+        if request.method == "POST" and not name:
+            body = json.loads(request.content)
+            self.jobs[body["submission_id"]] = {"status": "PENDING", "message": "", "driver_exit_code": None}
+            return httpx.Response(200, json={"submission_id": body["submission_id"]})
+        if name not in self.jobs:
+            return httpx.Response(404, text=f"Job {name} does not exist")
+        if request.url.path.endswith("/stop"):
+            self.jobs[name]["status"] = "STOPPED"
+            return httpx.Response(200, json={"stopped": True})
+        return httpx.Response(200, json=self.jobs[name])
+
+
+@pytest.fixture
+def ray() -> RayApi:
+    return RayApi()
+
+
+@pytest.fixture
+async def jobs(ray: RayApi, tmp_path: Path) -> AsyncIterator[RayJobs]:
+    options = JobOptions(
+        runs_folder=tmp_path,
+        python="python",
+        trainer_target="trainer:1",
+        rollout_target="rollout:2",
+        sandbox_target="sandbox:3",
+        dtype="float32",
+        max_fault_share=0.05,
+        patience=timedelta(minutes=5),
+    )
+    cluster = Cluster("http://ray:8265", {"Authorization": "Bearer secret"})
+    jobs = RayJobs(RemoteRay(cluster), options, transport=httpx.MockTransport(ray.answer))
+    yield jobs
+    await jobs.close()
+
+
+@pytest.fixture
+def run(make_spec: Any) -> Run:
+    spec = complete(make_spec(), BaseModel("s", "/models/s", 1), Platform())
+    return Run.create(RunId("run_1"), spec, NOW).start(NOW)
+
+
+async def test_a_job_is_told_all_it_needs(ray: RayApi, jobs: RayJobs, run: Run, tmp_path: Path) -> None:
+    await jobs.submit(run, "/models/s")
+    request = ray.requests[-1]
+    body = json.loads(request.content)
+    assert request.headers["Authorization"] == "Bearer secret"
+    assert body["submission_id"] == "run_1-1"
+    assert body["entrypoint"] == f"exec python -m trainer_service.job >> {tmp_path}/run_1/logs/attempt-1.log 2>&1"
+    job = JobConfig.from_env(body["runtime_env"]["env_vars"])
+    assert (job.run_id, job.attempt, job.base_path, job.work_dir) == ("run_1", 1, "/models/s", tmp_path / "run_1")
+    assert job.run_spec().hyperparameters.group_size == 8
+    assert (tmp_path / "run_1" / "logs").is_dir()
+
+
+async def test_a_job_is_submitted_once(ray: RayApi, jobs: RayJobs, run: Run) -> None:
+    await jobs.submit(run, "/models/s")
+    await jobs.submit(run, "/models/s")
+    assert [request.method for request in ray.requests] == ["GET", "POST", "GET"]
+
+
+@pytest.mark.parametrize(
+    ("details", "status"),
+    [
+        ({"status": "PENDING"}, JobStatus(JobState.ACTIVE)),
+        ({"status": "RUNNING"}, JobStatus(JobState.ACTIVE)),
+        ({"status": "FAILED", "driver_exit_code": -9}, JobStatus(JobState.ENDED, "it was killed by SIGKILL")),
+        ({"status": "FAILED", "driver_exit_code": 1}, JobStatus(JobState.ENDED, "it ended with exit code 1")),
+        ({"status": "SUCCEEDED", "driver_exit_code": 0}, JobStatus(JobState.ENDED, "it ended without a word")),
+        ({"status": "FAILED", "message": "No room.\nMore."}, JobStatus(JobState.ENDED, "No room.")),
+    ],
+)
+async def test_what_has_become_of_a_job(ray: RayApi, jobs: RayJobs, details: dict[str, Any], status: JobStatus) -> None:
+    ray.jobs["run_1-1"] = details
+    assert await jobs.status(RunId("run_1"), 1) == status
+
+
+async def test_a_job_that_ended_is_quoted(ray: RayApi, jobs: RayJobs, run: Run, tmp_path: Path) -> None:
+    await jobs.submit(run, "/models/s")
+    (tmp_path / "run_1" / "logs" / "attempt-1.log").write_text("first\nMemoryError\n\n")
+    ray.jobs["run_1-1"] = {"status": "FAILED", "driver_exit_code": 1}
+    assert (await jobs.status(run.id, 1)).message == "it ended with exit code 1, after the line 'MemoryError'"
+
+
+async def test_a_job_that_ray_does_not_know_is_unknown(jobs: RayJobs) -> None:
+    assert (await jobs.status(RunId("run_1"), 1)).state is JobState.UNKNOWN
+    await jobs.stop(RunId("run_1"), 1)
+
+
+async def test_stop_waits_for_the_end(ray: RayApi, jobs: RayJobs, run: Run) -> None:
+    await jobs.submit(run, "/models/s")
+    await jobs.stop(run.id, 1)
+    assert (await jobs.status(run.id, 1)).state is JobState.ENDED
+
+
+async def test_a_cluster_that_does_not_answer_is_unavailable(ray: RayApi, jobs: RayJobs, run: Run) -> None:
+    ray.down = True
+    for call in (jobs.submit(run, "/models/s"), jobs.status(run.id, 1), jobs.stop(run.id, 1)):
+        with pytest.raises(Unavailable, match="cannot be reached"):
+            await call
