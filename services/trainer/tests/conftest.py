@@ -21,6 +21,7 @@ from trainer_service.adapters.memory import (
 )
 from trainer_service.domain.changes import Changes
 from trainer_service.domain.driving import Driver, Patience
+from trainer_service.domain.examining import Examiner
 from trainer_service.domain.platform import BaseModel, Platform
 from trainer_service.domain.reports import Reports
 from trainer_service.domain.runs import Runs
@@ -84,7 +85,7 @@ def trainer(clock: ManualClock) -> Trainer:
         policies=policies,
         events=events,
         clock=clock,
-        runs=Runs(store, queue, registry, folders, problems, events, changes, clock, Platform()),
+        runs=Runs(store, queue, Examiner(registry, folders, problems, Platform()), events, changes, clock),
         reports=Reports(store, events, changes, NoMeter(), clock),
         driver=Driver(
             store=store,

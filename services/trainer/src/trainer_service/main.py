@@ -27,6 +27,7 @@ from trainer_service.adapters.rollout import GrpcPolicyHost
 from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.domain.changes import Changes
 from trainer_service.domain.driving import Driver, Patience
+from trainer_service.domain.examining import Examiner
 from trainer_service.domain.platform import Platform
 from trainer_service.domain.reports import Reports
 from trainer_service.domain.runs import Runs
@@ -86,13 +87,10 @@ async def provision(settings: Settings) -> AsyncIterator[Service]:
             runs=Runs(
                 store=store,
                 queue=queue,
-                registry=registry,
-                folders=folders,
-                problems=LibraryProblemSets(),
+                examiner=Examiner(registry, folders, LibraryProblemSets(), _platform(settings)),
                 events=events,
                 changes=changes,
                 clock=clock,
-                platform=_platform(settings),
             ),
             reports=Reports(store, events, changes, meter, clock),
             worker=Worker(queue, driver, settings.concurrency),

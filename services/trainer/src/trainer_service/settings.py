@@ -17,7 +17,8 @@ class Settings(ServiceSettings):
     port: int = Field(default=8702, ge=0, le=65535)
     advertise_target: str = ""
     """host:port under which jobs reach this service; empty: where it listens."""
-    database_url: str = "sqlite:///ratchet-trainer.db"
+    metrics_port: int = Field(default=8712, ge=0, le=65535)
+    database_url: str = f"sqlite:///{Path.home()}/.ratchet/db/trainer.db"
     rollout_target: str = "127.0.0.1:8703"
     sandbox_target: str = "127.0.0.1:8704"
     registry_target: str = "127.0.0.1:8706"

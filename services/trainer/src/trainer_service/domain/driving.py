@@ -48,6 +48,8 @@ class Patience:
 
 
 class Driver:
+    """Holds nothing of a run between its calls: what it knows, it reads."""
+
     def __init__(
         self,
         store: RunStore,

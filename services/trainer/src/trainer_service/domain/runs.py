@@ -3,21 +3,20 @@
 import hashlib
 import json
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 
 from ratchet_kit import pages
-from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound, Unavailable
+from ratchet_kit.errors import Unavailable
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page
 from ratchet_kit.times import Clock
-from trainer_service.domain import defaults, validation
 from trainer_service.domain.changes import Changes
-from trainer_service.domain.platform import BaseModel, Platform
-from trainer_service.domain.ports import Events, ModelFolders, ModelRegistry, ProblemSets, RunQueue, RunStore
+from trainer_service.domain.examining import Examiner
+from trainer_service.domain.ports import Events, RunQueue, RunStore
 from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
-from trainer_service.domain.spec import ModelRef, Priority, ProblemSetRef, RunSpec
+from trainer_service.domain.spec import Priority, RunSpec
 
 log = get_logger(__name__)
 
@@ -39,23 +38,17 @@ class Runs:
         self,
         store: RunStore,
         queue: RunQueue,
-        registry: ModelRegistry,
-        folders: ModelFolders,
-        problems: ProblemSets,
+        examiner: Examiner,
         events: Events,
         changes: Changes,
         clock: Clock,
-        platform: Platform,
     ) -> None:
         self._store = store
         self._queue = queue
-        self._registry = registry
-        self._folders = folders
-        self._problems = problems
+        self._examiner = examiner
         self._events = events
         self._changes = changes
         self._clock = clock
-        self._platform = platform
 
     async def create(self, request_id: str, spec: RunSpec) -> Run:
         """Stores and queues a run. The same request again gives the same run, as it is now.
@@ -68,7 +61,7 @@ class Runs:
         request_id, fingerprint = request_id or new_id("request"), _digest(spec)
         if known := await self._store.of_request(request_id, fingerprint):
             return known
-        complete = await self._examine(spec)
+        complete = await self._examiner.examine(spec)
         run = Run.create(RunId(new_id("run")), complete, self._clock.now())
         stored = await self._store.add(run, request_id, fingerprint)
         if stored.id == run.id:
@@ -138,54 +131,6 @@ class Runs:
                 return
             await self._changes.wait(id, WATCH_POLL)
 
-    async def _examine(self, spec: RunSpec) -> RunSpec:
-        """The complete spec. Looks at all of it before it complains."""
-        base: BaseModel | None = None
-        missing: list[FieldViolation] = []
-        if spec.base and not validation.base_fault(spec.base):
-            try:
-                base = await self._base(spec.base)
-            except NotFound as e:
-                missing.append(FieldViolation(f"spec.base.{spec.base.kind}", e.message))
-        violations = [*validation.faults(spec, self._platform, base), *missing]
-        spec, missing = await self._with_problems(spec, {violation.field for violation in violations})
-        violations += missing
-        if violations or base is None:
-            named = "; ".join(f"{violation.field}: {violation.description}" for violation in violations)
-            raise InvalidArgument(f"the spec is not valid: {named}", violations)
-        complete = defaults.complete(_pinned(spec, base), base, self._platform)
-        validated = complete.validation_problems
-        if validated and not validated.digest:
-            try:
-                return replace(complete, validation_problems=await self._problems.look_up(validated))
-            except NotFound:  # the set has no validation split
-                return replace(complete, validation_problems=None)
-        return complete
-
-    async def _base(self, ref: ModelRef) -> BaseModel:
-        if ref.kind == "path":
-            return await self._folders.inspect(ref.value)
-        version = await self._registry.resolve(ref)
-        return replace(await self._folders.inspect(version.uri), name=version.name)
-
-    async def _with_problems(self, spec: RunSpec, faulty: set[str]) -> tuple[RunSpec, list[FieldViolation]]:
-        violations: list[FieldViolation] = []
-
-        async def found(field: str, ref: ProblemSetRef) -> ProblemSetRef:
-            if any(name.startswith(f"spec.{field}.") for name in faulty):
-                return ref
-            try:
-                return await self._problems.look_up(ref)
-            except (NotFound, InvalidArgument) as e:
-                violations.append(FieldViolation(f"spec.{field}.name", e.message))
-                return ref
-
-        problems = await found("problems", spec.problems)
-        validated = spec.validation_problems
-        if validated:
-            validated = await found("validation_problems", validated)
-        return replace(spec, problems=problems, validation_problems=validated), violations
-
     async def _enqueue(self, run: Run) -> None:
         try:
             await self._queue.put(run.id, Priority(run.spec.priority))
@@ -200,12 +145,6 @@ class Runs:
 def config_digest(spec: RunSpec) -> str:
     """`sha256:<hex>` over everything that the run was told, in a form that does not depend on the order of fields."""
     return f"sha256:{_digest(spec)}"
-
-
-def _pinned(spec: RunSpec, base: BaseModel) -> RunSpec:
-    """An alias may point elsewhere tomorrow: every attempt starts from what it named at Create."""
-    by_path = spec.base is not None and spec.base.kind == "path"
-    return replace(spec, base=ModelRef("path", base.uri) if by_path else ModelRef("version", base.name))
 
 
 def _digest(spec: RunSpec) -> str:

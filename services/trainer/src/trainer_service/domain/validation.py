@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ratchet_kit.errors import FieldViolation
 from trainer_service.domain import defaults
 from trainer_service.domain.platform import BaseModel, Platform
-from trainer_service.domain.spec import Algorithm, Hyperparameters, ModelRef, Priority, RunSpec
+from trainer_service.domain.spec import Algorithm, Hyperparameters, ModelRef, Priority, ProblemSetRef, RunSpec
 
 GROUPED = {Algorithm.GRPO, Algorithm.RLOO, Algorithm.DAPO}
 """Algorithms whose baseline is the rest of the group: a group of one has none."""
@@ -45,9 +45,14 @@ def faults(spec: RunSpec, platform: Platform, base: BaseModel | None) -> list[Fi
     return [FieldViolation(f"spec.{field}", says) for field, says in _all(spec, platform, base)]
 
 
-def base_fault(base: ModelRef | None) -> FieldViolation | None:
-    """What is wrong with the reference itself, before anyone looks for the model."""
-    return next((FieldViolation(f"spec.{field}", says) for field, says in _base(base)), None)
+def is_reference(base: ModelRef) -> bool:
+    """Whether it can be looked for."""
+    return not any(_base(base))
+
+
+def is_problem_set(ref: ProblemSetRef) -> bool:
+    """Whether it can be looked for."""
+    return bool(ref.name.strip()) and ref.limit >= 0
 
 
 def version_parts(value: str) -> tuple[str, int] | None:
