@@ -106,7 +106,7 @@ def _ray(settings: Settings) -> LocalRay | RemoteRay:
         RayHeadOptions(
             port=settings.ray_port,
             log_file=settings.runs_folder / "ray.log",
-            accelerators=settings.ray_accelerators,
+            accelerators=settings.accelerators,
             cpus=settings.ray_cpus,
             logical_accelerators=settings.device == "cpu",
         )
@@ -117,7 +117,7 @@ def _platform(settings: Settings) -> Platform:
     if settings.ray_address:
         other = "cpu" if settings.device == "cuda" else "cuda"
         return Platform(devices=(settings.device, other), accelerators=None)
-    return Platform(devices=(settings.device,), accelerators=settings.ray_accelerators)
+    return Platform(devices=(settings.device,), accelerators=settings.accelerators)
 
 
 def _job_options(settings: Settings) -> JobOptions:

@@ -53,8 +53,9 @@ class Settings(ServiceSettings):
     """The bearer token of that cluster, if it asks for one."""
     ray_port: int = Field(default=8720, ge=1024, le=65000)
     """The first of the ports of our own Ray, all on loopback."""
-    ray_accelerators: int = Field(default=2, ge=1)
-    """Training ranks that our own Ray has room for. On CPU they are logical, and the cores are shared."""
+    ray_accelerators: int | None = Field(default=None, ge=1)
+    """Training ranks that our own Ray has room for. None: the GPUs of this machine; on CPU, where ranks are processes
+    that share the cores, two."""
     ray_cpus: int = Field(default=32, ge=16)
     """Logical: verl reserves one for each of its controllers, which mostly wait."""
 
@@ -75,6 +76,12 @@ class Settings(ServiceSettings):
     @property
     def runs_folder(self) -> Path:
         return Path(self.runs_url.removeprefix("file://")).expanduser().absolute()
+
+    @property
+    def accelerators(self) -> int:
+        if self.ray_accelerators is not None:
+            return self.ray_accelerators
+        return 2 if self.device == "cpu" else len(list(Path("/dev").glob("nvidia[0-9]*")))
 
     @property
     def target(self) -> str:

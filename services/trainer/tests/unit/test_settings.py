@@ -1,0 +1,33 @@
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from trainer_service.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RAY_ADDRESS", "RATCHET_TRAINER_RUNS_URL", "RATCHET_TRAINER_DEVICE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_without_a_cluster_jobs_run_beside_the_service() -> None:
+    settings = Settings(port=1234, runs_url="file:///data/runs")
+    assert (settings.target, settings.python, settings.job_dtype) == ("127.0.0.1:1234", sys.executable, "float32")
+    assert (settings.runs_folder, settings.accelerators) == (Path("/data/runs"), 2)
+
+
+def test_a_cluster_is_named_by_its_dashboard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "http://head:8265/")
+    settings = Settings(advertise_target="trainer:8702", device="cuda")
+    assert (settings.ray_address, settings.python) == ("http://head:8265", "python")
+    assert (settings.target, settings.job_dtype) == ("trainer:8702", "bfloat16")
+
+
+def test_what_cannot_work_is_refused_at_the_start() -> None:
+    with pytest.raises(ValidationError, match="URL of the cluster's dashboard"):
+        Settings(ray_address="head:6379")
+    with pytest.raises(ValidationError, match="a folder that jobs can write to"):
+        Settings(runs_url="s3://bucket/runs")
