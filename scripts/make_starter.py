@@ -1,102 +1,74 @@
-"""Makes the starter policy again, from nothing, the way any model is trained here: `make starter`.
+"""Makes models/starter again, by an SFT run through the trainer service: `make starter`.
 
-1. scripts/starter_init.py builds tokenizer and random weights (in the trainer environment).
-2. The platform comes up, if it is not up; an SFT run of the trainer service teaches the demonstrations.
-3. Its result replaces the files in models/starter. The model card is kept: bring its numbers up to date by hand.
-
-    .venvs/light/bin/python scripts/make_starter.py [--steps 600] [--output models/starter]
+1. scripts/starter_init.py builds the tokenizer and random weights, in the trainer environment.
+2. A platform of its own is brought up; the trainer service fine-tunes on `composed/demonstrations`, 10,000 solutions
+   of an imperfect author to problems of the train split, and registers the last checkpoint.
+3. The registered artifact is copied to models/starter.
 """
 
-import argparse
-import json
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from urllib.parse import unquote, urlparse
 
+from ratchet.common.v1 import common_pb2
+from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import Client
+from ratchet_client.cli.platform import bring_up
+from ratchet_client.cli.training import follow, raise_unless_succeeded
+from ratchet_client.local import control
+from ratchet_client.local.layout import Home
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-RATCHET = REPOSITORY / ".venvs/light/bin/ratchet"
-TRAINER_PYTHON = REPOSITORY / ".venvs/trainer/bin/python"
-MODEL = "starter-sft"
-FILES = (
-    "config.json",
-    "generation_config.json",
-    "model.safetensors",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "chat_template.jinja",
-)
-"""The weights and their shape come from the run; what the tokenizer is, from the init, unchanged."""
-FROM_RUN = ("model.safetensors",)
-
-HYPERPARAMETERS = {
-    "learning_rate": 1e-3,
-    "batch_size": 32,
-    "warmup_steps": 20,
-    "max_prompt_tokens": 64,
-    "max_response_tokens": 72,
-}
+ROOT = Path(__file__).resolve().parent.parent
+STARTER = ROOT / "models" / "starter"
+TRAINER_PYTHON = ROOT / ".venvs" / "trainer" / "bin" / "python"
+STEPS = 500
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--output", type=Path, default=REPOSITORY / "models/starter")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="ratchet-starter-") as scratch:
-        init = Path(scratch) / "starter-init"
-        _run(TRAINER_PYTHON, REPOSITORY / "scripts/starter_init.py", init)
-        started = subprocess.run([RATCHET, "status"], capture_output=True, check=False).returncode != 0
-        if started:
-            _run(RATCHET, "up")
-        try:
-            export(init, train(init, options.steps), options.output)
-        finally:
-            if started:
-                _run(RATCHET, "down")
-    print(f"{options.output} is made. Measure it: ratchet evaluate --benchmark composed/test --model {options.output}")
+    folder = Path(tempfile.mkdtemp(prefix="rat-"))
+    home = Home(folder / "home")
+    try:
+        subprocess.run([TRAINER_PYTHON, ROOT / "scripts" / "starter_init.py", folder / "init"], check=True)
+        state = bring_up(home, port_base=0, timeout_s=300)
+        with Client(f"http://127.0.0.1:{state.ports['gateway-http']}", home.admin_key()) as client:
+            run = follow(client, client.runs.create(spec(folder / "init")).id)
+            raise_unless_succeeded(run)
+            version = client.models.version("starter-sft", int(run.version.split("@")[1]))
+        install(Path(version.artifact_uri.removeprefix("file://")))
+        print(f"{STARTER}: {version.policy_id}")
+    finally:
+        control.down(home)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def train(init: Path, steps: int) -> Path:
-    """The folder of the weights that an SFT run of the trainer service made of the demonstrations."""
-    settings = [f"--set={name}={value}" for name, value in HYPERPARAMETERS.items()]
-    command = [
-        RATCHET,
-        "train",
-        "--json",
-        "--algorithm",
-        "sft",
-        "--model",
-        init,
-        "--problems",
-        "composed/demonstrations",
-    ]
-    command += ["--steps", steps, "--output", MODEL, "--name", "starter", "--verl", "optim.lr_scheduler_type=cosine"]
-    done = subprocess.run([str(part) for part in command + settings], stdout=subprocess.PIPE, check=False)
-    if done.returncode:
-        sys.exit(done.returncode)
-    model, number = json.loads(done.stdout)["version"].split("@")
-    with Client() as client:
-        return Path(unquote(urlparse(client.models.version(model, int(number)).artifact_uri).path))
+def spec(init: Path) -> trainer_pb2.RunSpec:
+    return trainer_pb2.RunSpec(
+        display_name="starter",
+        base=common_pb2.ModelRef(path=str(init)),
+        algorithm=trainer_pb2.ALGORITHM_SFT,
+        problems=common_pb2.ProblemSetRef(name="composed/demonstrations"),
+        validation_problems=common_pb2.ProblemSetRef(name="composed/validation", limit=32),
+        steps=STEPS,
+        seed=1,
+        hyperparameters=trainer_pb2.Hyperparameters(
+            learning_rate=1e-3,
+            batch_size=32,
+            micro_batch_size=32,
+            warmup_steps=20,
+            max_prompt_tokens=64,
+            max_response_tokens=72,
+        ),
+        output_model="starter-sft",
+    )
 
 
-def export(init: Path, trained: Path, output: Path) -> None:
-    """Copies the files that a starter is made of; what else lies in `output` stays."""
-    output.mkdir(parents=True, exist_ok=True)
-    for name in FILES:
-        shutil.copyfile((trained if name in FROM_RUN else init) / name, output / name)
-
-
-def _run(*command: object) -> None:
-    """Exits with the command's code when it fails: it has said why."""
-    code = subprocess.run([str(part) for part in command], check=False).returncode
-    if code:
-        sys.exit(code)
+def install(artifact: Path) -> None:
+    """Replaces the files of the starter, except its model card."""
+    for file in artifact.iterdir():
+        shutil.copyfile(file, STARTER / file.name)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
