@@ -12,7 +12,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, RatchetError, Unavailable
+from ratchet_kit.errors import (
+    DataLoss,
+    FailedPrecondition,
+    FieldViolation,
+    Internal,
+    InvalidArgument,
+    RatchetError,
+    Unavailable,
+)
 from rollout_service.adapters.vllm import wire
 from rollout_service.adapters.vllm.forkserver import ForkedProcess, ForkServer
 from rollout_service.adapters.vllm.machine import choose_dtype, cpu_flags
@@ -24,7 +32,7 @@ from rollout_service.domain.weights import LoadedWeights
 _STOP_GRACE = timedelta(seconds=5)
 _SOCKET_POLL_SECONDS = 0.02
 _LOG_TAIL_BYTES = 1 << 16
-_ERROR = re.compile(r"^(?!.*CancelledError).*\b\w*(Error|Exception): ")
+_ERROR = re.compile(r"\b((?!CancelledError)\w*(?:Error|Exception): .*)")
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,8 @@ class VllmFactory:
         # Unix socket paths are short (108 bytes), so not under a folder that the user chose. mkdtemp makes it private.
         private = Path(tempfile.mkdtemp(prefix="ratchet-rollout-"))
         log_file = self._log_folder / f"{name}.log"
-        engine = VllmPolicyEngine(wire.Order(name, self._spec(model, options), str(private), str(log_file)))
+        order = wire.Order(name, self._spec(model, options), str(private), str(log_file))
+        engine = VllmPolicyEngine(order, load_timeout=self._defaults.start_timeout)
         try:
             async with asyncio.timeout(self._defaults.start_timeout.total_seconds()):
                 await engine.start(self._server)
@@ -85,8 +94,9 @@ class VllmFactory:
 class VllmPolicyEngine:
     """A vLLM engine in a process group of its own; see `PolicyEngine`."""
 
-    def __init__(self, order: wire.Order) -> None:
+    def __init__(self, order: wire.Order, load_timeout: timedelta) -> None:
         self._order = order
+        self._load_timeout = load_timeout.total_seconds()
         self._log_start = _size(order.log_file)
         self._process: ForkedProcess | None = None
         self._watch: asyncio.StreamReader | None = None
@@ -108,7 +118,8 @@ class VllmPolicyEngine:
         except (asyncio.IncompleteReadError, ConnectionError) as e:
             raise Unavailable(self._last_words()) from e
         if isinstance(reply, wire.Failed):
-            raise _error(reply)
+            elsewhere = "root cause above" in reply.message  # vLLM's words for: another process logged it
+            raise FailedPrecondition(f"vLLM did not start: {self._last_words() if elsewhere else reply.message}")
         assert isinstance(reply, wire.Described)
         self._info = EngineInfo(reply.dtype, reply.max_model_len)
 
@@ -127,8 +138,12 @@ class VllmPolicyEngine:
                 yield wire.output_of(reply)
 
     async def load_weights(self, folder: ModelFolder) -> LoadedWeights:
-        async with self._call(wire.LoadWeights(str(folder.path))) as reader:
-            reply = await _reply(reader)
+        try:
+            async with asyncio.timeout(self._load_timeout), self._call(wire.LoadWeights(str(folder.path))) as reader:
+                reply = await _reply(reader)
+        except TimeoutError as e:
+            await self.stop()  # it hangs, and would hang for those who wait for the weights
+            raise Unavailable(f"the engine did not load the weights within {self._load_timeout:.0f} s") from e
         assert isinstance(reply, wire.Loaded)
         return LoadedWeights(reply.probe_error)
 
@@ -176,7 +191,7 @@ class VllmPolicyEngine:
                 lines = opened.read().decode(errors="replace").splitlines()
         except FileNotFoundError:
             lines = []
-        errors = [line.strip() for line in lines if _ERROR.search(line)]
+        errors = [found[1] for line in lines if (found := _ERROR.search(line)) and "root cause above" not in line]
         return errors[-1] if errors else f"killed, or out of memory; see {self._order.log_file}"
 
 
@@ -225,3 +240,5 @@ def _error(failed: wire.Failed) -> RatchetError:
             return DataLoss(failed.message)
         case "failed_precondition":
             return FailedPrecondition(failed.message)
+        case "internal":
+            return Internal(failed.message)

@@ -2,15 +2,19 @@
 
 import asyncio
 import signal
-import sys
+import traceback
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from rollout_service.adapters.vllm import wire
 from rollout_service.adapters.vllm.vllm_engine import RequestRefused, VllmEngine, WeightsRefused
 
 _BACKLOG = 4096
+_SENTENCE_CHARACTERS = 500
 
 
 class EngineServer:
@@ -29,8 +33,6 @@ class EngineServer:
             gone.cancel()
             answer.cancel()
             await asyncio.gather(answer, gone, return_exceptions=True)
-            if not answer.cancelled() and (error := answer.exception()) is not None:
-                raise error
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the caller went away
         finally:
@@ -38,16 +40,24 @@ class EngineServer:
 
     async def _answer(self, call: wire.Call, writer: asyncio.StreamWriter) -> None:
         try:
-            async for reply in self._replies(call):
-                await wire.send(writer, reply)
+            async with aclosing(self._replies(call)) as replies:
+                async for reply in replies:
+                    await wire.send(writer, reply)
         except RequestRefused as e:
             await wire.send(writer, wire.Failed("invalid_argument", e.message, e.field))
         except WeightsRefused as e:
             await wire.send(writer, wire.Failed("data_loss", str(e)))
         except EngineDidNotStart as e:
             await wire.send(writer, wire.Failed("failed_precondition", str(e)))
+        except ConnectionError:
+            pass  # the caller went away
+        except Exception as e:  # noqa: BLE001 - one call's fault is that caller's to hear of
+            if self.engine.result().dead:
+                return  # this process is about to end, which tells them all
+            traceback.print_exc()
+            await wire.send(writer, wire.Failed("internal", f"{type(e).__name__}: {e}"))
 
-    async def _replies(self, call: wire.Call) -> AsyncIterator[wire.Reply]:
+    async def _replies(self, call: wire.Call) -> AsyncGenerator[wire.Reply, None]:
         engine = await asyncio.shield(self.engine)
         match call:
             case wire.Watch():
@@ -56,8 +66,9 @@ class EngineServer:
             case wire.LoadWeights(folder):
                 yield wire.Loaded(await engine.load_weights(Path(folder)))
             case wire.Generate():
-                async for output in engine.generate(call, uuid.uuid4().hex):
-                    yield output
+                async with aclosing(engine.generate(call, uuid.uuid4().hex)) as outputs:
+                    async for output in outputs:
+                        yield output
 
 
 class EngineDidNotStart(Exception):
@@ -75,9 +86,9 @@ async def run(spec: wire.EngineSpec, socket: str) -> int:
         try:
             engine = VllmEngine.start(spec)
         except Exception as e:  # noqa: BLE001 - whatever vLLM raises, its words are for the caller
-            server.engine.set_exception(EngineDidNotStart(_first_line(e)))
+            server.engine.set_exception(EngineDidNotStart(_sentence(e)))
             server.engine.exception()  # seen
-            print(f"vLLM did not start: {e!r}", file=sys.stderr, flush=True)
+            traceback.print_exc()
             await asyncio.wait([asyncio.create_task(stop.wait())], timeout=10)
             return 2
         server.engine.set_result(engine)
@@ -88,9 +99,11 @@ async def run(spec: wire.EngineSpec, socket: str) -> int:
         return 0 if stopped.done() else 1
 
 
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+def _sentence(error: Exception) -> str:
+    """What vLLM says is wrong, without the pages around it."""
+    text = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+    paragraph = text.removeprefix("Value error, ").strip().partition("\n\n")[0]
+    return " ".join(paragraph.split())[:_SENTENCE_CHARACTERS] or type(error).__name__
 
 
 def main(order: wire.Order) -> int:

@@ -6,7 +6,8 @@ Runs only in the engine process. Importing vLLM takes seconds, so this module do
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,9 +81,13 @@ class VllmEngine:
             os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"
         return cls(AsyncLLM.from_vllm_config(config, disable_log_stats=True))
 
+    @property
+    def dead(self) -> bool:
+        return self._llm.errored
+
     async def died(self) -> None:
         """Waits until vLLM is dead."""
-        while not self._llm.errored:
+        while not self.dead:
             await asyncio.sleep(_DEATH_POLL_SECONDS)
 
     def stop(self) -> None:
@@ -97,7 +102,7 @@ class VllmEngine:
         try:
             reports = await self._llm.collective_rpc("ratchet_load_weights", args=(str(folder),))
         except Exception as e:
-            if self._llm.errored:
+            if self.dead:
                 raise
             raise WeightsRefused(f"vLLM does not take these weights: {e}") from e
         failures = [failure for report in reports for failure in report["failures"]]
@@ -107,7 +112,7 @@ class VllmEngine:
         await self._llm.resume_generation()
         return max(float(report["error"]) for report in reports)
 
-    async def generate(self, call: wire.Generate, request_id: str) -> AsyncIterator[wire.Output]:
+    async def generate(self, call: wire.Generate, request_id: str) -> AsyncGenerator[wire.Output, None]:
         """Completions of one prompt. Closing or cancelling aborts it in vLLM.
 
         Raises RequestRefused when the prompt does not fit the model.
@@ -117,9 +122,10 @@ class VllmEngine:
         ids = self._tokenize(call)
         params = self._sampling(call.sampling, len(ids), call.stream)
         prompt_ids = tuple(ids)
-        async for output in self._llm.generate(tokens_input(ids), params, request_id):
-            completions = tuple(_completion(piece, call.sampling.logprobs) for piece in output.outputs)
-            yield wire.Output(completions, prompt_ids, last=output.finished)
+        async with aclosing(self._llm.generate(tokens_input(ids), params, request_id)) as outputs:
+            async for output in outputs:
+                completions = tuple(_completion(piece, call.sampling.logprobs) for piece in output.outputs)
+                yield wire.Output(completions, prompt_ids, last=output.finished)
 
     def _tokenize(self, call: wire.Generate) -> list[int]:
         match wire.prompt_of(call):
@@ -127,7 +133,7 @@ class VllmEngine:
                 field, ids = "tokens.ids", list(given)
                 unknown = [token for token in ids if not 0 <= token < self._vocabulary]
                 if unknown:
-                    raise RequestRefused(field, f"token {unknown[0]} is not in the vocabulary of {self._vocabulary}")
+                    raise RequestRefused(field, self._unknown(unknown[0]))
             case TextPrompt(text):
                 field, ids = "text", self._tokenizer.encode(text)
             case ChatPrompt(messages):
@@ -140,6 +146,9 @@ class VllmEngine:
                 f"the prompt has {len(ids)} tokens and the model takes {self.max_model_len}, completion included",
             )
         return ids
+
+    def _unknown(self, token: int) -> str:
+        return f"token {token} is not in the model's vocabulary of {self._vocabulary}"
 
     def _render(self, messages: tuple[Any, ...]) -> list[int]:
         if not getattr(self._tokenizer, "chat_template", None):
@@ -155,6 +164,9 @@ class VllmEngine:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
+        for token in sampling.stop_token_ids:
+            if token >= self._vocabulary:
+                raise RequestRefused("sampling.stop_token_ids", self._unknown(token))
         room = self.max_model_len - prompt_tokens
         try:
             return SamplingParams(

@@ -93,7 +93,7 @@ class Loaded(msgspec.Struct, tag="loaded", frozen=True):
 class Failed(msgspec.Struct, tag="failed", frozen=True):
     """The call failed. `kind` says which error of the family it is on the other side."""
 
-    kind: Literal["invalid_argument", "data_loss", "failed_precondition"]
+    kind: Literal["invalid_argument", "data_loss", "failed_precondition", "internal"]
     message: str
     field: str = ""
     """Of the public request, for an invalid argument."""
