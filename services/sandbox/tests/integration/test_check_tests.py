@@ -76,6 +76,13 @@ CHECK = "def check(candidate):\n    assert candidate(1) == 2\n    assert candida
         ("f = lambda x: x", "while True: pass", Verdict.TIME_LIMIT),
         ("f = lambda x: x", "import os\nos._exit(0)", Verdict.RUNTIME_ERROR),
         ("f = lambda x: x", "undefined", Verdict.RUNTIME_ERROR),
+        ("import sys\nf = lambda x: x", "assert f(1) < sys.maxsize", Verdict.PASSED),
+        ("def check(f): raise ValueError\nf = lambda x: 2", "assert f(1) == 2", Verdict.PASSED),
+        ("def f(x): return 2\nsum = f", "assert sum([1]) == 1", Verdict.PASSED),
+        ("f = lambda x: 9\nabs = lambda x: 0", "assert abs(f(1) - 2) < 1e-6", Verdict.FAILED),
+        ("f = lambda x: 9\nall = isinstance = bool = lambda *a: True", "assert all([f(1) == 2])", Verdict.FAILED),
+        ("f = lambda x: 9\ncandidate = lambda x: 2", CHECK, Verdict.FAILED),
+        ("f = lambda x: 9\nAssertionError = ValueError = None", CHECK, Verdict.FAILED),
         ("g = lambda x: x", CHECK, Verdict.RUNTIME_ERROR),
     ],
 )

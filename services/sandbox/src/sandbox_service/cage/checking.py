@@ -10,6 +10,7 @@ says how the tests ended, on a pipe that the program's process never had.
 import builtins
 import json
 import socket
+import sys
 import types
 from collections.abc import Callable
 
@@ -17,6 +18,7 @@ import codec
 import job
 
 _LINE_LIMIT = 1 << 20
+_PLAIN = (int, float, complex, str, bytes, list, tuple, dict, set)
 
 
 class ProgramGone(BaseException):
@@ -45,19 +47,21 @@ def serve_program(payload: dict, frames: job.Frames) -> int:
     frames.send("loaded")
     channel = socket.socket(fileno=job.CHANNEL_FD)
     lines = channel.makefile("rb")
-    functions = [name for name, item in module.__dict__.items() if callable(item) and not name.startswith("__")]
-    constants = {name: codec.encode(item) for name, item in module.__dict__.items() if _is_plain(name, item)}
-    _send(channel, {"functions": functions, "constants": constants})
+    _send(channel, _hello(module))
     for line in lines:
         _send(channel, _answer(module, json.loads(line)))
     job.flush()
     return 0
 
 
-def _is_plain(name: str, item: object) -> bool:
-    return not name.startswith("__") and isinstance(
-        item, int | float | complex | str | bytes | list | tuple | dict | set
-    )
+def _hello(module: types.ModuleType) -> dict:
+    """What tests may want of the program beside its entry point: functions, plain constants, the modules it imports."""
+    items = [(name, item) for name, item in module.__dict__.items() if not name.startswith("__")]
+    return {
+        "functions": [name for name, item in items if callable(item)],
+        "constants": {name: codec.encode(item) for name, item in items if isinstance(item, _PLAIN)},
+        "modules": [name for name, item in items if isinstance(item, types.ModuleType) and item.__name__ == name],
+    }
 
 
 def _answer(module: types.ModuleType, request: dict) -> dict:
@@ -102,11 +106,21 @@ class Program:
             raise Garbled
         return message
 
-    def names(self) -> dict[str, object]:
-        """The program's functions as proxies, its plain constants as copies."""
+    def names(self, entry_point: str) -> dict[str, object]:
+        """The program's functions as proxies, its plain constants as copies, and the modules of the library it imports.
+
+        No builtin but the entry point: a program that defines its own `abs` must not lend it to the tests.
+        """
         hello = self._receive()
-        names = {name: _guard(codec.decode, item) for name, item in hello.get("constants", {}).items()}
-        return names | {name: self._proxy(name) for name in hello.get("functions", ())}
+        names: dict[str, object] = {}
+        for name in hello.get("modules", ()):
+            if name in sys.stdlib_module_names:
+                names[name] = __import__(name)
+        for name, item in hello.get("constants", {}).items():
+            names[name] = _guard(codec.decode, item)
+        for name in hello.get("functions", ()):
+            names[name] = self._proxy(name)
+        return {name: item for name, item in names.items() if name == entry_point or not hasattr(builtins, name)}
 
     def _proxy(self, name: str) -> Callable[..., object]:
         def call(*arguments: object, **keywords: object) -> object:
@@ -184,12 +198,12 @@ def run_tests(tests: dict, frames: job.Frames) -> int:
     """In the tester's process. Frames: passed | failed, raised or broken, with type and message | gone | garbled."""
     try:
         program = Program(socket.socket(fileno=job.CHANNEL_FD))
-        names = program.names()
+        names = program.names(tests["entry_point"])
         entry = names.get(tests["entry_point"])
         namespace = {"__name__": "tests", **names, "candidate": entry}
         exec(compile(tests["code"], "tests.py", "exec", dont_inherit=True), namespace)
         check = namespace.get("check")
-        if isinstance(check, types.FunctionType) and tests["call_check"]:
+        if tests["call_check"] and isinstance(check, types.FunctionType) and check is not names.get("check"):
             check(entry)
     except ProgramGone:
         frames.send("gone")
