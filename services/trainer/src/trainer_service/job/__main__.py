@@ -91,12 +91,12 @@ def is_lost_process(error: BaseException) -> bool:
 
 
 def describe(error: BaseException) -> str:
-    """One sentence on why a run failed. An error of ours says it itself; Ray wraps those of other processes."""
-    cause = getattr(error, "cause", None)
-    if isinstance(cause, BaseException) and cause is not error:
-        return describe(cause)
+    """One sentence on why a run failed. An error of ours says it itself; Ray and Hydra wrap what really happened."""
     if isinstance(error, RatchetError):
         return error.message
+    cause = getattr(error, "cause", None) or error.__cause__
+    if isinstance(cause, BaseException) and cause is not error:
+        return describe(cause)
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[-1] if lines else 'no message'}"
 
