@@ -7,13 +7,7 @@ import pytest
 import pytest_asyncio
 
 from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
-from sandbox_service.domain.program import Limits
 from sandbox_service.domain.sandbox import Sandbox
-
-
-@pytest.fixture(scope="session")
-def limits() -> Limits:
-    return Limits(cpu_time=timedelta(seconds=1), memory_bytes=256 << 20, output_bytes=64 << 10)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

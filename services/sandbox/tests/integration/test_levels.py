@@ -65,6 +65,7 @@ def test_another_user(options: list[str]) -> None:
     assert told["verdicts"].pop("honest") == "PASSED"
     wrong = {name: verdict for name, verdict in told["verdicts"].items() if verdict not in _expected(name)}
     assert wrong == {}
+    assert told["left"] == []
 
 
 def test_too_little_is_refused_in_words() -> None:

@@ -19,6 +19,7 @@ CLONE_THREAD = 0x00010000
 X32_BIT = 0x40000000
 
 MMAP, MAP_SHARED, MAP_ANONYMOUS = 9, 0x01, 0x20
+PRCTL, PR_SET_PDEATHSIG = 157, 1
 CLONE, CLONE3, KILL, TGKILL, PRLIMIT, IOCTL, SOCKETPAIR = 56, 435, 62, 234, 302, 16, 53
 TIOCSTI = 0x5412
 
@@ -85,6 +86,12 @@ def _assemble(own_pid: int) -> bytes:
             _instruction(_RET, _ALLOW),
         ]
     program += [
+        # to outlive the zygote
+        _instruction(_JEQ, PRCTL, 0, 4),
+        _instruction(_LOAD, _ARG0),
+        _instruction(_JEQ, PR_SET_PDEATHSIG, 0, 1),
+        _instruction(_RET, _EPERM),
+        _instruction(_RET, _ALLOW),
         _instruction(_JEQ, MMAP, 0, 5),
         _instruction(_LOAD, _ARG3),
         _instruction(_AND, MAP_SHARED | MAP_ANONYMOUS),

@@ -151,6 +151,7 @@ class Zygote:
         os.closerange(len(high), 256)
         job.make_stdin(payload.get("stdin", ""))
         os.chdir(self._scratch)
+        libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
         jail.limit(head["memory"], head["cpu"], FILE_BYTES)
         if self._filter:
             self._filter.load()
