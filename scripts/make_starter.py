@@ -3,7 +3,7 @@
 1. scripts/starter_init.py builds the tokenizer and random weights, in the trainer environment.
 2. A platform of its own is brought up; the trainer service fine-tunes on `composed/demonstrations`, 10,000 solutions
    of an imperfect author to problems of the train split, and registers the last checkpoint.
-3. The registered artifact is copied to models/starter.
+3. The registered weights are copied to models/starter, with the configuration and tokenizer of the first step.
 """
 
 import shutil
@@ -36,7 +36,7 @@ def main() -> None:
             run = follow(client, client.runs.create(spec(folder / "init")).id)
             raise_unless_succeeded(run)
             version = client.models.version("starter-sft", int(run.version.split("@")[1]))
-        install(Path(version.artifact_uri.removeprefix("file://")))
+        install(folder / "init", Path(version.artifact_uri.removeprefix("file://")))
         print(f"{STARTER}: {version.policy_id}")
     finally:
         control.down(home)
@@ -64,10 +64,14 @@ def spec(init: Path) -> trainer_pb2.RunSpec:
     )
 
 
-def install(artifact: Path) -> None:
-    """Replaces the files of the starter, except its model card."""
-    for file in artifact.iterdir():
+def install(init: Path, artifact: Path) -> None:
+    """Replaces the files of the starter, except its model card: the weights are the run's, all else is as built.
+
+    What the run exports beside the weights is in the form of its own version of transformers.
+    """
+    for file in init.iterdir():
         shutil.copyfile(file, STARTER / file.name)
+    shutil.copyfile(artifact / "model.safetensors", STARTER / "model.safetensors")
 
 
 if __name__ == "__main__":
