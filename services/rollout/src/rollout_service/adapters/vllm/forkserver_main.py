@@ -25,20 +25,23 @@ _PRELOADED = (
     "vllm.v1.engine.async_llm",
     "vllm.v1.engine.core",
     "vllm.inputs.engine",
-    "vllm.model_executor.models.llama",
-    "vllm.model_executor.models.qwen2",
     "transformers.models.auto.tokenization_auto",
     "rollout_service.adapters.vllm.extension",
 )
-_PRELOADED_ON_CPU = ("vllm.v1.worker.cpu_worker",)
+_MODELS_ON_CPU = {
+    "LlamaForCausalLM": "vllm.model_executor.models.llama",
+    "Qwen2ForCausalLM": "vllm.model_executor.models.qwen2",
+    "Qwen3ForCausalLM": "vllm.model_executor.models.qwen3",
+}
+"""vLLM looks at a model class in yet another process, so as not to touch CUDA, unless the class is registered. Other
+architectures load too: later, the first time on a machine."""
 
 
 def main() -> None:
     setproctitle("ratchet-engine fork server")
     orders, pids = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what vLLM prints goes to the log
-    for module in (*_PRELOADED, *(_PRELOADED_ON_CPU if sys.argv[1] == "cpu" else ())):
-        importlib.import_module(module)
+    _import_vllm(on_cpu=sys.argv[1] == "cpu")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended engines are reaped by the kernel
     gc.collect()
     gc.freeze()  # else the first collection in a child would copy every page that is shared with it
@@ -49,6 +52,17 @@ def main() -> None:
             _become_engine(order)
         _lead_group(pid)
         pids.write(b"%d\n" % pid)
+
+
+def _import_vllm(*, on_cpu: bool) -> None:
+    for module in _PRELOADED:
+        importlib.import_module(module)
+    if on_cpu:
+        from vllm.model_executor.models import ModelRegistry
+
+        importlib.import_module("vllm.v1.worker.cpu_worker")
+        for architecture, module in _MODELS_ON_CPU.items():
+            ModelRegistry.register_model(architecture, getattr(importlib.import_module(module), architecture))
 
 
 def _become_engine(order: wire.Order) -> NoReturn:
