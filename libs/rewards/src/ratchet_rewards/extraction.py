@@ -1,6 +1,5 @@
 """The program in a completion: what's left without markdown fences, thoughts, special tokens and chat."""
 
-import ast
 import re
 import warnings
 
@@ -64,7 +63,7 @@ def _parses(code: str) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(code)
+            compile(code, "completion", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True

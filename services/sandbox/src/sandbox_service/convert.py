@@ -3,6 +3,7 @@
 import ast
 import functools
 import math
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ _VERDICTS = {
     Verdict.TAMPERED: pb.VERDICT_TAMPERED,
 }
 _NO_ARGS: object = ()
+_PARSER = threading.Lock()
 _T = TypeVar("_T")
 
 
@@ -148,14 +150,19 @@ def _call_test(message: pb.CallTest, path: str, reading: _Reading) -> CallTest:
 def literal(text: str) -> object:
     """The value of a Python literal; inf, nan and -inf count as one. Raises ValueError, whatever the text."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                return ast.literal_eval(text.strip())
-            except ValueError:
-                return ast.literal_eval(_WithNames().visit(ast.parse(text.strip(), mode="eval")))
+        return ast.literal_eval(_WithNames().visit(_parse(text.strip(), "eval")))
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        raise ValueError(f"is no Python literal: {clip(str(error) or type(error).__name__)}") from None
+        why = str(error) or type(error).__name__
+        why = "it holds more than values" if why.startswith("malformed node") else clip(why)
+        raise ValueError(f"is no Python literal: {why}") from None
+
+
+def _parse(text: str, mode: str) -> ast.AST:
+    """ast.parse, one at a time: up to 3.12 the depth of the tree being built is counted per interpreter and not per
+    thread, and threads that meet there get a SystemError (cpython issue 106905)."""
+    with _PARSER, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text, mode=mode)
 
 
 class _WithNames(ast.NodeTransformer):
@@ -168,10 +175,9 @@ class _WithNames(ast.NodeTransformer):
 def _check_test(code: str) -> CheckTest:
     """Parsed to say early that it can't be, and to see whether it calls its own `check`."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(code)
-            return CheckTest(code, calls_check=any(_calls_check(statement) for statement in tree.body))
+        tree = _parse(code, "exec")
+        assert isinstance(tree, ast.Module)
+        return CheckTest(code, calls_check=any(_calls_check(statement) for statement in tree.body))
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError(f"is no Python: {clip(str(error) or type(error).__name__)}") from None
 

@@ -1,4 +1,4 @@
-"""The warm parent of all programs of one lane: `python -s -S -P zygote.py FD PARENT STAGE UID SCRATCH`.
+"""The warm parent of all programs of one lane: `python -s -S -P -B zygote.py FD PARENT STAGE UID`.
 
 Started with a clean environment and one descriptor, it locks itself in, then serves one request at a time: a header,
 then a payload that it leaves in the socket for the child to read. So the zygote's memory, which every child inherits,
