@@ -28,7 +28,7 @@ lint:  ## Format, lint, types, layers, protos and their stubs
 
 test-unit:  ## Unit and integration tests: no torch, seconds
 	@$(SETUP) light
-	$(LIGHT)/pytest libs services tests/contract -m "not verl and not vllm and not e2e" -n 2
+	$(LIGHT)/pytest libs services -m "not verl and not vllm and not e2e" -n 2
 
 test-e2e: setup  ## The real services end to end: a few steps of verl and vLLM
 	$(LIGHT)/pytest tests/e2e -m "e2e and not full"

@@ -44,7 +44,9 @@ class World:
     releases: MemoryReleaseStore = field(default_factory=MemoryReleaseStore)
     completions: MemoryCompletionLog = field(default_factory=MemoryCompletionLog)
     keys: MemoryKeyStore = field(default_factory=MemoryKeyStore)
-    options: ServingOptions = ServingOptions(load_wait=timedelta(seconds=0.2), poll=timedelta(seconds=0.001))
+    options: ServingOptions = field(
+        default_factory=lambda: ServingOptions(load_wait=timedelta(seconds=0.2), poll=timedelta(seconds=0.001))
+    )
 
     def __post_init__(self) -> None:
         self.registry.versions["starter"] = 3
