@@ -110,9 +110,11 @@ def _train(session: Session) -> None:
 
         sft.run(session)
     else:
+        # vLLM starts while verl is imported: each takes half a minute.
+        loading = session.background.start(session.policy.ensure_loaded())
         from trainer_service.job import rl
 
-        rl.run(session)
+        rl.run(session, loading)
 
 
 async def _open(job: JobConfig, background: Background, clients: contextlib.AsyncExitStack) -> Session:

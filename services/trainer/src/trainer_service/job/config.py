@@ -44,7 +44,7 @@ class JobConfig(BaseModel):
     # Completions a problem at each validation, sampled as in training.
     validation_samples: int = Field(default=1, ge=1)
     # Stop when more than this share of a step's samples was lost to platform faults.
-    max_fault_share: float = Field(default=0.05, ge=0, le=1)
+    max_fault_share: float = Field(default=0.05, ge=0, lt=1)
     # Stop when mean |p_train - p_rollout| of the sampled tokens exceeds this: the engine is then not computing with
     # the trained weights. None: 0.01 in float32, 0.05 in bfloat16.
     max_probability_gap: float | None = Field(default=None, gt=0)

@@ -84,8 +84,8 @@ def rl_overrides(config: JobConfig, resume_from: Path | None, rollout: str) -> l
         f"data.max_response_length={hyper.max_response_tokens}",
         f"data.seed={spec.seed}",
         "data.dataloader_num_workers=0",
-        # Its loader is not used, and must only exist: the default, the length of the set, may be 0.
-        "data.val_batch_size=1",
+        # verl makes a loader of the validation set even when there is none; the default size is then 0, and refused.
+        *([] if spec.HasField("validation_problems") else ["data.val_batch_size=1"]),
         *_model("actor_rollout_ref.model", config),
         *_engine(f"{actor}.fsdp_config", config),
         f"{actor}.strategy=fsdp2",
@@ -187,10 +187,10 @@ def is_saved(spec: trainer_pb2.RunSpec, step: int) -> bool:
 
 def _data(config: JobConfig, module: str, dataset: str) -> Sequence[Override]:
     spec = config.run_spec()
-    validation = quote(spec.validation_problems.name) if spec.HasField("validation_problems") else "null"
+    validated = spec.HasField("validation_problems")
     return (
         f"data.train_files={quote(spec.problems.name)}",
-        f"data.val_files={validation}",
+        f"data.val_files={quote(spec.validation_problems.name) if validated else 'null'}",
         f"data.train_max_samples={spec.problems.limit or -1}",
         f"data.val_max_samples={spec.validation_problems.limit or -1}",
         f"data.custom_cls.path=pkg://{module}",

@@ -1,5 +1,6 @@
 """GRPO, PPO, RLOO, DAPO and REINFORCE++: verl's V1 trainer, driven from this process."""
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 
 import transfer_queue
@@ -19,8 +20,12 @@ from trainer_service.verl_plugin.trainer import RatchetTrainer
 log = logs.get_logger(__name__)
 
 
-def run(session: Session) -> None:
-    """Trains to the last step. Follows verl's own TaskRunnerV1.run (trainer/main_ppo.py:139), without its Ray actor."""
+def run(session: Session, loading: Future[None]) -> None:
+    """Trains to the last step. `loading` ends when the policy is there to take weights.
+
+    As verl's own TaskRunnerV1.run (trainer/main_ppo.py:139), without its Ray actor, and with what takes long at the
+    start side by side: the queue's actors, the ranks, and vLLM.
+    """
     latest = session.checkpoints.latest()
     resume_from = None if latest is None else session.checkpoints.folder(latest)
     config = compose_config("ppo_trainer", rl_overrides(session.job, resume_from, ROLLOUT))
@@ -28,13 +33,13 @@ def run(session: Session) -> None:
     config.transfer_queue.enable = True
     OmegaConf.resolve(config)
 
-    loading = session.background.start(session.policy.ensure_loaded())
     wait_for_transfer_queue(timedelta(minutes=1))
-    transfer_queue.init(config.transfer_queue)
     try:
-        trainer = RatchetTrainer(config, session)
-        loading.result()
-        trainer.init()
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            queue = pool.submit(transfer_queue.init, config.transfer_queue)
+            trainer = RatchetTrainer(config, session, loading)
+            trainer.init()
+            queue.result()
         trainer.fit(trainer.build_rollouts())
     except Superseded:
         # The policy is the newer attempt's now.

@@ -12,10 +12,21 @@ from trainer_service.job.problems import conversation, load
 
 
 class PromptDataset(Dataset[dict[str, Any]]):
-    """One row a problem. The problem itself stays here, under the row's `index`."""
+    """One row a problem. The problem itself stays here, under the row's `index`.
 
-    def __init__(self, data_files: str | None, max_samples: int = -1, **unused: Any) -> None:
+    Raises InvalidArgument when a prompt is longer than `config.max_prompt_length` tokens.
+    """
+
+    def __init__(
+        self, data_files: str | None, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any
+    ) -> None:
         self.problems: Sequence[Problem] = load(data_files, limit=max(max_samples, 0)) if data_files else ()
+        for problem in self.problems:
+            length = len(prompt_ids(tokenizer, problem))
+            if length > config.max_prompt_length:
+                raise InvalidArgument(
+                    f"the prompt of problem {problem.id} has {length} tokens, more than {config.max_prompt_length}"
+                )
 
     def __len__(self) -> int:
         return len(self.problems)

@@ -5,6 +5,7 @@ verl's loop (trainer/ppo/v1/trainer_base.py, `fit`) calls, for each step: `step`
 the step is reported, and only then does its checkpoint count.
 """
 
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
-from ratchet_kit.errors import DataLoss, FailedPrecondition
 from trainer_service.job import metrics as names
+from trainer_service.job.alarms import check_faults, check_probabilities
 from trainer_service.job.overrides import is_saved
 from trainer_service.job.policy import WeightSync
 from trainer_service.job.session import Session
@@ -48,8 +49,9 @@ class NoServers:
 
 
 class RatchetTrainer(PPOTrainerSync):
-    def __init__(self, config: DictConfig, session: Session) -> None:
+    def __init__(self, config: DictConfig, session: Session, loading: Future[None]) -> None:
         self._session = session
+        self._loading = loading
         self._weights = Weights(push=self._push_weights)
         self._score: float | None = None
         self._syncs: dict[str, float] = {}
@@ -109,6 +111,7 @@ class RatchetTrainer(PPOTrainerSync):
     # Weights.
 
     def on_init_end(self) -> None:
+        self._loading.result()
         self._sync_weights()
 
     def on_step_end(self) -> None:
@@ -135,13 +138,8 @@ class RatchetTrainer(PPOTrainerSync):
     def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
         """Raises DataLoss when the engine's probabilities are not those of the trained weights."""
         batch = super()._compute_old_log_prob(batch, metrics)
-        limit = self._session.job.probability_gap_limit
-        gap = metrics.get(GAP)
-        if gap is not None and not gap <= limit:
-            raise DataLoss(
-                f"step {self.global_steps}: the rollout engine does not compute with the trained weights: token"
-                f" probabilities differ by {gap:.4f} on average, more than {limit}"
-            )
+        if GAP in metrics:
+            check_probabilities(self.global_steps, metrics[GAP], self._session.job.probability_gap_limit)
         return batch
 
     def _validate(self) -> dict[str, float]:
@@ -162,7 +160,7 @@ class RatchetTrainer(PPOTrainerSync):
         super()._compute_metrics(batch, metrics, timing_raw, **options)
         step = self.global_steps
         self._session.reporter.step(
-            step, names.rename(metrics, names.RL_NAMES), self._weights.policy_id, platform_faults=round(metrics[FAULTS])
+            step, names.rename(metrics, names.RL_NAMES), self._weights.policy_id, platform_faults=int(metrics[FAULTS])
         )
         if is_saved(self._session.spec, step):
             self._session.keep(step, self._model_folder(step), self._weights.policy_id, self._score)
@@ -177,8 +175,4 @@ class RatchetTrainer(PPOTrainerSync):
 
     def _check_faults(self, lost: int, expected: int) -> None:
         limit = self._session.job.max_fault_share
-        if lost > limit * expected:
-            raise FailedPrecondition(
-                f"step {self.global_steps}: the platform failed {lost} of {expected} samples, more than"
-                f" {limit:.0%}: {self.rollouts.last_fault or 'no reason was given'}"
-            )
+        check_faults(self.global_steps, lost, expected, limit, self.rollouts.last_fault)
