@@ -27,11 +27,14 @@ class RayApi:
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     requests: list[httpx.Request] = field(default_factory=list)
     down: bool = False
+    token: str = "secret"
 
     def answer(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
         if self.down:
             raise httpx.ConnectError("refused")
+        if request.headers["Authorization"] != f"Bearer {self.token}":
+            return httpx.Response(401, text="Unauthorized: Missing authentication token")
         name = request.url.path.removeprefix("/api/jobs/").removesuffix("/stop")
         if request.method == "POST" and not name:
             body = json.loads(request.content)
@@ -125,6 +128,14 @@ async def test_stop_waits_for_the_end(ray: RayApi, jobs: RayJobs, run: Run) -> N
     await jobs.submit(run, "/models/s")
     await jobs.stop(run.id, 1)
     assert (await jobs.status(run.id, 1)).state is JobState.ENDED
+
+
+async def test_a_cluster_that_wants_another_token_says_which_setting_it_is(
+    ray: RayApi, jobs: RayJobs, run: Run
+) -> None:
+    ray.token = "changed"
+    with pytest.raises(Unavailable, match="RATCHET_TRAINER_RAY_TOKEN"):
+        await jobs.submit(run, "/models/s")
 
 
 async def test_a_cluster_that_does_not_answer_is_unavailable(ray: RayApi, jobs: RayJobs, run: Run) -> None:

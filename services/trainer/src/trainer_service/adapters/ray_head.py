@@ -124,13 +124,13 @@ class LocalRay:
         options = self._options
         ports = [f"{flag}={options.port + offset}" for flag, offset in _PORTS.items()]
         return [
-            *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--disable-usage-stats"),
+            *(sys.executable, "-m", "trainer_service.adapters.ray_start", "start", "--head", "--block"),
             *(f"--node-ip-address={LOOPBACK}", f"--dashboard-host={LOOPBACK}", "--include-dashboard=true"),
             *ports,
             *("--min-worker-port=0", "--max-worker-port=0", f"--temp-dir={self._folder}"),
             *(f"--num-cpus={options.cpus}", f"--object-store-memory={options.object_store_bytes}"),
             *([f"--num-gpus={options.accelerators}"] if options.logical_accelerators else []),
-            *("--no-monitor", "--log-color=false"),  # there is nothing to scale
+            *("--no-monitor", "--disable-usage-stats", "--log-color=false"),  # there is nothing to scale
         ]
 
     def _environment(self) -> dict[str, str]:
@@ -152,13 +152,15 @@ class LocalRay:
         }
 
     async def _wait_until_it_answers(self, process: ProcessGroup) -> None:
+        """A job can be submitted once the dashboard serves and the node's agent, which starts jobs, listens."""
         timeout = self._options.start_timeout.total_seconds()
+        agent = self._options.port + _PORTS["--dashboard-agent-listen-port"]
         try:
             async with asyncio.timeout(timeout), httpx.AsyncClient(headers=self._cluster.headers) as client:
                 while process.returncode is None:
                     try:
                         reply = await client.get(f"{self._cluster.address}/api/jobs/")
-                        if reply.status_code == httpx.codes.OK:
+                        if reply.status_code == httpx.codes.OK and not _is_free(agent):
                             return
                     except httpx.TransportError:
                         pass

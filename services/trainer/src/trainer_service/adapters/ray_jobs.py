@@ -138,9 +138,12 @@ class RayJobs:
 
     async def _call(self, cluster: Cluster, method: str, path: str, json: Any = None) -> httpx.Response:
         try:
-            return await self._http.request(method, cluster.address + path, headers=dict(cluster.headers), json=json)
+            reply = await self._http.request(method, cluster.address + path, headers=dict(cluster.headers), json=json)
         except httpx.TransportError as error:
             raise Unavailable(f"Ray at {cluster.address} cannot be reached: {error!r}") from error
+        if reply.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            raise Unavailable(f"Ray at {cluster.address} asks for another token than RATCHET_TRAINER_RAY_TOKEN")
+        return reply
 
     def _config(self, run: Run, base_path: str) -> JobConfig:
         options = self._options
