@@ -9,19 +9,25 @@ from rollout_service.adapters.vllm import machine
 @pytest.mark.parametrize(
     ("device", "stored", "flags", "expected"),
     [
-        ("cpu", "float32", {"avx512_bf16"}, "float32"),
-        ("cpu", "bfloat16", {"avx512_bf16"}, "bfloat16"),
-        ("cpu", "float16", {"amx_bf16"}, "bfloat16"),
-        ("cpu", "bfloat16", {"avx2"}, "float32"),
-        ("cuda", "float32", set(), "bfloat16"),
-        ("cuda", "bfloat16", set(), "bfloat16"),
-        ("cuda", "float16", set(), "float16"),
+        ("cpu", "F32", {"avx512_bf16"}, "float32"),
+        ("cpu", "BF16", {"avx512_bf16"}, "bfloat16"),
+        ("cpu", "F16", {"amx_bf16"}, "bfloat16"),
+        ("cpu", "BF16", {"avx2"}, "float32"),
+        ("cuda", "F32", set(), "bfloat16"),
+        ("cuda", "BF16", set(), "bfloat16"),
+        ("cuda", "F16", set(), "float16"),
     ],
 )
 def test_auto_is_what_the_machine_is_exact_and_fast_in(
     tmp_path: Path, device: str, stored: str, flags: set[str], expected: str
 ) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"torch_dtype": stored}))
+    (tmp_path / "config.json").write_text(json.dumps({"dtype": "bfloat16"}))  # as verl writes it, whatever is stored
+    entries = {
+        "norm": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},
+        "w": {"dtype": stored, "shape": [8], "data_offsets": [4, 36]},
+    }
+    header = json.dumps(entries).encode()
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(36))
     assert machine.choose_dtype(device, tmp_path, frozenset(flags)) == expected  # type: ignore[arg-type]
 
 

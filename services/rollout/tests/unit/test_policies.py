@@ -22,7 +22,7 @@ from rollout_service.domain.generation import GenerationRequest, Sampling, Token
 from rollout_service.domain.host import RestartLimits, Surroundings
 from rollout_service.domain.policies import LoadPolicy, Policies
 from rollout_service.domain.policy import Policy, PolicyId, PolicyName, State
-from rollout_service.domain.ports import ModelFolder, WeightUpdateMetrics
+from rollout_service.domain.ports import KeptPolicy, ModelFolder, WeightUpdateMetrics
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream, WeightUpdate
 
 BASE = content_id(b"base")
@@ -134,6 +134,17 @@ class TestLoad:
         assert (policy.state, policy.error) == (State.FAILED, "no such architecture")
         await world.policies.load(LoadPolicy("again", P, "/base"))
         assert (await world.policies.settled(P)).state is State.READY
+
+    async def test_fails_rather_than_loading_for_ever_when_the_disk_does(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def keep(kept: KeptPolicy) -> None:
+            raise OSError("no space left on device")
+
+        monkeypatch.setattr(world.journal, "keep", keep)
+        policy = await world.load()
+        assert policy.state is State.FAILED
+        assert world.engine.stopped
 
     async def test_fails_on_other_weights_than_expected(self, world: World) -> None:
         await world.policies.load(LoadPolicy("r", P, "/base", expected_policy_id=content_id(b"else")))

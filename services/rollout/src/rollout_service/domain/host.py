@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
 
-from ratchet_kit.errors import DataLoss, FailedPrecondition, RatchetError, Unavailable
+from ratchet_kit.errors import DataLoss, FailedPrecondition, Internal, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
 from rollout_service.domain.gate import Gate
@@ -177,10 +177,10 @@ class PolicyHost:
                     await engine.stop()
                     raise
                 self.policy = self.policy.updated(received.policy_id)
-                await self._keep(received)
                 if self._model is not None:
                     unused = self._model
                 self._model = received
+                await self._keep(received)
         finally:
             await self._folders.release(unused)
         return loaded
@@ -203,6 +203,9 @@ class PolicyHost:
             await self._serve_until_failed()
         except RatchetError as e:
             await self._fail(e)
+        except Exception:
+            log.exception("policy failed in a way that nobody thought of", policy=self.policy.name)
+            await self._fail(Internal("the rollout service failed while it ran this policy; its log says how"))
         finally:
             self._settled.set()
 

@@ -1,9 +1,12 @@
 """What this machine computes well in."""
 
-import json
+from collections import Counter
 from pathlib import Path
 from typing import Literal
 
+from ratchet_kit.policy_id import read_safetensors
+
+_NAMES = {"F16": "float16", "BF16": "bfloat16"}
 _FAST_BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}
 
 
@@ -22,9 +25,13 @@ def choose_dtype(device: Literal["cpu", "cuda"], model: Path, flags: frozenset[s
 
 
 def _stored_dtype(model: Path) -> str:
-    config = json.loads((model / "config.json").read_text())
-    inner = config.get("text_config", {})
-    return str(config.get("dtype") or config.get("torch_dtype") or inner.get("dtype") or "float32")
+    """The type that most of the weights have. The config is not asked: verl's export says bfloat16 beside float32."""
+    sizes = Counter[str]()
+    for file in model.glob("*.safetensors"):
+        for tensor in read_safetensors(file):
+            sizes[tensor.dtype] += len(tensor.data)
+    ((largest, _),) = sizes.most_common(1) or [("F32", 0)]
+    return _NAMES.get(largest, "float32")
 
 
 def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
