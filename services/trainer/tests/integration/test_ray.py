@@ -160,14 +160,14 @@ async def stubs(service: Service) -> AsyncIterator[trainer_pb2_grpc.TrainerServi
 
 
 async def is_over(stub: trainer_pb2_grpc.TrainerServiceStub, id: str) -> pb.Run:
-    async with asyncio.timeout(180):
+    async with asyncio.timeout(300):
         async for sight in stub.WatchRun(pb.WatchRunRequest(id=id)):
             last = sight
     return last.run
 
 
 async def is_at(stub: trainer_pb2_grpc.TrainerServiceStub, id: str, step: int) -> None:
-    async with asyncio.timeout(180):
+    async with asyncio.timeout(300):
         async for sight in stub.WatchRun(pb.WatchRunRequest(id=id)):
             if sight.run.step >= step:
                 return
