@@ -40,7 +40,7 @@ chaos: setup  ## kill -9 of worker, job, vLLM and Redis, each during a run
 	$(LIGHT)/pytest tests/chaos
 
 bench: setup  ## Speed, as ratios against a limit measured in the same run
-	$(LIGHT)/pytest tests/bench
+	$(LIGHT)/python tests/bench/sandbox_speed.py
 
 compose-test: setup  ## Build the images, docker compose up, one evaluation and one completion (needs root or docker)
 	deploy/docker/compose_test.sh
