@@ -52,7 +52,7 @@ class RayHeadOptions:
     cpus: int = 32
     object_store_bytes: int = 300_000_000
     logical_accelerators: bool = True
-    start_timeout: timedelta = timedelta(seconds=120)
+    start_timeout: timedelta = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
