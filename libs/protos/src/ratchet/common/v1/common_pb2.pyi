@@ -3,92 +3,104 @@
 isort:skip_file
 """
 
-import builtins
-import google.protobuf.descriptor
-import google.protobuf.message
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+import builtins as _builtins
 import sys
-import typing
+import typing as _typing
 
-if sys.version_info >= (3, 10):
-    import typing as typing_extensions
+if sys.version_info >= (3, 11):
+    from typing import TypeAlias as _TypeAlias, Never as _Never
 else:
-    import typing_extensions
+    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
-DESCRIPTOR: google.protobuf.descriptor.FileDescriptor
+DESCRIPTOR: _descriptor.FileDescriptor
 
-@typing.final
-class Estimate(google.protobuf.message.Message):
+@_typing.final
+class Estimate(_message.Message):
     """A statistic with its 95 % confidence interval."""
 
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+    DESCRIPTOR: _descriptor.Descriptor
 
-    VALUE_FIELD_NUMBER: builtins.int
-    LOW_FIELD_NUMBER: builtins.int
-    HIGH_FIELD_NUMBER: builtins.int
-    value: builtins.float
-    low: builtins.float
-    high: builtins.float
+    VALUE_FIELD_NUMBER: _builtins.int
+    LOW_FIELD_NUMBER: _builtins.int
+    HIGH_FIELD_NUMBER: _builtins.int
+    value: _builtins.float
+    low: _builtins.float
+    high: _builtins.float
     def __init__(
         self,
         *,
-        value: builtins.float = ...,
-        low: builtins.float = ...,
-        high: builtins.float = ...,
+        value: _builtins.float = ...,
+        low: _builtins.float = ...,
+        high: _builtins.float = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["high", b"high", "low", b"low", "value", b"value"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["high", b"high", "low", b"low", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Estimate: typing_extensions.TypeAlias = Estimate
+Global___Estimate: _TypeAlias = Estimate  # noqa: Y015
 
-@typing.final
-class ProblemSetRef(google.protobuf.message.Message):
+@_typing.final
+class ProblemSetRef(_message.Message):
     """What a list of problems is: the name or path it was loaded from, and the digest of its content."""
 
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+    DESCRIPTOR: _descriptor.Descriptor
 
-    NAME_FIELD_NUMBER: builtins.int
-    DIGEST_FIELD_NUMBER: builtins.int
-    LIMIT_FIELD_NUMBER: builtins.int
-    name: builtins.str
+    NAME_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
     """A named set ("composed/test", "basics") or the path of a JSONL file that the service can read."""
-    digest: builtins.str
+    digest: _builtins.str
     """sha256 over the problems; output only."""
-    limit: builtins.int
+    limit: _builtins.int
     """At most this many problems, taken in the set's own order; 0 means all."""
     def __init__(
         self,
         *,
-        name: builtins.str = ...,
-        digest: builtins.str = ...,
-        limit: builtins.int = ...,
+        name: _builtins.str = ...,
+        digest: _builtins.str = ...,
+        limit: _builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["digest", b"digest", "limit", b"limit", "name", b"name"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "limit", b"limit", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ProblemSetRef: typing_extensions.TypeAlias = ProblemSetRef
+Global___ProblemSetRef: _TypeAlias = ProblemSetRef  # noqa: Y015
 
-@typing.final
-class ModelRef(google.protobuf.message.Message):
+@_typing.final
+class ModelRef(_message.Message):
     """Where a model comes from. Exactly one is set."""
 
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+    DESCRIPTOR: _descriptor.Descriptor
 
-    VERSION_FIELD_NUMBER: builtins.int
-    ALIAS_FIELD_NUMBER: builtins.int
-    PATH_FIELD_NUMBER: builtins.int
-    version: builtins.str
+    VERSION_FIELD_NUMBER: _builtins.int
+    ALIAS_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    version: _builtins.str
     """A registry version, "models/<model>/versions/<n>" or its short form "<model>@<n>"."""
-    alias: builtins.str
+    alias: _builtins.str
     """A registry alias, "<model>:<alias>", for example "starter:champion"."""
-    path: builtins.str
+    path: _builtins.str
     """A folder or fsspec URL that holds config.json, tokenizer files and safetensors."""
     def __init__(
         self,
         *,
-        version: builtins.str = ...,
-        alias: builtins.str = ...,
-        path: builtins.str = ...,
+        version: _builtins.str = ...,
+        alias: _builtins.str = ...,
+        path: _builtins.str = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["alias", b"alias", "path", b"path", "ref", b"ref", "version", b"version"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["alias", b"alias", "path", b"path", "ref", b"ref", "version", b"version"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["ref", b"ref"]) -> typing.Literal["version", "alias", "path"] | None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "path", b"path", "ref", b"ref", "version", b"version"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "path", b"path", "ref", b"ref", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_ref: _TypeAlias = _typing.Literal["version", "alias", "path"]  # noqa: Y015
+    _WhichOneofArgType_ref: _TypeAlias = _typing.Literal["ref", b"ref"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_ref) -> _WhichOneofReturnType_ref | None: ...
 
-Global___ModelRef: typing_extensions.TypeAlias = ModelRef
+Global___ModelRef: _TypeAlias = ModelRef  # noqa: Y015

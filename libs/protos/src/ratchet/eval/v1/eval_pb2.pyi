@@ -3,98 +3,105 @@
 isort:skip_file
 """
 
-import builtins
-import collections.abc
-import google.protobuf.descriptor
-import google.protobuf.internal.containers
-import google.protobuf.internal.enum_type_wrapper
-import google.protobuf.message
-import google.protobuf.timestamp_pb2
-import ratchet.common.v1.common_pb2
-import ratchet.sandbox.v1.sandbox_pb2
+from collections import abc as _abc
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from ratchet.common.v1 import common_pb2 as _common_pb2
+from ratchet.sandbox.v1 import sandbox_pb2 as _sandbox_pb2
+import builtins as _builtins
 import sys
-import typing
+import typing as _typing
 
-if sys.version_info >= (3, 10):
-    import typing as typing_extensions
+if sys.version_info >= (3, 11):
+    from typing import TypeAlias as _TypeAlias, Never as _Never
 else:
-    import typing_extensions
+    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
-DESCRIPTOR: google.protobuf.descriptor.FileDescriptor
+DESCRIPTOR: _descriptor.FileDescriptor
 
-@typing.final
-class EvaluationSpec(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class EvaluationSpec(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    MODEL_FIELD_NUMBER: builtins.int
-    PROBLEMS_FIELD_NUMBER: builtins.int
-    SAMPLES_PER_PROBLEM_FIELD_NUMBER: builtins.int
-    K_FIELD_NUMBER: builtins.int
-    TEMPERATURE_FIELD_NUMBER: builtins.int
-    MAX_TOKENS_FIELD_NUMBER: builtins.int
-    SEED_FIELD_NUMBER: builtins.int
-    samples_per_problem: builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    SAMPLES_PER_PROBLEM_FIELD_NUMBER: _builtins.int
+    K_FIELD_NUMBER: _builtins.int
+    TEMPERATURE_FIELD_NUMBER: _builtins.int
+    MAX_TOKENS_FIELD_NUMBER: _builtins.int
+    SEED_FIELD_NUMBER: _builtins.int
+    samples_per_problem: _builtins.int
     """Completions a problem; 0 means 1."""
-    temperature: builtins.float
+    temperature: _builtins.float
     """0 is greedy; absent means 1."""
-    max_tokens: builtins.int
+    max_tokens: _builtins.int
     """0 means 512."""
-    seed: builtins.int
-    @property
-    def model(self) -> ratchet.common.v1.common_pb2.ModelRef: ...
-    @property
-    def problems(self) -> ratchet.common.v1.common_pb2.ProblemSetRef: ...
-    @property
-    def k(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]:
+    seed: _builtins.int
+    @_builtins.property
+    def model(self) -> _common_pb2.ModelRef: ...
+    @_builtins.property
+    def problems(self) -> _common_pb2.ProblemSetRef: ...
+    @_builtins.property
+    def k(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Values of k for pass@k, each at most samples_per_problem; empty means 1."""
 
     def __init__(
         self,
         *,
-        model: ratchet.common.v1.common_pb2.ModelRef | None = ...,
-        problems: ratchet.common.v1.common_pb2.ProblemSetRef | None = ...,
-        samples_per_problem: builtins.int = ...,
-        k: collections.abc.Iterable[builtins.int] | None = ...,
-        temperature: builtins.float | None = ...,
-        max_tokens: builtins.int = ...,
-        seed: builtins.int = ...,
+        model: _common_pb2.ModelRef | None = ...,
+        problems: _common_pb2.ProblemSetRef | None = ...,
+        samples_per_problem: _builtins.int = ...,
+        k: _abc.Iterable[_builtins.int] | None = ...,
+        temperature: _builtins.float | None = ...,
+        max_tokens: _builtins.int = ...,
+        seed: _builtins.int = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_temperature", b"_temperature", "model", b"model", "problems", b"problems", "temperature", b"temperature"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_temperature", b"_temperature", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "temperature", b"temperature"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["_temperature", b"_temperature"]) -> typing.Literal["temperature"] | None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "model", b"model", "problems", b"problems", "temperature", b"temperature"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "temperature", b"temperature"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
+    _WhichOneofArgType__temperature: _TypeAlias = _typing.Literal["_temperature", b"_temperature"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature) -> _WhichOneofReturnType__temperature | None: ...
 
-Global___EvaluationSpec: typing_extensions.TypeAlias = EvaluationSpec
+Global___EvaluationSpec: _TypeAlias = EvaluationSpec  # noqa: Y015
 
-@typing.final
-class PassAtK(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class PassAtK(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    K_FIELD_NUMBER: builtins.int
-    ESTIMATE_FIELD_NUMBER: builtins.int
-    k: builtins.int
-    @property
-    def estimate(self) -> ratchet.common.v1.common_pb2.Estimate: ...
+    K_FIELD_NUMBER: _builtins.int
+    ESTIMATE_FIELD_NUMBER: _builtins.int
+    k: _builtins.int
+    @_builtins.property
+    def estimate(self) -> _common_pb2.Estimate: ...
     def __init__(
         self,
         *,
-        k: builtins.int = ...,
-        estimate: ratchet.common.v1.common_pb2.Estimate | None = ...,
+        k: _builtins.int = ...,
+        estimate: _common_pb2.Estimate | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["estimate", b"estimate"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["estimate", b"estimate", "k", b"k"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["estimate", b"estimate"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["estimate", b"estimate", "k", b"k"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PassAtK: typing_extensions.TypeAlias = PassAtK
+Global___PassAtK: _TypeAlias = PassAtK  # noqa: Y015
 
-@typing.final
-class Evaluation(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Evaluation(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
     class _State:
-        ValueType = typing.NewType("ValueType", builtins.int)
-        V: typing_extensions.TypeAlias = ValueType
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
 
-    class _StateEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[Evaluation._State.ValueType], builtins.type):
-        DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+    class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Evaluation._State.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
         STATE_UNSPECIFIED: Evaluation._State.ValueType  # 0
         STATE_QUEUED: Evaluation._State.ValueType  # 1
         STATE_RUNNING: Evaluation._State.ValueType  # 2
@@ -110,393 +117,457 @@ class Evaluation(google.protobuf.message.Message):
     STATE_FAILED: Evaluation.State.ValueType  # 4
     STATE_CANCELLED: Evaluation.State.ValueType  # 5
 
-    @typing.final
-    class VerdictsEntry(google.protobuf.message.Message):
-        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+    @_typing.final
+    class VerdictsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
 
-        KEY_FIELD_NUMBER: builtins.int
-        VALUE_FIELD_NUMBER: builtins.int
-        key: builtins.str
-        value: builtins.int
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
         def __init__(
             self,
             *,
-            key: builtins.str = ...,
-            value: builtins.int = ...,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
         ) -> None: ...
-        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-    ID_FIELD_NUMBER: builtins.int
-    SPEC_FIELD_NUMBER: builtins.int
-    STATE_FIELD_NUMBER: builtins.int
-    ERROR_FIELD_NUMBER: builtins.int
-    POLICY_ID_FIELD_NUMBER: builtins.int
-    PROBLEMS_DONE_FIELD_NUMBER: builtins.int
-    PROBLEMS_TOTAL_FIELD_NUMBER: builtins.int
-    PASS_AT_K_FIELD_NUMBER: builtins.int
-    VERDICTS_FIELD_NUMBER: builtins.int
-    CREATE_TIME_FIELD_NUMBER: builtins.int
-    START_TIME_FIELD_NUMBER: builtins.int
-    END_TIME_FIELD_NUMBER: builtins.int
-    id: builtins.str
+    ID_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    POLICY_ID_FIELD_NUMBER: _builtins.int
+    PROBLEMS_DONE_FIELD_NUMBER: _builtins.int
+    PROBLEMS_TOTAL_FIELD_NUMBER: _builtins.int
+    PASS_AT_K_FIELD_NUMBER: _builtins.int
+    VERDICTS_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
     state: Global___Evaluation.State.ValueType
-    error: builtins.str
-    policy_id: builtins.str
+    error: _builtins.str
+    policy_id: _builtins.str
     """The weights that were measured."""
-    problems_done: builtins.int
-    problems_total: builtins.int
-    @property
+    problems_done: _builtins.int
+    problems_total: _builtins.int
+    @_builtins.property
     def spec(self) -> Global___EvaluationSpec: ...
-    @property
-    def pass_at_k(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___PassAtK]: ...
-    @property
-    def verdicts(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.int]:
+    @_builtins.property
+    def pass_at_k(self) -> _containers.RepeatedCompositeFieldContainer[Global___PassAtK]: ...
+    @_builtins.property
+    def verdicts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Verdict name -> samples."""
 
-    @property
-    def create_time(self) -> google.protobuf.timestamp_pb2.Timestamp: ...
-    @property
-    def start_time(self) -> google.protobuf.timestamp_pb2.Timestamp: ...
-    @property
-    def end_time(self) -> google.protobuf.timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
-        id: builtins.str = ...,
+        id: _builtins.str = ...,
         spec: Global___EvaluationSpec | None = ...,
         state: Global___Evaluation.State.ValueType = ...,
-        error: builtins.str = ...,
-        policy_id: builtins.str = ...,
-        problems_done: builtins.int = ...,
-        problems_total: builtins.int = ...,
-        pass_at_k: collections.abc.Iterable[Global___PassAtK] | None = ...,
-        verdicts: collections.abc.Mapping[builtins.str, builtins.int] | None = ...,
-        create_time: google.protobuf.timestamp_pb2.Timestamp | None = ...,
-        start_time: google.protobuf.timestamp_pb2.Timestamp | None = ...,
-        end_time: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        error: _builtins.str = ...,
+        policy_id: _builtins.str = ...,
+        problems_done: _builtins.int = ...,
+        problems_total: _builtins.int = ...,
+        pass_at_k: _abc.Iterable[Global___PassAtK] | None = ...,
+        verdicts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["create_time", b"create_time", "end_time", b"end_time", "spec", b"spec", "start_time", b"start_time"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["create_time", b"create_time", "end_time", b"end_time", "error", b"error", "id", b"id", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "spec", b"spec", "start_time", b"start_time", "state", b"state", "verdicts", b"verdicts"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "spec", b"spec", "start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "error", b"error", "id", b"id", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "spec", b"spec", "start_time", b"start_time", "state", b"state", "verdicts", b"verdicts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Evaluation: typing_extensions.TypeAlias = Evaluation
+Global___Evaluation: _TypeAlias = Evaluation  # noqa: Y015
 
-@typing.final
-class Sample(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Sample(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    PROBLEM_ID_FIELD_NUMBER: builtins.int
-    INDEX_FIELD_NUMBER: builtins.int
-    COMPLETION_FIELD_NUMBER: builtins.int
-    VERDICT_FIELD_NUMBER: builtins.int
-    TESTS_PASSED_FIELD_NUMBER: builtins.int
-    TESTS_TOTAL_FIELD_NUMBER: builtins.int
-    POLICY_ID_FIELD_NUMBER: builtins.int
-    DETAIL_FIELD_NUMBER: builtins.int
-    problem_id: builtins.str
-    index: builtins.int
-    completion: builtins.str
-    verdict: ratchet.sandbox.v1.sandbox_pb2.Verdict.ValueType
-    tests_passed: builtins.int
-    tests_total: builtins.int
-    policy_id: builtins.str
-    detail: builtins.str
+    PROBLEM_ID_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    COMPLETION_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    TESTS_PASSED_FIELD_NUMBER: _builtins.int
+    TESTS_TOTAL_FIELD_NUMBER: _builtins.int
+    POLICY_ID_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    problem_id: _builtins.str
+    index: _builtins.int
+    completion: _builtins.str
+    verdict: _sandbox_pb2.Verdict.ValueType
+    tests_passed: _builtins.int
+    tests_total: _builtins.int
+    policy_id: _builtins.str
+    detail: _builtins.str
     def __init__(
         self,
         *,
-        problem_id: builtins.str = ...,
-        index: builtins.int = ...,
-        completion: builtins.str = ...,
-        verdict: ratchet.sandbox.v1.sandbox_pb2.Verdict.ValueType = ...,
-        tests_passed: builtins.int = ...,
-        tests_total: builtins.int = ...,
-        policy_id: builtins.str = ...,
-        detail: builtins.str = ...,
+        problem_id: _builtins.str = ...,
+        index: _builtins.int = ...,
+        completion: _builtins.str = ...,
+        verdict: _sandbox_pb2.Verdict.ValueType = ...,
+        tests_passed: _builtins.int = ...,
+        tests_total: _builtins.int = ...,
+        policy_id: _builtins.str = ...,
+        detail: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["completion", b"completion", "detail", b"detail", "index", b"index", "policy_id", b"policy_id", "problem_id", b"problem_id", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "verdict", b"verdict"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completion", b"completion", "detail", b"detail", "index", b"index", "policy_id", b"policy_id", "problem_id", b"problem_id", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "verdict", b"verdict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Sample: typing_extensions.TypeAlias = Sample
+Global___Sample: _TypeAlias = Sample  # noqa: Y015
 
-@typing.final
-class Comparison(google.protobuf.message.Message):
+@_typing.final
+class Comparison(_message.Message):
     """Candidate minus baseline in pass@1, paired by problem."""
 
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+    DESCRIPTOR: _descriptor.Descriptor
 
-    BASELINE_EVALUATION_FIELD_NUMBER: builtins.int
-    CANDIDATE_EVALUATION_FIELD_NUMBER: builtins.int
-    BASELINE_FIELD_NUMBER: builtins.int
-    CANDIDATE_FIELD_NUMBER: builtins.int
-    DIFFERENCE_FIELD_NUMBER: builtins.int
-    P_VALUE_FIELD_NUMBER: builtins.int
-    PROBLEMS_FIELD_NUMBER: builtins.int
-    baseline_evaluation: builtins.str
-    candidate_evaluation: builtins.str
-    p_value: builtins.float
+    BASELINE_EVALUATION_FIELD_NUMBER: _builtins.int
+    CANDIDATE_EVALUATION_FIELD_NUMBER: _builtins.int
+    BASELINE_FIELD_NUMBER: _builtins.int
+    CANDIDATE_FIELD_NUMBER: _builtins.int
+    DIFFERENCE_FIELD_NUMBER: _builtins.int
+    P_VALUE_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    baseline_evaluation: _builtins.str
+    candidate_evaluation: _builtins.str
+    p_value: _builtins.float
     """Two-sided, paired permutation test over problems."""
-    problems: builtins.int
-    @property
-    def baseline(self) -> ratchet.common.v1.common_pb2.Estimate: ...
-    @property
-    def candidate(self) -> ratchet.common.v1.common_pb2.Estimate: ...
-    @property
-    def difference(self) -> ratchet.common.v1.common_pb2.Estimate: ...
+    problems: _builtins.int
+    @_builtins.property
+    def baseline(self) -> _common_pb2.Estimate: ...
+    @_builtins.property
+    def candidate(self) -> _common_pb2.Estimate: ...
+    @_builtins.property
+    def difference(self) -> _common_pb2.Estimate: ...
     def __init__(
         self,
         *,
-        baseline_evaluation: builtins.str = ...,
-        candidate_evaluation: builtins.str = ...,
-        baseline: ratchet.common.v1.common_pb2.Estimate | None = ...,
-        candidate: ratchet.common.v1.common_pb2.Estimate | None = ...,
-        difference: ratchet.common.v1.common_pb2.Estimate | None = ...,
-        p_value: builtins.float = ...,
-        problems: builtins.int = ...,
+        baseline_evaluation: _builtins.str = ...,
+        candidate_evaluation: _builtins.str = ...,
+        baseline: _common_pb2.Estimate | None = ...,
+        candidate: _common_pb2.Estimate | None = ...,
+        difference: _common_pb2.Estimate | None = ...,
+        p_value: _builtins.float = ...,
+        problems: _builtins.int = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["baseline", b"baseline", "candidate", b"candidate", "difference", b"difference"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["baseline", b"baseline", "baseline_evaluation", b"baseline_evaluation", "candidate", b"candidate", "candidate_evaluation", b"candidate_evaluation", "difference", b"difference", "p_value", b"p_value", "problems", b"problems"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "candidate", b"candidate", "difference", b"difference"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "baseline_evaluation", b"baseline_evaluation", "candidate", b"candidate", "candidate_evaluation", b"candidate_evaluation", "difference", b"difference", "p_value", b"p_value", "problems", b"problems"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Comparison: typing_extensions.TypeAlias = Comparison
+Global___Comparison: _TypeAlias = Comparison  # noqa: Y015
 
-@typing.final
-class CreateEvaluationRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CreateEvaluationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    REQUEST_ID_FIELD_NUMBER: builtins.int
-    SPEC_FIELD_NUMBER: builtins.int
-    request_id: builtins.str
-    @property
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    @_builtins.property
     def spec(self) -> Global___EvaluationSpec: ...
     def __init__(
         self,
         *,
-        request_id: builtins.str = ...,
+        request_id: _builtins.str = ...,
         spec: Global___EvaluationSpec | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["spec", b"spec"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["request_id", b"request_id", "spec", b"spec"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "spec", b"spec"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CreateEvaluationRequest: typing_extensions.TypeAlias = CreateEvaluationRequest
+Global___CreateEvaluationRequest: _TypeAlias = CreateEvaluationRequest  # noqa: Y015
 
-@typing.final
-class CreateEvaluationResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CreateEvaluationResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    EVALUATION_FIELD_NUMBER: builtins.int
-    @property
+    EVALUATION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def evaluation(self) -> Global___Evaluation: ...
     def __init__(
         self,
         *,
         evaluation: Global___Evaluation | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["evaluation", b"evaluation"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["evaluation", b"evaluation"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CreateEvaluationResponse: typing_extensions.TypeAlias = CreateEvaluationResponse
+Global___CreateEvaluationResponse: _TypeAlias = CreateEvaluationResponse  # noqa: Y015
 
-@typing.final
-class GetEvaluationRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GetEvaluationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: builtins.int
-    id: builtins.str
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
     def __init__(
         self,
         *,
-        id: builtins.str = ...,
+        id: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["id", b"id"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetEvaluationRequest: typing_extensions.TypeAlias = GetEvaluationRequest
+Global___GetEvaluationRequest: _TypeAlias = GetEvaluationRequest  # noqa: Y015
 
-@typing.final
-class GetEvaluationResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GetEvaluationResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    EVALUATION_FIELD_NUMBER: builtins.int
-    @property
+    EVALUATION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def evaluation(self) -> Global___Evaluation: ...
     def __init__(
         self,
         *,
         evaluation: Global___Evaluation | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["evaluation", b"evaluation"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["evaluation", b"evaluation"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetEvaluationResponse: typing_extensions.TypeAlias = GetEvaluationResponse
+Global___GetEvaluationResponse: _TypeAlias = GetEvaluationResponse  # noqa: Y015
 
-@typing.final
-class ListEvaluationsRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListEvaluationsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    PAGE_SIZE_FIELD_NUMBER: builtins.int
-    PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    page_size: builtins.int
-    page_token: builtins.str
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    page_token: _builtins.str
     def __init__(
         self,
         *,
-        page_size: builtins.int = ...,
-        page_token: builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["page_size", b"page_size", "page_token", b"page_token"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListEvaluationsRequest: typing_extensions.TypeAlias = ListEvaluationsRequest
+Global___ListEvaluationsRequest: _TypeAlias = ListEvaluationsRequest  # noqa: Y015
 
-@typing.final
-class ListEvaluationsResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListEvaluationsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    EVALUATIONS_FIELD_NUMBER: builtins.int
-    NEXT_PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    next_page_token: builtins.str
-    @property
-    def evaluations(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Evaluation]: ...
+    EVALUATIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def evaluations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Evaluation]: ...
     def __init__(
         self,
         *,
-        evaluations: collections.abc.Iterable[Global___Evaluation] | None = ...,
-        next_page_token: builtins.str = ...,
+        evaluations: _abc.Iterable[Global___Evaluation] | None = ...,
+        next_page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["evaluations", b"evaluations", "next_page_token", b"next_page_token"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluations", b"evaluations", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListEvaluationsResponse: typing_extensions.TypeAlias = ListEvaluationsResponse
+Global___ListEvaluationsResponse: _TypeAlias = ListEvaluationsResponse  # noqa: Y015
 
-@typing.final
-class CancelEvaluationRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CancelEvaluationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: builtins.int
-    id: builtins.str
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
     def __init__(
         self,
         *,
-        id: builtins.str = ...,
+        id: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["id", b"id"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CancelEvaluationRequest: typing_extensions.TypeAlias = CancelEvaluationRequest
+Global___CancelEvaluationRequest: _TypeAlias = CancelEvaluationRequest  # noqa: Y015
 
-@typing.final
-class CancelEvaluationResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CancelEvaluationResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    EVALUATION_FIELD_NUMBER: builtins.int
-    @property
+    EVALUATION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def evaluation(self) -> Global___Evaluation: ...
     def __init__(
         self,
         *,
         evaluation: Global___Evaluation | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["evaluation", b"evaluation"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["evaluation", b"evaluation"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CancelEvaluationResponse: typing_extensions.TypeAlias = CancelEvaluationResponse
+Global___CancelEvaluationResponse: _TypeAlias = CancelEvaluationResponse  # noqa: Y015
 
-@typing.final
-class WatchEvaluationRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class WatchEvaluationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: builtins.int
-    id: builtins.str
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
     def __init__(
         self,
         *,
-        id: builtins.str = ...,
+        id: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["id", b"id"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___WatchEvaluationRequest: typing_extensions.TypeAlias = WatchEvaluationRequest
+Global___WatchEvaluationRequest: _TypeAlias = WatchEvaluationRequest  # noqa: Y015
 
-@typing.final
-class WatchEvaluationResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class WatchEvaluationResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    EVALUATION_FIELD_NUMBER: builtins.int
-    @property
+    EVALUATION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def evaluation(self) -> Global___Evaluation: ...
     def __init__(
         self,
         *,
         evaluation: Global___Evaluation | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["evaluation", b"evaluation"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["evaluation", b"evaluation"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___WatchEvaluationResponse: typing_extensions.TypeAlias = WatchEvaluationResponse
+Global___WatchEvaluationResponse: _TypeAlias = WatchEvaluationResponse  # noqa: Y015
 
-@typing.final
-class ListSamplesRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListSamplesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    EVALUATION_ID_FIELD_NUMBER: builtins.int
-    PAGE_SIZE_FIELD_NUMBER: builtins.int
-    PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    evaluation_id: builtins.str
-    page_size: builtins.int
-    page_token: builtins.str
+    EVALUATION_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    evaluation_id: _builtins.str
+    page_size: _builtins.int
+    page_token: _builtins.str
     def __init__(
         self,
         *,
-        evaluation_id: builtins.str = ...,
-        page_size: builtins.int = ...,
-        page_token: builtins.str = ...,
+        evaluation_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["evaluation_id", b"evaluation_id", "page_size", b"page_size", "page_token", b"page_token"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation_id", b"evaluation_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListSamplesRequest: typing_extensions.TypeAlias = ListSamplesRequest
+Global___ListSamplesRequest: _TypeAlias = ListSamplesRequest  # noqa: Y015
 
-@typing.final
-class ListSamplesResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListSamplesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    SAMPLES_FIELD_NUMBER: builtins.int
-    NEXT_PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    next_page_token: builtins.str
-    @property
-    def samples(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Sample]: ...
+    SAMPLES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def samples(self) -> _containers.RepeatedCompositeFieldContainer[Global___Sample]: ...
     def __init__(
         self,
         *,
-        samples: collections.abc.Iterable[Global___Sample] | None = ...,
-        next_page_token: builtins.str = ...,
+        samples: _abc.Iterable[Global___Sample] | None = ...,
+        next_page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["next_page_token", b"next_page_token", "samples", b"samples"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "samples", b"samples"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListSamplesResponse: typing_extensions.TypeAlias = ListSamplesResponse
+Global___ListSamplesResponse: _TypeAlias = ListSamplesResponse  # noqa: Y015
 
-@typing.final
-class CompareEvaluationsRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CompareEvaluationsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    BASELINE_ID_FIELD_NUMBER: builtins.int
-    CANDIDATE_ID_FIELD_NUMBER: builtins.int
-    baseline_id: builtins.str
-    candidate_id: builtins.str
+    BASELINE_ID_FIELD_NUMBER: _builtins.int
+    CANDIDATE_ID_FIELD_NUMBER: _builtins.int
+    baseline_id: _builtins.str
+    candidate_id: _builtins.str
     def __init__(
         self,
         *,
-        baseline_id: builtins.str = ...,
-        candidate_id: builtins.str = ...,
+        baseline_id: _builtins.str = ...,
+        candidate_id: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["baseline_id", b"baseline_id", "candidate_id", b"candidate_id"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline_id", b"baseline_id", "candidate_id", b"candidate_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CompareEvaluationsRequest: typing_extensions.TypeAlias = CompareEvaluationsRequest
+Global___CompareEvaluationsRequest: _TypeAlias = CompareEvaluationsRequest  # noqa: Y015
 
-@typing.final
-class CompareEvaluationsResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CompareEvaluationsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    COMPARISON_FIELD_NUMBER: builtins.int
-    @property
+    COMPARISON_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def comparison(self) -> Global___Comparison: ...
     def __init__(
         self,
         *,
         comparison: Global___Comparison | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["comparison", b"comparison"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["comparison", b"comparison"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["comparison", b"comparison"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["comparison", b"comparison"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CompareEvaluationsResponse: typing_extensions.TypeAlias = CompareEvaluationsResponse
+Global___CompareEvaluationsResponse: _TypeAlias = CompareEvaluationsResponse  # noqa: Y015

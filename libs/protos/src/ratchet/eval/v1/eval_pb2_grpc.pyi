@@ -3,308 +3,116 @@
 isort:skip_file
 """
 
-import abc
-import collections.abc
-import grpc
-import grpc.aio
-import ratchet.eval.v1.eval_pb2
+from collections import abc as _abc
+from grpc import aio as _aio
+from ratchet.eval.v1 import eval_pb2 as _eval_pb2
+import abc as _abc_1
+import grpc as _grpc
 import sys
-import typing
+import typing as _typing
 
-if sys.version_info >= (3, 13):
-    import typing as typing_extensions
+if sys.version_info >= (3, 11):
+    from typing import Self as _Self
 else:
-    import typing_extensions
+    from typing_extensions import Self as _Self
 
-_T = typing.TypeVar("_T")
+_T = _typing.TypeVar("_T")
 
-class _MaybeAsyncIterator(collections.abc.AsyncIterator[_T], collections.abc.Iterator[_T], metaclass=abc.ABCMeta): ...
+class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
 
-class _ServicerContext(grpc.ServicerContext, grpc.aio.ServicerContext):  # type: ignore[misc, type-arg]
+class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
     ...
 
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
-_EvalServiceCreateEvaluationType = typing_extensions.TypeVar(
-    '_EvalServiceCreateEvaluationType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.CreateEvaluationRequest,
-        ratchet.eval.v1.eval_pb2.CreateEvaluationResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.CreateEvaluationRequest,
-        ratchet.eval.v1.eval_pb2.CreateEvaluationResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.CreateEvaluationRequest,
-        ratchet.eval.v1.eval_pb2.CreateEvaluationResponse,
-    ],
-)
 
-_EvalServiceGetEvaluationType = typing_extensions.TypeVar(
-    '_EvalServiceGetEvaluationType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.GetEvaluationRequest,
-        ratchet.eval.v1.eval_pb2.GetEvaluationResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.GetEvaluationRequest,
-        ratchet.eval.v1.eval_pb2.GetEvaluationResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.GetEvaluationRequest,
-        ratchet.eval.v1.eval_pb2.GetEvaluationResponse,
-    ],
-)
-
-_EvalServiceListEvaluationsType = typing_extensions.TypeVar(
-    '_EvalServiceListEvaluationsType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.ListEvaluationsRequest,
-        ratchet.eval.v1.eval_pb2.ListEvaluationsResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.ListEvaluationsRequest,
-        ratchet.eval.v1.eval_pb2.ListEvaluationsResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.ListEvaluationsRequest,
-        ratchet.eval.v1.eval_pb2.ListEvaluationsResponse,
-    ],
-)
-
-_EvalServiceCancelEvaluationType = typing_extensions.TypeVar(
-    '_EvalServiceCancelEvaluationType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.CancelEvaluationRequest,
-        ratchet.eval.v1.eval_pb2.CancelEvaluationResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.CancelEvaluationRequest,
-        ratchet.eval.v1.eval_pb2.CancelEvaluationResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.CancelEvaluationRequest,
-        ratchet.eval.v1.eval_pb2.CancelEvaluationResponse,
-    ],
-)
-
-_EvalServiceWatchEvaluationType = typing_extensions.TypeVar(
-    '_EvalServiceWatchEvaluationType',
-    grpc.UnaryStreamMultiCallable[
-        ratchet.eval.v1.eval_pb2.WatchEvaluationRequest,
-        ratchet.eval.v1.eval_pb2.WatchEvaluationResponse,
-    ],
-    grpc.aio.UnaryStreamMultiCallable[
-        ratchet.eval.v1.eval_pb2.WatchEvaluationRequest,
-        ratchet.eval.v1.eval_pb2.WatchEvaluationResponse,
-    ],
-    default=grpc.UnaryStreamMultiCallable[
-        ratchet.eval.v1.eval_pb2.WatchEvaluationRequest,
-        ratchet.eval.v1.eval_pb2.WatchEvaluationResponse,
-    ],
-)
-
-_EvalServiceListSamplesType = typing_extensions.TypeVar(
-    '_EvalServiceListSamplesType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.ListSamplesRequest,
-        ratchet.eval.v1.eval_pb2.ListSamplesResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.ListSamplesRequest,
-        ratchet.eval.v1.eval_pb2.ListSamplesResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.ListSamplesRequest,
-        ratchet.eval.v1.eval_pb2.ListSamplesResponse,
-    ],
-)
-
-_EvalServiceCompareEvaluationsType = typing_extensions.TypeVar(
-    '_EvalServiceCompareEvaluationsType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.CompareEvaluationsRequest,
-        ratchet.eval.v1.eval_pb2.CompareEvaluationsResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.CompareEvaluationsRequest,
-        ratchet.eval.v1.eval_pb2.CompareEvaluationsResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.CompareEvaluationsRequest,
-        ratchet.eval.v1.eval_pb2.CompareEvaluationsResponse,
-    ],
-)
-
-class EvalServiceStub(typing.Generic[_EvalServiceCreateEvaluationType, _EvalServiceGetEvaluationType, _EvalServiceListEvaluationsType, _EvalServiceCancelEvaluationType, _EvalServiceWatchEvaluationType, _EvalServiceListSamplesType, _EvalServiceCompareEvaluationsType]):
+class EvalServiceStub:
     """Measures versions on problem sets, and compares them."""
 
-    @typing.overload
-    def __init__(self: EvalServiceStub[
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.eval.v1.eval_pb2.CreateEvaluationRequest,
-            ratchet.eval.v1.eval_pb2.CreateEvaluationResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.eval.v1.eval_pb2.GetEvaluationRequest,
-            ratchet.eval.v1.eval_pb2.GetEvaluationResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.eval.v1.eval_pb2.ListEvaluationsRequest,
-            ratchet.eval.v1.eval_pb2.ListEvaluationsResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.eval.v1.eval_pb2.CancelEvaluationRequest,
-            ratchet.eval.v1.eval_pb2.CancelEvaluationResponse,
-        ],
-        grpc.UnaryStreamMultiCallable[
-            ratchet.eval.v1.eval_pb2.WatchEvaluationRequest,
-            ratchet.eval.v1.eval_pb2.WatchEvaluationResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.eval.v1.eval_pb2.ListSamplesRequest,
-            ratchet.eval.v1.eval_pb2.ListSamplesResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.eval.v1.eval_pb2.CompareEvaluationsRequest,
-            ratchet.eval.v1.eval_pb2.CompareEvaluationsResponse,
-        ],
-    ], channel: grpc.Channel) -> None: ...
-
-    @typing.overload
-    def __init__(self: EvalServiceStub[
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.eval.v1.eval_pb2.CreateEvaluationRequest,
-            ratchet.eval.v1.eval_pb2.CreateEvaluationResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.eval.v1.eval_pb2.GetEvaluationRequest,
-            ratchet.eval.v1.eval_pb2.GetEvaluationResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.eval.v1.eval_pb2.ListEvaluationsRequest,
-            ratchet.eval.v1.eval_pb2.ListEvaluationsResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.eval.v1.eval_pb2.CancelEvaluationRequest,
-            ratchet.eval.v1.eval_pb2.CancelEvaluationResponse,
-        ],
-        grpc.aio.UnaryStreamMultiCallable[
-            ratchet.eval.v1.eval_pb2.WatchEvaluationRequest,
-            ratchet.eval.v1.eval_pb2.WatchEvaluationResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.eval.v1.eval_pb2.ListSamplesRequest,
-            ratchet.eval.v1.eval_pb2.ListSamplesResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.eval.v1.eval_pb2.CompareEvaluationsRequest,
-            ratchet.eval.v1.eval_pb2.CompareEvaluationsResponse,
-        ],
-    ], channel: grpc.aio.Channel) -> None: ...
-
-    CreateEvaluation: _EvalServiceCreateEvaluationType
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> EvalServiceAsyncStub: ...
+    CreateEvaluation: _grpc.UnaryUnaryMultiCallable[_eval_pb2.CreateEvaluationRequest, _eval_pb2.CreateEvaluationResponse]
     """Stores, queues and returns at once. Idempotent under request_id."""
-
-    GetEvaluation: _EvalServiceGetEvaluationType
-
-    ListEvaluations: _EvalServiceListEvaluationsType
-
-    CancelEvaluation: _EvalServiceCancelEvaluationType
-
-    WatchEvaluation: _EvalServiceWatchEvaluationType
+    GetEvaluation: _grpc.UnaryUnaryMultiCallable[_eval_pb2.GetEvaluationRequest, _eval_pb2.GetEvaluationResponse]
+    ListEvaluations: _grpc.UnaryUnaryMultiCallable[_eval_pb2.ListEvaluationsRequest, _eval_pb2.ListEvaluationsResponse]
+    CancelEvaluation: _grpc.UnaryUnaryMultiCallable[_eval_pb2.CancelEvaluationRequest, _eval_pb2.CancelEvaluationResponse]
+    WatchEvaluation: _grpc.UnaryStreamMultiCallable[_eval_pb2.WatchEvaluationRequest, _eval_pb2.WatchEvaluationResponse]
     """The evaluation as it is, then at every change; ends when it ends."""
-
-    ListSamples: _EvalServiceListSamplesType
-
-    CompareEvaluations: _EvalServiceCompareEvaluationsType
+    ListSamples: _grpc.UnaryUnaryMultiCallable[_eval_pb2.ListSamplesRequest, _eval_pb2.ListSamplesResponse]
+    CompareEvaluations: _grpc.UnaryUnaryMultiCallable[_eval_pb2.CompareEvaluationsRequest, _eval_pb2.CompareEvaluationsResponse]
     """Compares two finished evaluations on the same problems: paired by problem."""
 
-EvalServiceAsyncStub: typing_extensions.TypeAlias = EvalServiceStub[
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.CreateEvaluationRequest,
-        ratchet.eval.v1.eval_pb2.CreateEvaluationResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.GetEvaluationRequest,
-        ratchet.eval.v1.eval_pb2.GetEvaluationResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.ListEvaluationsRequest,
-        ratchet.eval.v1.eval_pb2.ListEvaluationsResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.CancelEvaluationRequest,
-        ratchet.eval.v1.eval_pb2.CancelEvaluationResponse,
-    ],
-    grpc.aio.UnaryStreamMultiCallable[
-        ratchet.eval.v1.eval_pb2.WatchEvaluationRequest,
-        ratchet.eval.v1.eval_pb2.WatchEvaluationResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.ListSamplesRequest,
-        ratchet.eval.v1.eval_pb2.ListSamplesResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.eval.v1.eval_pb2.CompareEvaluationsRequest,
-        ratchet.eval.v1.eval_pb2.CompareEvaluationsResponse,
-    ],
-]
-
-class EvalServiceServicer(metaclass=abc.ABCMeta):
+@_typing.type_check_only
+class EvalServiceAsyncStub(EvalServiceStub):
     """Measures versions on problem sets, and compares them."""
 
-    @abc.abstractmethod
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    CreateEvaluation: _aio.UnaryUnaryMultiCallable[_eval_pb2.CreateEvaluationRequest, _eval_pb2.CreateEvaluationResponse]  # type: ignore[assignment]
+    """Stores, queues and returns at once. Idempotent under request_id."""
+    GetEvaluation: _aio.UnaryUnaryMultiCallable[_eval_pb2.GetEvaluationRequest, _eval_pb2.GetEvaluationResponse]  # type: ignore[assignment]
+    ListEvaluations: _aio.UnaryUnaryMultiCallable[_eval_pb2.ListEvaluationsRequest, _eval_pb2.ListEvaluationsResponse]  # type: ignore[assignment]
+    CancelEvaluation: _aio.UnaryUnaryMultiCallable[_eval_pb2.CancelEvaluationRequest, _eval_pb2.CancelEvaluationResponse]  # type: ignore[assignment]
+    WatchEvaluation: _aio.UnaryStreamMultiCallable[_eval_pb2.WatchEvaluationRequest, _eval_pb2.WatchEvaluationResponse]  # type: ignore[assignment]
+    """The evaluation as it is, then at every change; ends when it ends."""
+    ListSamples: _aio.UnaryUnaryMultiCallable[_eval_pb2.ListSamplesRequest, _eval_pb2.ListSamplesResponse]  # type: ignore[assignment]
+    CompareEvaluations: _aio.UnaryUnaryMultiCallable[_eval_pb2.CompareEvaluationsRequest, _eval_pb2.CompareEvaluationsResponse]  # type: ignore[assignment]
+    """Compares two finished evaluations on the same problems: paired by problem."""
+
+class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
+    """Measures versions on problem sets, and compares them."""
+
+    @_abc_1.abstractmethod
     def CreateEvaluation(
         self,
-        request: ratchet.eval.v1.eval_pb2.CreateEvaluationRequest,
+        request: _eval_pb2.CreateEvaluationRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.eval.v1.eval_pb2.CreateEvaluationResponse, collections.abc.Awaitable[ratchet.eval.v1.eval_pb2.CreateEvaluationResponse]]:
+    ) -> _typing.Union[_eval_pb2.CreateEvaluationResponse, _abc.Awaitable[_eval_pb2.CreateEvaluationResponse]]:
         """Stores, queues and returns at once. Idempotent under request_id."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def GetEvaluation(
         self,
-        request: ratchet.eval.v1.eval_pb2.GetEvaluationRequest,
+        request: _eval_pb2.GetEvaluationRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.eval.v1.eval_pb2.GetEvaluationResponse, collections.abc.Awaitable[ratchet.eval.v1.eval_pb2.GetEvaluationResponse]]: ...
+    ) -> _typing.Union[_eval_pb2.GetEvaluationResponse, _abc.Awaitable[_eval_pb2.GetEvaluationResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def ListEvaluations(
         self,
-        request: ratchet.eval.v1.eval_pb2.ListEvaluationsRequest,
+        request: _eval_pb2.ListEvaluationsRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.eval.v1.eval_pb2.ListEvaluationsResponse, collections.abc.Awaitable[ratchet.eval.v1.eval_pb2.ListEvaluationsResponse]]: ...
+    ) -> _typing.Union[_eval_pb2.ListEvaluationsResponse, _abc.Awaitable[_eval_pb2.ListEvaluationsResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def CancelEvaluation(
         self,
-        request: ratchet.eval.v1.eval_pb2.CancelEvaluationRequest,
+        request: _eval_pb2.CancelEvaluationRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.eval.v1.eval_pb2.CancelEvaluationResponse, collections.abc.Awaitable[ratchet.eval.v1.eval_pb2.CancelEvaluationResponse]]: ...
+    ) -> _typing.Union[_eval_pb2.CancelEvaluationResponse, _abc.Awaitable[_eval_pb2.CancelEvaluationResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def WatchEvaluation(
         self,
-        request: ratchet.eval.v1.eval_pb2.WatchEvaluationRequest,
+        request: _eval_pb2.WatchEvaluationRequest,
         context: _ServicerContext,
-    ) -> typing.Union[collections.abc.Iterator[ratchet.eval.v1.eval_pb2.WatchEvaluationResponse], collections.abc.AsyncIterator[ratchet.eval.v1.eval_pb2.WatchEvaluationResponse]]:
+    ) -> _typing.Union[_abc.Iterator[_eval_pb2.WatchEvaluationResponse], _abc.AsyncIterator[_eval_pb2.WatchEvaluationResponse]]:
         """The evaluation as it is, then at every change; ends when it ends."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def ListSamples(
         self,
-        request: ratchet.eval.v1.eval_pb2.ListSamplesRequest,
+        request: _eval_pb2.ListSamplesRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.eval.v1.eval_pb2.ListSamplesResponse, collections.abc.Awaitable[ratchet.eval.v1.eval_pb2.ListSamplesResponse]]: ...
+    ) -> _typing.Union[_eval_pb2.ListSamplesResponse, _abc.Awaitable[_eval_pb2.ListSamplesResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def CompareEvaluations(
         self,
-        request: ratchet.eval.v1.eval_pb2.CompareEvaluationsRequest,
+        request: _eval_pb2.CompareEvaluationsRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.eval.v1.eval_pb2.CompareEvaluationsResponse, collections.abc.Awaitable[ratchet.eval.v1.eval_pb2.CompareEvaluationsResponse]]:
+    ) -> _typing.Union[_eval_pb2.CompareEvaluationsResponse, _abc.Awaitable[_eval_pb2.CompareEvaluationsResponse]]:
         """Compares two finished evaluations on the same problems: paired by problem."""
 
-def add_EvalServiceServicer_to_server(servicer: EvalServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...
+def add_EvalServiceServicer_to_server(servicer: EvalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

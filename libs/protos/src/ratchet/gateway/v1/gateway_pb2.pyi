@@ -3,274 +3,305 @@
 isort:skip_file
 """
 
-import builtins
-import collections.abc
-import google.protobuf.descriptor
-import google.protobuf.duration_pb2
-import google.protobuf.internal.containers
-import google.protobuf.internal.enum_type_wrapper
-import google.protobuf.message
-import google.protobuf.timestamp_pb2
-import ratchet.rollout.v1.rollout_pb2
+from collections import abc as _abc
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from ratchet.rollout.v1 import rollout_pb2 as _rollout_pb2
+import builtins as _builtins
 import sys
-import typing
+import typing as _typing
 
-if sys.version_info >= (3, 10):
-    import typing as typing_extensions
+if sys.version_info >= (3, 11):
+    from typing import TypeAlias as _TypeAlias, Never as _Never
 else:
-    import typing_extensions
+    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
-DESCRIPTOR: google.protobuf.descriptor.FileDescriptor
+DESCRIPTOR: _descriptor.FileDescriptor
 
-@typing.final
-class CompleteRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CompleteRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    MODEL_FIELD_NUMBER: builtins.int
-    TEXT_FIELD_NUMBER: builtins.int
-    CHAT_FIELD_NUMBER: builtins.int
-    SAMPLING_FIELD_NUMBER: builtins.int
-    ROUTING_KEY_FIELD_NUMBER: builtins.int
-    model: builtins.str
+    MODEL_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    CHAT_FIELD_NUMBER: _builtins.int
+    SAMPLING_FIELD_NUMBER: _builtins.int
+    ROUTING_KEY_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
     """A model ("starter"), a version ("starter@2") or an alias ("starter:champion")."""
-    text: builtins.str
-    routing_key: builtins.str
+    text: _builtins.str
+    routing_key: _builtins.str
     """Requests of one key stay with one version during a release stage; empty: each by itself."""
-    @property
-    def chat(self) -> ratchet.rollout.v1.rollout_pb2.ChatPrompt: ...
-    @property
-    def sampling(self) -> ratchet.rollout.v1.rollout_pb2.SamplingParams: ...
+    @_builtins.property
+    def chat(self) -> _rollout_pb2.ChatPrompt: ...
+    @_builtins.property
+    def sampling(self) -> _rollout_pb2.SamplingParams: ...
     def __init__(
         self,
         *,
-        model: builtins.str = ...,
-        text: builtins.str = ...,
-        chat: ratchet.rollout.v1.rollout_pb2.ChatPrompt | None = ...,
-        sampling: ratchet.rollout.v1.rollout_pb2.SamplingParams | None = ...,
-        routing_key: builtins.str = ...,
+        model: _builtins.str = ...,
+        text: _builtins.str = ...,
+        chat: _rollout_pb2.ChatPrompt | None = ...,
+        sampling: _rollout_pb2.SamplingParams | None = ...,
+        routing_key: _builtins.str = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["chat", b"chat", "prompt", b"prompt", "sampling", b"sampling", "text", b"text"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["chat", b"chat", "model", b"model", "prompt", b"prompt", "routing_key", b"routing_key", "sampling", b"sampling", "text", b"text"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["prompt", b"prompt"]) -> typing.Literal["text", "chat"] | None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["chat", b"chat", "prompt", b"prompt", "sampling", b"sampling", "text", b"text"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chat", b"chat", "model", b"model", "prompt", b"prompt", "routing_key", b"routing_key", "sampling", b"sampling", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_prompt: _TypeAlias = _typing.Literal["text", "chat"]  # noqa: Y015
+    _WhichOneofArgType_prompt: _TypeAlias = _typing.Literal["prompt", b"prompt"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_prompt) -> _WhichOneofReturnType_prompt | None: ...
 
-Global___CompleteRequest: typing_extensions.TypeAlias = CompleteRequest
+Global___CompleteRequest: _TypeAlias = CompleteRequest  # noqa: Y015
 
-@typing.final
-class CompleteResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CompleteResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: builtins.int
-    VERSION_FIELD_NUMBER: builtins.int
-    POLICY_ID_FIELD_NUMBER: builtins.int
-    COMPLETIONS_FIELD_NUMBER: builtins.int
-    PROMPT_TOKENS_FIELD_NUMBER: builtins.int
-    COMPLETION_TOKENS_FIELD_NUMBER: builtins.int
-    id: builtins.str
-    version: builtins.str
+    ID_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    POLICY_ID_FIELD_NUMBER: _builtins.int
+    COMPLETIONS_FIELD_NUMBER: _builtins.int
+    PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
+    COMPLETION_TOKENS_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    version: _builtins.str
     """"<model>@<n>" that answered, and its weights."""
-    policy_id: builtins.str
-    prompt_tokens: builtins.int
-    completion_tokens: builtins.int
-    @property
-    def completions(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[ratchet.rollout.v1.rollout_pb2.Completion]: ...
+    policy_id: _builtins.str
+    prompt_tokens: _builtins.int
+    completion_tokens: _builtins.int
+    @_builtins.property
+    def completions(self) -> _containers.RepeatedCompositeFieldContainer[_rollout_pb2.Completion]: ...
     def __init__(
         self,
         *,
-        id: builtins.str = ...,
-        version: builtins.str = ...,
-        policy_id: builtins.str = ...,
-        completions: collections.abc.Iterable[ratchet.rollout.v1.rollout_pb2.Completion] | None = ...,
-        prompt_tokens: builtins.int = ...,
-        completion_tokens: builtins.int = ...,
+        id: _builtins.str = ...,
+        version: _builtins.str = ...,
+        policy_id: _builtins.str = ...,
+        completions: _abc.Iterable[_rollout_pb2.Completion] | None = ...,
+        prompt_tokens: _builtins.int = ...,
+        completion_tokens: _builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["completion_tokens", b"completion_tokens", "completions", b"completions", "id", b"id", "policy_id", b"policy_id", "prompt_tokens", b"prompt_tokens", "version", b"version"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completion_tokens", b"completion_tokens", "completions", b"completions", "id", b"id", "policy_id", b"policy_id", "prompt_tokens", b"prompt_tokens", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CompleteResponse: typing_extensions.TypeAlias = CompleteResponse
+Global___CompleteResponse: _TypeAlias = CompleteResponse  # noqa: Y015
 
-@typing.final
-class StreamCompleteRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class StreamCompleteRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    REQUEST_FIELD_NUMBER: builtins.int
-    @property
+    REQUEST_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def request(self) -> Global___CompleteRequest: ...
     def __init__(
         self,
         *,
         request: Global___CompleteRequest | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["request", b"request"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["request", b"request"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___StreamCompleteRequest: typing_extensions.TypeAlias = StreamCompleteRequest
+Global___StreamCompleteRequest: _TypeAlias = StreamCompleteRequest  # noqa: Y015
 
-@typing.final
-class StreamCompleteResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class StreamCompleteResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: builtins.int
-    VERSION_FIELD_NUMBER: builtins.int
-    DELTA_FIELD_NUMBER: builtins.int
-    id: builtins.str
-    version: builtins.str
-    @property
-    def delta(self) -> ratchet.rollout.v1.rollout_pb2.Completion: ...
+    ID_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    DELTA_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    version: _builtins.str
+    @_builtins.property
+    def delta(self) -> _rollout_pb2.Completion: ...
     def __init__(
         self,
         *,
-        id: builtins.str = ...,
-        version: builtins.str = ...,
-        delta: ratchet.rollout.v1.rollout_pb2.Completion | None = ...,
+        id: _builtins.str = ...,
+        version: _builtins.str = ...,
+        delta: _rollout_pb2.Completion | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["delta", b"delta"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["delta", b"delta", "id", b"id", "version", b"version"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "id", b"id", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___StreamCompleteResponse: typing_extensions.TypeAlias = StreamCompleteResponse
+Global___StreamCompleteResponse: _TypeAlias = StreamCompleteResponse  # noqa: Y015
 
-@typing.final
-class ReleaseStage(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ReleaseStage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    PERCENT_FIELD_NUMBER: builtins.int
-    MIN_DURATION_FIELD_NUMBER: builtins.int
-    MIN_SAMPLES_FIELD_NUMBER: builtins.int
-    percent: builtins.int
+    PERCENT_FIELD_NUMBER: _builtins.int
+    MIN_DURATION_FIELD_NUMBER: _builtins.int
+    MIN_SAMPLES_FIELD_NUMBER: _builtins.int
+    percent: _builtins.int
     """Share of traffic for the candidate, in percent."""
-    min_samples: builtins.int
+    min_samples: _builtins.int
     """... and until the candidate answered this many requests in it."""
-    @property
-    def min_duration(self) -> google.protobuf.duration_pb2.Duration:
+    @_builtins.property
+    def min_duration(self) -> _duration_pb2.Duration:
         """The stage lasts at least this long ..."""
 
     def __init__(
         self,
         *,
-        percent: builtins.int = ...,
-        min_duration: google.protobuf.duration_pb2.Duration | None = ...,
-        min_samples: builtins.int = ...,
+        percent: _builtins.int = ...,
+        min_duration: _duration_pb2.Duration | None = ...,
+        min_samples: _builtins.int = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["min_duration", b"min_duration"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["min_duration", b"min_duration", "min_samples", b"min_samples", "percent", b"percent"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["min_duration", b"min_duration"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["min_duration", b"min_duration", "min_samples", b"min_samples", "percent", b"percent"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ReleaseStage: typing_extensions.TypeAlias = ReleaseStage
+Global___ReleaseStage: _TypeAlias = ReleaseStage  # noqa: Y015
 
-@typing.final
-class ReleaseBounds(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ReleaseBounds(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    MAX_ERROR_RATE_INCREASE_FIELD_NUMBER: builtins.int
-    MAX_LATENCY_RATIO_FIELD_NUMBER: builtins.int
-    MAX_QUALITY_DROP_FIELD_NUMBER: builtins.int
-    max_error_rate_increase: builtins.float
+    MAX_ERROR_RATE_INCREASE_FIELD_NUMBER: _builtins.int
+    MAX_LATENCY_RATIO_FIELD_NUMBER: _builtins.int
+    MAX_QUALITY_DROP_FIELD_NUMBER: _builtins.int
+    max_error_rate_increase: _builtins.float
     """Candidate's error rate minus the baseline's, at most; 0 means 0.02."""
-    max_latency_ratio: builtins.float
+    max_latency_ratio: _builtins.float
     """Candidate's p95 latency over the baseline's, at most; 0 means 2."""
-    max_quality_drop: builtins.float
+    max_quality_drop: _builtins.float
     """Baseline's mean quality score minus the candidate's, at most; 0 means 0.05."""
     def __init__(
         self,
         *,
-        max_error_rate_increase: builtins.float = ...,
-        max_latency_ratio: builtins.float = ...,
-        max_quality_drop: builtins.float = ...,
+        max_error_rate_increase: _builtins.float = ...,
+        max_latency_ratio: _builtins.float = ...,
+        max_quality_drop: _builtins.float = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["max_error_rate_increase", b"max_error_rate_increase", "max_latency_ratio", b"max_latency_ratio", "max_quality_drop", b"max_quality_drop"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_error_rate_increase", b"max_error_rate_increase", "max_latency_ratio", b"max_latency_ratio", "max_quality_drop", b"max_quality_drop"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ReleaseBounds: typing_extensions.TypeAlias = ReleaseBounds
+Global___ReleaseBounds: _TypeAlias = ReleaseBounds  # noqa: Y015
 
-@typing.final
-class ReleaseSpec(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ReleaseSpec(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    MODEL_FIELD_NUMBER: builtins.int
-    CANDIDATE_FIELD_NUMBER: builtins.int
-    GATE_ID_FIELD_NUMBER: builtins.int
-    STAGES_FIELD_NUMBER: builtins.int
-    BOUNDS_FIELD_NUMBER: builtins.int
-    model: builtins.str
-    candidate: builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    CANDIDATE_FIELD_NUMBER: _builtins.int
+    GATE_ID_FIELD_NUMBER: _builtins.int
+    STAGES_FIELD_NUMBER: _builtins.int
+    BOUNDS_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    candidate: _builtins.int
     """Version number."""
-    gate_id: builtins.str
-    @property
-    def stages(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___ReleaseStage]:
+    gate_id: _builtins.str
+    @_builtins.property
+    def stages(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReleaseStage]:
         """Empty means 1, 5, 25, 50, 100 %."""
 
-    @property
+    @_builtins.property
     def bounds(self) -> Global___ReleaseBounds: ...
     def __init__(
         self,
         *,
-        model: builtins.str = ...,
-        candidate: builtins.int = ...,
-        gate_id: builtins.str = ...,
-        stages: collections.abc.Iterable[Global___ReleaseStage] | None = ...,
+        model: _builtins.str = ...,
+        candidate: _builtins.int = ...,
+        gate_id: _builtins.str = ...,
+        stages: _abc.Iterable[Global___ReleaseStage] | None = ...,
         bounds: Global___ReleaseBounds | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["bounds", b"bounds"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["bounds", b"bounds", "candidate", b"candidate", "gate_id", b"gate_id", "model", b"model", "stages", b"stages"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bounds", b"bounds"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bounds", b"bounds", "candidate", b"candidate", "gate_id", b"gate_id", "model", b"model", "stages", b"stages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ReleaseSpec: typing_extensions.TypeAlias = ReleaseSpec
+Global___ReleaseSpec: _TypeAlias = ReleaseSpec  # noqa: Y015
 
-@typing.final
-class ArmStats(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ArmStats(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    REQUESTS_FIELD_NUMBER: builtins.int
-    ERRORS_FIELD_NUMBER: builtins.int
-    LATENCY_P95_S_FIELD_NUMBER: builtins.int
-    SCORED_FIELD_NUMBER: builtins.int
-    MEAN_SCORE_FIELD_NUMBER: builtins.int
-    requests: builtins.int
-    errors: builtins.int
-    latency_p95_s: builtins.float
-    scored: builtins.int
-    mean_score: builtins.float
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    ERRORS_FIELD_NUMBER: _builtins.int
+    LATENCY_P95_S_FIELD_NUMBER: _builtins.int
+    SCORED_FIELD_NUMBER: _builtins.int
+    MEAN_SCORE_FIELD_NUMBER: _builtins.int
+    requests: _builtins.int
+    errors: _builtins.int
+    latency_p95_s: _builtins.float
+    scored: _builtins.int
+    mean_score: _builtins.float
     def __init__(
         self,
         *,
-        requests: builtins.int = ...,
-        errors: builtins.int = ...,
-        latency_p95_s: builtins.float = ...,
-        scored: builtins.int = ...,
-        mean_score: builtins.float = ...,
+        requests: _builtins.int = ...,
+        errors: _builtins.int = ...,
+        latency_p95_s: _builtins.float = ...,
+        scored: _builtins.int = ...,
+        mean_score: _builtins.float = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["errors", b"errors", "latency_p95_s", b"latency_p95_s", "mean_score", b"mean_score", "requests", b"requests", "scored", b"scored"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["errors", b"errors", "latency_p95_s", b"latency_p95_s", "mean_score", b"mean_score", "requests", b"requests", "scored", b"scored"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ArmStats: typing_extensions.TypeAlias = ArmStats
+Global___ArmStats: _TypeAlias = ArmStats  # noqa: Y015
 
-@typing.final
-class ReleaseEvent(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ReleaseEvent(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    TIME_FIELD_NUMBER: builtins.int
-    PERCENT_FIELD_NUMBER: builtins.int
-    REASON_FIELD_NUMBER: builtins.int
-    percent: builtins.int
-    reason: builtins.str
-    @property
-    def time(self) -> google.protobuf.timestamp_pb2.Timestamp: ...
+    TIME_FIELD_NUMBER: _builtins.int
+    PERCENT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    percent: _builtins.int
+    reason: _builtins.str
+    @_builtins.property
+    def time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
-        time: google.protobuf.timestamp_pb2.Timestamp | None = ...,
-        percent: builtins.int = ...,
-        reason: builtins.str = ...,
+        time: _timestamp_pb2.Timestamp | None = ...,
+        percent: _builtins.int = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["time", b"time"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["percent", b"percent", "reason", b"reason", "time", b"time"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["percent", b"percent", "reason", b"reason", "time", b"time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ReleaseEvent: typing_extensions.TypeAlias = ReleaseEvent
+Global___ReleaseEvent: _TypeAlias = ReleaseEvent  # noqa: Y015
 
-@typing.final
-class Release(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Release(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
     class _State:
-        ValueType = typing.NewType("ValueType", builtins.int)
-        V: typing_extensions.TypeAlias = ValueType
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
 
-    class _StateEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[Release._State.ValueType], builtins.type):
-        DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+    class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Release._State.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
         STATE_UNSPECIFIED: Release._State.ValueType  # 0
         STATE_PREPARING: Release._State.ValueType  # 1
         """Candidate's engine is being loaded."""
@@ -288,292 +319,342 @@ class Release(google.protobuf.message.Message):
     STATE_ROLLED_BACK: Release.State.ValueType  # 4
     STATE_FAILED: Release.State.ValueType  # 5
 
-    ID_FIELD_NUMBER: builtins.int
-    SPEC_FIELD_NUMBER: builtins.int
-    STATE_FIELD_NUMBER: builtins.int
-    BASELINE_FIELD_NUMBER: builtins.int
-    STAGE_FIELD_NUMBER: builtins.int
-    PERCENT_FIELD_NUMBER: builtins.int
-    BASELINE_STATS_FIELD_NUMBER: builtins.int
-    CANDIDATE_STATS_FIELD_NUMBER: builtins.int
-    EVENTS_FIELD_NUMBER: builtins.int
-    ERROR_FIELD_NUMBER: builtins.int
-    CREATE_TIME_FIELD_NUMBER: builtins.int
-    END_TIME_FIELD_NUMBER: builtins.int
-    id: builtins.str
+    ID_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    BASELINE_FIELD_NUMBER: _builtins.int
+    STAGE_FIELD_NUMBER: _builtins.int
+    PERCENT_FIELD_NUMBER: _builtins.int
+    BASELINE_STATS_FIELD_NUMBER: _builtins.int
+    CANDIDATE_STATS_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
     state: Global___Release.State.ValueType
-    baseline: builtins.int
-    stage: builtins.int
-    percent: builtins.int
-    error: builtins.str
-    @property
+    baseline: _builtins.int
+    stage: _builtins.int
+    percent: _builtins.int
+    error: _builtins.str
+    @_builtins.property
     def spec(self) -> Global___ReleaseSpec: ...
-    @property
+    @_builtins.property
     def baseline_stats(self) -> Global___ArmStats:
         """Over the present stage."""
 
-    @property
+    @_builtins.property
     def candidate_stats(self) -> Global___ArmStats: ...
-    @property
-    def events(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___ReleaseEvent]: ...
-    @property
-    def create_time(self) -> google.protobuf.timestamp_pb2.Timestamp: ...
-    @property
-    def end_time(self) -> google.protobuf.timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReleaseEvent]: ...
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
-        id: builtins.str = ...,
+        id: _builtins.str = ...,
         spec: Global___ReleaseSpec | None = ...,
         state: Global___Release.State.ValueType = ...,
-        baseline: builtins.int = ...,
-        stage: builtins.int = ...,
-        percent: builtins.int = ...,
+        baseline: _builtins.int = ...,
+        stage: _builtins.int = ...,
+        percent: _builtins.int = ...,
         baseline_stats: Global___ArmStats | None = ...,
         candidate_stats: Global___ArmStats | None = ...,
-        events: collections.abc.Iterable[Global___ReleaseEvent] | None = ...,
-        error: builtins.str = ...,
-        create_time: google.protobuf.timestamp_pb2.Timestamp | None = ...,
-        end_time: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        events: _abc.Iterable[Global___ReleaseEvent] | None = ...,
+        error: _builtins.str = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["baseline_stats", b"baseline_stats", "candidate_stats", b"candidate_stats", "create_time", b"create_time", "end_time", b"end_time", "spec", b"spec"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["baseline", b"baseline", "baseline_stats", b"baseline_stats", "candidate_stats", b"candidate_stats", "create_time", b"create_time", "end_time", b"end_time", "error", b"error", "events", b"events", "id", b"id", "percent", b"percent", "spec", b"spec", "stage", b"stage", "state", b"state"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["baseline_stats", b"baseline_stats", "candidate_stats", b"candidate_stats", "create_time", b"create_time", "end_time", b"end_time", "spec", b"spec"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "baseline_stats", b"baseline_stats", "candidate_stats", b"candidate_stats", "create_time", b"create_time", "end_time", b"end_time", "error", b"error", "events", b"events", "id", b"id", "percent", b"percent", "spec", b"spec", "stage", b"stage", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Release: typing_extensions.TypeAlias = Release
+Global___Release: _TypeAlias = Release  # noqa: Y015
 
-@typing.final
-class CreateReleaseRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CreateReleaseRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    REQUEST_ID_FIELD_NUMBER: builtins.int
-    SPEC_FIELD_NUMBER: builtins.int
-    request_id: builtins.str
-    @property
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    @_builtins.property
     def spec(self) -> Global___ReleaseSpec: ...
     def __init__(
         self,
         *,
-        request_id: builtins.str = ...,
+        request_id: _builtins.str = ...,
         spec: Global___ReleaseSpec | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["spec", b"spec"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["request_id", b"request_id", "spec", b"spec"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "spec", b"spec"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CreateReleaseRequest: typing_extensions.TypeAlias = CreateReleaseRequest
+Global___CreateReleaseRequest: _TypeAlias = CreateReleaseRequest  # noqa: Y015
 
-@typing.final
-class CreateReleaseResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CreateReleaseResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    RELEASE_FIELD_NUMBER: builtins.int
-    @property
+    RELEASE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def release(self) -> Global___Release: ...
     def __init__(
         self,
         *,
         release: Global___Release | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["release", b"release"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["release", b"release"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CreateReleaseResponse: typing_extensions.TypeAlias = CreateReleaseResponse
+Global___CreateReleaseResponse: _TypeAlias = CreateReleaseResponse  # noqa: Y015
 
-@typing.final
-class GetReleaseRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GetReleaseRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: builtins.int
-    id: builtins.str
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
     def __init__(
         self,
         *,
-        id: builtins.str = ...,
+        id: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["id", b"id"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetReleaseRequest: typing_extensions.TypeAlias = GetReleaseRequest
+Global___GetReleaseRequest: _TypeAlias = GetReleaseRequest  # noqa: Y015
 
-@typing.final
-class GetReleaseResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GetReleaseResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    RELEASE_FIELD_NUMBER: builtins.int
-    @property
+    RELEASE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def release(self) -> Global___Release: ...
     def __init__(
         self,
         *,
         release: Global___Release | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["release", b"release"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["release", b"release"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetReleaseResponse: typing_extensions.TypeAlias = GetReleaseResponse
+Global___GetReleaseResponse: _TypeAlias = GetReleaseResponse  # noqa: Y015
 
-@typing.final
-class ListReleasesRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListReleasesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    MODEL_FIELD_NUMBER: builtins.int
-    PAGE_SIZE_FIELD_NUMBER: builtins.int
-    PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    model: builtins.str
-    page_size: builtins.int
-    page_token: builtins.str
+    MODEL_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    page_size: _builtins.int
+    page_token: _builtins.str
     def __init__(
         self,
         *,
-        model: builtins.str = ...,
-        page_size: builtins.int = ...,
-        page_token: builtins.str = ...,
+        model: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["model", b"model", "page_size", b"page_size", "page_token", b"page_token"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListReleasesRequest: typing_extensions.TypeAlias = ListReleasesRequest
+Global___ListReleasesRequest: _TypeAlias = ListReleasesRequest  # noqa: Y015
 
-@typing.final
-class ListReleasesResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListReleasesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    RELEASES_FIELD_NUMBER: builtins.int
-    NEXT_PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    next_page_token: builtins.str
-    @property
-    def releases(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Release]: ...
+    RELEASES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def releases(self) -> _containers.RepeatedCompositeFieldContainer[Global___Release]: ...
     def __init__(
         self,
         *,
-        releases: collections.abc.Iterable[Global___Release] | None = ...,
-        next_page_token: builtins.str = ...,
+        releases: _abc.Iterable[Global___Release] | None = ...,
+        next_page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["next_page_token", b"next_page_token", "releases", b"releases"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "releases", b"releases"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListReleasesResponse: typing_extensions.TypeAlias = ListReleasesResponse
+Global___ListReleasesResponse: _TypeAlias = ListReleasesResponse  # noqa: Y015
 
-@typing.final
-class RollbackReleaseRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class RollbackReleaseRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: builtins.int
-    REASON_FIELD_NUMBER: builtins.int
-    id: builtins.str
-    reason: builtins.str
+    ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    reason: _builtins.str
     def __init__(
         self,
         *,
-        id: builtins.str = ...,
-        reason: builtins.str = ...,
+        id: _builtins.str = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["id", b"id", "reason", b"reason"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___RollbackReleaseRequest: typing_extensions.TypeAlias = RollbackReleaseRequest
+Global___RollbackReleaseRequest: _TypeAlias = RollbackReleaseRequest  # noqa: Y015
 
-@typing.final
-class RollbackReleaseResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class RollbackReleaseResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    RELEASE_FIELD_NUMBER: builtins.int
-    @property
+    RELEASE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def release(self) -> Global___Release: ...
     def __init__(
         self,
         *,
         release: Global___Release | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["release", b"release"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["release", b"release"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___RollbackReleaseResponse: typing_extensions.TypeAlias = RollbackReleaseResponse
+Global___RollbackReleaseResponse: _TypeAlias = RollbackReleaseResponse  # noqa: Y015
 
-@typing.final
-class WatchReleaseRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class WatchReleaseRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: builtins.int
-    id: builtins.str
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
     def __init__(
         self,
         *,
-        id: builtins.str = ...,
+        id: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["id", b"id"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___WatchReleaseRequest: typing_extensions.TypeAlias = WatchReleaseRequest
+Global___WatchReleaseRequest: _TypeAlias = WatchReleaseRequest  # noqa: Y015
 
-@typing.final
-class WatchReleaseResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class WatchReleaseResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    RELEASE_FIELD_NUMBER: builtins.int
-    @property
+    RELEASE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def release(self) -> Global___Release: ...
     def __init__(
         self,
         *,
         release: Global___Release | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["release", b"release"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["release", b"release"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___WatchReleaseResponse: typing_extensions.TypeAlias = WatchReleaseResponse
+Global___WatchReleaseResponse: _TypeAlias = WatchReleaseResponse  # noqa: Y015
 
-@typing.final
-class CreateFeedbackRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CreateFeedbackRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    COMPLETION_ID_FIELD_NUMBER: builtins.int
-    SCORE_FIELD_NUMBER: builtins.int
-    PROBLEM_FIELD_NUMBER: builtins.int
-    completion_id: builtins.str
+    COMPLETION_ID_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    completion_id: _builtins.str
     """Id of the completion."""
-    score: builtins.float
+    score: _builtins.float
     """In [0, 1], 1 is best."""
-    @property
+    @_builtins.property
     def problem(self) -> Global___ProblemRef:
         """A problem with tests ("composed/test", id): the gateway grades the completion in the sandbox."""
 
     def __init__(
         self,
         *,
-        completion_id: builtins.str = ...,
-        score: builtins.float = ...,
+        completion_id: _builtins.str = ...,
+        score: _builtins.float = ...,
         problem: Global___ProblemRef | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["problem", b"problem", "score", b"score", "source", b"source"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["completion_id", b"completion_id", "problem", b"problem", "score", b"score", "source", b"source"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["source", b"source"]) -> typing.Literal["score", "problem"] | None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["problem", b"problem", "score", b"score", "source", b"source"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completion_id", b"completion_id", "problem", b"problem", "score", b"score", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_source: _TypeAlias = _typing.Literal["score", "problem"]  # noqa: Y015
+    _WhichOneofArgType_source: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_source) -> _WhichOneofReturnType_source | None: ...
 
-Global___CreateFeedbackRequest: typing_extensions.TypeAlias = CreateFeedbackRequest
+Global___CreateFeedbackRequest: _TypeAlias = CreateFeedbackRequest  # noqa: Y015
 
-@typing.final
-class ProblemRef(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ProblemRef(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    PROBLEM_SET_FIELD_NUMBER: builtins.int
-    PROBLEM_ID_FIELD_NUMBER: builtins.int
-    problem_set: builtins.str
-    problem_id: builtins.str
+    PROBLEM_SET_FIELD_NUMBER: _builtins.int
+    PROBLEM_ID_FIELD_NUMBER: _builtins.int
+    problem_set: _builtins.str
+    problem_id: _builtins.str
     def __init__(
         self,
         *,
-        problem_set: builtins.str = ...,
-        problem_id: builtins.str = ...,
+        problem_set: _builtins.str = ...,
+        problem_id: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["problem_id", b"problem_id", "problem_set", b"problem_set"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["problem_id", b"problem_id", "problem_set", b"problem_set"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ProblemRef: typing_extensions.TypeAlias = ProblemRef
+Global___ProblemRef: _TypeAlias = ProblemRef  # noqa: Y015
 
-@typing.final
-class CreateFeedbackResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CreateFeedbackResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    SCORE_FIELD_NUMBER: builtins.int
-    score: builtins.float
+    SCORE_FIELD_NUMBER: _builtins.int
+    score: _builtins.float
     def __init__(
         self,
         *,
-        score: builtins.float = ...,
+        score: _builtins.float = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["score", b"score"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["score", b"score"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CreateFeedbackResponse: typing_extensions.TypeAlias = CreateFeedbackResponse
+Global___CreateFeedbackResponse: _TypeAlias = CreateFeedbackResponse  # noqa: Y015

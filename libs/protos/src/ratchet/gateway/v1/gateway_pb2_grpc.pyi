@@ -3,355 +3,140 @@
 isort:skip_file
 """
 
-import abc
-import collections.abc
-import grpc
-import grpc.aio
-import ratchet.gateway.v1.gateway_pb2
+from collections import abc as _abc
+from grpc import aio as _aio
+from ratchet.gateway.v1 import gateway_pb2 as _gateway_pb2
+import abc as _abc_1
+import grpc as _grpc
 import sys
-import typing
+import typing as _typing
 
-if sys.version_info >= (3, 13):
-    import typing as typing_extensions
+if sys.version_info >= (3, 11):
+    from typing import Self as _Self
 else:
-    import typing_extensions
+    from typing_extensions import Self as _Self
 
-_T = typing.TypeVar("_T")
+_T = _typing.TypeVar("_T")
 
-class _MaybeAsyncIterator(collections.abc.AsyncIterator[_T], collections.abc.Iterator[_T], metaclass=abc.ABCMeta): ...
+class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
 
-class _ServicerContext(grpc.ServicerContext, grpc.aio.ServicerContext):  # type: ignore[misc, type-arg]
+class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
     ...
 
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
-_GatewayServiceCompleteType = typing_extensions.TypeVar(
-    '_GatewayServiceCompleteType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.CompleteRequest,
-        ratchet.gateway.v1.gateway_pb2.CompleteResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.CompleteRequest,
-        ratchet.gateway.v1.gateway_pb2.CompleteResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.CompleteRequest,
-        ratchet.gateway.v1.gateway_pb2.CompleteResponse,
-    ],
-)
 
-_GatewayServiceStreamCompleteType = typing_extensions.TypeVar(
-    '_GatewayServiceStreamCompleteType',
-    grpc.UnaryStreamMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.StreamCompleteRequest,
-        ratchet.gateway.v1.gateway_pb2.StreamCompleteResponse,
-    ],
-    grpc.aio.UnaryStreamMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.StreamCompleteRequest,
-        ratchet.gateway.v1.gateway_pb2.StreamCompleteResponse,
-    ],
-    default=grpc.UnaryStreamMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.StreamCompleteRequest,
-        ratchet.gateway.v1.gateway_pb2.StreamCompleteResponse,
-    ],
-)
-
-_GatewayServiceCreateReleaseType = typing_extensions.TypeVar(
-    '_GatewayServiceCreateReleaseType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.CreateReleaseRequest,
-        ratchet.gateway.v1.gateway_pb2.CreateReleaseResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.CreateReleaseRequest,
-        ratchet.gateway.v1.gateway_pb2.CreateReleaseResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.CreateReleaseRequest,
-        ratchet.gateway.v1.gateway_pb2.CreateReleaseResponse,
-    ],
-)
-
-_GatewayServiceGetReleaseType = typing_extensions.TypeVar(
-    '_GatewayServiceGetReleaseType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.GetReleaseRequest,
-        ratchet.gateway.v1.gateway_pb2.GetReleaseResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.GetReleaseRequest,
-        ratchet.gateway.v1.gateway_pb2.GetReleaseResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.GetReleaseRequest,
-        ratchet.gateway.v1.gateway_pb2.GetReleaseResponse,
-    ],
-)
-
-_GatewayServiceListReleasesType = typing_extensions.TypeVar(
-    '_GatewayServiceListReleasesType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.ListReleasesRequest,
-        ratchet.gateway.v1.gateway_pb2.ListReleasesResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.ListReleasesRequest,
-        ratchet.gateway.v1.gateway_pb2.ListReleasesResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.ListReleasesRequest,
-        ratchet.gateway.v1.gateway_pb2.ListReleasesResponse,
-    ],
-)
-
-_GatewayServiceRollbackReleaseType = typing_extensions.TypeVar(
-    '_GatewayServiceRollbackReleaseType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.RollbackReleaseRequest,
-        ratchet.gateway.v1.gateway_pb2.RollbackReleaseResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.RollbackReleaseRequest,
-        ratchet.gateway.v1.gateway_pb2.RollbackReleaseResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.RollbackReleaseRequest,
-        ratchet.gateway.v1.gateway_pb2.RollbackReleaseResponse,
-    ],
-)
-
-_GatewayServiceWatchReleaseType = typing_extensions.TypeVar(
-    '_GatewayServiceWatchReleaseType',
-    grpc.UnaryStreamMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.WatchReleaseRequest,
-        ratchet.gateway.v1.gateway_pb2.WatchReleaseResponse,
-    ],
-    grpc.aio.UnaryStreamMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.WatchReleaseRequest,
-        ratchet.gateway.v1.gateway_pb2.WatchReleaseResponse,
-    ],
-    default=grpc.UnaryStreamMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.WatchReleaseRequest,
-        ratchet.gateway.v1.gateway_pb2.WatchReleaseResponse,
-    ],
-)
-
-_GatewayServiceCreateFeedbackType = typing_extensions.TypeVar(
-    '_GatewayServiceCreateFeedbackType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.CreateFeedbackRequest,
-        ratchet.gateway.v1.gateway_pb2.CreateFeedbackResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.CreateFeedbackRequest,
-        ratchet.gateway.v1.gateway_pb2.CreateFeedbackResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.CreateFeedbackRequest,
-        ratchet.gateway.v1.gateway_pb2.CreateFeedbackResponse,
-    ],
-)
-
-class GatewayServiceStub(typing.Generic[_GatewayServiceCompleteType, _GatewayServiceStreamCompleteType, _GatewayServiceCreateReleaseType, _GatewayServiceGetReleaseType, _GatewayServiceListReleasesType, _GatewayServiceRollbackReleaseType, _GatewayServiceWatchReleaseType, _GatewayServiceCreateFeedbackType]):
+class GatewayServiceStub:
     """The door for applications: completions routed by release, and releases themselves. Other resources are reached at
     their own services, or through REST under /api/v1.
     """
 
-    @typing.overload
-    def __init__(self: GatewayServiceStub[
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.gateway.v1.gateway_pb2.CompleteRequest,
-            ratchet.gateway.v1.gateway_pb2.CompleteResponse,
-        ],
-        grpc.UnaryStreamMultiCallable[
-            ratchet.gateway.v1.gateway_pb2.StreamCompleteRequest,
-            ratchet.gateway.v1.gateway_pb2.StreamCompleteResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.gateway.v1.gateway_pb2.CreateReleaseRequest,
-            ratchet.gateway.v1.gateway_pb2.CreateReleaseResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.gateway.v1.gateway_pb2.GetReleaseRequest,
-            ratchet.gateway.v1.gateway_pb2.GetReleaseResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.gateway.v1.gateway_pb2.ListReleasesRequest,
-            ratchet.gateway.v1.gateway_pb2.ListReleasesResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.gateway.v1.gateway_pb2.RollbackReleaseRequest,
-            ratchet.gateway.v1.gateway_pb2.RollbackReleaseResponse,
-        ],
-        grpc.UnaryStreamMultiCallable[
-            ratchet.gateway.v1.gateway_pb2.WatchReleaseRequest,
-            ratchet.gateway.v1.gateway_pb2.WatchReleaseResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.gateway.v1.gateway_pb2.CreateFeedbackRequest,
-            ratchet.gateway.v1.gateway_pb2.CreateFeedbackResponse,
-        ],
-    ], channel: grpc.Channel) -> None: ...
-
-    @typing.overload
-    def __init__(self: GatewayServiceStub[
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.gateway.v1.gateway_pb2.CompleteRequest,
-            ratchet.gateway.v1.gateway_pb2.CompleteResponse,
-        ],
-        grpc.aio.UnaryStreamMultiCallable[
-            ratchet.gateway.v1.gateway_pb2.StreamCompleteRequest,
-            ratchet.gateway.v1.gateway_pb2.StreamCompleteResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.gateway.v1.gateway_pb2.CreateReleaseRequest,
-            ratchet.gateway.v1.gateway_pb2.CreateReleaseResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.gateway.v1.gateway_pb2.GetReleaseRequest,
-            ratchet.gateway.v1.gateway_pb2.GetReleaseResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.gateway.v1.gateway_pb2.ListReleasesRequest,
-            ratchet.gateway.v1.gateway_pb2.ListReleasesResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.gateway.v1.gateway_pb2.RollbackReleaseRequest,
-            ratchet.gateway.v1.gateway_pb2.RollbackReleaseResponse,
-        ],
-        grpc.aio.UnaryStreamMultiCallable[
-            ratchet.gateway.v1.gateway_pb2.WatchReleaseRequest,
-            ratchet.gateway.v1.gateway_pb2.WatchReleaseResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.gateway.v1.gateway_pb2.CreateFeedbackRequest,
-            ratchet.gateway.v1.gateway_pb2.CreateFeedbackResponse,
-        ],
-    ], channel: grpc.aio.Channel) -> None: ...
-
-    Complete: _GatewayServiceCompleteType
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> GatewayServiceAsyncStub: ...
+    Complete: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.CompleteRequest, _gateway_pb2.CompleteResponse]
     """Routes to the version that the model's release gives this request."""
-
-    StreamComplete: _GatewayServiceStreamCompleteType
-
-    CreateRelease: _GatewayServiceCreateReleaseType
+    StreamComplete: _grpc.UnaryStreamMultiCallable[_gateway_pb2.StreamCompleteRequest, _gateway_pb2.StreamCompleteResponse]
+    CreateRelease: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.CreateReleaseRequest, _gateway_pb2.CreateReleaseResponse]
     """Starts to move traffic from the champion to a candidate; returns at once. Idempotent under request_id.
     FAILED_PRECONDITION without a passed gate, or when the model has a release under way.
     """
-
-    GetRelease: _GatewayServiceGetReleaseType
-
-    ListReleases: _GatewayServiceListReleasesType
-
-    RollbackRelease: _GatewayServiceRollbackReleaseType
+    GetRelease: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.GetReleaseRequest, _gateway_pb2.GetReleaseResponse]
+    ListReleases: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.ListReleasesRequest, _gateway_pb2.ListReleasesResponse]
+    RollbackRelease: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.RollbackReleaseRequest, _gateway_pb2.RollbackReleaseResponse]
     """All traffic back to the baseline, now."""
-
-    WatchRelease: _GatewayServiceWatchReleaseType
-
-    CreateFeedback: _GatewayServiceCreateFeedbackType
+    WatchRelease: _grpc.UnaryStreamMultiCallable[_gateway_pb2.WatchReleaseRequest, _gateway_pb2.WatchReleaseResponse]
+    CreateFeedback: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.CreateFeedbackRequest, _gateway_pb2.CreateFeedbackResponse]
     """Says how good a completion was; scored by the application or by its tests in the sandbox."""
 
-GatewayServiceAsyncStub: typing_extensions.TypeAlias = GatewayServiceStub[
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.CompleteRequest,
-        ratchet.gateway.v1.gateway_pb2.CompleteResponse,
-    ],
-    grpc.aio.UnaryStreamMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.StreamCompleteRequest,
-        ratchet.gateway.v1.gateway_pb2.StreamCompleteResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.CreateReleaseRequest,
-        ratchet.gateway.v1.gateway_pb2.CreateReleaseResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.GetReleaseRequest,
-        ratchet.gateway.v1.gateway_pb2.GetReleaseResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.ListReleasesRequest,
-        ratchet.gateway.v1.gateway_pb2.ListReleasesResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.RollbackReleaseRequest,
-        ratchet.gateway.v1.gateway_pb2.RollbackReleaseResponse,
-    ],
-    grpc.aio.UnaryStreamMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.WatchReleaseRequest,
-        ratchet.gateway.v1.gateway_pb2.WatchReleaseResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.gateway.v1.gateway_pb2.CreateFeedbackRequest,
-        ratchet.gateway.v1.gateway_pb2.CreateFeedbackResponse,
-    ],
-]
-
-class GatewayServiceServicer(metaclass=abc.ABCMeta):
+@_typing.type_check_only
+class GatewayServiceAsyncStub(GatewayServiceStub):
     """The door for applications: completions routed by release, and releases themselves. Other resources are reached at
     their own services, or through REST under /api/v1.
     """
 
-    @abc.abstractmethod
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    Complete: _aio.UnaryUnaryMultiCallable[_gateway_pb2.CompleteRequest, _gateway_pb2.CompleteResponse]  # type: ignore[assignment]
+    """Routes to the version that the model's release gives this request."""
+    StreamComplete: _aio.UnaryStreamMultiCallable[_gateway_pb2.StreamCompleteRequest, _gateway_pb2.StreamCompleteResponse]  # type: ignore[assignment]
+    CreateRelease: _aio.UnaryUnaryMultiCallable[_gateway_pb2.CreateReleaseRequest, _gateway_pb2.CreateReleaseResponse]  # type: ignore[assignment]
+    """Starts to move traffic from the champion to a candidate; returns at once. Idempotent under request_id.
+    FAILED_PRECONDITION without a passed gate, or when the model has a release under way.
+    """
+    GetRelease: _aio.UnaryUnaryMultiCallable[_gateway_pb2.GetReleaseRequest, _gateway_pb2.GetReleaseResponse]  # type: ignore[assignment]
+    ListReleases: _aio.UnaryUnaryMultiCallable[_gateway_pb2.ListReleasesRequest, _gateway_pb2.ListReleasesResponse]  # type: ignore[assignment]
+    RollbackRelease: _aio.UnaryUnaryMultiCallable[_gateway_pb2.RollbackReleaseRequest, _gateway_pb2.RollbackReleaseResponse]  # type: ignore[assignment]
+    """All traffic back to the baseline, now."""
+    WatchRelease: _aio.UnaryStreamMultiCallable[_gateway_pb2.WatchReleaseRequest, _gateway_pb2.WatchReleaseResponse]  # type: ignore[assignment]
+    CreateFeedback: _aio.UnaryUnaryMultiCallable[_gateway_pb2.CreateFeedbackRequest, _gateway_pb2.CreateFeedbackResponse]  # type: ignore[assignment]
+    """Says how good a completion was; scored by the application or by its tests in the sandbox."""
+
+class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
+    """The door for applications: completions routed by release, and releases themselves. Other resources are reached at
+    their own services, or through REST under /api/v1.
+    """
+
+    @_abc_1.abstractmethod
     def Complete(
         self,
-        request: ratchet.gateway.v1.gateway_pb2.CompleteRequest,
+        request: _gateway_pb2.CompleteRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.gateway.v1.gateway_pb2.CompleteResponse, collections.abc.Awaitable[ratchet.gateway.v1.gateway_pb2.CompleteResponse]]:
+    ) -> _typing.Union[_gateway_pb2.CompleteResponse, _abc.Awaitable[_gateway_pb2.CompleteResponse]]:
         """Routes to the version that the model's release gives this request."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def StreamComplete(
         self,
-        request: ratchet.gateway.v1.gateway_pb2.StreamCompleteRequest,
+        request: _gateway_pb2.StreamCompleteRequest,
         context: _ServicerContext,
-    ) -> typing.Union[collections.abc.Iterator[ratchet.gateway.v1.gateway_pb2.StreamCompleteResponse], collections.abc.AsyncIterator[ratchet.gateway.v1.gateway_pb2.StreamCompleteResponse]]: ...
+    ) -> _typing.Union[_abc.Iterator[_gateway_pb2.StreamCompleteResponse], _abc.AsyncIterator[_gateway_pb2.StreamCompleteResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def CreateRelease(
         self,
-        request: ratchet.gateway.v1.gateway_pb2.CreateReleaseRequest,
+        request: _gateway_pb2.CreateReleaseRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.gateway.v1.gateway_pb2.CreateReleaseResponse, collections.abc.Awaitable[ratchet.gateway.v1.gateway_pb2.CreateReleaseResponse]]:
+    ) -> _typing.Union[_gateway_pb2.CreateReleaseResponse, _abc.Awaitable[_gateway_pb2.CreateReleaseResponse]]:
         """Starts to move traffic from the champion to a candidate; returns at once. Idempotent under request_id.
         FAILED_PRECONDITION without a passed gate, or when the model has a release under way.
         """
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def GetRelease(
         self,
-        request: ratchet.gateway.v1.gateway_pb2.GetReleaseRequest,
+        request: _gateway_pb2.GetReleaseRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.gateway.v1.gateway_pb2.GetReleaseResponse, collections.abc.Awaitable[ratchet.gateway.v1.gateway_pb2.GetReleaseResponse]]: ...
+    ) -> _typing.Union[_gateway_pb2.GetReleaseResponse, _abc.Awaitable[_gateway_pb2.GetReleaseResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def ListReleases(
         self,
-        request: ratchet.gateway.v1.gateway_pb2.ListReleasesRequest,
+        request: _gateway_pb2.ListReleasesRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.gateway.v1.gateway_pb2.ListReleasesResponse, collections.abc.Awaitable[ratchet.gateway.v1.gateway_pb2.ListReleasesResponse]]: ...
+    ) -> _typing.Union[_gateway_pb2.ListReleasesResponse, _abc.Awaitable[_gateway_pb2.ListReleasesResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def RollbackRelease(
         self,
-        request: ratchet.gateway.v1.gateway_pb2.RollbackReleaseRequest,
+        request: _gateway_pb2.RollbackReleaseRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.gateway.v1.gateway_pb2.RollbackReleaseResponse, collections.abc.Awaitable[ratchet.gateway.v1.gateway_pb2.RollbackReleaseResponse]]:
+    ) -> _typing.Union[_gateway_pb2.RollbackReleaseResponse, _abc.Awaitable[_gateway_pb2.RollbackReleaseResponse]]:
         """All traffic back to the baseline, now."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def WatchRelease(
         self,
-        request: ratchet.gateway.v1.gateway_pb2.WatchReleaseRequest,
+        request: _gateway_pb2.WatchReleaseRequest,
         context: _ServicerContext,
-    ) -> typing.Union[collections.abc.Iterator[ratchet.gateway.v1.gateway_pb2.WatchReleaseResponse], collections.abc.AsyncIterator[ratchet.gateway.v1.gateway_pb2.WatchReleaseResponse]]: ...
+    ) -> _typing.Union[_abc.Iterator[_gateway_pb2.WatchReleaseResponse], _abc.AsyncIterator[_gateway_pb2.WatchReleaseResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def CreateFeedback(
         self,
-        request: ratchet.gateway.v1.gateway_pb2.CreateFeedbackRequest,
+        request: _gateway_pb2.CreateFeedbackRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.gateway.v1.gateway_pb2.CreateFeedbackResponse, collections.abc.Awaitable[ratchet.gateway.v1.gateway_pb2.CreateFeedbackResponse]]:
+    ) -> _typing.Union[_gateway_pb2.CreateFeedbackResponse, _abc.Awaitable[_gateway_pb2.CreateFeedbackResponse]]:
         """Says how good a completion was; scored by the application or by its tests in the sandbox."""
 
-def add_GatewayServiceServicer_to_server(servicer: GatewayServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...
+def add_GatewayServiceServicer_to_server(servicer: GatewayServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -3,707 +3,815 @@
 isort:skip_file
 """
 
-import builtins
-import collections.abc
-import google.protobuf.descriptor
-import google.protobuf.internal.containers
-import google.protobuf.message
-import google.protobuf.timestamp_pb2
-import ratchet.common.v1.common_pb2
+from collections import abc as _abc
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from ratchet.common.v1 import common_pb2 as _common_pb2
+import builtins as _builtins
 import sys
-import typing
+import typing as _typing
 
-if sys.version_info >= (3, 10):
-    import typing as typing_extensions
+if sys.version_info >= (3, 11):
+    from typing import TypeAlias as _TypeAlias, Never as _Never
 else:
-    import typing_extensions
+    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
-DESCRIPTOR: google.protobuf.descriptor.FileDescriptor
+DESCRIPTOR: _descriptor.FileDescriptor
 
-@typing.final
-class Model(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Model(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    @typing.final
-    class AliasesEntry(google.protobuf.message.Message):
-        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+    @_typing.final
+    class AliasesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
 
-        KEY_FIELD_NUMBER: builtins.int
-        VALUE_FIELD_NUMBER: builtins.int
-        key: builtins.str
-        value: builtins.int
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
         def __init__(
             self,
             *,
-            key: builtins.str = ...,
-            value: builtins.int = ...,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
         ) -> None: ...
-        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-    NAME_FIELD_NUMBER: builtins.int
-    DESCRIPTION_FIELD_NUMBER: builtins.int
-    CREATE_TIME_FIELD_NUMBER: builtins.int
-    ALIASES_FIELD_NUMBER: builtins.int
-    LATEST_VERSION_FIELD_NUMBER: builtins.int
-    name: builtins.str
+    NAME_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    ALIASES_FIELD_NUMBER: _builtins.int
+    LATEST_VERSION_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
     """Lower case letters, digits, "-", "_", "."."""
-    description: builtins.str
-    latest_version: builtins.int
-    @property
-    def create_time(self) -> google.protobuf.timestamp_pb2.Timestamp: ...
-    @property
-    def aliases(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.int]:
+    description: _builtins.str
+    latest_version: _builtins.int
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def aliases(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Alias -> version number, now."""
 
     def __init__(
         self,
         *,
-        name: builtins.str = ...,
-        description: builtins.str = ...,
-        create_time: google.protobuf.timestamp_pb2.Timestamp | None = ...,
-        aliases: collections.abc.Mapping[builtins.str, builtins.int] | None = ...,
-        latest_version: builtins.int = ...,
+        name: _builtins.str = ...,
+        description: _builtins.str = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        aliases: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        latest_version: _builtins.int = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["create_time", b"create_time"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["aliases", b"aliases", "create_time", b"create_time", "description", b"description", "latest_version", b"latest_version", "name", b"name"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "create_time", b"create_time", "description", b"description", "latest_version", b"latest_version", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Model: typing_extensions.TypeAlias = Model
+Global___Model: _TypeAlias = Model  # noqa: Y015
 
-@typing.final
-class Lineage(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Lineage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    BASE_FIELD_NUMBER: builtins.int
-    RUN_ID_FIELD_NUMBER: builtins.int
-    DATA_DIGEST_FIELD_NUMBER: builtins.int
-    CONFIG_DIGEST_FIELD_NUMBER: builtins.int
-    CODE_VERSION_FIELD_NUMBER: builtins.int
-    STEP_FIELD_NUMBER: builtins.int
-    base: builtins.str
+    BASE_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    DATA_DIGEST_FIELD_NUMBER: _builtins.int
+    CONFIG_DIGEST_FIELD_NUMBER: _builtins.int
+    CODE_VERSION_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    base: _builtins.str
     """"<model>@<n>" or the path of the base."""
-    run_id: builtins.str
-    data_digest: builtins.str
-    config_digest: builtins.str
-    code_version: builtins.str
-    step: builtins.int
+    run_id: _builtins.str
+    data_digest: _builtins.str
+    config_digest: _builtins.str
+    code_version: _builtins.str
+    step: _builtins.int
     def __init__(
         self,
         *,
-        base: builtins.str = ...,
-        run_id: builtins.str = ...,
-        data_digest: builtins.str = ...,
-        config_digest: builtins.str = ...,
-        code_version: builtins.str = ...,
-        step: builtins.int = ...,
+        base: _builtins.str = ...,
+        run_id: _builtins.str = ...,
+        data_digest: _builtins.str = ...,
+        config_digest: _builtins.str = ...,
+        code_version: _builtins.str = ...,
+        step: _builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["base", b"base", "code_version", b"code_version", "config_digest", b"config_digest", "data_digest", b"data_digest", "run_id", b"run_id", "step", b"step"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base", b"base", "code_version", b"code_version", "config_digest", b"config_digest", "data_digest", b"data_digest", "run_id", b"run_id", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Lineage: typing_extensions.TypeAlias = Lineage
+Global___Lineage: _TypeAlias = Lineage  # noqa: Y015
 
-@typing.final
-class Version(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Version(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    @typing.final
-    class LabelsEntry(google.protobuf.message.Message):
-        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
 
-        KEY_FIELD_NUMBER: builtins.int
-        VALUE_FIELD_NUMBER: builtins.int
-        key: builtins.str
-        value: builtins.str
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
         def __init__(
             self,
             *,
-            key: builtins.str = ...,
-            value: builtins.str = ...,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
         ) -> None: ...
-        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-    MODEL_FIELD_NUMBER: builtins.int
-    NUMBER_FIELD_NUMBER: builtins.int
-    ARTIFACT_URI_FIELD_NUMBER: builtins.int
-    ARTIFACT_SHA256_FIELD_NUMBER: builtins.int
-    POLICY_ID_FIELD_NUMBER: builtins.int
-    SIZE_BYTES_FIELD_NUMBER: builtins.int
-    LINEAGE_FIELD_NUMBER: builtins.int
-    LABELS_FIELD_NUMBER: builtins.int
-    CREATE_TIME_FIELD_NUMBER: builtins.int
-    model: builtins.str
-    number: builtins.int
-    artifact_uri: builtins.str
+    MODEL_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    ARTIFACT_URI_FIELD_NUMBER: _builtins.int
+    ARTIFACT_SHA256_FIELD_NUMBER: _builtins.int
+    POLICY_ID_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    LINEAGE_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    number: _builtins.int
+    artifact_uri: _builtins.str
     """Where the artifact lies: an fsspec URL of a folder."""
-    artifact_sha256: builtins.str
+    artifact_sha256: _builtins.str
     """sha256 over the artifact's files and their names."""
-    policy_id: builtins.str
+    policy_id: _builtins.str
     """Content hash of the weights, as the rollout service computes it."""
-    size_bytes: builtins.int
-    @property
+    size_bytes: _builtins.int
+    @_builtins.property
     def lineage(self) -> Global___Lineage: ...
-    @property
-    def labels(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]: ...
-    @property
-    def create_time(self) -> google.protobuf.timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
-        model: builtins.str = ...,
-        number: builtins.int = ...,
-        artifact_uri: builtins.str = ...,
-        artifact_sha256: builtins.str = ...,
-        policy_id: builtins.str = ...,
-        size_bytes: builtins.int = ...,
+        model: _builtins.str = ...,
+        number: _builtins.int = ...,
+        artifact_uri: _builtins.str = ...,
+        artifact_sha256: _builtins.str = ...,
+        policy_id: _builtins.str = ...,
+        size_bytes: _builtins.int = ...,
         lineage: Global___Lineage | None = ...,
-        labels: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
-        create_time: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["create_time", b"create_time", "lineage", b"lineage"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["artifact_sha256", b"artifact_sha256", "artifact_uri", b"artifact_uri", "create_time", b"create_time", "labels", b"labels", "lineage", b"lineage", "model", b"model", "number", b"number", "policy_id", b"policy_id", "size_bytes", b"size_bytes"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "lineage", b"lineage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact_sha256", b"artifact_sha256", "artifact_uri", b"artifact_uri", "create_time", b"create_time", "labels", b"labels", "lineage", b"lineage", "model", b"model", "number", b"number", "policy_id", b"policy_id", "size_bytes", b"size_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Version: typing_extensions.TypeAlias = Version
+Global___Version: _TypeAlias = Version  # noqa: Y015
 
-@typing.final
-class AliasChange(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class AliasChange(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    MODEL_FIELD_NUMBER: builtins.int
-    ALIAS_FIELD_NUMBER: builtins.int
-    FROM_VERSION_FIELD_NUMBER: builtins.int
-    TO_VERSION_FIELD_NUMBER: builtins.int
-    REASON_FIELD_NUMBER: builtins.int
-    GATE_ID_FIELD_NUMBER: builtins.int
-    TIME_FIELD_NUMBER: builtins.int
-    model: builtins.str
-    alias: builtins.str
-    from_version: builtins.int
-    to_version: builtins.int
-    reason: builtins.str
-    gate_id: builtins.str
-    @property
-    def time(self) -> google.protobuf.timestamp_pb2.Timestamp: ...
+    MODEL_FIELD_NUMBER: _builtins.int
+    ALIAS_FIELD_NUMBER: _builtins.int
+    FROM_VERSION_FIELD_NUMBER: _builtins.int
+    TO_VERSION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    GATE_ID_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    alias: _builtins.str
+    from_version: _builtins.int
+    to_version: _builtins.int
+    reason: _builtins.str
+    gate_id: _builtins.str
+    @_builtins.property
+    def time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
-        model: builtins.str = ...,
-        alias: builtins.str = ...,
-        from_version: builtins.int = ...,
-        to_version: builtins.int = ...,
-        reason: builtins.str = ...,
-        gate_id: builtins.str = ...,
-        time: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        model: _builtins.str = ...,
+        alias: _builtins.str = ...,
+        from_version: _builtins.int = ...,
+        to_version: _builtins.int = ...,
+        reason: _builtins.str = ...,
+        gate_id: _builtins.str = ...,
+        time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["time", b"time"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["alias", b"alias", "from_version", b"from_version", "gate_id", b"gate_id", "model", b"model", "reason", b"reason", "time", b"time", "to_version", b"to_version"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "from_version", b"from_version", "gate_id", b"gate_id", "model", b"model", "reason", b"reason", "time", b"time", "to_version", b"to_version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___AliasChange: typing_extensions.TypeAlias = AliasChange
+Global___AliasChange: _TypeAlias = AliasChange  # noqa: Y015
 
-@typing.final
-class Gate(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Gate(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: builtins.int
-    MODEL_FIELD_NUMBER: builtins.int
-    CANDIDATE_VERSION_FIELD_NUMBER: builtins.int
-    CHAMPION_VERSION_FIELD_NUMBER: builtins.int
-    CANDIDATE_EVALUATION_FIELD_NUMBER: builtins.int
-    CHAMPION_EVALUATION_FIELD_NUMBER: builtins.int
-    DIFFERENCE_FIELD_NUMBER: builtins.int
-    P_VALUE_FIELD_NUMBER: builtins.int
-    PASSED_FIELD_NUMBER: builtins.int
-    REASON_FIELD_NUMBER: builtins.int
-    MIN_DIFFERENCE_FIELD_NUMBER: builtins.int
-    CREATE_TIME_FIELD_NUMBER: builtins.int
-    id: builtins.str
-    model: builtins.str
-    candidate_version: builtins.int
-    champion_version: builtins.int
-    candidate_evaluation: builtins.str
-    champion_evaluation: builtins.str
-    p_value: builtins.float
-    passed: builtins.bool
-    reason: builtins.str
+    ID_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    CANDIDATE_VERSION_FIELD_NUMBER: _builtins.int
+    CHAMPION_VERSION_FIELD_NUMBER: _builtins.int
+    CANDIDATE_EVALUATION_FIELD_NUMBER: _builtins.int
+    CHAMPION_EVALUATION_FIELD_NUMBER: _builtins.int
+    DIFFERENCE_FIELD_NUMBER: _builtins.int
+    P_VALUE_FIELD_NUMBER: _builtins.int
+    PASSED_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    MIN_DIFFERENCE_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    model: _builtins.str
+    candidate_version: _builtins.int
+    champion_version: _builtins.int
+    candidate_evaluation: _builtins.str
+    champion_evaluation: _builtins.str
+    p_value: _builtins.float
+    passed: _builtins.bool
+    reason: _builtins.str
     """One sentence."""
-    min_difference: builtins.float
+    min_difference: _builtins.float
     """Passing asks: lower end of the interval above this."""
-    @property
-    def difference(self) -> ratchet.common.v1.common_pb2.Estimate:
+    @_builtins.property
+    def difference(self) -> _common_pb2.Estimate:
         """Candidate minus champion, pass@1, paired by problem."""
 
-    @property
-    def create_time(self) -> google.protobuf.timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
-        id: builtins.str = ...,
-        model: builtins.str = ...,
-        candidate_version: builtins.int = ...,
-        champion_version: builtins.int = ...,
-        candidate_evaluation: builtins.str = ...,
-        champion_evaluation: builtins.str = ...,
-        difference: ratchet.common.v1.common_pb2.Estimate | None = ...,
-        p_value: builtins.float = ...,
-        passed: builtins.bool = ...,
-        reason: builtins.str = ...,
-        min_difference: builtins.float = ...,
-        create_time: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        id: _builtins.str = ...,
+        model: _builtins.str = ...,
+        candidate_version: _builtins.int = ...,
+        champion_version: _builtins.int = ...,
+        candidate_evaluation: _builtins.str = ...,
+        champion_evaluation: _builtins.str = ...,
+        difference: _common_pb2.Estimate | None = ...,
+        p_value: _builtins.float = ...,
+        passed: _builtins.bool = ...,
+        reason: _builtins.str = ...,
+        min_difference: _builtins.float = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["create_time", b"create_time", "difference", b"difference"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["candidate_evaluation", b"candidate_evaluation", "candidate_version", b"candidate_version", "champion_evaluation", b"champion_evaluation", "champion_version", b"champion_version", "create_time", b"create_time", "difference", b"difference", "id", b"id", "min_difference", b"min_difference", "model", b"model", "p_value", b"p_value", "passed", b"passed", "reason", b"reason"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "difference", b"difference"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_evaluation", b"candidate_evaluation", "candidate_version", b"candidate_version", "champion_evaluation", b"champion_evaluation", "champion_version", b"champion_version", "create_time", b"create_time", "difference", b"difference", "id", b"id", "min_difference", b"min_difference", "model", b"model", "p_value", b"p_value", "passed", b"passed", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Gate: typing_extensions.TypeAlias = Gate
+Global___Gate: _TypeAlias = Gate  # noqa: Y015
 
-@typing.final
-class CreateModelRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CreateModelRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    NAME_FIELD_NUMBER: builtins.int
-    DESCRIPTION_FIELD_NUMBER: builtins.int
-    name: builtins.str
-    description: builtins.str
+    NAME_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    description: _builtins.str
     def __init__(
         self,
         *,
-        name: builtins.str = ...,
-        description: builtins.str = ...,
+        name: _builtins.str = ...,
+        description: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["description", b"description", "name", b"name"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CreateModelRequest: typing_extensions.TypeAlias = CreateModelRequest
+Global___CreateModelRequest: _TypeAlias = CreateModelRequest  # noqa: Y015
 
-@typing.final
-class CreateModelResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CreateModelResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    MODEL_FIELD_NUMBER: builtins.int
-    @property
+    MODEL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def model(self) -> Global___Model: ...
     def __init__(
         self,
         *,
         model: Global___Model | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["model", b"model"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["model", b"model"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CreateModelResponse: typing_extensions.TypeAlias = CreateModelResponse
+Global___CreateModelResponse: _TypeAlias = CreateModelResponse  # noqa: Y015
 
-@typing.final
-class GetModelRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GetModelRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    NAME_FIELD_NUMBER: builtins.int
-    name: builtins.str
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
     def __init__(
         self,
         *,
-        name: builtins.str = ...,
+        name: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["name", b"name"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetModelRequest: typing_extensions.TypeAlias = GetModelRequest
+Global___GetModelRequest: _TypeAlias = GetModelRequest  # noqa: Y015
 
-@typing.final
-class GetModelResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GetModelResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    MODEL_FIELD_NUMBER: builtins.int
-    @property
+    MODEL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def model(self) -> Global___Model: ...
     def __init__(
         self,
         *,
         model: Global___Model | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["model", b"model"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["model", b"model"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetModelResponse: typing_extensions.TypeAlias = GetModelResponse
+Global___GetModelResponse: _TypeAlias = GetModelResponse  # noqa: Y015
 
-@typing.final
-class ListModelsRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListModelsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    PAGE_SIZE_FIELD_NUMBER: builtins.int
-    PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    page_size: builtins.int
-    page_token: builtins.str
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    page_token: _builtins.str
     def __init__(
         self,
         *,
-        page_size: builtins.int = ...,
-        page_token: builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["page_size", b"page_size", "page_token", b"page_token"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListModelsRequest: typing_extensions.TypeAlias = ListModelsRequest
+Global___ListModelsRequest: _TypeAlias = ListModelsRequest  # noqa: Y015
 
-@typing.final
-class ListModelsResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListModelsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    MODELS_FIELD_NUMBER: builtins.int
-    NEXT_PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    next_page_token: builtins.str
-    @property
-    def models(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Model]: ...
+    MODELS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def models(self) -> _containers.RepeatedCompositeFieldContainer[Global___Model]: ...
     def __init__(
         self,
         *,
-        models: collections.abc.Iterable[Global___Model] | None = ...,
-        next_page_token: builtins.str = ...,
+        models: _abc.Iterable[Global___Model] | None = ...,
+        next_page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["models", b"models", "next_page_token", b"next_page_token"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["models", b"models", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListModelsResponse: typing_extensions.TypeAlias = ListModelsResponse
+Global___ListModelsResponse: _TypeAlias = ListModelsResponse  # noqa: Y015
 
-@typing.final
-class CreateVersionRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CreateVersionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    @typing.final
-    class LabelsEntry(google.protobuf.message.Message):
-        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
 
-        KEY_FIELD_NUMBER: builtins.int
-        VALUE_FIELD_NUMBER: builtins.int
-        key: builtins.str
-        value: builtins.str
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
         def __init__(
             self,
             *,
-            key: builtins.str = ...,
-            value: builtins.str = ...,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
         ) -> None: ...
-        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-    REQUEST_ID_FIELD_NUMBER: builtins.int
-    MODEL_FIELD_NUMBER: builtins.int
-    SOURCE_URI_FIELD_NUMBER: builtins.int
-    LINEAGE_FIELD_NUMBER: builtins.int
-    LABELS_FIELD_NUMBER: builtins.int
-    request_id: builtins.str
-    model: builtins.str
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    SOURCE_URI_FIELD_NUMBER: _builtins.int
+    LINEAGE_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    model: _builtins.str
     """Created when it does not exist."""
-    source_uri: builtins.str
+    source_uri: _builtins.str
     """Folder or fsspec URL to copy from."""
-    @property
+    @_builtins.property
     def lineage(self) -> Global___Lineage: ...
-    @property
-    def labels(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]: ...
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     def __init__(
         self,
         *,
-        request_id: builtins.str = ...,
-        model: builtins.str = ...,
-        source_uri: builtins.str = ...,
+        request_id: _builtins.str = ...,
+        model: _builtins.str = ...,
+        source_uri: _builtins.str = ...,
         lineage: Global___Lineage | None = ...,
-        labels: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["lineage", b"lineage"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["labels", b"labels", "lineage", b"lineage", "model", b"model", "request_id", b"request_id", "source_uri", b"source_uri"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lineage", b"lineage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "lineage", b"lineage", "model", b"model", "request_id", b"request_id", "source_uri", b"source_uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CreateVersionRequest: typing_extensions.TypeAlias = CreateVersionRequest
+Global___CreateVersionRequest: _TypeAlias = CreateVersionRequest  # noqa: Y015
 
-@typing.final
-class CreateVersionResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CreateVersionResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    VERSION_FIELD_NUMBER: builtins.int
-    @property
+    VERSION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def version(self) -> Global___Version: ...
     def __init__(
         self,
         *,
         version: Global___Version | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["version", b"version"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["version", b"version"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["version", b"version"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CreateVersionResponse: typing_extensions.TypeAlias = CreateVersionResponse
+Global___CreateVersionResponse: _TypeAlias = CreateVersionResponse  # noqa: Y015
 
-@typing.final
-class GetVersionRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GetVersionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    MODEL_FIELD_NUMBER: builtins.int
-    NUMBER_FIELD_NUMBER: builtins.int
-    ALIAS_FIELD_NUMBER: builtins.int
-    model: builtins.str
-    number: builtins.int
-    alias: builtins.str
+    MODEL_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    ALIAS_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    number: _builtins.int
+    alias: _builtins.str
     def __init__(
         self,
         *,
-        model: builtins.str = ...,
-        number: builtins.int = ...,
-        alias: builtins.str = ...,
+        model: _builtins.str = ...,
+        number: _builtins.int = ...,
+        alias: _builtins.str = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["alias", b"alias", "number", b"number", "which", b"which"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["alias", b"alias", "model", b"model", "number", b"number", "which", b"which"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["which", b"which"]) -> typing.Literal["number", "alias"] | None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "number", b"number", "which", b"which"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "model", b"model", "number", b"number", "which", b"which"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_which: _TypeAlias = _typing.Literal["number", "alias"]  # noqa: Y015
+    _WhichOneofArgType_which: _TypeAlias = _typing.Literal["which", b"which"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_which) -> _WhichOneofReturnType_which | None: ...
 
-Global___GetVersionRequest: typing_extensions.TypeAlias = GetVersionRequest
+Global___GetVersionRequest: _TypeAlias = GetVersionRequest  # noqa: Y015
 
-@typing.final
-class GetVersionResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GetVersionResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    VERSION_FIELD_NUMBER: builtins.int
-    @property
+    VERSION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def version(self) -> Global___Version: ...
     def __init__(
         self,
         *,
         version: Global___Version | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["version", b"version"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["version", b"version"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["version", b"version"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetVersionResponse: typing_extensions.TypeAlias = GetVersionResponse
+Global___GetVersionResponse: _TypeAlias = GetVersionResponse  # noqa: Y015
 
-@typing.final
-class ListVersionsRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListVersionsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    MODEL_FIELD_NUMBER: builtins.int
-    PAGE_SIZE_FIELD_NUMBER: builtins.int
-    PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    model: builtins.str
-    page_size: builtins.int
-    page_token: builtins.str
+    MODEL_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    page_size: _builtins.int
+    page_token: _builtins.str
     def __init__(
         self,
         *,
-        model: builtins.str = ...,
-        page_size: builtins.int = ...,
-        page_token: builtins.str = ...,
+        model: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["model", b"model", "page_size", b"page_size", "page_token", b"page_token"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListVersionsRequest: typing_extensions.TypeAlias = ListVersionsRequest
+Global___ListVersionsRequest: _TypeAlias = ListVersionsRequest  # noqa: Y015
 
-@typing.final
-class ListVersionsResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListVersionsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    VERSIONS_FIELD_NUMBER: builtins.int
-    NEXT_PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    next_page_token: builtins.str
-    @property
-    def versions(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Version]: ...
+    VERSIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def versions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Version]: ...
     def __init__(
         self,
         *,
-        versions: collections.abc.Iterable[Global___Version] | None = ...,
-        next_page_token: builtins.str = ...,
+        versions: _abc.Iterable[Global___Version] | None = ...,
+        next_page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["next_page_token", b"next_page_token", "versions", b"versions"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "versions", b"versions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListVersionsResponse: typing_extensions.TypeAlias = ListVersionsResponse
+Global___ListVersionsResponse: _TypeAlias = ListVersionsResponse  # noqa: Y015
 
-@typing.final
-class SetAliasRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class SetAliasRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    MODEL_FIELD_NUMBER: builtins.int
-    ALIAS_FIELD_NUMBER: builtins.int
-    VERSION_FIELD_NUMBER: builtins.int
-    REASON_FIELD_NUMBER: builtins.int
-    GATE_ID_FIELD_NUMBER: builtins.int
-    model: builtins.str
-    alias: builtins.str
-    version: builtins.int
-    reason: builtins.str
-    gate_id: builtins.str
+    MODEL_FIELD_NUMBER: _builtins.int
+    ALIAS_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    GATE_ID_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    alias: _builtins.str
+    version: _builtins.int
+    reason: _builtins.str
+    gate_id: _builtins.str
     def __init__(
         self,
         *,
-        model: builtins.str = ...,
-        alias: builtins.str = ...,
-        version: builtins.int = ...,
-        reason: builtins.str = ...,
-        gate_id: builtins.str = ...,
+        model: _builtins.str = ...,
+        alias: _builtins.str = ...,
+        version: _builtins.int = ...,
+        reason: _builtins.str = ...,
+        gate_id: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["alias", b"alias", "gate_id", b"gate_id", "model", b"model", "reason", b"reason", "version", b"version"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "gate_id", b"gate_id", "model", b"model", "reason", b"reason", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___SetAliasRequest: typing_extensions.TypeAlias = SetAliasRequest
+Global___SetAliasRequest: _TypeAlias = SetAliasRequest  # noqa: Y015
 
-@typing.final
-class SetAliasResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class SetAliasResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    MODEL_FIELD_NUMBER: builtins.int
-    @property
+    MODEL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def model(self) -> Global___Model: ...
     def __init__(
         self,
         *,
         model: Global___Model | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["model", b"model"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["model", b"model"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___SetAliasResponse: typing_extensions.TypeAlias = SetAliasResponse
+Global___SetAliasResponse: _TypeAlias = SetAliasResponse  # noqa: Y015
 
-@typing.final
-class ListAliasHistoryRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListAliasHistoryRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    MODEL_FIELD_NUMBER: builtins.int
-    ALIAS_FIELD_NUMBER: builtins.int
-    PAGE_SIZE_FIELD_NUMBER: builtins.int
-    PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    model: builtins.str
-    alias: builtins.str
+    MODEL_FIELD_NUMBER: _builtins.int
+    ALIAS_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    alias: _builtins.str
     """Empty: all aliases."""
-    page_size: builtins.int
-    page_token: builtins.str
+    page_size: _builtins.int
+    page_token: _builtins.str
     def __init__(
         self,
         *,
-        model: builtins.str = ...,
-        alias: builtins.str = ...,
-        page_size: builtins.int = ...,
-        page_token: builtins.str = ...,
+        model: _builtins.str = ...,
+        alias: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["alias", b"alias", "model", b"model", "page_size", b"page_size", "page_token", b"page_token"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "model", b"model", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListAliasHistoryRequest: typing_extensions.TypeAlias = ListAliasHistoryRequest
+Global___ListAliasHistoryRequest: _TypeAlias = ListAliasHistoryRequest  # noqa: Y015
 
-@typing.final
-class ListAliasHistoryResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListAliasHistoryResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    CHANGES_FIELD_NUMBER: builtins.int
-    NEXT_PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    next_page_token: builtins.str
-    @property
-    def changes(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___AliasChange]: ...
+    CHANGES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___AliasChange]: ...
     def __init__(
         self,
         *,
-        changes: collections.abc.Iterable[Global___AliasChange] | None = ...,
-        next_page_token: builtins.str = ...,
+        changes: _abc.Iterable[Global___AliasChange] | None = ...,
+        next_page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["changes", b"changes", "next_page_token", b"next_page_token"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListAliasHistoryResponse: typing_extensions.TypeAlias = ListAliasHistoryResponse
+Global___ListAliasHistoryResponse: _TypeAlias = ListAliasHistoryResponse  # noqa: Y015
 
-@typing.final
-class CreateGateRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CreateGateRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    REQUEST_ID_FIELD_NUMBER: builtins.int
-    MODEL_FIELD_NUMBER: builtins.int
-    CANDIDATE_VERSION_FIELD_NUMBER: builtins.int
-    CANDIDATE_EVALUATION_FIELD_NUMBER: builtins.int
-    CHAMPION_EVALUATION_FIELD_NUMBER: builtins.int
-    MIN_DIFFERENCE_FIELD_NUMBER: builtins.int
-    request_id: builtins.str
-    model: builtins.str
-    candidate_version: builtins.int
-    candidate_evaluation: builtins.str
-    champion_evaluation: builtins.str
-    min_difference: builtins.float
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    CANDIDATE_VERSION_FIELD_NUMBER: _builtins.int
+    CANDIDATE_EVALUATION_FIELD_NUMBER: _builtins.int
+    CHAMPION_EVALUATION_FIELD_NUMBER: _builtins.int
+    MIN_DIFFERENCE_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    model: _builtins.str
+    candidate_version: _builtins.int
+    candidate_evaluation: _builtins.str
+    champion_evaluation: _builtins.str
+    min_difference: _builtins.float
     def __init__(
         self,
         *,
-        request_id: builtins.str = ...,
-        model: builtins.str = ...,
-        candidate_version: builtins.int = ...,
-        candidate_evaluation: builtins.str = ...,
-        champion_evaluation: builtins.str = ...,
-        min_difference: builtins.float = ...,
+        request_id: _builtins.str = ...,
+        model: _builtins.str = ...,
+        candidate_version: _builtins.int = ...,
+        candidate_evaluation: _builtins.str = ...,
+        champion_evaluation: _builtins.str = ...,
+        min_difference: _builtins.float = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["candidate_evaluation", b"candidate_evaluation", "candidate_version", b"candidate_version", "champion_evaluation", b"champion_evaluation", "min_difference", b"min_difference", "model", b"model", "request_id", b"request_id"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_evaluation", b"candidate_evaluation", "candidate_version", b"candidate_version", "champion_evaluation", b"champion_evaluation", "min_difference", b"min_difference", "model", b"model", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CreateGateRequest: typing_extensions.TypeAlias = CreateGateRequest
+Global___CreateGateRequest: _TypeAlias = CreateGateRequest  # noqa: Y015
 
-@typing.final
-class CreateGateResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CreateGateResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    GATE_FIELD_NUMBER: builtins.int
-    @property
+    GATE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def gate(self) -> Global___Gate: ...
     def __init__(
         self,
         *,
         gate: Global___Gate | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["gate", b"gate"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["gate", b"gate"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["gate", b"gate"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gate", b"gate"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CreateGateResponse: typing_extensions.TypeAlias = CreateGateResponse
+Global___CreateGateResponse: _TypeAlias = CreateGateResponse  # noqa: Y015
 
-@typing.final
-class GetGateRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GetGateRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: builtins.int
-    id: builtins.str
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
     def __init__(
         self,
         *,
-        id: builtins.str = ...,
+        id: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["id", b"id"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetGateRequest: typing_extensions.TypeAlias = GetGateRequest
+Global___GetGateRequest: _TypeAlias = GetGateRequest  # noqa: Y015
 
-@typing.final
-class GetGateResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GetGateResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    GATE_FIELD_NUMBER: builtins.int
-    @property
+    GATE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def gate(self) -> Global___Gate: ...
     def __init__(
         self,
         *,
         gate: Global___Gate | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["gate", b"gate"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["gate", b"gate"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["gate", b"gate"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gate", b"gate"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetGateResponse: typing_extensions.TypeAlias = GetGateResponse
+Global___GetGateResponse: _TypeAlias = GetGateResponse  # noqa: Y015
 
-@typing.final
-class ListGatesRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListGatesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    MODEL_FIELD_NUMBER: builtins.int
-    PAGE_SIZE_FIELD_NUMBER: builtins.int
-    PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    model: builtins.str
-    page_size: builtins.int
-    page_token: builtins.str
+    MODEL_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    page_size: _builtins.int
+    page_token: _builtins.str
     def __init__(
         self,
         *,
-        model: builtins.str = ...,
-        page_size: builtins.int = ...,
-        page_token: builtins.str = ...,
+        model: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["model", b"model", "page_size", b"page_size", "page_token", b"page_token"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListGatesRequest: typing_extensions.TypeAlias = ListGatesRequest
+Global___ListGatesRequest: _TypeAlias = ListGatesRequest  # noqa: Y015
 
-@typing.final
-class ListGatesResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListGatesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    GATES_FIELD_NUMBER: builtins.int
-    NEXT_PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    next_page_token: builtins.str
-    @property
-    def gates(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Gate]: ...
+    GATES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def gates(self) -> _containers.RepeatedCompositeFieldContainer[Global___Gate]: ...
     def __init__(
         self,
         *,
-        gates: collections.abc.Iterable[Global___Gate] | None = ...,
-        next_page_token: builtins.str = ...,
+        gates: _abc.Iterable[Global___Gate] | None = ...,
+        next_page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["gates", b"gates", "next_page_token", b"next_page_token"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gates", b"gates", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListGatesResponse: typing_extensions.TypeAlias = ListGatesResponse
+Global___ListGatesResponse: _TypeAlias = ListGatesResponse  # noqa: Y015

@@ -3,462 +3,161 @@
 isort:skip_file
 """
 
-import abc
-import collections.abc
-import grpc
-import grpc.aio
-import ratchet.registry.v1.registry_pb2
+from collections import abc as _abc
+from grpc import aio as _aio
+from ratchet.registry.v1 import registry_pb2 as _registry_pb2
+import abc as _abc_1
+import grpc as _grpc
 import sys
-import typing
+import typing as _typing
 
-if sys.version_info >= (3, 13):
-    import typing as typing_extensions
+if sys.version_info >= (3, 11):
+    from typing import Self as _Self
 else:
-    import typing_extensions
+    from typing_extensions import Self as _Self
 
-_T = typing.TypeVar("_T")
+_T = _typing.TypeVar("_T")
 
-class _MaybeAsyncIterator(collections.abc.AsyncIterator[_T], collections.abc.Iterator[_T], metaclass=abc.ABCMeta): ...
+class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
 
-class _ServicerContext(grpc.ServicerContext, grpc.aio.ServicerContext):  # type: ignore[misc, type-arg]
+class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
     ...
 
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
-_RegistryServiceCreateModelType = typing_extensions.TypeVar(
-    '_RegistryServiceCreateModelType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.CreateModelRequest,
-        ratchet.registry.v1.registry_pb2.CreateModelResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.CreateModelRequest,
-        ratchet.registry.v1.registry_pb2.CreateModelResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.CreateModelRequest,
-        ratchet.registry.v1.registry_pb2.CreateModelResponse,
-    ],
-)
 
-_RegistryServiceGetModelType = typing_extensions.TypeVar(
-    '_RegistryServiceGetModelType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.GetModelRequest,
-        ratchet.registry.v1.registry_pb2.GetModelResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.GetModelRequest,
-        ratchet.registry.v1.registry_pb2.GetModelResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.GetModelRequest,
-        ratchet.registry.v1.registry_pb2.GetModelResponse,
-    ],
-)
-
-_RegistryServiceListModelsType = typing_extensions.TypeVar(
-    '_RegistryServiceListModelsType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.ListModelsRequest,
-        ratchet.registry.v1.registry_pb2.ListModelsResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.ListModelsRequest,
-        ratchet.registry.v1.registry_pb2.ListModelsResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.ListModelsRequest,
-        ratchet.registry.v1.registry_pb2.ListModelsResponse,
-    ],
-)
-
-_RegistryServiceCreateVersionType = typing_extensions.TypeVar(
-    '_RegistryServiceCreateVersionType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.CreateVersionRequest,
-        ratchet.registry.v1.registry_pb2.CreateVersionResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.CreateVersionRequest,
-        ratchet.registry.v1.registry_pb2.CreateVersionResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.CreateVersionRequest,
-        ratchet.registry.v1.registry_pb2.CreateVersionResponse,
-    ],
-)
-
-_RegistryServiceGetVersionType = typing_extensions.TypeVar(
-    '_RegistryServiceGetVersionType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.GetVersionRequest,
-        ratchet.registry.v1.registry_pb2.GetVersionResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.GetVersionRequest,
-        ratchet.registry.v1.registry_pb2.GetVersionResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.GetVersionRequest,
-        ratchet.registry.v1.registry_pb2.GetVersionResponse,
-    ],
-)
-
-_RegistryServiceListVersionsType = typing_extensions.TypeVar(
-    '_RegistryServiceListVersionsType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.ListVersionsRequest,
-        ratchet.registry.v1.registry_pb2.ListVersionsResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.ListVersionsRequest,
-        ratchet.registry.v1.registry_pb2.ListVersionsResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.ListVersionsRequest,
-        ratchet.registry.v1.registry_pb2.ListVersionsResponse,
-    ],
-)
-
-_RegistryServiceSetAliasType = typing_extensions.TypeVar(
-    '_RegistryServiceSetAliasType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.SetAliasRequest,
-        ratchet.registry.v1.registry_pb2.SetAliasResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.SetAliasRequest,
-        ratchet.registry.v1.registry_pb2.SetAliasResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.SetAliasRequest,
-        ratchet.registry.v1.registry_pb2.SetAliasResponse,
-    ],
-)
-
-_RegistryServiceListAliasHistoryType = typing_extensions.TypeVar(
-    '_RegistryServiceListAliasHistoryType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.ListAliasHistoryRequest,
-        ratchet.registry.v1.registry_pb2.ListAliasHistoryResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.ListAliasHistoryRequest,
-        ratchet.registry.v1.registry_pb2.ListAliasHistoryResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.ListAliasHistoryRequest,
-        ratchet.registry.v1.registry_pb2.ListAliasHistoryResponse,
-    ],
-)
-
-_RegistryServiceCreateGateType = typing_extensions.TypeVar(
-    '_RegistryServiceCreateGateType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.CreateGateRequest,
-        ratchet.registry.v1.registry_pb2.CreateGateResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.CreateGateRequest,
-        ratchet.registry.v1.registry_pb2.CreateGateResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.CreateGateRequest,
-        ratchet.registry.v1.registry_pb2.CreateGateResponse,
-    ],
-)
-
-_RegistryServiceGetGateType = typing_extensions.TypeVar(
-    '_RegistryServiceGetGateType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.GetGateRequest,
-        ratchet.registry.v1.registry_pb2.GetGateResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.GetGateRequest,
-        ratchet.registry.v1.registry_pb2.GetGateResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.GetGateRequest,
-        ratchet.registry.v1.registry_pb2.GetGateResponse,
-    ],
-)
-
-_RegistryServiceListGatesType = typing_extensions.TypeVar(
-    '_RegistryServiceListGatesType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.ListGatesRequest,
-        ratchet.registry.v1.registry_pb2.ListGatesResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.ListGatesRequest,
-        ratchet.registry.v1.registry_pb2.ListGatesResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.ListGatesRequest,
-        ratchet.registry.v1.registry_pb2.ListGatesResponse,
-    ],
-)
-
-class RegistryServiceStub(typing.Generic[_RegistryServiceCreateModelType, _RegistryServiceGetModelType, _RegistryServiceListModelsType, _RegistryServiceCreateVersionType, _RegistryServiceGetVersionType, _RegistryServiceListVersionsType, _RegistryServiceSetAliasType, _RegistryServiceListAliasHistoryType, _RegistryServiceCreateGateType, _RegistryServiceGetGateType, _RegistryServiceListGatesType]):
+class RegistryServiceStub:
     """Models, their immutable versions, aliases with history, and the gate before promotion."""
 
-    @typing.overload
-    def __init__(self: RegistryServiceStub[
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.CreateModelRequest,
-            ratchet.registry.v1.registry_pb2.CreateModelResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.GetModelRequest,
-            ratchet.registry.v1.registry_pb2.GetModelResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.ListModelsRequest,
-            ratchet.registry.v1.registry_pb2.ListModelsResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.CreateVersionRequest,
-            ratchet.registry.v1.registry_pb2.CreateVersionResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.GetVersionRequest,
-            ratchet.registry.v1.registry_pb2.GetVersionResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.ListVersionsRequest,
-            ratchet.registry.v1.registry_pb2.ListVersionsResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.SetAliasRequest,
-            ratchet.registry.v1.registry_pb2.SetAliasResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.ListAliasHistoryRequest,
-            ratchet.registry.v1.registry_pb2.ListAliasHistoryResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.CreateGateRequest,
-            ratchet.registry.v1.registry_pb2.CreateGateResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.GetGateRequest,
-            ratchet.registry.v1.registry_pb2.GetGateResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.ListGatesRequest,
-            ratchet.registry.v1.registry_pb2.ListGatesResponse,
-        ],
-    ], channel: grpc.Channel) -> None: ...
-
-    @typing.overload
-    def __init__(self: RegistryServiceStub[
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.CreateModelRequest,
-            ratchet.registry.v1.registry_pb2.CreateModelResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.GetModelRequest,
-            ratchet.registry.v1.registry_pb2.GetModelResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.ListModelsRequest,
-            ratchet.registry.v1.registry_pb2.ListModelsResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.CreateVersionRequest,
-            ratchet.registry.v1.registry_pb2.CreateVersionResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.GetVersionRequest,
-            ratchet.registry.v1.registry_pb2.GetVersionResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.ListVersionsRequest,
-            ratchet.registry.v1.registry_pb2.ListVersionsResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.SetAliasRequest,
-            ratchet.registry.v1.registry_pb2.SetAliasResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.ListAliasHistoryRequest,
-            ratchet.registry.v1.registry_pb2.ListAliasHistoryResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.CreateGateRequest,
-            ratchet.registry.v1.registry_pb2.CreateGateResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.GetGateRequest,
-            ratchet.registry.v1.registry_pb2.GetGateResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.registry.v1.registry_pb2.ListGatesRequest,
-            ratchet.registry.v1.registry_pb2.ListGatesResponse,
-        ],
-    ], channel: grpc.aio.Channel) -> None: ...
-
-    CreateModel: _RegistryServiceCreateModelType
-
-    GetModel: _RegistryServiceGetModelType
-
-    ListModels: _RegistryServiceListModelsType
-
-    CreateVersion: _RegistryServiceCreateVersionType
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> RegistryServiceAsyncStub: ...
+    CreateModel: _grpc.UnaryUnaryMultiCallable[_registry_pb2.CreateModelRequest, _registry_pb2.CreateModelResponse]
+    GetModel: _grpc.UnaryUnaryMultiCallable[_registry_pb2.GetModelRequest, _registry_pb2.GetModelResponse]
+    ListModels: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ListModelsRequest, _registry_pb2.ListModelsResponse]
+    CreateVersion: _grpc.UnaryUnaryMultiCallable[_registry_pb2.CreateVersionRequest, _registry_pb2.CreateVersionResponse]
     """Copies the artifact, hashes it and makes the next version. Idempotent under request_id."""
-
-    GetVersion: _RegistryServiceGetVersionType
+    GetVersion: _grpc.UnaryUnaryMultiCallable[_registry_pb2.GetVersionRequest, _registry_pb2.GetVersionResponse]
     """By number, or by alias."""
-
-    ListVersions: _RegistryServiceListVersionsType
-
-    SetAlias: _RegistryServiceSetAliasType
+    ListVersions: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ListVersionsRequest, _registry_pb2.ListVersionsResponse]
+    SetAlias: _grpc.UnaryUnaryMultiCallable[_registry_pb2.SetAliasRequest, _registry_pb2.SetAliasResponse]
     """Points an alias at a version. FAILED_PRECONDITION for "champion" without a passed gate against the one it
     replaces; the first champion of a model and a return to an earlier champion need none.
     """
-
-    ListAliasHistory: _RegistryServiceListAliasHistoryType
-
-    CreateGate: _RegistryServiceCreateGateType
+    ListAliasHistory: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ListAliasHistoryRequest, _registry_pb2.ListAliasHistoryResponse]
+    CreateGate: _grpc.UnaryUnaryMultiCallable[_registry_pb2.CreateGateRequest, _registry_pb2.CreateGateResponse]
     """Compares a candidate with the champion by two finished evaluations on the same problems, and stores the decision."""
+    GetGate: _grpc.UnaryUnaryMultiCallable[_registry_pb2.GetGateRequest, _registry_pb2.GetGateResponse]
+    ListGates: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ListGatesRequest, _registry_pb2.ListGatesResponse]
 
-    GetGate: _RegistryServiceGetGateType
-
-    ListGates: _RegistryServiceListGatesType
-
-RegistryServiceAsyncStub: typing_extensions.TypeAlias = RegistryServiceStub[
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.CreateModelRequest,
-        ratchet.registry.v1.registry_pb2.CreateModelResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.GetModelRequest,
-        ratchet.registry.v1.registry_pb2.GetModelResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.ListModelsRequest,
-        ratchet.registry.v1.registry_pb2.ListModelsResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.CreateVersionRequest,
-        ratchet.registry.v1.registry_pb2.CreateVersionResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.GetVersionRequest,
-        ratchet.registry.v1.registry_pb2.GetVersionResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.ListVersionsRequest,
-        ratchet.registry.v1.registry_pb2.ListVersionsResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.SetAliasRequest,
-        ratchet.registry.v1.registry_pb2.SetAliasResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.ListAliasHistoryRequest,
-        ratchet.registry.v1.registry_pb2.ListAliasHistoryResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.CreateGateRequest,
-        ratchet.registry.v1.registry_pb2.CreateGateResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.GetGateRequest,
-        ratchet.registry.v1.registry_pb2.GetGateResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.registry.v1.registry_pb2.ListGatesRequest,
-        ratchet.registry.v1.registry_pb2.ListGatesResponse,
-    ],
-]
-
-class RegistryServiceServicer(metaclass=abc.ABCMeta):
+@_typing.type_check_only
+class RegistryServiceAsyncStub(RegistryServiceStub):
     """Models, their immutable versions, aliases with history, and the gate before promotion."""
 
-    @abc.abstractmethod
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    CreateModel: _aio.UnaryUnaryMultiCallable[_registry_pb2.CreateModelRequest, _registry_pb2.CreateModelResponse]  # type: ignore[assignment]
+    GetModel: _aio.UnaryUnaryMultiCallable[_registry_pb2.GetModelRequest, _registry_pb2.GetModelResponse]  # type: ignore[assignment]
+    ListModels: _aio.UnaryUnaryMultiCallable[_registry_pb2.ListModelsRequest, _registry_pb2.ListModelsResponse]  # type: ignore[assignment]
+    CreateVersion: _aio.UnaryUnaryMultiCallable[_registry_pb2.CreateVersionRequest, _registry_pb2.CreateVersionResponse]  # type: ignore[assignment]
+    """Copies the artifact, hashes it and makes the next version. Idempotent under request_id."""
+    GetVersion: _aio.UnaryUnaryMultiCallable[_registry_pb2.GetVersionRequest, _registry_pb2.GetVersionResponse]  # type: ignore[assignment]
+    """By number, or by alias."""
+    ListVersions: _aio.UnaryUnaryMultiCallable[_registry_pb2.ListVersionsRequest, _registry_pb2.ListVersionsResponse]  # type: ignore[assignment]
+    SetAlias: _aio.UnaryUnaryMultiCallable[_registry_pb2.SetAliasRequest, _registry_pb2.SetAliasResponse]  # type: ignore[assignment]
+    """Points an alias at a version. FAILED_PRECONDITION for "champion" without a passed gate against the one it
+    replaces; the first champion of a model and a return to an earlier champion need none.
+    """
+    ListAliasHistory: _aio.UnaryUnaryMultiCallable[_registry_pb2.ListAliasHistoryRequest, _registry_pb2.ListAliasHistoryResponse]  # type: ignore[assignment]
+    CreateGate: _aio.UnaryUnaryMultiCallable[_registry_pb2.CreateGateRequest, _registry_pb2.CreateGateResponse]  # type: ignore[assignment]
+    """Compares a candidate with the champion by two finished evaluations on the same problems, and stores the decision."""
+    GetGate: _aio.UnaryUnaryMultiCallable[_registry_pb2.GetGateRequest, _registry_pb2.GetGateResponse]  # type: ignore[assignment]
+    ListGates: _aio.UnaryUnaryMultiCallable[_registry_pb2.ListGatesRequest, _registry_pb2.ListGatesResponse]  # type: ignore[assignment]
+
+class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
+    """Models, their immutable versions, aliases with history, and the gate before promotion."""
+
+    @_abc_1.abstractmethod
     def CreateModel(
         self,
-        request: ratchet.registry.v1.registry_pb2.CreateModelRequest,
+        request: _registry_pb2.CreateModelRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.registry.v1.registry_pb2.CreateModelResponse, collections.abc.Awaitable[ratchet.registry.v1.registry_pb2.CreateModelResponse]]: ...
+    ) -> _typing.Union[_registry_pb2.CreateModelResponse, _abc.Awaitable[_registry_pb2.CreateModelResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def GetModel(
         self,
-        request: ratchet.registry.v1.registry_pb2.GetModelRequest,
+        request: _registry_pb2.GetModelRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.registry.v1.registry_pb2.GetModelResponse, collections.abc.Awaitable[ratchet.registry.v1.registry_pb2.GetModelResponse]]: ...
+    ) -> _typing.Union[_registry_pb2.GetModelResponse, _abc.Awaitable[_registry_pb2.GetModelResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def ListModels(
         self,
-        request: ratchet.registry.v1.registry_pb2.ListModelsRequest,
+        request: _registry_pb2.ListModelsRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.registry.v1.registry_pb2.ListModelsResponse, collections.abc.Awaitable[ratchet.registry.v1.registry_pb2.ListModelsResponse]]: ...
+    ) -> _typing.Union[_registry_pb2.ListModelsResponse, _abc.Awaitable[_registry_pb2.ListModelsResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def CreateVersion(
         self,
-        request: ratchet.registry.v1.registry_pb2.CreateVersionRequest,
+        request: _registry_pb2.CreateVersionRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.registry.v1.registry_pb2.CreateVersionResponse, collections.abc.Awaitable[ratchet.registry.v1.registry_pb2.CreateVersionResponse]]:
+    ) -> _typing.Union[_registry_pb2.CreateVersionResponse, _abc.Awaitable[_registry_pb2.CreateVersionResponse]]:
         """Copies the artifact, hashes it and makes the next version. Idempotent under request_id."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def GetVersion(
         self,
-        request: ratchet.registry.v1.registry_pb2.GetVersionRequest,
+        request: _registry_pb2.GetVersionRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.registry.v1.registry_pb2.GetVersionResponse, collections.abc.Awaitable[ratchet.registry.v1.registry_pb2.GetVersionResponse]]:
+    ) -> _typing.Union[_registry_pb2.GetVersionResponse, _abc.Awaitable[_registry_pb2.GetVersionResponse]]:
         """By number, or by alias."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def ListVersions(
         self,
-        request: ratchet.registry.v1.registry_pb2.ListVersionsRequest,
+        request: _registry_pb2.ListVersionsRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.registry.v1.registry_pb2.ListVersionsResponse, collections.abc.Awaitable[ratchet.registry.v1.registry_pb2.ListVersionsResponse]]: ...
+    ) -> _typing.Union[_registry_pb2.ListVersionsResponse, _abc.Awaitable[_registry_pb2.ListVersionsResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def SetAlias(
         self,
-        request: ratchet.registry.v1.registry_pb2.SetAliasRequest,
+        request: _registry_pb2.SetAliasRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.registry.v1.registry_pb2.SetAliasResponse, collections.abc.Awaitable[ratchet.registry.v1.registry_pb2.SetAliasResponse]]:
+    ) -> _typing.Union[_registry_pb2.SetAliasResponse, _abc.Awaitable[_registry_pb2.SetAliasResponse]]:
         """Points an alias at a version. FAILED_PRECONDITION for "champion" without a passed gate against the one it
         replaces; the first champion of a model and a return to an earlier champion need none.
         """
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def ListAliasHistory(
         self,
-        request: ratchet.registry.v1.registry_pb2.ListAliasHistoryRequest,
+        request: _registry_pb2.ListAliasHistoryRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.registry.v1.registry_pb2.ListAliasHistoryResponse, collections.abc.Awaitable[ratchet.registry.v1.registry_pb2.ListAliasHistoryResponse]]: ...
+    ) -> _typing.Union[_registry_pb2.ListAliasHistoryResponse, _abc.Awaitable[_registry_pb2.ListAliasHistoryResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def CreateGate(
         self,
-        request: ratchet.registry.v1.registry_pb2.CreateGateRequest,
+        request: _registry_pb2.CreateGateRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.registry.v1.registry_pb2.CreateGateResponse, collections.abc.Awaitable[ratchet.registry.v1.registry_pb2.CreateGateResponse]]:
+    ) -> _typing.Union[_registry_pb2.CreateGateResponse, _abc.Awaitable[_registry_pb2.CreateGateResponse]]:
         """Compares a candidate with the champion by two finished evaluations on the same problems, and stores the decision."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def GetGate(
         self,
-        request: ratchet.registry.v1.registry_pb2.GetGateRequest,
+        request: _registry_pb2.GetGateRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.registry.v1.registry_pb2.GetGateResponse, collections.abc.Awaitable[ratchet.registry.v1.registry_pb2.GetGateResponse]]: ...
+    ) -> _typing.Union[_registry_pb2.GetGateResponse, _abc.Awaitable[_registry_pb2.GetGateResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def ListGates(
         self,
-        request: ratchet.registry.v1.registry_pb2.ListGatesRequest,
+        request: _registry_pb2.ListGatesRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.registry.v1.registry_pb2.ListGatesResponse, collections.abc.Awaitable[ratchet.registry.v1.registry_pb2.ListGatesResponse]]: ...
+    ) -> _typing.Union[_registry_pb2.ListGatesResponse, _abc.Awaitable[_registry_pb2.ListGatesResponse]]: ...
 
-def add_RegistryServiceServicer_to_server(servicer: RegistryServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...
+def add_RegistryServiceServicer_to_server(servicer: RegistryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

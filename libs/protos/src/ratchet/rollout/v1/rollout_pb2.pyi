@@ -3,30 +3,30 @@
 isort:skip_file
 """
 
-import builtins
-import collections.abc
-import google.protobuf.descriptor
-import google.protobuf.duration_pb2
-import google.protobuf.internal.containers
-import google.protobuf.internal.enum_type_wrapper
-import google.protobuf.message
-import google.protobuf.timestamp_pb2
+from collections import abc as _abc
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+import builtins as _builtins
 import sys
-import typing
+import typing as _typing
 
-if sys.version_info >= (3, 10):
-    import typing as typing_extensions
+if sys.version_info >= (3, 11):
+    from typing import TypeAlias as _TypeAlias, Never as _Never
 else:
-    import typing_extensions
+    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
-DESCRIPTOR: google.protobuf.descriptor.FileDescriptor
+DESCRIPTOR: _descriptor.FileDescriptor
 
 class _FinishReason:
-    ValueType = typing.NewType("ValueType", builtins.int)
-    V: typing_extensions.TypeAlias = ValueType
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
 
-class _FinishReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_FinishReason.ValueType], builtins.type):
-    DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+class _FinishReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FinishReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
     FINISH_REASON_UNSPECIFIED: _FinishReason.ValueType  # 0
     FINISH_REASON_STOP: _FinishReason.ValueType  # 1
     FINISH_REASON_LENGTH: _FinishReason.ValueType  # 2
@@ -38,18 +38,18 @@ FINISH_REASON_UNSPECIFIED: FinishReason.ValueType  # 0
 FINISH_REASON_STOP: FinishReason.ValueType  # 1
 FINISH_REASON_LENGTH: FinishReason.ValueType  # 2
 FINISH_REASON_ABORTED: FinishReason.ValueType  # 3
-Global___FinishReason: typing_extensions.TypeAlias = FinishReason
+Global___FinishReason: _TypeAlias = FinishReason  # noqa: Y015
 
-@typing.final
-class Policy(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Policy(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
     class _State:
-        ValueType = typing.NewType("ValueType", builtins.int)
-        V: typing_extensions.TypeAlias = ValueType
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
 
-    class _StateEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[Policy._State.ValueType], builtins.type):
-        DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+    class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Policy._State.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
         STATE_UNSPECIFIED: Policy._State.ValueType  # 0
         STATE_LOADING: Policy._State.ValueType  # 1
         STATE_READY: Policy._State.ValueType  # 2
@@ -65,534 +65,618 @@ class Policy(google.protobuf.message.Message):
     """The engine died or refused its weights; error says why. Unload it."""
     STATE_UNLOADING: Policy.State.ValueType  # 4
 
-    NAME_FIELD_NUMBER: builtins.int
-    STATE_FIELD_NUMBER: builtins.int
-    POLICY_ID_FIELD_NUMBER: builtins.int
-    SOURCE_FIELD_NUMBER: builtins.int
-    DTYPE_FIELD_NUMBER: builtins.int
-    MAX_MODEL_LEN_FIELD_NUMBER: builtins.int
-    ERROR_FIELD_NUMBER: builtins.int
-    CREATE_TIME_FIELD_NUMBER: builtins.int
-    READY_TIME_FIELD_NUMBER: builtins.int
-    WEIGHT_UPDATES_FIELD_NUMBER: builtins.int
-    name: builtins.str
+    NAME_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    POLICY_ID_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    DTYPE_FIELD_NUMBER: _builtins.int
+    MAX_MODEL_LEN_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    READY_TIME_FIELD_NUMBER: _builtins.int
+    WEIGHT_UPDATES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
     """The name under which requests address the policy; chosen by the caller, unique while loaded."""
     state: Global___Policy.State.ValueType
-    policy_id: builtins.str
+    policy_id: _builtins.str
     """"sha256:<hex>" over the weights now loaded; empty while loading."""
-    source: builtins.str
+    source: _builtins.str
     """The folder or fsspec URL it was loaded from."""
-    dtype: builtins.str
-    max_model_len: builtins.int
-    error: builtins.str
-    weight_updates: builtins.int
+    dtype: _builtins.str
+    max_model_len: _builtins.int
+    error: _builtins.str
+    weight_updates: _builtins.int
     """How many times its weights were replaced since it was loaded."""
-    @property
-    def create_time(self) -> google.protobuf.timestamp_pb2.Timestamp: ...
-    @property
-    def ready_time(self) -> google.protobuf.timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def ready_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
-        name: builtins.str = ...,
+        name: _builtins.str = ...,
         state: Global___Policy.State.ValueType = ...,
-        policy_id: builtins.str = ...,
-        source: builtins.str = ...,
-        dtype: builtins.str = ...,
-        max_model_len: builtins.int = ...,
-        error: builtins.str = ...,
-        create_time: google.protobuf.timestamp_pb2.Timestamp | None = ...,
-        ready_time: google.protobuf.timestamp_pb2.Timestamp | None = ...,
-        weight_updates: builtins.int = ...,
+        policy_id: _builtins.str = ...,
+        source: _builtins.str = ...,
+        dtype: _builtins.str = ...,
+        max_model_len: _builtins.int = ...,
+        error: _builtins.str = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        ready_time: _timestamp_pb2.Timestamp | None = ...,
+        weight_updates: _builtins.int = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["create_time", b"create_time", "ready_time", b"ready_time"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["create_time", b"create_time", "dtype", b"dtype", "error", b"error", "max_model_len", b"max_model_len", "name", b"name", "policy_id", b"policy_id", "ready_time", b"ready_time", "source", b"source", "state", b"state", "weight_updates", b"weight_updates"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "ready_time", b"ready_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "dtype", b"dtype", "error", b"error", "max_model_len", b"max_model_len", "name", b"name", "policy_id", b"policy_id", "ready_time", b"ready_time", "source", b"source", "state", b"state", "weight_updates", b"weight_updates"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Policy: typing_extensions.TypeAlias = Policy
+Global___Policy: _TypeAlias = Policy  # noqa: Y015
 
-@typing.final
-class EngineOptions(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class EngineOptions(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    DTYPE_FIELD_NUMBER: builtins.int
-    MAX_MODEL_LEN_FIELD_NUMBER: builtins.int
-    MAX_NUM_SEQS_FIELD_NUMBER: builtins.int
-    KV_CACHE_MIB_FIELD_NUMBER: builtins.int
-    TENSOR_PARALLEL_SIZE_FIELD_NUMBER: builtins.int
-    dtype: builtins.str
+    DTYPE_FIELD_NUMBER: _builtins.int
+    MAX_MODEL_LEN_FIELD_NUMBER: _builtins.int
+    MAX_NUM_SEQS_FIELD_NUMBER: _builtins.int
+    KV_CACHE_MIB_FIELD_NUMBER: _builtins.int
+    TENSOR_PARALLEL_SIZE_FIELD_NUMBER: _builtins.int
+    dtype: _builtins.str
     """"auto", "float32", "bfloat16", "float16". Auto: what the machine is fast and exact in."""
-    max_model_len: builtins.int
+    max_model_len: _builtins.int
     """Prompt plus completion, in tokens; 0 means what the model's config says."""
-    max_num_seqs: builtins.int
+    max_num_seqs: _builtins.int
     """Sequences decoded together at most; 0 means the service's default."""
-    kv_cache_mib: builtins.int
+    kv_cache_mib: _builtins.int
     """KV cache on CPU, in MiB; 0 means the service's default."""
-    tensor_parallel_size: builtins.int
+    tensor_parallel_size: _builtins.int
     def __init__(
         self,
         *,
-        dtype: builtins.str = ...,
-        max_model_len: builtins.int = ...,
-        max_num_seqs: builtins.int = ...,
-        kv_cache_mib: builtins.int = ...,
-        tensor_parallel_size: builtins.int = ...,
+        dtype: _builtins.str = ...,
+        max_model_len: _builtins.int = ...,
+        max_num_seqs: _builtins.int = ...,
+        kv_cache_mib: _builtins.int = ...,
+        tensor_parallel_size: _builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["dtype", b"dtype", "kv_cache_mib", b"kv_cache_mib", "max_model_len", b"max_model_len", "max_num_seqs", b"max_num_seqs", "tensor_parallel_size", b"tensor_parallel_size"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dtype", b"dtype", "kv_cache_mib", b"kv_cache_mib", "max_model_len", b"max_model_len", "max_num_seqs", b"max_num_seqs", "tensor_parallel_size", b"tensor_parallel_size"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___EngineOptions: typing_extensions.TypeAlias = EngineOptions
+Global___EngineOptions: _TypeAlias = EngineOptions  # noqa: Y015
 
-@typing.final
-class LoadPolicyRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class LoadPolicyRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    REQUEST_ID_FIELD_NUMBER: builtins.int
-    NAME_FIELD_NUMBER: builtins.int
-    SOURCE_FIELD_NUMBER: builtins.int
-    OPTIONS_FIELD_NUMBER: builtins.int
-    EXPECTED_POLICY_ID_FIELD_NUMBER: builtins.int
-    request_id: builtins.str
-    name: builtins.str
-    source: builtins.str
-    expected_policy_id: builtins.str
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    EXPECTED_POLICY_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    name: _builtins.str
+    source: _builtins.str
+    expected_policy_id: _builtins.str
     """When set, loading fails unless the weights hash to this id."""
-    @property
+    @_builtins.property
     def options(self) -> Global___EngineOptions: ...
     def __init__(
         self,
         *,
-        request_id: builtins.str = ...,
-        name: builtins.str = ...,
-        source: builtins.str = ...,
+        request_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        source: _builtins.str = ...,
         options: Global___EngineOptions | None = ...,
-        expected_policy_id: builtins.str = ...,
+        expected_policy_id: _builtins.str = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["options", b"options"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["expected_policy_id", b"expected_policy_id", "name", b"name", "options", b"options", "request_id", b"request_id", "source", b"source"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_policy_id", b"expected_policy_id", "name", b"name", "options", b"options", "request_id", b"request_id", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___LoadPolicyRequest: typing_extensions.TypeAlias = LoadPolicyRequest
+Global___LoadPolicyRequest: _TypeAlias = LoadPolicyRequest  # noqa: Y015
 
-@typing.final
-class LoadPolicyResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class LoadPolicyResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    POLICY_FIELD_NUMBER: builtins.int
-    @property
+    POLICY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def policy(self) -> Global___Policy: ...
     def __init__(
         self,
         *,
         policy: Global___Policy | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["policy", b"policy"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["policy", b"policy"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___LoadPolicyResponse: typing_extensions.TypeAlias = LoadPolicyResponse
+Global___LoadPolicyResponse: _TypeAlias = LoadPolicyResponse  # noqa: Y015
 
-@typing.final
-class GetPolicyRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GetPolicyRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    NAME_FIELD_NUMBER: builtins.int
-    name: builtins.str
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
     def __init__(
         self,
         *,
-        name: builtins.str = ...,
+        name: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["name", b"name"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetPolicyRequest: typing_extensions.TypeAlias = GetPolicyRequest
+Global___GetPolicyRequest: _TypeAlias = GetPolicyRequest  # noqa: Y015
 
-@typing.final
-class GetPolicyResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GetPolicyResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    POLICY_FIELD_NUMBER: builtins.int
-    @property
+    POLICY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def policy(self) -> Global___Policy: ...
     def __init__(
         self,
         *,
         policy: Global___Policy | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["policy", b"policy"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["policy", b"policy"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetPolicyResponse: typing_extensions.TypeAlias = GetPolicyResponse
+Global___GetPolicyResponse: _TypeAlias = GetPolicyResponse  # noqa: Y015
 
-@typing.final
-class ListPoliciesRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListPoliciesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    PAGE_SIZE_FIELD_NUMBER: builtins.int
-    PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    page_size: builtins.int
-    page_token: builtins.str
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    page_token: _builtins.str
     def __init__(
         self,
         *,
-        page_size: builtins.int = ...,
-        page_token: builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["page_size", b"page_size", "page_token", b"page_token"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListPoliciesRequest: typing_extensions.TypeAlias = ListPoliciesRequest
+Global___ListPoliciesRequest: _TypeAlias = ListPoliciesRequest  # noqa: Y015
 
-@typing.final
-class ListPoliciesResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListPoliciesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    POLICIES_FIELD_NUMBER: builtins.int
-    NEXT_PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    next_page_token: builtins.str
-    @property
-    def policies(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Policy]: ...
+    POLICIES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def policies(self) -> _containers.RepeatedCompositeFieldContainer[Global___Policy]: ...
     def __init__(
         self,
         *,
-        policies: collections.abc.Iterable[Global___Policy] | None = ...,
-        next_page_token: builtins.str = ...,
+        policies: _abc.Iterable[Global___Policy] | None = ...,
+        next_page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["next_page_token", b"next_page_token", "policies", b"policies"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "policies", b"policies"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListPoliciesResponse: typing_extensions.TypeAlias = ListPoliciesResponse
+Global___ListPoliciesResponse: _TypeAlias = ListPoliciesResponse  # noqa: Y015
 
-@typing.final
-class UnloadPolicyRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class UnloadPolicyRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    NAME_FIELD_NUMBER: builtins.int
-    name: builtins.str
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
     def __init__(
         self,
         *,
-        name: builtins.str = ...,
+        name: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["name", b"name"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___UnloadPolicyRequest: typing_extensions.TypeAlias = UnloadPolicyRequest
+Global___UnloadPolicyRequest: _TypeAlias = UnloadPolicyRequest  # noqa: Y015
 
-@typing.final
-class UnloadPolicyResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class UnloadPolicyResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
         self,
     ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___UnloadPolicyResponse: typing_extensions.TypeAlias = UnloadPolicyResponse
+Global___UnloadPolicyResponse: _TypeAlias = UnloadPolicyResponse  # noqa: Y015
 
-@typing.final
-class SamplingParams(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class SamplingParams(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    TEMPERATURE_FIELD_NUMBER: builtins.int
-    TOP_P_FIELD_NUMBER: builtins.int
-    TOP_K_FIELD_NUMBER: builtins.int
-    MAX_TOKENS_FIELD_NUMBER: builtins.int
-    STOP_FIELD_NUMBER: builtins.int
-    STOP_TOKEN_IDS_FIELD_NUMBER: builtins.int
-    SEED_FIELD_NUMBER: builtins.int
-    IGNORE_EOS_FIELD_NUMBER: builtins.int
-    LOGPROBS_FIELD_NUMBER: builtins.int
-    REPETITION_PENALTY_FIELD_NUMBER: builtins.int
-    N_FIELD_NUMBER: builtins.int
-    temperature: builtins.float
+    TEMPERATURE_FIELD_NUMBER: _builtins.int
+    TOP_P_FIELD_NUMBER: _builtins.int
+    TOP_K_FIELD_NUMBER: _builtins.int
+    MAX_TOKENS_FIELD_NUMBER: _builtins.int
+    STOP_FIELD_NUMBER: _builtins.int
+    STOP_TOKEN_IDS_FIELD_NUMBER: _builtins.int
+    SEED_FIELD_NUMBER: _builtins.int
+    IGNORE_EOS_FIELD_NUMBER: _builtins.int
+    LOGPROBS_FIELD_NUMBER: _builtins.int
+    REPETITION_PENALTY_FIELD_NUMBER: _builtins.int
+    N_FIELD_NUMBER: _builtins.int
+    temperature: _builtins.float
     """0 is greedy. Absent means 1."""
-    top_p: builtins.float
-    top_k: builtins.int
+    top_p: _builtins.float
+    top_k: _builtins.int
     """0 or absent: off."""
-    max_tokens: builtins.int
+    max_tokens: _builtins.int
     """New tokens at most; 0 means up to the model's length."""
-    seed: builtins.int
-    ignore_eos: builtins.bool
-    logprobs: builtins.bool
+    seed: _builtins.int
+    ignore_eos: _builtins.bool
+    logprobs: _builtins.bool
     """Return the log-prob of each sampled token."""
-    repetition_penalty: builtins.float
-    n: builtins.int
+    repetition_penalty: _builtins.float
+    n: _builtins.int
     """Completions of the prompt; 0 means 1."""
-    @property
-    def stop(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
-    @property
-    def stop_token_ids(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
+    @_builtins.property
+    def stop(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def stop_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
         self,
         *,
-        temperature: builtins.float | None = ...,
-        top_p: builtins.float | None = ...,
-        top_k: builtins.int = ...,
-        max_tokens: builtins.int = ...,
-        stop: collections.abc.Iterable[builtins.str] | None = ...,
-        stop_token_ids: collections.abc.Iterable[builtins.int] | None = ...,
-        seed: builtins.int | None = ...,
-        ignore_eos: builtins.bool = ...,
-        logprobs: builtins.bool = ...,
-        repetition_penalty: builtins.float | None = ...,
-        n: builtins.int = ...,
+        temperature: _builtins.float | None = ...,
+        top_p: _builtins.float | None = ...,
+        top_k: _builtins.int = ...,
+        max_tokens: _builtins.int = ...,
+        stop: _abc.Iterable[_builtins.str] | None = ...,
+        stop_token_ids: _abc.Iterable[_builtins.int] | None = ...,
+        seed: _builtins.int | None = ...,
+        ignore_eos: _builtins.bool = ...,
+        logprobs: _builtins.bool = ...,
+        repetition_penalty: _builtins.float | None = ...,
+        n: _builtins.int = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_p", b"_top_p", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "temperature", b"temperature", "top_p", b"top_p"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_p", b"_top_p", "ignore_eos", b"ignore_eos", "logprobs", b"logprobs", "max_tokens", b"max_tokens", "n", b"n", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "stop", b"stop", "stop_token_ids", b"stop_token_ids", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]) -> None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_repetition_penalty", b"_repetition_penalty"]) -> typing.Literal["repetition_penalty"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_seed", b"_seed"]) -> typing.Literal["seed"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_temperature", b"_temperature"]) -> typing.Literal["temperature"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_top_p", b"_top_p"]) -> typing.Literal["top_p"] | None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_p", b"_top_p", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "temperature", b"temperature", "top_p", b"top_p"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_p", b"_top_p", "ignore_eos", b"ignore_eos", "logprobs", b"logprobs", "max_tokens", b"max_tokens", "n", b"n", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "stop", b"stop", "stop_token_ids", b"stop_token_ids", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__repetition_penalty: _TypeAlias = _typing.Literal["repetition_penalty"]  # noqa: Y015
+    _WhichOneofArgType__repetition_penalty: _TypeAlias = _typing.Literal["_repetition_penalty", b"_repetition_penalty"]  # noqa: Y015
+    _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
+    _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
+    _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
+    _WhichOneofArgType__temperature: _TypeAlias = _typing.Literal["_temperature", b"_temperature"]  # noqa: Y015
+    _WhichOneofReturnType__top_p: _TypeAlias = _typing.Literal["top_p"]  # noqa: Y015
+    _WhichOneofArgType__top_p: _TypeAlias = _typing.Literal["_top_p", b"_top_p"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__repetition_penalty) -> _WhichOneofReturnType__repetition_penalty | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__seed) -> _WhichOneofReturnType__seed | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature) -> _WhichOneofReturnType__temperature | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__top_p) -> _WhichOneofReturnType__top_p | None: ...
 
-Global___SamplingParams: typing_extensions.TypeAlias = SamplingParams
+Global___SamplingParams: _TypeAlias = SamplingParams  # noqa: Y015
 
-@typing.final
-class ChatMessage(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ChatMessage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ROLE_FIELD_NUMBER: builtins.int
-    CONTENT_FIELD_NUMBER: builtins.int
-    role: builtins.str
-    content: builtins.str
+    ROLE_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    content: _builtins.str
     def __init__(
         self,
         *,
-        role: builtins.str = ...,
-        content: builtins.str = ...,
+        role: _builtins.str = ...,
+        content: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["content", b"content", "role", b"role"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "role", b"role"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ChatMessage: typing_extensions.TypeAlias = ChatMessage
+Global___ChatMessage: _TypeAlias = ChatMessage  # noqa: Y015
 
-@typing.final
-class ChatPrompt(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ChatPrompt(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    MESSAGES_FIELD_NUMBER: builtins.int
-    @property
-    def messages(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___ChatMessage]: ...
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChatMessage]: ...
     def __init__(
         self,
         *,
-        messages: collections.abc.Iterable[Global___ChatMessage] | None = ...,
+        messages: _abc.Iterable[Global___ChatMessage] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["messages", b"messages"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ChatPrompt: typing_extensions.TypeAlias = ChatPrompt
+Global___ChatPrompt: _TypeAlias = ChatPrompt  # noqa: Y015
 
-@typing.final
-class TokenPrompt(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class TokenPrompt(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    IDS_FIELD_NUMBER: builtins.int
-    @property
-    def ids(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
+    IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
         self,
         *,
-        ids: collections.abc.Iterable[builtins.int] | None = ...,
+        ids: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["ids", b"ids"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___TokenPrompt: typing_extensions.TypeAlias = TokenPrompt
+Global___TokenPrompt: _TypeAlias = TokenPrompt  # noqa: Y015
 
-@typing.final
-class GenerateRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GenerateRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    POLICY_FIELD_NUMBER: builtins.int
-    TOKENS_FIELD_NUMBER: builtins.int
-    TEXT_FIELD_NUMBER: builtins.int
-    CHAT_FIELD_NUMBER: builtins.int
-    SAMPLING_FIELD_NUMBER: builtins.int
-    EXPECTED_POLICY_ID_FIELD_NUMBER: builtins.int
-    policy: builtins.str
-    text: builtins.str
-    expected_policy_id: builtins.str
+    POLICY_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    CHAT_FIELD_NUMBER: _builtins.int
+    SAMPLING_FIELD_NUMBER: _builtins.int
+    EXPECTED_POLICY_ID_FIELD_NUMBER: _builtins.int
+    policy: _builtins.str
+    text: _builtins.str
+    expected_policy_id: _builtins.str
     """When set, FAILED_PRECONDITION unless the loaded weights have this id, before and after generation."""
-    @property
+    @_builtins.property
     def tokens(self) -> Global___TokenPrompt: ...
-    @property
+    @_builtins.property
     def chat(self) -> Global___ChatPrompt: ...
-    @property
+    @_builtins.property
     def sampling(self) -> Global___SamplingParams: ...
     def __init__(
         self,
         *,
-        policy: builtins.str = ...,
+        policy: _builtins.str = ...,
         tokens: Global___TokenPrompt | None = ...,
-        text: builtins.str = ...,
+        text: _builtins.str = ...,
         chat: Global___ChatPrompt | None = ...,
         sampling: Global___SamplingParams | None = ...,
-        expected_policy_id: builtins.str = ...,
+        expected_policy_id: _builtins.str = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["chat", b"chat", "prompt", b"prompt", "sampling", b"sampling", "text", b"text", "tokens", b"tokens"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["chat", b"chat", "expected_policy_id", b"expected_policy_id", "policy", b"policy", "prompt", b"prompt", "sampling", b"sampling", "text", b"text", "tokens", b"tokens"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["prompt", b"prompt"]) -> typing.Literal["tokens", "text", "chat"] | None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["chat", b"chat", "prompt", b"prompt", "sampling", b"sampling", "text", b"text", "tokens", b"tokens"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chat", b"chat", "expected_policy_id", b"expected_policy_id", "policy", b"policy", "prompt", b"prompt", "sampling", b"sampling", "text", b"text", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_prompt: _TypeAlias = _typing.Literal["tokens", "text", "chat"]  # noqa: Y015
+    _WhichOneofArgType_prompt: _TypeAlias = _typing.Literal["prompt", b"prompt"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_prompt) -> _WhichOneofReturnType_prompt | None: ...
 
-Global___GenerateRequest: typing_extensions.TypeAlias = GenerateRequest
+Global___GenerateRequest: _TypeAlias = GenerateRequest  # noqa: Y015
 
-@typing.final
-class Completion(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Completion(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    INDEX_FIELD_NUMBER: builtins.int
-    TOKEN_IDS_FIELD_NUMBER: builtins.int
-    LOG_PROBS_FIELD_NUMBER: builtins.int
-    TEXT_FIELD_NUMBER: builtins.int
-    FINISH_REASON_FIELD_NUMBER: builtins.int
-    index: builtins.int
-    text: builtins.str
+    INDEX_FIELD_NUMBER: _builtins.int
+    TOKEN_IDS_FIELD_NUMBER: _builtins.int
+    LOG_PROBS_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    FINISH_REASON_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    text: _builtins.str
     finish_reason: Global___FinishReason.ValueType
-    @property
-    def token_ids(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
-    @property
-    def log_probs(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.float]:
+    @_builtins.property
+    def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def log_probs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
         """One per token when asked for: natural log of the probability under the processed distribution."""
 
     def __init__(
         self,
         *,
-        index: builtins.int = ...,
-        token_ids: collections.abc.Iterable[builtins.int] | None = ...,
-        log_probs: collections.abc.Iterable[builtins.float] | None = ...,
-        text: builtins.str = ...,
+        index: _builtins.int = ...,
+        token_ids: _abc.Iterable[_builtins.int] | None = ...,
+        log_probs: _abc.Iterable[_builtins.float] | None = ...,
+        text: _builtins.str = ...,
         finish_reason: Global___FinishReason.ValueType = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["finish_reason", b"finish_reason", "index", b"index", "log_probs", b"log_probs", "text", b"text", "token_ids", b"token_ids"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["finish_reason", b"finish_reason", "index", b"index", "log_probs", b"log_probs", "text", b"text", "token_ids", b"token_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Completion: typing_extensions.TypeAlias = Completion
+Global___Completion: _TypeAlias = Completion  # noqa: Y015
 
-@typing.final
-class GenerateResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GenerateResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    COMPLETIONS_FIELD_NUMBER: builtins.int
-    POLICY_ID_FIELD_NUMBER: builtins.int
-    PROMPT_TOKEN_IDS_FIELD_NUMBER: builtins.int
-    DURATION_FIELD_NUMBER: builtins.int
-    policy_id: builtins.str
+    COMPLETIONS_FIELD_NUMBER: _builtins.int
+    POLICY_ID_FIELD_NUMBER: _builtins.int
+    PROMPT_TOKEN_IDS_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
+    policy_id: _builtins.str
     """The weights that made them."""
-    @property
-    def completions(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Completion]: ...
-    @property
-    def prompt_token_ids(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
-    @property
-    def duration(self) -> google.protobuf.duration_pb2.Duration: ...
+    @_builtins.property
+    def completions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Completion]: ...
+    @_builtins.property
+    def prompt_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def duration(self) -> _duration_pb2.Duration: ...
     def __init__(
         self,
         *,
-        completions: collections.abc.Iterable[Global___Completion] | None = ...,
-        policy_id: builtins.str = ...,
-        prompt_token_ids: collections.abc.Iterable[builtins.int] | None = ...,
-        duration: google.protobuf.duration_pb2.Duration | None = ...,
+        completions: _abc.Iterable[Global___Completion] | None = ...,
+        policy_id: _builtins.str = ...,
+        prompt_token_ids: _abc.Iterable[_builtins.int] | None = ...,
+        duration: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["duration", b"duration"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["completions", b"completions", "duration", b"duration", "policy_id", b"policy_id", "prompt_token_ids", b"prompt_token_ids"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completions", b"completions", "duration", b"duration", "policy_id", b"policy_id", "prompt_token_ids", b"prompt_token_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GenerateResponse: typing_extensions.TypeAlias = GenerateResponse
+Global___GenerateResponse: _TypeAlias = GenerateResponse  # noqa: Y015
 
-@typing.final
-class GenerateStreamRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GenerateStreamRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    REQUEST_FIELD_NUMBER: builtins.int
-    @property
+    REQUEST_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def request(self) -> Global___GenerateRequest: ...
     def __init__(
         self,
         *,
         request: Global___GenerateRequest | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["request", b"request"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["request", b"request"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GenerateStreamRequest: typing_extensions.TypeAlias = GenerateStreamRequest
+Global___GenerateStreamRequest: _TypeAlias = GenerateStreamRequest  # noqa: Y015
 
-@typing.final
-class GenerateStreamResponse(google.protobuf.message.Message):
+@_typing.final
+class GenerateStreamResponse(_message.Message):
     """A piece of one completion: only what is new since the previous message of the same index."""
 
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+    DESCRIPTOR: _descriptor.Descriptor
 
-    DELTA_FIELD_NUMBER: builtins.int
-    POLICY_ID_FIELD_NUMBER: builtins.int
-    PROMPT_TOKENS_FIELD_NUMBER: builtins.int
-    policy_id: builtins.str
-    prompt_tokens: builtins.int
+    DELTA_FIELD_NUMBER: _builtins.int
+    POLICY_ID_FIELD_NUMBER: _builtins.int
+    PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
+    policy_id: _builtins.str
+    prompt_tokens: _builtins.int
     """Set on the first message."""
-    @property
+    @_builtins.property
     def delta(self) -> Global___Completion: ...
     def __init__(
         self,
         *,
         delta: Global___Completion | None = ...,
-        policy_id: builtins.str = ...,
-        prompt_tokens: builtins.int = ...,
+        policy_id: _builtins.str = ...,
+        prompt_tokens: _builtins.int = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["delta", b"delta"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["delta", b"delta", "policy_id", b"policy_id", "prompt_tokens", b"prompt_tokens"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "policy_id", b"policy_id", "prompt_tokens", b"prompt_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GenerateStreamResponse: typing_extensions.TypeAlias = GenerateStreamResponse
+Global___GenerateStreamResponse: _TypeAlias = GenerateStreamResponse  # noqa: Y015
 
-@typing.final
-class TensorHeader(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class TensorHeader(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    NAME_FIELD_NUMBER: builtins.int
-    DTYPE_FIELD_NUMBER: builtins.int
-    SHAPE_FIELD_NUMBER: builtins.int
-    SHA256_FIELD_NUMBER: builtins.int
-    name: builtins.str
-    dtype: builtins.str
+    NAME_FIELD_NUMBER: _builtins.int
+    DTYPE_FIELD_NUMBER: _builtins.int
+    SHAPE_FIELD_NUMBER: _builtins.int
+    SHA256_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    dtype: _builtins.str
     """As in safetensors: "F32", "BF16", "F16"."""
-    sha256: builtins.str
+    sha256: _builtins.str
     """Hex sha256 of the bytes: little endian, contiguous."""
-    @property
-    def shape(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
+    @_builtins.property
+    def shape(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
         self,
         *,
-        name: builtins.str = ...,
-        dtype: builtins.str = ...,
-        shape: collections.abc.Iterable[builtins.int] | None = ...,
-        sha256: builtins.str = ...,
+        name: _builtins.str = ...,
+        dtype: _builtins.str = ...,
+        shape: _abc.Iterable[_builtins.int] | None = ...,
+        sha256: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["dtype", b"dtype", "name", b"name", "sha256", b"sha256", "shape", b"shape"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dtype", b"dtype", "name", b"name", "sha256", b"sha256", "shape", b"shape"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___TensorHeader: typing_extensions.TypeAlias = TensorHeader
+Global___TensorHeader: _TypeAlias = TensorHeader  # noqa: Y015
 
-@typing.final
-class UpdateWeightsHeader(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class UpdateWeightsHeader(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    POLICY_FIELD_NUMBER: builtins.int
-    POLICY_ID_FIELD_NUMBER: builtins.int
-    STEP_FIELD_NUMBER: builtins.int
-    policy: builtins.str
-    policy_id: builtins.str
+    POLICY_FIELD_NUMBER: _builtins.int
+    POLICY_ID_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    policy: _builtins.str
+    policy_id: _builtins.str
     """The id that the weights must have once loaded."""
-    step: builtins.int
+    step: _builtins.int
     """Training step that made them, for logs."""
     def __init__(
         self,
         *,
-        policy: builtins.str = ...,
-        policy_id: builtins.str = ...,
-        step: builtins.int = ...,
+        policy: _builtins.str = ...,
+        policy_id: _builtins.str = ...,
+        step: _builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["policy", b"policy", "policy_id", b"policy_id", "step", b"step"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy", "policy_id", b"policy_id", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___UpdateWeightsHeader: typing_extensions.TypeAlias = UpdateWeightsHeader
+Global___UpdateWeightsHeader: _TypeAlias = UpdateWeightsHeader  # noqa: Y015
 
-@typing.final
-class UpdateWeightsRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class UpdateWeightsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    HEADER_FIELD_NUMBER: builtins.int
-    TENSOR_FIELD_NUMBER: builtins.int
-    CHUNK_FIELD_NUMBER: builtins.int
-    chunk: builtins.bytes
-    @property
+    HEADER_FIELD_NUMBER: _builtins.int
+    TENSOR_FIELD_NUMBER: _builtins.int
+    CHUNK_FIELD_NUMBER: _builtins.int
+    chunk: _builtins.bytes
+    @_builtins.property
     def header(self) -> Global___UpdateWeightsHeader: ...
-    @property
+    @_builtins.property
     def tensor(self) -> Global___TensorHeader:
         """Starts a tensor; its bytes follow as chunks until the next tensor or the end."""
 
@@ -601,42 +685,49 @@ class UpdateWeightsRequest(google.protobuf.message.Message):
         *,
         header: Global___UpdateWeightsHeader | None = ...,
         tensor: Global___TensorHeader | None = ...,
-        chunk: builtins.bytes = ...,
+        chunk: _builtins.bytes = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["chunk", b"chunk", "header", b"header", "message", b"message", "tensor", b"tensor"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["chunk", b"chunk", "header", b"header", "message", b"message", "tensor", b"tensor"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["message", b"message"]) -> typing.Literal["header", "tensor", "chunk"] | None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "header", b"header", "message", b"message", "tensor", b"tensor"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "header", b"header", "message", b"message", "tensor", b"tensor"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["header", "tensor", "chunk"]  # noqa: Y015
+    _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
-Global___UpdateWeightsRequest: typing_extensions.TypeAlias = UpdateWeightsRequest
+Global___UpdateWeightsRequest: _TypeAlias = UpdateWeightsRequest  # noqa: Y015
 
-@typing.final
-class UpdateWeightsResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class UpdateWeightsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    POLICY_FIELD_NUMBER: builtins.int
-    BYTES_FIELD_NUMBER: builtins.int
-    RECEIVE_DURATION_FIELD_NUMBER: builtins.int
-    LOAD_DURATION_FIELD_NUMBER: builtins.int
-    PROBE_ERROR_FIELD_NUMBER: builtins.int
-    bytes: builtins.int
-    probe_error: builtins.float
+    POLICY_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    RECEIVE_DURATION_FIELD_NUMBER: _builtins.int
+    LOAD_DURATION_FIELD_NUMBER: _builtins.int
+    PROBE_ERROR_FIELD_NUMBER: _builtins.int
+    bytes: _builtins.int
+    probe_error: _builtins.float
     """Largest relative difference between what the engine computes and what the sent weights give, over the probes."""
-    @property
+    @_builtins.property
     def policy(self) -> Global___Policy: ...
-    @property
-    def receive_duration(self) -> google.protobuf.duration_pb2.Duration: ...
-    @property
-    def load_duration(self) -> google.protobuf.duration_pb2.Duration: ...
+    @_builtins.property
+    def receive_duration(self) -> _duration_pb2.Duration: ...
+    @_builtins.property
+    def load_duration(self) -> _duration_pb2.Duration: ...
     def __init__(
         self,
         *,
         policy: Global___Policy | None = ...,
-        bytes: builtins.int = ...,
-        receive_duration: google.protobuf.duration_pb2.Duration | None = ...,
-        load_duration: google.protobuf.duration_pb2.Duration | None = ...,
-        probe_error: builtins.float = ...,
+        bytes: _builtins.int = ...,
+        receive_duration: _duration_pb2.Duration | None = ...,
+        load_duration: _duration_pb2.Duration | None = ...,
+        probe_error: _builtins.float = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["load_duration", b"load_duration", "policy", b"policy", "receive_duration", b"receive_duration"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["bytes", b"bytes", "load_duration", b"load_duration", "policy", b"policy", "probe_error", b"probe_error", "receive_duration", b"receive_duration"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["load_duration", b"load_duration", "policy", b"policy", "receive_duration", b"receive_duration"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "load_duration", b"load_duration", "policy", b"policy", "probe_error", b"probe_error", "receive_duration", b"receive_duration"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___UpdateWeightsResponse: typing_extensions.TypeAlias = UpdateWeightsResponse
+Global___UpdateWeightsResponse: _TypeAlias = UpdateWeightsResponse  # noqa: Y015

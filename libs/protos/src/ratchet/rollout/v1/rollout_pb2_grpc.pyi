@@ -3,318 +3,131 @@
 isort:skip_file
 """
 
-import abc
-import collections.abc
-import grpc
-import grpc.aio
-import ratchet.rollout.v1.rollout_pb2
+from collections import abc as _abc
+from grpc import aio as _aio
+from ratchet.rollout.v1 import rollout_pb2 as _rollout_pb2
+import abc as _abc_1
+import grpc as _grpc
 import sys
-import typing
+import typing as _typing
 
-if sys.version_info >= (3, 13):
-    import typing as typing_extensions
+if sys.version_info >= (3, 11):
+    from typing import Self as _Self
 else:
-    import typing_extensions
+    from typing_extensions import Self as _Self
 
-_T = typing.TypeVar("_T")
+_T = _typing.TypeVar("_T")
 
-class _MaybeAsyncIterator(collections.abc.AsyncIterator[_T], collections.abc.Iterator[_T], metaclass=abc.ABCMeta): ...
+class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
 
-class _ServicerContext(grpc.ServicerContext, grpc.aio.ServicerContext):  # type: ignore[misc, type-arg]
+class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
     ...
 
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
-_RolloutServiceLoadPolicyType = typing_extensions.TypeVar(
-    '_RolloutServiceLoadPolicyType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.LoadPolicyRequest,
-        ratchet.rollout.v1.rollout_pb2.LoadPolicyResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.LoadPolicyRequest,
-        ratchet.rollout.v1.rollout_pb2.LoadPolicyResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.LoadPolicyRequest,
-        ratchet.rollout.v1.rollout_pb2.LoadPolicyResponse,
-    ],
-)
 
-_RolloutServiceGetPolicyType = typing_extensions.TypeVar(
-    '_RolloutServiceGetPolicyType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.GetPolicyRequest,
-        ratchet.rollout.v1.rollout_pb2.GetPolicyResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.GetPolicyRequest,
-        ratchet.rollout.v1.rollout_pb2.GetPolicyResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.GetPolicyRequest,
-        ratchet.rollout.v1.rollout_pb2.GetPolicyResponse,
-    ],
-)
-
-_RolloutServiceListPoliciesType = typing_extensions.TypeVar(
-    '_RolloutServiceListPoliciesType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.ListPoliciesRequest,
-        ratchet.rollout.v1.rollout_pb2.ListPoliciesResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.ListPoliciesRequest,
-        ratchet.rollout.v1.rollout_pb2.ListPoliciesResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.ListPoliciesRequest,
-        ratchet.rollout.v1.rollout_pb2.ListPoliciesResponse,
-    ],
-)
-
-_RolloutServiceUnloadPolicyType = typing_extensions.TypeVar(
-    '_RolloutServiceUnloadPolicyType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.UnloadPolicyRequest,
-        ratchet.rollout.v1.rollout_pb2.UnloadPolicyResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.UnloadPolicyRequest,
-        ratchet.rollout.v1.rollout_pb2.UnloadPolicyResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.UnloadPolicyRequest,
-        ratchet.rollout.v1.rollout_pb2.UnloadPolicyResponse,
-    ],
-)
-
-_RolloutServiceGenerateType = typing_extensions.TypeVar(
-    '_RolloutServiceGenerateType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.GenerateRequest,
-        ratchet.rollout.v1.rollout_pb2.GenerateResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.GenerateRequest,
-        ratchet.rollout.v1.rollout_pb2.GenerateResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.GenerateRequest,
-        ratchet.rollout.v1.rollout_pb2.GenerateResponse,
-    ],
-)
-
-_RolloutServiceGenerateStreamType = typing_extensions.TypeVar(
-    '_RolloutServiceGenerateStreamType',
-    grpc.UnaryStreamMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.GenerateStreamRequest,
-        ratchet.rollout.v1.rollout_pb2.GenerateStreamResponse,
-    ],
-    grpc.aio.UnaryStreamMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.GenerateStreamRequest,
-        ratchet.rollout.v1.rollout_pb2.GenerateStreamResponse,
-    ],
-    default=grpc.UnaryStreamMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.GenerateStreamRequest,
-        ratchet.rollout.v1.rollout_pb2.GenerateStreamResponse,
-    ],
-)
-
-_RolloutServiceUpdateWeightsType = typing_extensions.TypeVar(
-    '_RolloutServiceUpdateWeightsType',
-    grpc.StreamUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.UpdateWeightsRequest,
-        ratchet.rollout.v1.rollout_pb2.UpdateWeightsResponse,
-    ],
-    grpc.aio.StreamUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.UpdateWeightsRequest,
-        ratchet.rollout.v1.rollout_pb2.UpdateWeightsResponse,
-    ],
-    default=grpc.StreamUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.UpdateWeightsRequest,
-        ratchet.rollout.v1.rollout_pb2.UpdateWeightsResponse,
-    ],
-)
-
-class RolloutServiceStub(typing.Generic[_RolloutServiceLoadPolicyType, _RolloutServiceGetPolicyType, _RolloutServiceListPoliciesType, _RolloutServiceUnloadPolicyType, _RolloutServiceGenerateType, _RolloutServiceGenerateStreamType, _RolloutServiceUpdateWeightsType]):
+class RolloutServiceStub:
     """Serves policies with vLLM. Every completion carries the id (content hash) of the weights that made it."""
 
-    @typing.overload
-    def __init__(self: RolloutServiceStub[
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.rollout.v1.rollout_pb2.LoadPolicyRequest,
-            ratchet.rollout.v1.rollout_pb2.LoadPolicyResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.rollout.v1.rollout_pb2.GetPolicyRequest,
-            ratchet.rollout.v1.rollout_pb2.GetPolicyResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.rollout.v1.rollout_pb2.ListPoliciesRequest,
-            ratchet.rollout.v1.rollout_pb2.ListPoliciesResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.rollout.v1.rollout_pb2.UnloadPolicyRequest,
-            ratchet.rollout.v1.rollout_pb2.UnloadPolicyResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.rollout.v1.rollout_pb2.GenerateRequest,
-            ratchet.rollout.v1.rollout_pb2.GenerateResponse,
-        ],
-        grpc.UnaryStreamMultiCallable[
-            ratchet.rollout.v1.rollout_pb2.GenerateStreamRequest,
-            ratchet.rollout.v1.rollout_pb2.GenerateStreamResponse,
-        ],
-        grpc.StreamUnaryMultiCallable[
-            ratchet.rollout.v1.rollout_pb2.UpdateWeightsRequest,
-            ratchet.rollout.v1.rollout_pb2.UpdateWeightsResponse,
-        ],
-    ], channel: grpc.Channel) -> None: ...
-
-    @typing.overload
-    def __init__(self: RolloutServiceStub[
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.rollout.v1.rollout_pb2.LoadPolicyRequest,
-            ratchet.rollout.v1.rollout_pb2.LoadPolicyResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.rollout.v1.rollout_pb2.GetPolicyRequest,
-            ratchet.rollout.v1.rollout_pb2.GetPolicyResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.rollout.v1.rollout_pb2.ListPoliciesRequest,
-            ratchet.rollout.v1.rollout_pb2.ListPoliciesResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.rollout.v1.rollout_pb2.UnloadPolicyRequest,
-            ratchet.rollout.v1.rollout_pb2.UnloadPolicyResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.rollout.v1.rollout_pb2.GenerateRequest,
-            ratchet.rollout.v1.rollout_pb2.GenerateResponse,
-        ],
-        grpc.aio.UnaryStreamMultiCallable[
-            ratchet.rollout.v1.rollout_pb2.GenerateStreamRequest,
-            ratchet.rollout.v1.rollout_pb2.GenerateStreamResponse,
-        ],
-        grpc.aio.StreamUnaryMultiCallable[
-            ratchet.rollout.v1.rollout_pb2.UpdateWeightsRequest,
-            ratchet.rollout.v1.rollout_pb2.UpdateWeightsResponse,
-        ],
-    ], channel: grpc.aio.Channel) -> None: ...
-
-    LoadPolicy: _RolloutServiceLoadPolicyType
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> RolloutServiceAsyncStub: ...
+    LoadPolicy: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.LoadPolicyRequest, _rollout_pb2.LoadPolicyResponse]
     """Starts to load a policy and returns at once. Idempotent under request_id.
     RESOURCE_EXHAUSTED when as many policies are loaded as the service may hold.
     """
-
-    GetPolicy: _RolloutServiceGetPolicyType
-
-    ListPolicies: _RolloutServiceListPoliciesType
-
-    UnloadPolicy: _RolloutServiceUnloadPolicyType
+    GetPolicy: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GetPolicyRequest, _rollout_pb2.GetPolicyResponse]
+    ListPolicies: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.ListPoliciesRequest, _rollout_pb2.ListPoliciesResponse]
+    UnloadPolicy: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.UnloadPolicyRequest, _rollout_pb2.UnloadPolicyResponse]
     """Stops the engine of a policy. Returns when no process of it is left."""
-
-    Generate: _RolloutServiceGenerateType
+    Generate: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GenerateRequest, _rollout_pb2.GenerateResponse]
     """One completion request: tokens, text or chat in; tokens, text and log-probs out."""
-
-    GenerateStream: _RolloutServiceGenerateStreamType
-
-    UpdateWeights: _RolloutServiceUpdateWeightsType
+    GenerateStream: _grpc.UnaryStreamMultiCallable[_rollout_pb2.GenerateStreamRequest, _rollout_pb2.GenerateStreamResponse]
+    UpdateWeights: _grpc.StreamUnaryMultiCallable[_rollout_pb2.UpdateWeightsRequest, _rollout_pb2.UpdateWeightsResponse]
     """Replaces the weights of a loaded policy. The first message is the header, the rest are chunks.
     DATA_LOSS when a checksum differs or the engine does not show the new weights; the old ones are then not served on.
     """
 
-RolloutServiceAsyncStub: typing_extensions.TypeAlias = RolloutServiceStub[
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.LoadPolicyRequest,
-        ratchet.rollout.v1.rollout_pb2.LoadPolicyResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.GetPolicyRequest,
-        ratchet.rollout.v1.rollout_pb2.GetPolicyResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.ListPoliciesRequest,
-        ratchet.rollout.v1.rollout_pb2.ListPoliciesResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.UnloadPolicyRequest,
-        ratchet.rollout.v1.rollout_pb2.UnloadPolicyResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.GenerateRequest,
-        ratchet.rollout.v1.rollout_pb2.GenerateResponse,
-    ],
-    grpc.aio.UnaryStreamMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.GenerateStreamRequest,
-        ratchet.rollout.v1.rollout_pb2.GenerateStreamResponse,
-    ],
-    grpc.aio.StreamUnaryMultiCallable[
-        ratchet.rollout.v1.rollout_pb2.UpdateWeightsRequest,
-        ratchet.rollout.v1.rollout_pb2.UpdateWeightsResponse,
-    ],
-]
-
-class RolloutServiceServicer(metaclass=abc.ABCMeta):
+@_typing.type_check_only
+class RolloutServiceAsyncStub(RolloutServiceStub):
     """Serves policies with vLLM. Every completion carries the id (content hash) of the weights that made it."""
 
-    @abc.abstractmethod
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    LoadPolicy: _aio.UnaryUnaryMultiCallable[_rollout_pb2.LoadPolicyRequest, _rollout_pb2.LoadPolicyResponse]  # type: ignore[assignment]
+    """Starts to load a policy and returns at once. Idempotent under request_id.
+    RESOURCE_EXHAUSTED when as many policies are loaded as the service may hold.
+    """
+    GetPolicy: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GetPolicyRequest, _rollout_pb2.GetPolicyResponse]  # type: ignore[assignment]
+    ListPolicies: _aio.UnaryUnaryMultiCallable[_rollout_pb2.ListPoliciesRequest, _rollout_pb2.ListPoliciesResponse]  # type: ignore[assignment]
+    UnloadPolicy: _aio.UnaryUnaryMultiCallable[_rollout_pb2.UnloadPolicyRequest, _rollout_pb2.UnloadPolicyResponse]  # type: ignore[assignment]
+    """Stops the engine of a policy. Returns when no process of it is left."""
+    Generate: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GenerateRequest, _rollout_pb2.GenerateResponse]  # type: ignore[assignment]
+    """One completion request: tokens, text or chat in; tokens, text and log-probs out."""
+    GenerateStream: _aio.UnaryStreamMultiCallable[_rollout_pb2.GenerateStreamRequest, _rollout_pb2.GenerateStreamResponse]  # type: ignore[assignment]
+    UpdateWeights: _aio.StreamUnaryMultiCallable[_rollout_pb2.UpdateWeightsRequest, _rollout_pb2.UpdateWeightsResponse]  # type: ignore[assignment]
+    """Replaces the weights of a loaded policy. The first message is the header, the rest are chunks.
+    DATA_LOSS when a checksum differs or the engine does not show the new weights; the old ones are then not served on.
+    """
+
+class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
+    """Serves policies with vLLM. Every completion carries the id (content hash) of the weights that made it."""
+
+    @_abc_1.abstractmethod
     def LoadPolicy(
         self,
-        request: ratchet.rollout.v1.rollout_pb2.LoadPolicyRequest,
+        request: _rollout_pb2.LoadPolicyRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.rollout.v1.rollout_pb2.LoadPolicyResponse, collections.abc.Awaitable[ratchet.rollout.v1.rollout_pb2.LoadPolicyResponse]]:
+    ) -> _typing.Union[_rollout_pb2.LoadPolicyResponse, _abc.Awaitable[_rollout_pb2.LoadPolicyResponse]]:
         """Starts to load a policy and returns at once. Idempotent under request_id.
         RESOURCE_EXHAUSTED when as many policies are loaded as the service may hold.
         """
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def GetPolicy(
         self,
-        request: ratchet.rollout.v1.rollout_pb2.GetPolicyRequest,
+        request: _rollout_pb2.GetPolicyRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.rollout.v1.rollout_pb2.GetPolicyResponse, collections.abc.Awaitable[ratchet.rollout.v1.rollout_pb2.GetPolicyResponse]]: ...
+    ) -> _typing.Union[_rollout_pb2.GetPolicyResponse, _abc.Awaitable[_rollout_pb2.GetPolicyResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def ListPolicies(
         self,
-        request: ratchet.rollout.v1.rollout_pb2.ListPoliciesRequest,
+        request: _rollout_pb2.ListPoliciesRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.rollout.v1.rollout_pb2.ListPoliciesResponse, collections.abc.Awaitable[ratchet.rollout.v1.rollout_pb2.ListPoliciesResponse]]: ...
+    ) -> _typing.Union[_rollout_pb2.ListPoliciesResponse, _abc.Awaitable[_rollout_pb2.ListPoliciesResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def UnloadPolicy(
         self,
-        request: ratchet.rollout.v1.rollout_pb2.UnloadPolicyRequest,
+        request: _rollout_pb2.UnloadPolicyRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.rollout.v1.rollout_pb2.UnloadPolicyResponse, collections.abc.Awaitable[ratchet.rollout.v1.rollout_pb2.UnloadPolicyResponse]]:
+    ) -> _typing.Union[_rollout_pb2.UnloadPolicyResponse, _abc.Awaitable[_rollout_pb2.UnloadPolicyResponse]]:
         """Stops the engine of a policy. Returns when no process of it is left."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def Generate(
         self,
-        request: ratchet.rollout.v1.rollout_pb2.GenerateRequest,
+        request: _rollout_pb2.GenerateRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.rollout.v1.rollout_pb2.GenerateResponse, collections.abc.Awaitable[ratchet.rollout.v1.rollout_pb2.GenerateResponse]]:
+    ) -> _typing.Union[_rollout_pb2.GenerateResponse, _abc.Awaitable[_rollout_pb2.GenerateResponse]]:
         """One completion request: tokens, text or chat in; tokens, text and log-probs out."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def GenerateStream(
         self,
-        request: ratchet.rollout.v1.rollout_pb2.GenerateStreamRequest,
+        request: _rollout_pb2.GenerateStreamRequest,
         context: _ServicerContext,
-    ) -> typing.Union[collections.abc.Iterator[ratchet.rollout.v1.rollout_pb2.GenerateStreamResponse], collections.abc.AsyncIterator[ratchet.rollout.v1.rollout_pb2.GenerateStreamResponse]]: ...
+    ) -> _typing.Union[_abc.Iterator[_rollout_pb2.GenerateStreamResponse], _abc.AsyncIterator[_rollout_pb2.GenerateStreamResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def UpdateWeights(
         self,
-        request_iterator: _MaybeAsyncIterator[ratchet.rollout.v1.rollout_pb2.UpdateWeightsRequest],
+        request_iterator: _MaybeAsyncIterator[_rollout_pb2.UpdateWeightsRequest],
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.rollout.v1.rollout_pb2.UpdateWeightsResponse, collections.abc.Awaitable[ratchet.rollout.v1.rollout_pb2.UpdateWeightsResponse]]:
+    ) -> _typing.Union[_rollout_pb2.UpdateWeightsResponse, _abc.Awaitable[_rollout_pb2.UpdateWeightsResponse]]:
         """Replaces the weights of a loaded policy. The first message is the header, the rest are chunks.
         DATA_LOSS when a checksum differs or the engine does not show the new weights; the old ones are then not served on.
         """
 
-def add_RolloutServiceServicer_to_server(servicer: RolloutServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...
+def add_RolloutServiceServicer_to_server(servicer: RolloutServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -3,29 +3,29 @@
 isort:skip_file
 """
 
-import builtins
-import collections.abc
-import google.protobuf.descriptor
-import google.protobuf.duration_pb2
-import google.protobuf.internal.containers
-import google.protobuf.internal.enum_type_wrapper
-import google.protobuf.message
+from collections import abc as _abc
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+import builtins as _builtins
 import sys
-import typing
+import typing as _typing
 
-if sys.version_info >= (3, 10):
-    import typing as typing_extensions
+if sys.version_info >= (3, 11):
+    from typing import TypeAlias as _TypeAlias, Never as _Never
 else:
-    import typing_extensions
+    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
-DESCRIPTOR: google.protobuf.descriptor.FileDescriptor
+DESCRIPTOR: _descriptor.FileDescriptor
 
 class _Verdict:
-    ValueType = typing.NewType("ValueType", builtins.int)
-    V: typing_extensions.TypeAlias = ValueType
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
 
-class _VerdictEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_Verdict.ValueType], builtins.type):
-    DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+class _VerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Verdict.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
     VERDICT_UNSPECIFIED: _Verdict.ValueType  # 0
     VERDICT_PASSED: _Verdict.ValueType  # 1
     VERDICT_FAILED: _Verdict.ValueType  # 2
@@ -47,110 +47,125 @@ VERDICT_TIME_LIMIT: Verdict.ValueType  # 5
 VERDICT_MEMORY_LIMIT: Verdict.ValueType  # 6
 VERDICT_OUTPUT_LIMIT: Verdict.ValueType  # 7
 VERDICT_TAMPERED: Verdict.ValueType  # 8
-Global___Verdict: typing_extensions.TypeAlias = Verdict
+Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
 
-@typing.final
-class Limits(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Limits(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    CPU_TIME_FIELD_NUMBER: builtins.int
-    MEMORY_BYTES_FIELD_NUMBER: builtins.int
-    OUTPUT_BYTES_FIELD_NUMBER: builtins.int
-    memory_bytes: builtins.int
+    CPU_TIME_FIELD_NUMBER: _builtins.int
+    MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    OUTPUT_BYTES_FIELD_NUMBER: _builtins.int
+    memory_bytes: _builtins.int
     """Default 512 MiB."""
-    output_bytes: builtins.int
+    output_bytes: _builtins.int
     """stdout plus stderr; default 64 KiB."""
-    @property
-    def cpu_time(self) -> google.protobuf.duration_pb2.Duration:
+    @_builtins.property
+    def cpu_time(self) -> _duration_pb2.Duration:
         """CPU time of the whole program; default 5 s, at most what the service allows."""
 
     def __init__(
         self,
         *,
-        cpu_time: google.protobuf.duration_pb2.Duration | None = ...,
-        memory_bytes: builtins.int = ...,
-        output_bytes: builtins.int = ...,
+        cpu_time: _duration_pb2.Duration | None = ...,
+        memory_bytes: _builtins.int = ...,
+        output_bytes: _builtins.int = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["cpu_time", b"cpu_time"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["cpu_time", b"cpu_time", "memory_bytes", b"memory_bytes", "output_bytes", b"output_bytes"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "memory_bytes", b"memory_bytes", "output_bytes", b"output_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Limits: typing_extensions.TypeAlias = Limits
+Global___Limits: _TypeAlias = Limits  # noqa: Y015
 
-@typing.final
-class CallTest(google.protobuf.message.Message):
+@_typing.final
+class CallTest(_message.Message):
     """Calls the program's entry point and compares what comes back, outside the graded process."""
 
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ARGS_FIELD_NUMBER: builtins.int
-    EXPECTED_FIELD_NUMBER: builtins.int
-    TOLERANCE_FIELD_NUMBER: builtins.int
-    args: builtins.str
+    ARGS_FIELD_NUMBER: _builtins.int
+    EXPECTED_FIELD_NUMBER: _builtins.int
+    TOLERANCE_FIELD_NUMBER: _builtins.int
+    args: _builtins.str
     """A Python literal: the list of positional arguments, "[[1, 2], 3]"."""
-    expected: builtins.str
+    expected: _builtins.str
     """A Python literal: the value expected, "6"."""
-    tolerance: builtins.float
+    tolerance: _builtins.float
     """Absolute and relative tolerance for floats; 0 means 1e-6."""
     def __init__(
         self,
         *,
-        args: builtins.str = ...,
-        expected: builtins.str = ...,
-        tolerance: builtins.float = ...,
+        args: _builtins.str = ...,
+        expected: _builtins.str = ...,
+        tolerance: _builtins.float = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["args", b"args", "expected", b"expected", "tolerance", b"tolerance"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["args", b"args", "expected", b"expected", "tolerance", b"tolerance"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CallTest: typing_extensions.TypeAlias = CallTest
+Global___CallTest: _TypeAlias = CallTest  # noqa: Y015
 
-@typing.final
-class StdioTest(google.protobuf.message.Message):
+@_typing.final
+class StdioTest(_message.Message):
     """Runs the program as a script and compares what it prints, by tokens."""
 
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+    DESCRIPTOR: _descriptor.Descriptor
 
-    STDIN_FIELD_NUMBER: builtins.int
-    EXPECTED_STDOUT_FIELD_NUMBER: builtins.int
-    stdin: builtins.str
-    expected_stdout: builtins.str
+    STDIN_FIELD_NUMBER: _builtins.int
+    EXPECTED_STDOUT_FIELD_NUMBER: _builtins.int
+    stdin: _builtins.str
+    expected_stdout: _builtins.str
     def __init__(
         self,
         *,
-        stdin: builtins.str = ...,
-        expected_stdout: builtins.str = ...,
+        stdin: _builtins.str = ...,
+        expected_stdout: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["expected_stdout", b"expected_stdout", "stdin", b"stdin"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_stdout", b"expected_stdout", "stdin", b"stdin"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___StdioTest: typing_extensions.TypeAlias = StdioTest
+Global___StdioTest: _TypeAlias = StdioTest  # noqa: Y015
 
-@typing.final
-class CheckTest(google.protobuf.message.Message):
+@_typing.final
+class CheckTest(_message.Message):
     """Opaque Python test code that calls the program ("def check(candidate): ..." then check(entry_point), or plain asserts)."""
 
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+    DESCRIPTOR: _descriptor.Descriptor
 
-    CODE_FIELD_NUMBER: builtins.int
-    code: builtins.str
+    CODE_FIELD_NUMBER: _builtins.int
+    code: _builtins.str
     def __init__(
         self,
         *,
-        code: builtins.str = ...,
+        code: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["code", b"code"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CheckTest: typing_extensions.TypeAlias = CheckTest
+Global___CheckTest: _TypeAlias = CheckTest  # noqa: Y015
 
-@typing.final
-class Test(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Test(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    CALL_FIELD_NUMBER: builtins.int
-    STDIO_FIELD_NUMBER: builtins.int
-    CHECK_FIELD_NUMBER: builtins.int
-    @property
+    CALL_FIELD_NUMBER: _builtins.int
+    STDIO_FIELD_NUMBER: _builtins.int
+    CHECK_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def call(self) -> Global___CallTest: ...
-    @property
+    @_builtins.property
     def stdio(self) -> Global___StdioTest: ...
-    @property
+    @_builtins.property
     def check(self) -> Global___CheckTest: ...
     def __init__(
         self,
@@ -159,249 +174,289 @@ class Test(google.protobuf.message.Message):
         stdio: Global___StdioTest | None = ...,
         check: Global___CheckTest | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["call", b"call", "check", b"check", "kind", b"kind", "stdio", b"stdio"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["call", b"call", "check", b"check", "kind", b"kind", "stdio", b"stdio"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["kind", b"kind"]) -> typing.Literal["call", "stdio", "check"] | None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "check", b"check", "kind", b"kind", "stdio", b"stdio"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "check", b"check", "kind", b"kind", "stdio", b"stdio"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["call", "stdio", "check"]  # noqa: Y015
+    _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
-Global___Test: typing_extensions.TypeAlias = Test
+Global___Test: _TypeAlias = Test  # noqa: Y015
 
-@typing.final
-class Program(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Program(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: builtins.int
-    SOURCE_FIELD_NUMBER: builtins.int
-    ENTRY_POINT_FIELD_NUMBER: builtins.int
-    TESTS_FIELD_NUMBER: builtins.int
-    STDIN_FIELD_NUMBER: builtins.int
-    LIMITS_FIELD_NUMBER: builtins.int
-    id: builtins.str
+    ID_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    ENTRY_POINT_FIELD_NUMBER: _builtins.int
+    TESTS_FIELD_NUMBER: _builtins.int
+    STDIN_FIELD_NUMBER: _builtins.int
+    LIMITS_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
     """Echoed in the result."""
-    source: builtins.str
-    entry_point: builtins.str
+    source: _builtins.str
+    entry_point: _builtins.str
     """The function that call tests call and check tests receive."""
-    stdin: builtins.str
+    stdin: _builtins.str
     """For a program without tests."""
-    @property
-    def tests(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Test]:
+    @_builtins.property
+    def tests(self) -> _containers.RepeatedCompositeFieldContainer[Global___Test]:
         """Without tests the program is only run: PASSED when it exits 0."""
 
-    @property
+    @_builtins.property
     def limits(self) -> Global___Limits: ...
     def __init__(
         self,
         *,
-        id: builtins.str = ...,
-        source: builtins.str = ...,
-        entry_point: builtins.str = ...,
-        tests: collections.abc.Iterable[Global___Test] | None = ...,
-        stdin: builtins.str = ...,
+        id: _builtins.str = ...,
+        source: _builtins.str = ...,
+        entry_point: _builtins.str = ...,
+        tests: _abc.Iterable[Global___Test] | None = ...,
+        stdin: _builtins.str = ...,
         limits: Global___Limits | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["limits", b"limits"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["entry_point", b"entry_point", "id", b"id", "limits", b"limits", "source", b"source", "stdin", b"stdin", "tests", b"tests"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entry_point", b"entry_point", "id", b"id", "limits", b"limits", "source", b"source", "stdin", b"stdin", "tests", b"tests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Program: typing_extensions.TypeAlias = Program
+Global___Program: _TypeAlias = Program  # noqa: Y015
 
-@typing.final
-class TestResult(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class TestResult(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    PASSED_FIELD_NUMBER: builtins.int
-    GOT_FIELD_NUMBER: builtins.int
-    EXPECTED_FIELD_NUMBER: builtins.int
-    ERROR_FIELD_NUMBER: builtins.int
-    passed: builtins.bool
-    got: builtins.str
+    PASSED_FIELD_NUMBER: _builtins.int
+    GOT_FIELD_NUMBER: _builtins.int
+    EXPECTED_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    passed: _builtins.bool
+    got: _builtins.str
     """What came back, what was expected, or the error: truncated to 1 KiB, valid UTF-8."""
-    expected: builtins.str
-    error: builtins.str
+    expected: _builtins.str
+    error: _builtins.str
     def __init__(
         self,
         *,
-        passed: builtins.bool = ...,
-        got: builtins.str = ...,
-        expected: builtins.str = ...,
-        error: builtins.str = ...,
+        passed: _builtins.bool = ...,
+        got: _builtins.str = ...,
+        expected: _builtins.str = ...,
+        error: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["error", b"error", "expected", b"expected", "got", b"got", "passed", b"passed"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "expected", b"expected", "got", b"got", "passed", b"passed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___TestResult: typing_extensions.TypeAlias = TestResult
+Global___TestResult: _TypeAlias = TestResult  # noqa: Y015
 
-@typing.final
-class Execution(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Execution(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: builtins.int
-    VERDICT_FIELD_NUMBER: builtins.int
-    RESULTS_FIELD_NUMBER: builtins.int
-    TESTS_PASSED_FIELD_NUMBER: builtins.int
-    TESTS_TOTAL_FIELD_NUMBER: builtins.int
-    STDOUT_FIELD_NUMBER: builtins.int
-    STDERR_FIELD_NUMBER: builtins.int
-    CPU_TIME_FIELD_NUMBER: builtins.int
-    WALL_TIME_FIELD_NUMBER: builtins.int
-    ISOLATION_FIELD_NUMBER: builtins.int
-    DETAIL_FIELD_NUMBER: builtins.int
-    id: builtins.str
+    ID_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    RESULTS_FIELD_NUMBER: _builtins.int
+    TESTS_PASSED_FIELD_NUMBER: _builtins.int
+    TESTS_TOTAL_FIELD_NUMBER: _builtins.int
+    STDOUT_FIELD_NUMBER: _builtins.int
+    STDERR_FIELD_NUMBER: _builtins.int
+    CPU_TIME_FIELD_NUMBER: _builtins.int
+    WALL_TIME_FIELD_NUMBER: _builtins.int
+    ISOLATION_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
     verdict: Global___Verdict.ValueType
-    tests_passed: builtins.int
-    tests_total: builtins.int
-    stdout: builtins.str
-    stderr: builtins.str
-    isolation: builtins.str
+    tests_passed: _builtins.int
+    tests_total: _builtins.int
+    stdout: _builtins.str
+    stderr: _builtins.str
+    isolation: _builtins.str
     """The isolation that the program ran under, e.g. "subprocess"."""
-    detail: builtins.str
+    detail: _builtins.str
     """What was seen, for TAMPERED and errors."""
-    @property
-    def results(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___TestResult]:
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___TestResult]:
         """One for each test that was reached, in order."""
 
-    @property
-    def cpu_time(self) -> google.protobuf.duration_pb2.Duration: ...
-    @property
-    def wall_time(self) -> google.protobuf.duration_pb2.Duration: ...
+    @_builtins.property
+    def cpu_time(self) -> _duration_pb2.Duration: ...
+    @_builtins.property
+    def wall_time(self) -> _duration_pb2.Duration: ...
     def __init__(
         self,
         *,
-        id: builtins.str = ...,
+        id: _builtins.str = ...,
         verdict: Global___Verdict.ValueType = ...,
-        results: collections.abc.Iterable[Global___TestResult] | None = ...,
-        tests_passed: builtins.int = ...,
-        tests_total: builtins.int = ...,
-        stdout: builtins.str = ...,
-        stderr: builtins.str = ...,
-        cpu_time: google.protobuf.duration_pb2.Duration | None = ...,
-        wall_time: google.protobuf.duration_pb2.Duration | None = ...,
-        isolation: builtins.str = ...,
-        detail: builtins.str = ...,
+        results: _abc.Iterable[Global___TestResult] | None = ...,
+        tests_passed: _builtins.int = ...,
+        tests_total: _builtins.int = ...,
+        stdout: _builtins.str = ...,
+        stderr: _builtins.str = ...,
+        cpu_time: _duration_pb2.Duration | None = ...,
+        wall_time: _duration_pb2.Duration | None = ...,
+        isolation: _builtins.str = ...,
+        detail: _builtins.str = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["cpu_time", b"cpu_time", "wall_time", b"wall_time"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["cpu_time", b"cpu_time", "detail", b"detail", "id", b"id", "isolation", b"isolation", "results", b"results", "stderr", b"stderr", "stdout", b"stdout", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "verdict", b"verdict", "wall_time", b"wall_time"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "wall_time", b"wall_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "detail", b"detail", "id", b"id", "isolation", b"isolation", "results", b"results", "stderr", b"stderr", "stdout", b"stdout", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "verdict", b"verdict", "wall_time", b"wall_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Execution: typing_extensions.TypeAlias = Execution
+Global___Execution: _TypeAlias = Execution  # noqa: Y015
 
-@typing.final
-class ExecuteRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ExecuteRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    PROGRAM_FIELD_NUMBER: builtins.int
-    @property
+    PROGRAM_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def program(self) -> Global___Program: ...
     def __init__(
         self,
         *,
         program: Global___Program | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["program", b"program"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["program", b"program"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["program", b"program"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["program", b"program"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ExecuteRequest: typing_extensions.TypeAlias = ExecuteRequest
+Global___ExecuteRequest: _TypeAlias = ExecuteRequest  # noqa: Y015
 
-@typing.final
-class ExecuteResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ExecuteResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    EXECUTION_FIELD_NUMBER: builtins.int
-    @property
+    EXECUTION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def execution(self) -> Global___Execution: ...
     def __init__(
         self,
         *,
         execution: Global___Execution | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["execution", b"execution"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["execution", b"execution"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["execution", b"execution"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["execution", b"execution"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ExecuteResponse: typing_extensions.TypeAlias = ExecuteResponse
+Global___ExecuteResponse: _TypeAlias = ExecuteResponse  # noqa: Y015
 
-@typing.final
-class ExecuteBatchRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ExecuteBatchRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    PROGRAMS_FIELD_NUMBER: builtins.int
-    @property
-    def programs(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Program]: ...
+    PROGRAMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def programs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Program]: ...
     def __init__(
         self,
         *,
-        programs: collections.abc.Iterable[Global___Program] | None = ...,
+        programs: _abc.Iterable[Global___Program] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["programs", b"programs"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["programs", b"programs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ExecuteBatchRequest: typing_extensions.TypeAlias = ExecuteBatchRequest
+Global___ExecuteBatchRequest: _TypeAlias = ExecuteBatchRequest  # noqa: Y015
 
-@typing.final
-class BatchItem(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class BatchItem(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    EXECUTION_FIELD_NUMBER: builtins.int
-    PLATFORM_ERROR_FIELD_NUMBER: builtins.int
-    platform_error: builtins.str
+    EXECUTION_FIELD_NUMBER: _builtins.int
+    PLATFORM_ERROR_FIELD_NUMBER: _builtins.int
+    platform_error: _builtins.str
     """Why the platform could not run it; retry."""
-    @property
+    @_builtins.property
     def execution(self) -> Global___Execution: ...
     def __init__(
         self,
         *,
         execution: Global___Execution | None = ...,
-        platform_error: builtins.str = ...,
+        platform_error: _builtins.str = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["execution", b"execution", "outcome", b"outcome", "platform_error", b"platform_error"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["execution", b"execution", "outcome", b"outcome", "platform_error", b"platform_error"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["outcome", b"outcome"]) -> typing.Literal["execution", "platform_error"] | None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["execution", b"execution", "outcome", b"outcome", "platform_error", b"platform_error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["execution", b"execution", "outcome", b"outcome", "platform_error", b"platform_error"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["execution", "platform_error"]  # noqa: Y015
+    _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_outcome) -> _WhichOneofReturnType_outcome | None: ...
 
-Global___BatchItem: typing_extensions.TypeAlias = BatchItem
+Global___BatchItem: _TypeAlias = BatchItem  # noqa: Y015
 
-@typing.final
-class ExecuteBatchResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ExecuteBatchResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ITEMS_FIELD_NUMBER: builtins.int
-    @property
-    def items(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___BatchItem]: ...
+    ITEMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchItem]: ...
     def __init__(
         self,
         *,
-        items: collections.abc.Iterable[Global___BatchItem] | None = ...,
+        items: _abc.Iterable[Global___BatchItem] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["items", b"items"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ExecuteBatchResponse: typing_extensions.TypeAlias = ExecuteBatchResponse
+Global___ExecuteBatchResponse: _TypeAlias = ExecuteBatchResponse  # noqa: Y015
 
-@typing.final
-class GetCapabilitiesRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GetCapabilitiesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
         self,
     ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetCapabilitiesRequest: typing_extensions.TypeAlias = GetCapabilitiesRequest
+Global___GetCapabilitiesRequest: _TypeAlias = GetCapabilitiesRequest  # noqa: Y015
 
-@typing.final
-class GetCapabilitiesResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GetCapabilitiesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ISOLATION_LAYERS_FIELD_NUMBER: builtins.int
-    PYTHON_VERSION_FIELD_NUMBER: builtins.int
-    LANES_FIELD_NUMBER: builtins.int
-    MAX_LIMITS_FIELD_NUMBER: builtins.int
-    python_version: builtins.str
-    lanes: builtins.int
-    @property
-    def isolation_layers(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
-    @property
+    ISOLATION_LAYERS_FIELD_NUMBER: _builtins.int
+    PYTHON_VERSION_FIELD_NUMBER: _builtins.int
+    LANES_FIELD_NUMBER: _builtins.int
+    MAX_LIMITS_FIELD_NUMBER: _builtins.int
+    python_version: _builtins.str
+    lanes: _builtins.int
+    @_builtins.property
+    def isolation_layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
     def max_limits(self) -> Global___Limits: ...
     def __init__(
         self,
         *,
-        isolation_layers: collections.abc.Iterable[builtins.str] | None = ...,
-        python_version: builtins.str = ...,
-        lanes: builtins.int = ...,
+        isolation_layers: _abc.Iterable[_builtins.str] | None = ...,
+        python_version: _builtins.str = ...,
+        lanes: _builtins.int = ...,
         max_limits: Global___Limits | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["max_limits", b"max_limits"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["isolation_layers", b"isolation_layers", "lanes", b"lanes", "max_limits", b"max_limits", "python_version", b"python_version"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["max_limits", b"max_limits"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["isolation_layers", b"isolation_layers", "lanes", b"lanes", "max_limits", b"max_limits", "python_version", b"python_version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetCapabilitiesResponse: typing_extensions.TypeAlias = GetCapabilitiesResponse
+Global___GetCapabilitiesResponse: _TypeAlias = GetCapabilitiesResponse  # noqa: Y015

@@ -3,162 +3,83 @@
 isort:skip_file
 """
 
-import abc
-import collections.abc
-import grpc
-import grpc.aio
-import ratchet.sandbox.v1.sandbox_pb2
+from collections import abc as _abc
+from grpc import aio as _aio
+from ratchet.sandbox.v1 import sandbox_pb2 as _sandbox_pb2
+import abc as _abc_1
+import grpc as _grpc
 import sys
-import typing
+import typing as _typing
 
-if sys.version_info >= (3, 13):
-    import typing as typing_extensions
+if sys.version_info >= (3, 11):
+    from typing import Self as _Self
 else:
-    import typing_extensions
+    from typing_extensions import Self as _Self
 
-_T = typing.TypeVar("_T")
+_T = _typing.TypeVar("_T")
 
-class _MaybeAsyncIterator(collections.abc.AsyncIterator[_T], collections.abc.Iterator[_T], metaclass=abc.ABCMeta): ...
+class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
 
-class _ServicerContext(grpc.ServicerContext, grpc.aio.ServicerContext):  # type: ignore[misc, type-arg]
+class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
     ...
 
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
-_SandboxServiceExecuteType = typing_extensions.TypeVar(
-    '_SandboxServiceExecuteType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.sandbox.v1.sandbox_pb2.ExecuteRequest,
-        ratchet.sandbox.v1.sandbox_pb2.ExecuteResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.sandbox.v1.sandbox_pb2.ExecuteRequest,
-        ratchet.sandbox.v1.sandbox_pb2.ExecuteResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.sandbox.v1.sandbox_pb2.ExecuteRequest,
-        ratchet.sandbox.v1.sandbox_pb2.ExecuteResponse,
-    ],
-)
 
-_SandboxServiceExecuteBatchType = typing_extensions.TypeVar(
-    '_SandboxServiceExecuteBatchType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.sandbox.v1.sandbox_pb2.ExecuteBatchRequest,
-        ratchet.sandbox.v1.sandbox_pb2.ExecuteBatchResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.sandbox.v1.sandbox_pb2.ExecuteBatchRequest,
-        ratchet.sandbox.v1.sandbox_pb2.ExecuteBatchResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.sandbox.v1.sandbox_pb2.ExecuteBatchRequest,
-        ratchet.sandbox.v1.sandbox_pb2.ExecuteBatchResponse,
-    ],
-)
-
-_SandboxServiceGetCapabilitiesType = typing_extensions.TypeVar(
-    '_SandboxServiceGetCapabilitiesType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.sandbox.v1.sandbox_pb2.GetCapabilitiesRequest,
-        ratchet.sandbox.v1.sandbox_pb2.GetCapabilitiesResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.sandbox.v1.sandbox_pb2.GetCapabilitiesRequest,
-        ratchet.sandbox.v1.sandbox_pb2.GetCapabilitiesResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.sandbox.v1.sandbox_pb2.GetCapabilitiesRequest,
-        ratchet.sandbox.v1.sandbox_pb2.GetCapabilitiesResponse,
-    ],
-)
-
-class SandboxServiceStub(typing.Generic[_SandboxServiceExecuteType, _SandboxServiceExecuteBatchType, _SandboxServiceGetCapabilitiesType]):
+class SandboxServiceStub:
     """Runs untrusted programs. A verdict is about the program; a fault of the platform is a gRPC error, never a verdict."""
 
-    @typing.overload
-    def __init__(self: SandboxServiceStub[
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.sandbox.v1.sandbox_pb2.ExecuteRequest,
-            ratchet.sandbox.v1.sandbox_pb2.ExecuteResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.sandbox.v1.sandbox_pb2.ExecuteBatchRequest,
-            ratchet.sandbox.v1.sandbox_pb2.ExecuteBatchResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.sandbox.v1.sandbox_pb2.GetCapabilitiesRequest,
-            ratchet.sandbox.v1.sandbox_pb2.GetCapabilitiesResponse,
-        ],
-    ], channel: grpc.Channel) -> None: ...
-
-    @typing.overload
-    def __init__(self: SandboxServiceStub[
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.sandbox.v1.sandbox_pb2.ExecuteRequest,
-            ratchet.sandbox.v1.sandbox_pb2.ExecuteResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.sandbox.v1.sandbox_pb2.ExecuteBatchRequest,
-            ratchet.sandbox.v1.sandbox_pb2.ExecuteBatchResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.sandbox.v1.sandbox_pb2.GetCapabilitiesRequest,
-            ratchet.sandbox.v1.sandbox_pb2.GetCapabilitiesResponse,
-        ],
-    ], channel: grpc.aio.Channel) -> None: ...
-
-    Execute: _SandboxServiceExecuteType
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> SandboxServiceAsyncStub: ...
+    Execute: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.ExecuteRequest, _sandbox_pb2.ExecuteResponse]
     """RESOURCE_EXHAUSTED with a retry hint when the queue is full."""
-
-    ExecuteBatch: _SandboxServiceExecuteBatchType
+    ExecuteBatch: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.ExecuteBatchRequest, _sandbox_pb2.ExecuteBatchResponse]
     """Up to 256 programs; results in the order of the programs. An item that the platform failed carries an error
     instead of an execution.
     """
+    GetCapabilities: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.GetCapabilitiesRequest, _sandbox_pb2.GetCapabilitiesResponse]
 
-    GetCapabilities: _SandboxServiceGetCapabilitiesType
-
-SandboxServiceAsyncStub: typing_extensions.TypeAlias = SandboxServiceStub[
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.sandbox.v1.sandbox_pb2.ExecuteRequest,
-        ratchet.sandbox.v1.sandbox_pb2.ExecuteResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.sandbox.v1.sandbox_pb2.ExecuteBatchRequest,
-        ratchet.sandbox.v1.sandbox_pb2.ExecuteBatchResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.sandbox.v1.sandbox_pb2.GetCapabilitiesRequest,
-        ratchet.sandbox.v1.sandbox_pb2.GetCapabilitiesResponse,
-    ],
-]
-
-class SandboxServiceServicer(metaclass=abc.ABCMeta):
+@_typing.type_check_only
+class SandboxServiceAsyncStub(SandboxServiceStub):
     """Runs untrusted programs. A verdict is about the program; a fault of the platform is a gRPC error, never a verdict."""
 
-    @abc.abstractmethod
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    Execute: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.ExecuteRequest, _sandbox_pb2.ExecuteResponse]  # type: ignore[assignment]
+    """RESOURCE_EXHAUSTED with a retry hint when the queue is full."""
+    ExecuteBatch: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.ExecuteBatchRequest, _sandbox_pb2.ExecuteBatchResponse]  # type: ignore[assignment]
+    """Up to 256 programs; results in the order of the programs. An item that the platform failed carries an error
+    instead of an execution.
+    """
+    GetCapabilities: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.GetCapabilitiesRequest, _sandbox_pb2.GetCapabilitiesResponse]  # type: ignore[assignment]
+
+class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
+    """Runs untrusted programs. A verdict is about the program; a fault of the platform is a gRPC error, never a verdict."""
+
+    @_abc_1.abstractmethod
     def Execute(
         self,
-        request: ratchet.sandbox.v1.sandbox_pb2.ExecuteRequest,
+        request: _sandbox_pb2.ExecuteRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.sandbox.v1.sandbox_pb2.ExecuteResponse, collections.abc.Awaitable[ratchet.sandbox.v1.sandbox_pb2.ExecuteResponse]]:
+    ) -> _typing.Union[_sandbox_pb2.ExecuteResponse, _abc.Awaitable[_sandbox_pb2.ExecuteResponse]]:
         """RESOURCE_EXHAUSTED with a retry hint when the queue is full."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def ExecuteBatch(
         self,
-        request: ratchet.sandbox.v1.sandbox_pb2.ExecuteBatchRequest,
+        request: _sandbox_pb2.ExecuteBatchRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.sandbox.v1.sandbox_pb2.ExecuteBatchResponse, collections.abc.Awaitable[ratchet.sandbox.v1.sandbox_pb2.ExecuteBatchResponse]]:
+    ) -> _typing.Union[_sandbox_pb2.ExecuteBatchResponse, _abc.Awaitable[_sandbox_pb2.ExecuteBatchResponse]]:
         """Up to 256 programs; results in the order of the programs. An item that the platform failed carries an error
         instead of an execution.
         """
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def GetCapabilities(
         self,
-        request: ratchet.sandbox.v1.sandbox_pb2.GetCapabilitiesRequest,
+        request: _sandbox_pb2.GetCapabilitiesRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.sandbox.v1.sandbox_pb2.GetCapabilitiesResponse, collections.abc.Awaitable[ratchet.sandbox.v1.sandbox_pb2.GetCapabilitiesResponse]]: ...
+    ) -> _typing.Union[_sandbox_pb2.GetCapabilitiesResponse, _abc.Awaitable[_sandbox_pb2.GetCapabilitiesResponse]]: ...
 
-def add_SandboxServiceServicer_to_server(servicer: SandboxServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...
+def add_SandboxServiceServicer_to_server(servicer: SandboxServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -3,30 +3,30 @@
 isort:skip_file
 """
 
-import builtins
-import collections.abc
-import google.protobuf.descriptor
-import google.protobuf.internal.containers
-import google.protobuf.internal.enum_type_wrapper
-import google.protobuf.message
-import google.protobuf.timestamp_pb2
-import ratchet.common.v1.common_pb2
+from collections import abc as _abc
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from ratchet.common.v1 import common_pb2 as _common_pb2
+import builtins as _builtins
 import sys
-import typing
+import typing as _typing
 
-if sys.version_info >= (3, 10):
-    import typing as typing_extensions
+if sys.version_info >= (3, 11):
+    from typing import TypeAlias as _TypeAlias, Never as _Never
 else:
-    import typing_extensions
+    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
-DESCRIPTOR: google.protobuf.descriptor.FileDescriptor
+DESCRIPTOR: _descriptor.FileDescriptor
 
 class _Algorithm:
-    ValueType = typing.NewType("ValueType", builtins.int)
-    V: typing_extensions.TypeAlias = ValueType
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
 
-class _AlgorithmEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_Algorithm.ValueType], builtins.type):
-    DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+class _AlgorithmEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Algorithm.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
     ALGORITHM_UNSPECIFIED: _Algorithm.ValueType  # 0
     ALGORITHM_SFT: _Algorithm.ValueType  # 1
     ALGORITHM_GRPO: _Algorithm.ValueType  # 2
@@ -44,14 +44,14 @@ ALGORITHM_PPO: Algorithm.ValueType  # 3
 ALGORITHM_RLOO: Algorithm.ValueType  # 4
 ALGORITHM_DAPO: Algorithm.ValueType  # 5
 ALGORITHM_REINFORCE_PLUS_PLUS: Algorithm.ValueType  # 6
-Global___Algorithm: typing_extensions.TypeAlias = Algorithm
+Global___Algorithm: _TypeAlias = Algorithm  # noqa: Y015
 
 class _Priority:
-    ValueType = typing.NewType("ValueType", builtins.int)
-    V: typing_extensions.TypeAlias = ValueType
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
 
-class _PriorityEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_Priority.ValueType], builtins.type):
-    DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+class _PriorityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Priority.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
     PRIORITY_UNSPECIFIED: _Priority.ValueType  # 0
     PRIORITY_LOW: _Priority.ValueType  # 1
     PRIORITY_NORMAL: _Priority.ValueType  # 2
@@ -63,246 +63,295 @@ PRIORITY_UNSPECIFIED: Priority.ValueType  # 0
 PRIORITY_LOW: Priority.ValueType  # 1
 PRIORITY_NORMAL: Priority.ValueType  # 2
 PRIORITY_HIGH: Priority.ValueType  # 3
-Global___Priority: typing_extensions.TypeAlias = Priority
+Global___Priority: _TypeAlias = Priority  # noqa: Y015
 
-@typing.final
-class Resources(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Resources(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    NODES_FIELD_NUMBER: builtins.int
-    ACCELERATORS_PER_NODE_FIELD_NUMBER: builtins.int
-    DEVICE_FIELD_NUMBER: builtins.int
-    nodes: builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    ACCELERATORS_PER_NODE_FIELD_NUMBER: _builtins.int
+    DEVICE_FIELD_NUMBER: _builtins.int
+    nodes: _builtins.int
     """0 means 1."""
-    accelerators_per_node: builtins.int
+    accelerators_per_node: _builtins.int
     """Training ranks a node; 0 means 1."""
-    device: builtins.str
+    device: _builtins.str
     """"cpu" or "cuda"; empty means the service's default."""
     def __init__(
         self,
         *,
-        nodes: builtins.int = ...,
-        accelerators_per_node: builtins.int = ...,
-        device: builtins.str = ...,
+        nodes: _builtins.int = ...,
+        accelerators_per_node: _builtins.int = ...,
+        device: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["accelerators_per_node", b"accelerators_per_node", "device", b"device", "nodes", b"nodes"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accelerators_per_node", b"accelerators_per_node", "device", b"device", "nodes", b"nodes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Resources: typing_extensions.TypeAlias = Resources
+Global___Resources: _TypeAlias = Resources  # noqa: Y015
 
-@typing.final
-class Hyperparameters(google.protobuf.message.Message):
+@_typing.final
+class Hyperparameters(_message.Message):
     """Absent fields take the algorithm's default; GetRun shows what was taken."""
 
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+    DESCRIPTOR: _descriptor.Descriptor
 
-    LEARNING_RATE_FIELD_NUMBER: builtins.int
-    BATCH_SIZE_FIELD_NUMBER: builtins.int
-    GROUP_SIZE_FIELD_NUMBER: builtins.int
-    MINI_BATCH_SIZE_FIELD_NUMBER: builtins.int
-    MICRO_BATCH_SIZE_FIELD_NUMBER: builtins.int
-    MAX_PROMPT_TOKENS_FIELD_NUMBER: builtins.int
-    MAX_RESPONSE_TOKENS_FIELD_NUMBER: builtins.int
-    TEMPERATURE_FIELD_NUMBER: builtins.int
-    CLIP_LOW_FIELD_NUMBER: builtins.int
-    CLIP_HIGH_FIELD_NUMBER: builtins.int
-    KL_COEFFICIENT_FIELD_NUMBER: builtins.int
-    ENTROPY_COEFFICIENT_FIELD_NUMBER: builtins.int
-    MAX_GRAD_NORM_FIELD_NUMBER: builtins.int
-    CRITIC_LEARNING_RATE_FIELD_NUMBER: builtins.int
-    GAE_LAMBDA_FIELD_NUMBER: builtins.int
-    GAMMA_FIELD_NUMBER: builtins.int
-    WARMUP_STEPS_FIELD_NUMBER: builtins.int
-    WEIGHT_DECAY_FIELD_NUMBER: builtins.int
-    learning_rate: builtins.float
-    batch_size: builtins.int
+    LEARNING_RATE_FIELD_NUMBER: _builtins.int
+    BATCH_SIZE_FIELD_NUMBER: _builtins.int
+    GROUP_SIZE_FIELD_NUMBER: _builtins.int
+    MINI_BATCH_SIZE_FIELD_NUMBER: _builtins.int
+    MICRO_BATCH_SIZE_FIELD_NUMBER: _builtins.int
+    MAX_PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
+    MAX_RESPONSE_TOKENS_FIELD_NUMBER: _builtins.int
+    TEMPERATURE_FIELD_NUMBER: _builtins.int
+    CLIP_LOW_FIELD_NUMBER: _builtins.int
+    CLIP_HIGH_FIELD_NUMBER: _builtins.int
+    KL_COEFFICIENT_FIELD_NUMBER: _builtins.int
+    ENTROPY_COEFFICIENT_FIELD_NUMBER: _builtins.int
+    MAX_GRAD_NORM_FIELD_NUMBER: _builtins.int
+    CRITIC_LEARNING_RATE_FIELD_NUMBER: _builtins.int
+    GAE_LAMBDA_FIELD_NUMBER: _builtins.int
+    GAMMA_FIELD_NUMBER: _builtins.int
+    WARMUP_STEPS_FIELD_NUMBER: _builtins.int
+    WEIGHT_DECAY_FIELD_NUMBER: _builtins.int
+    learning_rate: _builtins.float
+    batch_size: _builtins.int
     """Prompts a step (RL), or examples a step (SFT)."""
-    group_size: builtins.int
+    group_size: _builtins.int
     """Completions a prompt (RL)."""
-    mini_batch_size: builtins.int
+    mini_batch_size: _builtins.int
     """Prompts a gradient update; must divide batch_size."""
-    micro_batch_size: builtins.int
+    micro_batch_size: _builtins.int
     """Sequences a forward/backward pass on one rank."""
-    max_prompt_tokens: builtins.int
-    max_response_tokens: builtins.int
-    temperature: builtins.float
-    clip_low: builtins.float
-    clip_high: builtins.float
-    kl_coefficient: builtins.float
+    max_prompt_tokens: _builtins.int
+    max_response_tokens: _builtins.int
+    temperature: _builtins.float
+    clip_low: _builtins.float
+    clip_high: _builtins.float
+    kl_coefficient: _builtins.float
     """Weight of the KL penalty against the base policy; 0 keeps no reference policy."""
-    entropy_coefficient: builtins.float
-    max_grad_norm: builtins.float
-    critic_learning_rate: builtins.float
-    gae_lambda: builtins.float
+    entropy_coefficient: _builtins.float
+    max_grad_norm: _builtins.float
+    critic_learning_rate: _builtins.float
+    gae_lambda: _builtins.float
     """GAE (PPO), and discount."""
-    gamma: builtins.float
-    warmup_steps: builtins.int
-    weight_decay: builtins.float
+    gamma: _builtins.float
+    warmup_steps: _builtins.int
+    weight_decay: _builtins.float
     def __init__(
         self,
         *,
-        learning_rate: builtins.float | None = ...,
-        batch_size: builtins.int | None = ...,
-        group_size: builtins.int | None = ...,
-        mini_batch_size: builtins.int | None = ...,
-        micro_batch_size: builtins.int | None = ...,
-        max_prompt_tokens: builtins.int | None = ...,
-        max_response_tokens: builtins.int | None = ...,
-        temperature: builtins.float | None = ...,
-        clip_low: builtins.float | None = ...,
-        clip_high: builtins.float | None = ...,
-        kl_coefficient: builtins.float | None = ...,
-        entropy_coefficient: builtins.float | None = ...,
-        max_grad_norm: builtins.float | None = ...,
-        critic_learning_rate: builtins.float | None = ...,
-        gae_lambda: builtins.float | None = ...,
-        gamma: builtins.float | None = ...,
-        warmup_steps: builtins.int | None = ...,
-        weight_decay: builtins.float | None = ...,
+        learning_rate: _builtins.float | None = ...,
+        batch_size: _builtins.int | None = ...,
+        group_size: _builtins.int | None = ...,
+        mini_batch_size: _builtins.int | None = ...,
+        micro_batch_size: _builtins.int | None = ...,
+        max_prompt_tokens: _builtins.int | None = ...,
+        max_response_tokens: _builtins.int | None = ...,
+        temperature: _builtins.float | None = ...,
+        clip_low: _builtins.float | None = ...,
+        clip_high: _builtins.float | None = ...,
+        kl_coefficient: _builtins.float | None = ...,
+        entropy_coefficient: _builtins.float | None = ...,
+        max_grad_norm: _builtins.float | None = ...,
+        critic_learning_rate: _builtins.float | None = ...,
+        gae_lambda: _builtins.float | None = ...,
+        gamma: _builtins.float | None = ...,
+        warmup_steps: _builtins.int | None = ...,
+        weight_decay: _builtins.float | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_learning_rate", b"_learning_rate", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_mini_batch_size", b"_mini_batch_size", "_temperature", b"_temperature", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "learning_rate", b"learning_rate", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "mini_batch_size", b"mini_batch_size", "temperature", b"temperature", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_learning_rate", b"_learning_rate", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_mini_batch_size", b"_mini_batch_size", "_temperature", b"_temperature", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "learning_rate", b"learning_rate", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "mini_batch_size", b"mini_batch_size", "temperature", b"temperature", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]) -> None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_batch_size", b"_batch_size"]) -> typing.Literal["batch_size"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_clip_high", b"_clip_high"]) -> typing.Literal["clip_high"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_clip_low", b"_clip_low"]) -> typing.Literal["clip_low"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_critic_learning_rate", b"_critic_learning_rate"]) -> typing.Literal["critic_learning_rate"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_entropy_coefficient", b"_entropy_coefficient"]) -> typing.Literal["entropy_coefficient"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_gae_lambda", b"_gae_lambda"]) -> typing.Literal["gae_lambda"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_gamma", b"_gamma"]) -> typing.Literal["gamma"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_group_size", b"_group_size"]) -> typing.Literal["group_size"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_kl_coefficient", b"_kl_coefficient"]) -> typing.Literal["kl_coefficient"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_learning_rate", b"_learning_rate"]) -> typing.Literal["learning_rate"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_max_grad_norm", b"_max_grad_norm"]) -> typing.Literal["max_grad_norm"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_max_prompt_tokens", b"_max_prompt_tokens"]) -> typing.Literal["max_prompt_tokens"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_max_response_tokens", b"_max_response_tokens"]) -> typing.Literal["max_response_tokens"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_micro_batch_size", b"_micro_batch_size"]) -> typing.Literal["micro_batch_size"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_mini_batch_size", b"_mini_batch_size"]) -> typing.Literal["mini_batch_size"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_temperature", b"_temperature"]) -> typing.Literal["temperature"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_warmup_steps", b"_warmup_steps"]) -> typing.Literal["warmup_steps"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_weight_decay", b"_weight_decay"]) -> typing.Literal["weight_decay"] | None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_learning_rate", b"_learning_rate", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_mini_batch_size", b"_mini_batch_size", "_temperature", b"_temperature", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "learning_rate", b"learning_rate", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "mini_batch_size", b"mini_batch_size", "temperature", b"temperature", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_learning_rate", b"_learning_rate", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_mini_batch_size", b"_mini_batch_size", "_temperature", b"_temperature", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "learning_rate", b"learning_rate", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "mini_batch_size", b"mini_batch_size", "temperature", b"temperature", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__batch_size: _TypeAlias = _typing.Literal["batch_size"]  # noqa: Y015
+    _WhichOneofArgType__batch_size: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size"]  # noqa: Y015
+    _WhichOneofReturnType__clip_high: _TypeAlias = _typing.Literal["clip_high"]  # noqa: Y015
+    _WhichOneofArgType__clip_high: _TypeAlias = _typing.Literal["_clip_high", b"_clip_high"]  # noqa: Y015
+    _WhichOneofReturnType__clip_low: _TypeAlias = _typing.Literal["clip_low"]  # noqa: Y015
+    _WhichOneofArgType__clip_low: _TypeAlias = _typing.Literal["_clip_low", b"_clip_low"]  # noqa: Y015
+    _WhichOneofReturnType__critic_learning_rate: _TypeAlias = _typing.Literal["critic_learning_rate"]  # noqa: Y015
+    _WhichOneofArgType__critic_learning_rate: _TypeAlias = _typing.Literal["_critic_learning_rate", b"_critic_learning_rate"]  # noqa: Y015
+    _WhichOneofReturnType__entropy_coefficient: _TypeAlias = _typing.Literal["entropy_coefficient"]  # noqa: Y015
+    _WhichOneofArgType__entropy_coefficient: _TypeAlias = _typing.Literal["_entropy_coefficient", b"_entropy_coefficient"]  # noqa: Y015
+    _WhichOneofReturnType__gae_lambda: _TypeAlias = _typing.Literal["gae_lambda"]  # noqa: Y015
+    _WhichOneofArgType__gae_lambda: _TypeAlias = _typing.Literal["_gae_lambda", b"_gae_lambda"]  # noqa: Y015
+    _WhichOneofReturnType__gamma: _TypeAlias = _typing.Literal["gamma"]  # noqa: Y015
+    _WhichOneofArgType__gamma: _TypeAlias = _typing.Literal["_gamma", b"_gamma"]  # noqa: Y015
+    _WhichOneofReturnType__group_size: _TypeAlias = _typing.Literal["group_size"]  # noqa: Y015
+    _WhichOneofArgType__group_size: _TypeAlias = _typing.Literal["_group_size", b"_group_size"]  # noqa: Y015
+    _WhichOneofReturnType__kl_coefficient: _TypeAlias = _typing.Literal["kl_coefficient"]  # noqa: Y015
+    _WhichOneofArgType__kl_coefficient: _TypeAlias = _typing.Literal["_kl_coefficient", b"_kl_coefficient"]  # noqa: Y015
+    _WhichOneofReturnType__learning_rate: _TypeAlias = _typing.Literal["learning_rate"]  # noqa: Y015
+    _WhichOneofArgType__learning_rate: _TypeAlias = _typing.Literal["_learning_rate", b"_learning_rate"]  # noqa: Y015
+    _WhichOneofReturnType__max_grad_norm: _TypeAlias = _typing.Literal["max_grad_norm"]  # noqa: Y015
+    _WhichOneofArgType__max_grad_norm: _TypeAlias = _typing.Literal["_max_grad_norm", b"_max_grad_norm"]  # noqa: Y015
+    _WhichOneofReturnType__max_prompt_tokens: _TypeAlias = _typing.Literal["max_prompt_tokens"]  # noqa: Y015
+    _WhichOneofArgType__max_prompt_tokens: _TypeAlias = _typing.Literal["_max_prompt_tokens", b"_max_prompt_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__max_response_tokens: _TypeAlias = _typing.Literal["max_response_tokens"]  # noqa: Y015
+    _WhichOneofArgType__max_response_tokens: _TypeAlias = _typing.Literal["_max_response_tokens", b"_max_response_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__micro_batch_size: _TypeAlias = _typing.Literal["micro_batch_size"]  # noqa: Y015
+    _WhichOneofArgType__micro_batch_size: _TypeAlias = _typing.Literal["_micro_batch_size", b"_micro_batch_size"]  # noqa: Y015
+    _WhichOneofReturnType__mini_batch_size: _TypeAlias = _typing.Literal["mini_batch_size"]  # noqa: Y015
+    _WhichOneofArgType__mini_batch_size: _TypeAlias = _typing.Literal["_mini_batch_size", b"_mini_batch_size"]  # noqa: Y015
+    _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
+    _WhichOneofArgType__temperature: _TypeAlias = _typing.Literal["_temperature", b"_temperature"]  # noqa: Y015
+    _WhichOneofReturnType__warmup_steps: _TypeAlias = _typing.Literal["warmup_steps"]  # noqa: Y015
+    _WhichOneofArgType__warmup_steps: _TypeAlias = _typing.Literal["_warmup_steps", b"_warmup_steps"]  # noqa: Y015
+    _WhichOneofReturnType__weight_decay: _TypeAlias = _typing.Literal["weight_decay"]  # noqa: Y015
+    _WhichOneofArgType__weight_decay: _TypeAlias = _typing.Literal["_weight_decay", b"_weight_decay"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__batch_size) -> _WhichOneofReturnType__batch_size | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__clip_high) -> _WhichOneofReturnType__clip_high | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__clip_low) -> _WhichOneofReturnType__clip_low | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__critic_learning_rate) -> _WhichOneofReturnType__critic_learning_rate | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__entropy_coefficient) -> _WhichOneofReturnType__entropy_coefficient | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__gae_lambda) -> _WhichOneofReturnType__gae_lambda | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__gamma) -> _WhichOneofReturnType__gamma | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__group_size) -> _WhichOneofReturnType__group_size | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__kl_coefficient) -> _WhichOneofReturnType__kl_coefficient | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__learning_rate) -> _WhichOneofReturnType__learning_rate | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_grad_norm) -> _WhichOneofReturnType__max_grad_norm | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_prompt_tokens) -> _WhichOneofReturnType__max_prompt_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_response_tokens) -> _WhichOneofReturnType__max_response_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__micro_batch_size) -> _WhichOneofReturnType__micro_batch_size | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__mini_batch_size) -> _WhichOneofReturnType__mini_batch_size | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature) -> _WhichOneofReturnType__temperature | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__warmup_steps) -> _WhichOneofReturnType__warmup_steps | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__weight_decay) -> _WhichOneofReturnType__weight_decay | None: ...
 
-Global___Hyperparameters: typing_extensions.TypeAlias = Hyperparameters
+Global___Hyperparameters: _TypeAlias = Hyperparameters  # noqa: Y015
 
-@typing.final
-class RewardSpec(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class RewardSpec(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    NAME_FIELD_NUMBER: builtins.int
-    name: builtins.str
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
     """"tests_passed" (all tests pass: 1, else 0) or "tests_fraction" (share of tests passed)."""
     def __init__(
         self,
         *,
-        name: builtins.str = ...,
+        name: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["name", b"name"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___RewardSpec: typing_extensions.TypeAlias = RewardSpec
+Global___RewardSpec: _TypeAlias = RewardSpec  # noqa: Y015
 
-@typing.final
-class RunSpec(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class RunSpec(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    DISPLAY_NAME_FIELD_NUMBER: builtins.int
-    BASE_FIELD_NUMBER: builtins.int
-    ALGORITHM_FIELD_NUMBER: builtins.int
-    PROBLEMS_FIELD_NUMBER: builtins.int
-    VALIDATION_PROBLEMS_FIELD_NUMBER: builtins.int
-    REWARD_FIELD_NUMBER: builtins.int
-    STEPS_FIELD_NUMBER: builtins.int
-    RESOURCES_FIELD_NUMBER: builtins.int
-    SEED_FIELD_NUMBER: builtins.int
-    HYPERPARAMETERS_FIELD_NUMBER: builtins.int
-    VALIDATE_EVERY_FIELD_NUMBER: builtins.int
-    CHECKPOINT_EVERY_FIELD_NUMBER: builtins.int
-    LOGGERS_FIELD_NUMBER: builtins.int
-    OUTPUT_MODEL_FIELD_NUMBER: builtins.int
-    PRIORITY_FIELD_NUMBER: builtins.int
-    VERL_OVERRIDES_FIELD_NUMBER: builtins.int
-    display_name: builtins.str
+    DISPLAY_NAME_FIELD_NUMBER: _builtins.int
+    BASE_FIELD_NUMBER: _builtins.int
+    ALGORITHM_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    VALIDATION_PROBLEMS_FIELD_NUMBER: _builtins.int
+    REWARD_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    RESOURCES_FIELD_NUMBER: _builtins.int
+    SEED_FIELD_NUMBER: _builtins.int
+    HYPERPARAMETERS_FIELD_NUMBER: _builtins.int
+    VALIDATE_EVERY_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_EVERY_FIELD_NUMBER: _builtins.int
+    LOGGERS_FIELD_NUMBER: _builtins.int
+    OUTPUT_MODEL_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    VERL_OVERRIDES_FIELD_NUMBER: _builtins.int
+    display_name: _builtins.str
     """A name for people."""
     algorithm: Global___Algorithm.ValueType
-    steps: builtins.int
-    seed: builtins.int
-    validate_every: builtins.int
+    steps: _builtins.int
+    seed: _builtins.int
+    validate_every: _builtins.int
     """Validate every so many steps; 0: at the end only. The best checkpoint by validation is exported."""
-    checkpoint_every: builtins.int
+    checkpoint_every: _builtins.int
     """Checkpoint every so many steps; 0: with each validation."""
-    output_model: builtins.str
+    output_model: _builtins.str
     """Registry model that receives the best checkpoint as a new version; empty: not registered."""
     priority: Global___Priority.ValueType
-    @property
-    def base(self) -> ratchet.common.v1.common_pb2.ModelRef: ...
-    @property
-    def problems(self) -> ratchet.common.v1.common_pb2.ProblemSetRef: ...
-    @property
-    def validation_problems(self) -> ratchet.common.v1.common_pb2.ProblemSetRef: ...
-    @property
+    @_builtins.property
+    def base(self) -> _common_pb2.ModelRef: ...
+    @_builtins.property
+    def problems(self) -> _common_pb2.ProblemSetRef: ...
+    @_builtins.property
+    def validation_problems(self) -> _common_pb2.ProblemSetRef: ...
+    @_builtins.property
     def reward(self) -> Global___RewardSpec: ...
-    @property
+    @_builtins.property
     def resources(self) -> Global___Resources: ...
-    @property
+    @_builtins.property
     def hyperparameters(self) -> Global___Hyperparameters: ...
-    @property
-    def loggers(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+    @_builtins.property
+    def loggers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """verl's own loggers beside ours: "console", "tensorboard", "mlflow", "wandb"."""
 
-    @property
-    def verl_overrides(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+    @_builtins.property
+    def verl_overrides(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """More verl settings, "key=value" in Hydra's form, applied last. For GPUs: offload, sequence balancing, ..."""
 
     def __init__(
         self,
         *,
-        display_name: builtins.str = ...,
-        base: ratchet.common.v1.common_pb2.ModelRef | None = ...,
+        display_name: _builtins.str = ...,
+        base: _common_pb2.ModelRef | None = ...,
         algorithm: Global___Algorithm.ValueType = ...,
-        problems: ratchet.common.v1.common_pb2.ProblemSetRef | None = ...,
-        validation_problems: ratchet.common.v1.common_pb2.ProblemSetRef | None = ...,
+        problems: _common_pb2.ProblemSetRef | None = ...,
+        validation_problems: _common_pb2.ProblemSetRef | None = ...,
         reward: Global___RewardSpec | None = ...,
-        steps: builtins.int = ...,
+        steps: _builtins.int = ...,
         resources: Global___Resources | None = ...,
-        seed: builtins.int = ...,
+        seed: _builtins.int = ...,
         hyperparameters: Global___Hyperparameters | None = ...,
-        validate_every: builtins.int = ...,
-        checkpoint_every: builtins.int = ...,
-        loggers: collections.abc.Iterable[builtins.str] | None = ...,
-        output_model: builtins.str = ...,
+        validate_every: _builtins.int = ...,
+        checkpoint_every: _builtins.int = ...,
+        loggers: _abc.Iterable[_builtins.str] | None = ...,
+        output_model: _builtins.str = ...,
         priority: Global___Priority.ValueType = ...,
-        verl_overrides: collections.abc.Iterable[builtins.str] | None = ...,
+        verl_overrides: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["base", b"base", "hyperparameters", b"hyperparameters", "problems", b"problems", "resources", b"resources", "reward", b"reward", "validation_problems", b"validation_problems"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "priority", b"priority", "problems", b"problems", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["base", b"base", "hyperparameters", b"hyperparameters", "problems", b"problems", "resources", b"resources", "reward", b"reward", "validation_problems", b"validation_problems"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "priority", b"priority", "problems", b"problems", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___RunSpec: typing_extensions.TypeAlias = RunSpec
+Global___RunSpec: _TypeAlias = RunSpec  # noqa: Y015
 
-@typing.final
-class Run(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Run(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
     class _State:
-        ValueType = typing.NewType("ValueType", builtins.int)
-        V: typing_extensions.TypeAlias = ValueType
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
 
-    class _StateEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[Run._State.ValueType], builtins.type):
-        DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+    class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Run._State.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
         STATE_UNSPECIFIED: Run._State.ValueType  # 0
         STATE_QUEUED: Run._State.ValueType  # 1
         STATE_STARTING: Run._State.ValueType  # 2
@@ -320,539 +369,637 @@ class Run(google.protobuf.message.Message):
     STATE_FAILED: Run.State.ValueType  # 5
     STATE_CANCELLED: Run.State.ValueType  # 6
 
-    ID_FIELD_NUMBER: builtins.int
-    SPEC_FIELD_NUMBER: builtins.int
-    STATE_FIELD_NUMBER: builtins.int
-    ERROR_FIELD_NUMBER: builtins.int
-    STEP_FIELD_NUMBER: builtins.int
-    ATTEMPT_FIELD_NUMBER: builtins.int
-    PLATFORM_FAULTS_FIELD_NUMBER: builtins.int
-    VERSION_FIELD_NUMBER: builtins.int
-    BEST_CHECKPOINT_FIELD_NUMBER: builtins.int
-    CREATE_TIME_FIELD_NUMBER: builtins.int
-    START_TIME_FIELD_NUMBER: builtins.int
-    END_TIME_FIELD_NUMBER: builtins.int
-    id: builtins.str
+    ID_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    PLATFORM_FAULTS_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    BEST_CHECKPOINT_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
     state: Global___Run.State.ValueType
-    error: builtins.str
+    error: _builtins.str
     """One sentence, when FAILED."""
-    step: builtins.int
-    attempt: builtins.int
+    step: _builtins.int
+    attempt: _builtins.int
     """Grows with each start of the job: a killed job resumes from its last checkpoint under the next attempt."""
-    platform_faults: builtins.int
+    platform_faults: _builtins.int
     """Samples masked because the platform failed them, over the whole run."""
-    version: builtins.str
+    version: _builtins.str
     """The version that the run registered, "<model>@<n>"."""
-    @property
+    @_builtins.property
     def spec(self) -> Global___RunSpec: ...
-    @property
+    @_builtins.property
     def best_checkpoint(self) -> Global___Checkpoint: ...
-    @property
-    def create_time(self) -> google.protobuf.timestamp_pb2.Timestamp: ...
-    @property
-    def start_time(self) -> google.protobuf.timestamp_pb2.Timestamp: ...
-    @property
-    def end_time(self) -> google.protobuf.timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
-        id: builtins.str = ...,
+        id: _builtins.str = ...,
         spec: Global___RunSpec | None = ...,
         state: Global___Run.State.ValueType = ...,
-        error: builtins.str = ...,
-        step: builtins.int = ...,
-        attempt: builtins.int = ...,
-        platform_faults: builtins.int = ...,
-        version: builtins.str = ...,
+        error: _builtins.str = ...,
+        step: _builtins.int = ...,
+        attempt: _builtins.int = ...,
+        platform_faults: _builtins.int = ...,
+        version: _builtins.str = ...,
         best_checkpoint: Global___Checkpoint | None = ...,
-        create_time: google.protobuf.timestamp_pb2.Timestamp | None = ...,
-        start_time: google.protobuf.timestamp_pb2.Timestamp | None = ...,
-        end_time: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "spec", b"spec", "start_time", b"start_time"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "error", b"error", "id", b"id", "platform_faults", b"platform_faults", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "version", b"version"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "spec", b"spec", "start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "error", b"error", "id", b"id", "platform_faults", b"platform_faults", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Run: typing_extensions.TypeAlias = Run
+Global___Run: _TypeAlias = Run  # noqa: Y015
 
-@typing.final
-class Step(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Step(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    @typing.final
-    class MetricsEntry(google.protobuf.message.Message):
-        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+    @_typing.final
+    class MetricsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
 
-        KEY_FIELD_NUMBER: builtins.int
-        VALUE_FIELD_NUMBER: builtins.int
-        key: builtins.str
-        value: builtins.float
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
         def __init__(
             self,
             *,
-            key: builtins.str = ...,
-            value: builtins.float = ...,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
         ) -> None: ...
-        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-    NUMBER_FIELD_NUMBER: builtins.int
-    METRICS_FIELD_NUMBER: builtins.int
-    POLICY_ID_FIELD_NUMBER: builtins.int
-    TIME_FIELD_NUMBER: builtins.int
-    ATTEMPT_FIELD_NUMBER: builtins.int
-    number: builtins.int
-    policy_id: builtins.str
+    NUMBER_FIELD_NUMBER: _builtins.int
+    METRICS_FIELD_NUMBER: _builtins.int
+    POLICY_ID_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    policy_id: _builtins.str
     """Weights after the step."""
-    attempt: builtins.int
-    @property
-    def metrics(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.float]:
+    attempt: _builtins.int
+    @_builtins.property
+    def metrics(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """Mean reward, and whatever else verl measured, under Ratchet's names: reward_mean, kl, entropy, clip_fraction,
         grad_norm, logprob_diff_mean, loss, validation_score, time_step_s, time_generate_s, time_update_s ...
         """
 
-    @property
-    def time(self) -> google.protobuf.timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
-        number: builtins.int = ...,
-        metrics: collections.abc.Mapping[builtins.str, builtins.float] | None = ...,
-        policy_id: builtins.str = ...,
-        time: google.protobuf.timestamp_pb2.Timestamp | None = ...,
-        attempt: builtins.int = ...,
+        number: _builtins.int = ...,
+        metrics: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        policy_id: _builtins.str = ...,
+        time: _timestamp_pb2.Timestamp | None = ...,
+        attempt: _builtins.int = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["time", b"time"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["attempt", b"attempt", "metrics", b"metrics", "number", b"number", "policy_id", b"policy_id", "time", b"time"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "metrics", b"metrics", "number", b"number", "policy_id", b"policy_id", "time", b"time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Step: typing_extensions.TypeAlias = Step
+Global___Step: _TypeAlias = Step  # noqa: Y015
 
-@typing.final
-class Checkpoint(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class Checkpoint(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    STEP_FIELD_NUMBER: builtins.int
-    URI_FIELD_NUMBER: builtins.int
-    POLICY_ID_FIELD_NUMBER: builtins.int
-    VALIDATION_SCORE_FIELD_NUMBER: builtins.int
-    TIME_FIELD_NUMBER: builtins.int
-    step: builtins.int
-    uri: builtins.str
+    STEP_FIELD_NUMBER: _builtins.int
+    URI_FIELD_NUMBER: _builtins.int
+    POLICY_ID_FIELD_NUMBER: _builtins.int
+    VALIDATION_SCORE_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    step: _builtins.int
+    uri: _builtins.str
     """Folder or URL of the Hugging Face export."""
-    policy_id: builtins.str
-    validation_score: builtins.float
+    policy_id: _builtins.str
+    validation_score: _builtins.float
     """Mean validation score (RL: reward, SFT: minus the loss), when it was validated."""
-    @property
-    def time(self) -> google.protobuf.timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
-        step: builtins.int = ...,
-        uri: builtins.str = ...,
-        policy_id: builtins.str = ...,
-        validation_score: builtins.float | None = ...,
-        time: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        step: _builtins.int = ...,
+        uri: _builtins.str = ...,
+        policy_id: _builtins.str = ...,
+        validation_score: _builtins.float | None = ...,
+        time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_validation_score", b"_validation_score", "time", b"time", "validation_score", b"validation_score"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_validation_score", b"_validation_score", "policy_id", b"policy_id", "step", b"step", "time", b"time", "uri", b"uri", "validation_score", b"validation_score"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["_validation_score", b"_validation_score"]) -> typing.Literal["validation_score"] | None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score", "time", b"time", "validation_score", b"validation_score"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score", "policy_id", b"policy_id", "step", b"step", "time", b"time", "uri", b"uri", "validation_score", b"validation_score"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__validation_score: _TypeAlias = _typing.Literal["validation_score"]  # noqa: Y015
+    _WhichOneofArgType__validation_score: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__validation_score) -> _WhichOneofReturnType__validation_score | None: ...
 
-Global___Checkpoint: typing_extensions.TypeAlias = Checkpoint
+Global___Checkpoint: _TypeAlias = Checkpoint  # noqa: Y015
 
-@typing.final
-class CreateRunRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CreateRunRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    REQUEST_ID_FIELD_NUMBER: builtins.int
-    SPEC_FIELD_NUMBER: builtins.int
-    request_id: builtins.str
-    @property
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    @_builtins.property
     def spec(self) -> Global___RunSpec: ...
     def __init__(
         self,
         *,
-        request_id: builtins.str = ...,
+        request_id: _builtins.str = ...,
         spec: Global___RunSpec | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["spec", b"spec"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["request_id", b"request_id", "spec", b"spec"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "spec", b"spec"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CreateRunRequest: typing_extensions.TypeAlias = CreateRunRequest
+Global___CreateRunRequest: _TypeAlias = CreateRunRequest  # noqa: Y015
 
-@typing.final
-class CreateRunResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CreateRunResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    RUN_FIELD_NUMBER: builtins.int
-    @property
+    RUN_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def run(self) -> Global___Run: ...
     def __init__(
         self,
         *,
         run: Global___Run | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["run", b"run"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["run", b"run"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CreateRunResponse: typing_extensions.TypeAlias = CreateRunResponse
+Global___CreateRunResponse: _TypeAlias = CreateRunResponse  # noqa: Y015
 
-@typing.final
-class GetRunRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GetRunRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: builtins.int
-    id: builtins.str
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
     def __init__(
         self,
         *,
-        id: builtins.str = ...,
+        id: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["id", b"id"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetRunRequest: typing_extensions.TypeAlias = GetRunRequest
+Global___GetRunRequest: _TypeAlias = GetRunRequest  # noqa: Y015
 
-@typing.final
-class GetRunResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GetRunResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    RUN_FIELD_NUMBER: builtins.int
-    @property
+    RUN_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def run(self) -> Global___Run: ...
     def __init__(
         self,
         *,
         run: Global___Run | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["run", b"run"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["run", b"run"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetRunResponse: typing_extensions.TypeAlias = GetRunResponse
+Global___GetRunResponse: _TypeAlias = GetRunResponse  # noqa: Y015
 
-@typing.final
-class ListRunsRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListRunsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    PAGE_SIZE_FIELD_NUMBER: builtins.int
-    PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    STATE_FIELD_NUMBER: builtins.int
-    page_size: builtins.int
-    page_token: builtins.str
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    page_token: _builtins.str
     state: Global___Run.State.ValueType
     """Only runs in this state, when set."""
     def __init__(
         self,
         *,
-        page_size: builtins.int = ...,
-        page_token: builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
         state: Global___Run.State.ValueType = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["page_size", b"page_size", "page_token", b"page_token", "state", b"state"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListRunsRequest: typing_extensions.TypeAlias = ListRunsRequest
+Global___ListRunsRequest: _TypeAlias = ListRunsRequest  # noqa: Y015
 
-@typing.final
-class ListRunsResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListRunsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    RUNS_FIELD_NUMBER: builtins.int
-    NEXT_PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    next_page_token: builtins.str
-    @property
-    def runs(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Run]: ...
+    RUNS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Run]: ...
     def __init__(
         self,
         *,
-        runs: collections.abc.Iterable[Global___Run] | None = ...,
-        next_page_token: builtins.str = ...,
+        runs: _abc.Iterable[Global___Run] | None = ...,
+        next_page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["next_page_token", b"next_page_token", "runs", b"runs"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "runs", b"runs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListRunsResponse: typing_extensions.TypeAlias = ListRunsResponse
+Global___ListRunsResponse: _TypeAlias = ListRunsResponse  # noqa: Y015
 
-@typing.final
-class CancelRunRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CancelRunRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: builtins.int
-    id: builtins.str
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
     def __init__(
         self,
         *,
-        id: builtins.str = ...,
+        id: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["id", b"id"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CancelRunRequest: typing_extensions.TypeAlias = CancelRunRequest
+Global___CancelRunRequest: _TypeAlias = CancelRunRequest  # noqa: Y015
 
-@typing.final
-class CancelRunResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CancelRunResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    RUN_FIELD_NUMBER: builtins.int
-    @property
+    RUN_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def run(self) -> Global___Run: ...
     def __init__(
         self,
         *,
         run: Global___Run | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["run", b"run"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["run", b"run"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CancelRunResponse: typing_extensions.TypeAlias = CancelRunResponse
+Global___CancelRunResponse: _TypeAlias = CancelRunResponse  # noqa: Y015
 
-@typing.final
-class WatchRunRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class WatchRunRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: builtins.int
-    AFTER_STEP_FIELD_NUMBER: builtins.int
-    id: builtins.str
-    after_step: builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    AFTER_STEP_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    after_step: _builtins.int
     """Steps after this number are sent; 0: from the first."""
     def __init__(
         self,
         *,
-        id: builtins.str = ...,
-        after_step: builtins.int = ...,
+        id: _builtins.str = ...,
+        after_step: _builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["after_step", b"after_step", "id", b"id"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_step", b"after_step", "id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___WatchRunRequest: typing_extensions.TypeAlias = WatchRunRequest
+Global___WatchRunRequest: _TypeAlias = WatchRunRequest  # noqa: Y015
 
-@typing.final
-class WatchRunResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class WatchRunResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    RUN_FIELD_NUMBER: builtins.int
-    STEPS_FIELD_NUMBER: builtins.int
-    @property
+    RUN_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
     def run(self) -> Global___Run: ...
-    @property
-    def steps(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Step]:
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___Step]:
         """Steps that are new since the previous message."""
 
     def __init__(
         self,
         *,
         run: Global___Run | None = ...,
-        steps: collections.abc.Iterable[Global___Step] | None = ...,
+        steps: _abc.Iterable[Global___Step] | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["run", b"run"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["run", b"run", "steps", b"steps"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run", b"run", "steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___WatchRunResponse: typing_extensions.TypeAlias = WatchRunResponse
+Global___WatchRunResponse: _TypeAlias = WatchRunResponse  # noqa: Y015
 
-@typing.final
-class ListStepsRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListStepsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    RUN_ID_FIELD_NUMBER: builtins.int
-    PAGE_SIZE_FIELD_NUMBER: builtins.int
-    PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    run_id: builtins.str
-    page_size: builtins.int
-    page_token: builtins.str
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    page_size: _builtins.int
+    page_token: _builtins.str
     def __init__(
         self,
         *,
-        run_id: builtins.str = ...,
-        page_size: builtins.int = ...,
-        page_token: builtins.str = ...,
+        run_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListStepsRequest: typing_extensions.TypeAlias = ListStepsRequest
+Global___ListStepsRequest: _TypeAlias = ListStepsRequest  # noqa: Y015
 
-@typing.final
-class ListStepsResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListStepsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    STEPS_FIELD_NUMBER: builtins.int
-    NEXT_PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    next_page_token: builtins.str
-    @property
-    def steps(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Step]: ...
+    STEPS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___Step]: ...
     def __init__(
         self,
         *,
-        steps: collections.abc.Iterable[Global___Step] | None = ...,
-        next_page_token: builtins.str = ...,
+        steps: _abc.Iterable[Global___Step] | None = ...,
+        next_page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["next_page_token", b"next_page_token", "steps", b"steps"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListStepsResponse: typing_extensions.TypeAlias = ListStepsResponse
+Global___ListStepsResponse: _TypeAlias = ListStepsResponse  # noqa: Y015
 
-@typing.final
-class ListCheckpointsRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListCheckpointsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    RUN_ID_FIELD_NUMBER: builtins.int
-    PAGE_SIZE_FIELD_NUMBER: builtins.int
-    PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    run_id: builtins.str
-    page_size: builtins.int
-    page_token: builtins.str
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    page_size: _builtins.int
+    page_token: _builtins.str
     def __init__(
         self,
         *,
-        run_id: builtins.str = ...,
-        page_size: builtins.int = ...,
-        page_token: builtins.str = ...,
+        run_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListCheckpointsRequest: typing_extensions.TypeAlias = ListCheckpointsRequest
+Global___ListCheckpointsRequest: _TypeAlias = ListCheckpointsRequest  # noqa: Y015
 
-@typing.final
-class ListCheckpointsResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListCheckpointsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    CHECKPOINTS_FIELD_NUMBER: builtins.int
-    NEXT_PAGE_TOKEN_FIELD_NUMBER: builtins.int
-    next_page_token: builtins.str
-    @property
-    def checkpoints(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Checkpoint]: ...
+    CHECKPOINTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def checkpoints(self) -> _containers.RepeatedCompositeFieldContainer[Global___Checkpoint]: ...
     def __init__(
         self,
         *,
-        checkpoints: collections.abc.Iterable[Global___Checkpoint] | None = ...,
-        next_page_token: builtins.str = ...,
+        checkpoints: _abc.Iterable[Global___Checkpoint] | None = ...,
+        next_page_token: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["checkpoints", b"checkpoints", "next_page_token", b"next_page_token"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoints", b"checkpoints", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListCheckpointsResponse: typing_extensions.TypeAlias = ListCheckpointsResponse
+Global___ListCheckpointsResponse: _TypeAlias = ListCheckpointsResponse  # noqa: Y015
 
-@typing.final
-class ReportStartedRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ReportStartedRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    RUN_ID_FIELD_NUMBER: builtins.int
-    ATTEMPT_FIELD_NUMBER: builtins.int
-    run_id: builtins.str
-    attempt: builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    attempt: _builtins.int
     def __init__(
         self,
         *,
-        run_id: builtins.str = ...,
-        attempt: builtins.int = ...,
+        run_id: _builtins.str = ...,
+        attempt: _builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["attempt", b"attempt", "run_id", b"run_id"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ReportStartedRequest: typing_extensions.TypeAlias = ReportStartedRequest
+Global___ReportStartedRequest: _TypeAlias = ReportStartedRequest  # noqa: Y015
 
-@typing.final
-class ReportStartedResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ReportStartedResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
         self,
     ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ReportStartedResponse: typing_extensions.TypeAlias = ReportStartedResponse
+Global___ReportStartedResponse: _TypeAlias = ReportStartedResponse  # noqa: Y015
 
-@typing.final
-class ReportStepRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ReportStepRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    RUN_ID_FIELD_NUMBER: builtins.int
-    ATTEMPT_FIELD_NUMBER: builtins.int
-    STEP_FIELD_NUMBER: builtins.int
-    PLATFORM_FAULTS_FIELD_NUMBER: builtins.int
-    run_id: builtins.str
-    attempt: builtins.int
-    platform_faults: builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    PLATFORM_FAULTS_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    attempt: _builtins.int
+    platform_faults: _builtins.int
     """Samples masked in this step because the platform failed them."""
-    @property
+    @_builtins.property
     def step(self) -> Global___Step: ...
     def __init__(
         self,
         *,
-        run_id: builtins.str = ...,
-        attempt: builtins.int = ...,
+        run_id: _builtins.str = ...,
+        attempt: _builtins.int = ...,
         step: Global___Step | None = ...,
-        platform_faults: builtins.int = ...,
+        platform_faults: _builtins.int = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["step", b"step"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["attempt", b"attempt", "platform_faults", b"platform_faults", "run_id", b"run_id", "step", b"step"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["step", b"step"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "platform_faults", b"platform_faults", "run_id", b"run_id", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ReportStepRequest: typing_extensions.TypeAlias = ReportStepRequest
+Global___ReportStepRequest: _TypeAlias = ReportStepRequest  # noqa: Y015
 
-@typing.final
-class ReportStepResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ReportStepResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    CANCELLED_FIELD_NUMBER: builtins.int
-    cancelled: builtins.bool
+    CANCELLED_FIELD_NUMBER: _builtins.int
+    cancelled: _builtins.bool
     """The run was cancelled: stop."""
     def __init__(
         self,
         *,
-        cancelled: builtins.bool = ...,
+        cancelled: _builtins.bool = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["cancelled", b"cancelled"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled", b"cancelled"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ReportStepResponse: typing_extensions.TypeAlias = ReportStepResponse
+Global___ReportStepResponse: _TypeAlias = ReportStepResponse  # noqa: Y015
 
-@typing.final
-class ReportCheckpointRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ReportCheckpointRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    RUN_ID_FIELD_NUMBER: builtins.int
-    ATTEMPT_FIELD_NUMBER: builtins.int
-    CHECKPOINT_FIELD_NUMBER: builtins.int
-    run_id: builtins.str
-    attempt: builtins.int
-    @property
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    attempt: _builtins.int
+    @_builtins.property
     def checkpoint(self) -> Global___Checkpoint: ...
     def __init__(
         self,
         *,
-        run_id: builtins.str = ...,
-        attempt: builtins.int = ...,
+        run_id: _builtins.str = ...,
+        attempt: _builtins.int = ...,
         checkpoint: Global___Checkpoint | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["checkpoint", b"checkpoint"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["attempt", b"attempt", "checkpoint", b"checkpoint", "run_id", b"run_id"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "checkpoint", b"checkpoint", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ReportCheckpointRequest: typing_extensions.TypeAlias = ReportCheckpointRequest
+Global___ReportCheckpointRequest: _TypeAlias = ReportCheckpointRequest  # noqa: Y015
 
-@typing.final
-class ReportCheckpointResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ReportCheckpointResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
         self,
     ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ReportCheckpointResponse: typing_extensions.TypeAlias = ReportCheckpointResponse
+Global___ReportCheckpointResponse: _TypeAlias = ReportCheckpointResponse  # noqa: Y015
 
-@typing.final
-class ReportFinishedRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ReportFinishedRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    RUN_ID_FIELD_NUMBER: builtins.int
-    ATTEMPT_FIELD_NUMBER: builtins.int
-    ERROR_FIELD_NUMBER: builtins.int
-    run_id: builtins.str
-    attempt: builtins.int
-    error: builtins.str
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    attempt: _builtins.int
+    error: _builtins.str
     """Empty: it did all its steps."""
     def __init__(
         self,
         *,
-        run_id: builtins.str = ...,
-        attempt: builtins.int = ...,
-        error: builtins.str = ...,
+        run_id: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        error: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["attempt", b"attempt", "error", b"error", "run_id", b"run_id"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "error", b"error", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ReportFinishedRequest: typing_extensions.TypeAlias = ReportFinishedRequest
+Global___ReportFinishedRequest: _TypeAlias = ReportFinishedRequest  # noqa: Y015
 
-@typing.final
-class ReportFinishedResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ReportFinishedResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
         self,
     ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ReportFinishedResponse: typing_extensions.TypeAlias = ReportFinishedResponse
+Global___ReportFinishedResponse: _TypeAlias = ReportFinishedResponse  # noqa: Y015

@@ -3,477 +3,174 @@
 isort:skip_file
 """
 
-import abc
-import collections.abc
-import grpc
-import grpc.aio
-import ratchet.trainer.v1.trainer_pb2
+from collections import abc as _abc
+from grpc import aio as _aio
+from ratchet.trainer.v1 import trainer_pb2 as _trainer_pb2
+import abc as _abc_1
+import grpc as _grpc
 import sys
-import typing
+import typing as _typing
 
-if sys.version_info >= (3, 13):
-    import typing as typing_extensions
+if sys.version_info >= (3, 11):
+    from typing import Self as _Self
 else:
-    import typing_extensions
+    from typing_extensions import Self as _Self
 
-_T = typing.TypeVar("_T")
+_T = _typing.TypeVar("_T")
 
-class _MaybeAsyncIterator(collections.abc.AsyncIterator[_T], collections.abc.Iterator[_T], metaclass=abc.ABCMeta): ...
+class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
 
-class _ServicerContext(grpc.ServicerContext, grpc.aio.ServicerContext):  # type: ignore[misc, type-arg]
+class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
     ...
 
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
-_TrainerServiceCreateRunType = typing_extensions.TypeVar(
-    '_TrainerServiceCreateRunType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.CreateRunRequest,
-        ratchet.trainer.v1.trainer_pb2.CreateRunResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.CreateRunRequest,
-        ratchet.trainer.v1.trainer_pb2.CreateRunResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.CreateRunRequest,
-        ratchet.trainer.v1.trainer_pb2.CreateRunResponse,
-    ],
-)
 
-_TrainerServiceGetRunType = typing_extensions.TypeVar(
-    '_TrainerServiceGetRunType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.GetRunRequest,
-        ratchet.trainer.v1.trainer_pb2.GetRunResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.GetRunRequest,
-        ratchet.trainer.v1.trainer_pb2.GetRunResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.GetRunRequest,
-        ratchet.trainer.v1.trainer_pb2.GetRunResponse,
-    ],
-)
-
-_TrainerServiceListRunsType = typing_extensions.TypeVar(
-    '_TrainerServiceListRunsType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ListRunsRequest,
-        ratchet.trainer.v1.trainer_pb2.ListRunsResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ListRunsRequest,
-        ratchet.trainer.v1.trainer_pb2.ListRunsResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ListRunsRequest,
-        ratchet.trainer.v1.trainer_pb2.ListRunsResponse,
-    ],
-)
-
-_TrainerServiceCancelRunType = typing_extensions.TypeVar(
-    '_TrainerServiceCancelRunType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.CancelRunRequest,
-        ratchet.trainer.v1.trainer_pb2.CancelRunResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.CancelRunRequest,
-        ratchet.trainer.v1.trainer_pb2.CancelRunResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.CancelRunRequest,
-        ratchet.trainer.v1.trainer_pb2.CancelRunResponse,
-    ],
-)
-
-_TrainerServiceWatchRunType = typing_extensions.TypeVar(
-    '_TrainerServiceWatchRunType',
-    grpc.UnaryStreamMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.WatchRunRequest,
-        ratchet.trainer.v1.trainer_pb2.WatchRunResponse,
-    ],
-    grpc.aio.UnaryStreamMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.WatchRunRequest,
-        ratchet.trainer.v1.trainer_pb2.WatchRunResponse,
-    ],
-    default=grpc.UnaryStreamMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.WatchRunRequest,
-        ratchet.trainer.v1.trainer_pb2.WatchRunResponse,
-    ],
-)
-
-_TrainerServiceListStepsType = typing_extensions.TypeVar(
-    '_TrainerServiceListStepsType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ListStepsRequest,
-        ratchet.trainer.v1.trainer_pb2.ListStepsResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ListStepsRequest,
-        ratchet.trainer.v1.trainer_pb2.ListStepsResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ListStepsRequest,
-        ratchet.trainer.v1.trainer_pb2.ListStepsResponse,
-    ],
-)
-
-_TrainerServiceListCheckpointsType = typing_extensions.TypeVar(
-    '_TrainerServiceListCheckpointsType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ListCheckpointsRequest,
-        ratchet.trainer.v1.trainer_pb2.ListCheckpointsResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ListCheckpointsRequest,
-        ratchet.trainer.v1.trainer_pb2.ListCheckpointsResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ListCheckpointsRequest,
-        ratchet.trainer.v1.trainer_pb2.ListCheckpointsResponse,
-    ],
-)
-
-class TrainerServiceStub(typing.Generic[_TrainerServiceCreateRunType, _TrainerServiceGetRunType, _TrainerServiceListRunsType, _TrainerServiceCancelRunType, _TrainerServiceWatchRunType, _TrainerServiceListStepsType, _TrainerServiceListCheckpointsType]):
+class TrainerServiceStub:
     """Training runs: create, follow, cancel."""
 
-    @typing.overload
-    def __init__(self: TrainerServiceStub[
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.CreateRunRequest,
-            ratchet.trainer.v1.trainer_pb2.CreateRunResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.GetRunRequest,
-            ratchet.trainer.v1.trainer_pb2.GetRunResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.ListRunsRequest,
-            ratchet.trainer.v1.trainer_pb2.ListRunsResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.CancelRunRequest,
-            ratchet.trainer.v1.trainer_pb2.CancelRunResponse,
-        ],
-        grpc.UnaryStreamMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.WatchRunRequest,
-            ratchet.trainer.v1.trainer_pb2.WatchRunResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.ListStepsRequest,
-            ratchet.trainer.v1.trainer_pb2.ListStepsResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.ListCheckpointsRequest,
-            ratchet.trainer.v1.trainer_pb2.ListCheckpointsResponse,
-        ],
-    ], channel: grpc.Channel) -> None: ...
-
-    @typing.overload
-    def __init__(self: TrainerServiceStub[
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.CreateRunRequest,
-            ratchet.trainer.v1.trainer_pb2.CreateRunResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.GetRunRequest,
-            ratchet.trainer.v1.trainer_pb2.GetRunResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.ListRunsRequest,
-            ratchet.trainer.v1.trainer_pb2.ListRunsResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.CancelRunRequest,
-            ratchet.trainer.v1.trainer_pb2.CancelRunResponse,
-        ],
-        grpc.aio.UnaryStreamMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.WatchRunRequest,
-            ratchet.trainer.v1.trainer_pb2.WatchRunResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.ListStepsRequest,
-            ratchet.trainer.v1.trainer_pb2.ListStepsResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.ListCheckpointsRequest,
-            ratchet.trainer.v1.trainer_pb2.ListCheckpointsResponse,
-        ],
-    ], channel: grpc.aio.Channel) -> None: ...
-
-    CreateRun: _TrainerServiceCreateRunType
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> TrainerServiceAsyncStub: ...
+    CreateRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.CreateRunRequest, _trainer_pb2.CreateRunResponse]
     """Stores the run, queues it and returns at once. Idempotent under request_id.
     INVALID_ARGUMENT names every field at fault.
     """
-
-    GetRun: _TrainerServiceGetRunType
-
-    ListRuns: _TrainerServiceListRunsType
-
-    CancelRun: _TrainerServiceCancelRunType
-
-    WatchRun: _TrainerServiceWatchRunType
+    GetRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.GetRunRequest, _trainer_pb2.GetRunResponse]
+    ListRuns: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListRunsRequest, _trainer_pb2.ListRunsResponse]
+    CancelRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.CancelRunRequest, _trainer_pb2.CancelRunResponse]
+    WatchRun: _grpc.UnaryStreamMultiCallable[_trainer_pb2.WatchRunRequest, _trainer_pb2.WatchRunResponse]
     """The run as it is, then again at every change, and each step's metrics; ends when the run ends."""
+    ListSteps: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListStepsRequest, _trainer_pb2.ListStepsResponse]
+    ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListCheckpointsRequest, _trainer_pb2.ListCheckpointsResponse]
 
-    ListSteps: _TrainerServiceListStepsType
-
-    ListCheckpoints: _TrainerServiceListCheckpointsType
-
-TrainerServiceAsyncStub: typing_extensions.TypeAlias = TrainerServiceStub[
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.CreateRunRequest,
-        ratchet.trainer.v1.trainer_pb2.CreateRunResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.GetRunRequest,
-        ratchet.trainer.v1.trainer_pb2.GetRunResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ListRunsRequest,
-        ratchet.trainer.v1.trainer_pb2.ListRunsResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.CancelRunRequest,
-        ratchet.trainer.v1.trainer_pb2.CancelRunResponse,
-    ],
-    grpc.aio.UnaryStreamMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.WatchRunRequest,
-        ratchet.trainer.v1.trainer_pb2.WatchRunResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ListStepsRequest,
-        ratchet.trainer.v1.trainer_pb2.ListStepsResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ListCheckpointsRequest,
-        ratchet.trainer.v1.trainer_pb2.ListCheckpointsResponse,
-    ],
-]
-
-class TrainerServiceServicer(metaclass=abc.ABCMeta):
+@_typing.type_check_only
+class TrainerServiceAsyncStub(TrainerServiceStub):
     """Training runs: create, follow, cancel."""
 
-    @abc.abstractmethod
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    CreateRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.CreateRunRequest, _trainer_pb2.CreateRunResponse]  # type: ignore[assignment]
+    """Stores the run, queues it and returns at once. Idempotent under request_id.
+    INVALID_ARGUMENT names every field at fault.
+    """
+    GetRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.GetRunRequest, _trainer_pb2.GetRunResponse]  # type: ignore[assignment]
+    ListRuns: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListRunsRequest, _trainer_pb2.ListRunsResponse]  # type: ignore[assignment]
+    CancelRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.CancelRunRequest, _trainer_pb2.CancelRunResponse]  # type: ignore[assignment]
+    WatchRun: _aio.UnaryStreamMultiCallable[_trainer_pb2.WatchRunRequest, _trainer_pb2.WatchRunResponse]  # type: ignore[assignment]
+    """The run as it is, then again at every change, and each step's metrics; ends when the run ends."""
+    ListSteps: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListStepsRequest, _trainer_pb2.ListStepsResponse]  # type: ignore[assignment]
+    ListCheckpoints: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListCheckpointsRequest, _trainer_pb2.ListCheckpointsResponse]  # type: ignore[assignment]
+
+class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
+    """Training runs: create, follow, cancel."""
+
+    @_abc_1.abstractmethod
     def CreateRun(
         self,
-        request: ratchet.trainer.v1.trainer_pb2.CreateRunRequest,
+        request: _trainer_pb2.CreateRunRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.trainer.v1.trainer_pb2.CreateRunResponse, collections.abc.Awaitable[ratchet.trainer.v1.trainer_pb2.CreateRunResponse]]:
+    ) -> _typing.Union[_trainer_pb2.CreateRunResponse, _abc.Awaitable[_trainer_pb2.CreateRunResponse]]:
         """Stores the run, queues it and returns at once. Idempotent under request_id.
         INVALID_ARGUMENT names every field at fault.
         """
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def GetRun(
         self,
-        request: ratchet.trainer.v1.trainer_pb2.GetRunRequest,
+        request: _trainer_pb2.GetRunRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.trainer.v1.trainer_pb2.GetRunResponse, collections.abc.Awaitable[ratchet.trainer.v1.trainer_pb2.GetRunResponse]]: ...
+    ) -> _typing.Union[_trainer_pb2.GetRunResponse, _abc.Awaitable[_trainer_pb2.GetRunResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def ListRuns(
         self,
-        request: ratchet.trainer.v1.trainer_pb2.ListRunsRequest,
+        request: _trainer_pb2.ListRunsRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.trainer.v1.trainer_pb2.ListRunsResponse, collections.abc.Awaitable[ratchet.trainer.v1.trainer_pb2.ListRunsResponse]]: ...
+    ) -> _typing.Union[_trainer_pb2.ListRunsResponse, _abc.Awaitable[_trainer_pb2.ListRunsResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def CancelRun(
         self,
-        request: ratchet.trainer.v1.trainer_pb2.CancelRunRequest,
+        request: _trainer_pb2.CancelRunRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.trainer.v1.trainer_pb2.CancelRunResponse, collections.abc.Awaitable[ratchet.trainer.v1.trainer_pb2.CancelRunResponse]]: ...
+    ) -> _typing.Union[_trainer_pb2.CancelRunResponse, _abc.Awaitable[_trainer_pb2.CancelRunResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def WatchRun(
         self,
-        request: ratchet.trainer.v1.trainer_pb2.WatchRunRequest,
+        request: _trainer_pb2.WatchRunRequest,
         context: _ServicerContext,
-    ) -> typing.Union[collections.abc.Iterator[ratchet.trainer.v1.trainer_pb2.WatchRunResponse], collections.abc.AsyncIterator[ratchet.trainer.v1.trainer_pb2.WatchRunResponse]]:
+    ) -> _typing.Union[_abc.Iterator[_trainer_pb2.WatchRunResponse], _abc.AsyncIterator[_trainer_pb2.WatchRunResponse]]:
         """The run as it is, then again at every change, and each step's metrics; ends when the run ends."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def ListSteps(
         self,
-        request: ratchet.trainer.v1.trainer_pb2.ListStepsRequest,
+        request: _trainer_pb2.ListStepsRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.trainer.v1.trainer_pb2.ListStepsResponse, collections.abc.Awaitable[ratchet.trainer.v1.trainer_pb2.ListStepsResponse]]: ...
+    ) -> _typing.Union[_trainer_pb2.ListStepsResponse, _abc.Awaitable[_trainer_pb2.ListStepsResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def ListCheckpoints(
         self,
-        request: ratchet.trainer.v1.trainer_pb2.ListCheckpointsRequest,
+        request: _trainer_pb2.ListCheckpointsRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.trainer.v1.trainer_pb2.ListCheckpointsResponse, collections.abc.Awaitable[ratchet.trainer.v1.trainer_pb2.ListCheckpointsResponse]]: ...
+    ) -> _typing.Union[_trainer_pb2.ListCheckpointsResponse, _abc.Awaitable[_trainer_pb2.ListCheckpointsResponse]]: ...
 
-def add_TrainerServiceServicer_to_server(servicer: TrainerServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...
+def add_TrainerServiceServicer_to_server(servicer: TrainerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
-_JobReportServiceReportStartedType = typing_extensions.TypeVar(
-    '_JobReportServiceReportStartedType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ReportStartedRequest,
-        ratchet.trainer.v1.trainer_pb2.ReportStartedResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ReportStartedRequest,
-        ratchet.trainer.v1.trainer_pb2.ReportStartedResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ReportStartedRequest,
-        ratchet.trainer.v1.trainer_pb2.ReportStartedResponse,
-    ],
-)
-
-_JobReportServiceReportStepType = typing_extensions.TypeVar(
-    '_JobReportServiceReportStepType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ReportStepRequest,
-        ratchet.trainer.v1.trainer_pb2.ReportStepResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ReportStepRequest,
-        ratchet.trainer.v1.trainer_pb2.ReportStepResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ReportStepRequest,
-        ratchet.trainer.v1.trainer_pb2.ReportStepResponse,
-    ],
-)
-
-_JobReportServiceReportCheckpointType = typing_extensions.TypeVar(
-    '_JobReportServiceReportCheckpointType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ReportCheckpointRequest,
-        ratchet.trainer.v1.trainer_pb2.ReportCheckpointResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ReportCheckpointRequest,
-        ratchet.trainer.v1.trainer_pb2.ReportCheckpointResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ReportCheckpointRequest,
-        ratchet.trainer.v1.trainer_pb2.ReportCheckpointResponse,
-    ],
-)
-
-_JobReportServiceReportFinishedType = typing_extensions.TypeVar(
-    '_JobReportServiceReportFinishedType',
-    grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ReportFinishedRequest,
-        ratchet.trainer.v1.trainer_pb2.ReportFinishedResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ReportFinishedRequest,
-        ratchet.trainer.v1.trainer_pb2.ReportFinishedResponse,
-    ],
-    default=grpc.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ReportFinishedRequest,
-        ratchet.trainer.v1.trainer_pb2.ReportFinishedResponse,
-    ],
-)
-
-class JobReportServiceStub(typing.Generic[_JobReportServiceReportStartedType, _JobReportServiceReportStepType, _JobReportServiceReportCheckpointType, _JobReportServiceReportFinishedType]):
+class JobReportServiceStub:
     """What a job tells the service about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and stops."""
 
-    @typing.overload
-    def __init__(self: JobReportServiceStub[
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.ReportStartedRequest,
-            ratchet.trainer.v1.trainer_pb2.ReportStartedResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.ReportStepRequest,
-            ratchet.trainer.v1.trainer_pb2.ReportStepResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.ReportCheckpointRequest,
-            ratchet.trainer.v1.trainer_pb2.ReportCheckpointResponse,
-        ],
-        grpc.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.ReportFinishedRequest,
-            ratchet.trainer.v1.trainer_pb2.ReportFinishedResponse,
-        ],
-    ], channel: grpc.Channel) -> None: ...
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> JobReportServiceAsyncStub: ...
+    ReportStarted: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ReportStartedRequest, _trainer_pb2.ReportStartedResponse]
+    ReportStep: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ReportStepRequest, _trainer_pb2.ReportStepResponse]
+    ReportCheckpoint: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ReportCheckpointRequest, _trainer_pb2.ReportCheckpointResponse]
+    ReportFinished: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ReportFinishedRequest, _trainer_pb2.ReportFinishedResponse]
 
-    @typing.overload
-    def __init__(self: JobReportServiceStub[
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.ReportStartedRequest,
-            ratchet.trainer.v1.trainer_pb2.ReportStartedResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.ReportStepRequest,
-            ratchet.trainer.v1.trainer_pb2.ReportStepResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.ReportCheckpointRequest,
-            ratchet.trainer.v1.trainer_pb2.ReportCheckpointResponse,
-        ],
-        grpc.aio.UnaryUnaryMultiCallable[
-            ratchet.trainer.v1.trainer_pb2.ReportFinishedRequest,
-            ratchet.trainer.v1.trainer_pb2.ReportFinishedResponse,
-        ],
-    ], channel: grpc.aio.Channel) -> None: ...
-
-    ReportStarted: _JobReportServiceReportStartedType
-
-    ReportStep: _JobReportServiceReportStepType
-
-    ReportCheckpoint: _JobReportServiceReportCheckpointType
-
-    ReportFinished: _JobReportServiceReportFinishedType
-
-JobReportServiceAsyncStub: typing_extensions.TypeAlias = JobReportServiceStub[
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ReportStartedRequest,
-        ratchet.trainer.v1.trainer_pb2.ReportStartedResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ReportStepRequest,
-        ratchet.trainer.v1.trainer_pb2.ReportStepResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ReportCheckpointRequest,
-        ratchet.trainer.v1.trainer_pb2.ReportCheckpointResponse,
-    ],
-    grpc.aio.UnaryUnaryMultiCallable[
-        ratchet.trainer.v1.trainer_pb2.ReportFinishedRequest,
-        ratchet.trainer.v1.trainer_pb2.ReportFinishedResponse,
-    ],
-]
-
-class JobReportServiceServicer(metaclass=abc.ABCMeta):
+@_typing.type_check_only
+class JobReportServiceAsyncStub(JobReportServiceStub):
     """What a job tells the service about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and stops."""
 
-    @abc.abstractmethod
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    ReportStarted: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ReportStartedRequest, _trainer_pb2.ReportStartedResponse]  # type: ignore[assignment]
+    ReportStep: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ReportStepRequest, _trainer_pb2.ReportStepResponse]  # type: ignore[assignment]
+    ReportCheckpoint: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ReportCheckpointRequest, _trainer_pb2.ReportCheckpointResponse]  # type: ignore[assignment]
+    ReportFinished: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ReportFinishedRequest, _trainer_pb2.ReportFinishedResponse]  # type: ignore[assignment]
+
+class JobReportServiceServicer(metaclass=_abc_1.ABCMeta):
+    """What a job tells the service about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and stops."""
+
+    @_abc_1.abstractmethod
     def ReportStarted(
         self,
-        request: ratchet.trainer.v1.trainer_pb2.ReportStartedRequest,
+        request: _trainer_pb2.ReportStartedRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.trainer.v1.trainer_pb2.ReportStartedResponse, collections.abc.Awaitable[ratchet.trainer.v1.trainer_pb2.ReportStartedResponse]]: ...
+    ) -> _typing.Union[_trainer_pb2.ReportStartedResponse, _abc.Awaitable[_trainer_pb2.ReportStartedResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def ReportStep(
         self,
-        request: ratchet.trainer.v1.trainer_pb2.ReportStepRequest,
+        request: _trainer_pb2.ReportStepRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.trainer.v1.trainer_pb2.ReportStepResponse, collections.abc.Awaitable[ratchet.trainer.v1.trainer_pb2.ReportStepResponse]]: ...
+    ) -> _typing.Union[_trainer_pb2.ReportStepResponse, _abc.Awaitable[_trainer_pb2.ReportStepResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def ReportCheckpoint(
         self,
-        request: ratchet.trainer.v1.trainer_pb2.ReportCheckpointRequest,
+        request: _trainer_pb2.ReportCheckpointRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.trainer.v1.trainer_pb2.ReportCheckpointResponse, collections.abc.Awaitable[ratchet.trainer.v1.trainer_pb2.ReportCheckpointResponse]]: ...
+    ) -> _typing.Union[_trainer_pb2.ReportCheckpointResponse, _abc.Awaitable[_trainer_pb2.ReportCheckpointResponse]]: ...
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def ReportFinished(
         self,
-        request: ratchet.trainer.v1.trainer_pb2.ReportFinishedRequest,
+        request: _trainer_pb2.ReportFinishedRequest,
         context: _ServicerContext,
-    ) -> typing.Union[ratchet.trainer.v1.trainer_pb2.ReportFinishedResponse, collections.abc.Awaitable[ratchet.trainer.v1.trainer_pb2.ReportFinishedResponse]]: ...
+    ) -> _typing.Union[_trainer_pb2.ReportFinishedResponse, _abc.Awaitable[_trainer_pb2.ReportFinishedResponse]]: ...
 
-def add_JobReportServiceServicer_to_server(servicer: JobReportServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...
+def add_JobReportServiceServicer_to_server(servicer: JobReportServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
