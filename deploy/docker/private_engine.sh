@@ -1,0 +1,74 @@
+# A Docker engine and images to build from, for a machine that has neither and reaches no image registry. Sourced by
+# compose_test.sh; needs root on a Debian. engine_start FOLDER exports DOCKER_HOST, BASE_IMAGE, HEAVY_BASE_IMAGE,
+# REDIS_IMAGE and POSTGRES_IMAGE; engine_stop ends what it started.
+#
+# What the caller's pip is told goes into the local base alone, never into a Dockerfile: PIP_CERT (the bundle of a
+# proxy's certificates), PIP_INDEX_URL, and PIP_FIND_LINKS (a folder of wheels, torch's among them).
+
+SUITE=bookworm
+MIRROR=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+
+engine_install() {
+  [ "$(id -u)" = 0 ] || fail "no docker engine answers, and only root can start one of its own."
+  command -v apt-get >/dev/null || fail "no docker engine answers, and this machine has no apt-get to install one."
+  command -v dockerd >/dev/null && command -v debootstrap >/dev/null && return
+  say "installing docker.io and debootstrap"
+  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    docker.io debootstrap iptables; } >"$1/apt.log" 2>&1 || { tail -n 5 "$1/apt.log" >&2; fail "apt-get failed."; }
+}
+
+engine_start() { # folder
+  engine_install "$1"
+  export DOCKER_HOST=unix://$1/docker.sock
+  # The builder of this engine is the classic one.
+  export DOCKER_BUILDKIT=0
+  # In a session of its own, so that Ctrl-C leaves it alive for cleaning up; without the default bridge docker0.
+  setsid dockerd --bridge none --data-root "$1/data" --exec-root "$1/exec" --pidfile "$1/dockerd.pid" --host "$DOCKER_HOST" \
+    >"$1/dockerd.log" 2>&1 &
+  DOCKERD=$!
+  for _ in $(seq 60); do
+    docker info >/dev/null 2>&1 && return
+    kill -0 "$DOCKERD" 2>/dev/null || break
+    sleep 1
+  done
+  tail -n 5 "$1/dockerd.log" >&2
+  fail "dockerd does not start here."
+}
+
+engine_images() { # folder
+  say "making the base image by debootstrap"
+  debootstrap --variant=minbase --include=python3,python3-pip,python3-venv,ca-certificates \
+    "$SUITE" "$1/rootfs" "$MIRROR" >"$1/debootstrap.log" 2>&1 || { tail -n 5 "$1/debootstrap.log" >&2; fail "debootstrap failed."; }
+  rm -rf "$1"/rootfs/var/cache/apt/archives/*.deb "$1"/rootfs/var/lib/apt/lists/*
+  local bundle=/etc/ssl/certs/ca-certificates.crt changes=()
+  if [ -f "${PIP_CERT:-}" ]; then
+    cp -L "$PIP_CERT" "$1/rootfs$bundle"
+    changes+=(--change "ENV PIP_CERT=$bundle SSL_CERT_FILE=$bundle")
+  fi
+  [ -z "${PIP_INDEX_URL:-}" ] || changes+=(--change "ENV PIP_INDEX_URL=$PIP_INDEX_URL UV_DEFAULT_INDEX=$PIP_INDEX_URL")
+  tar -C "$1/rootfs" -c . | docker import "${changes[@]}" - ratchet-base >/dev/null
+  rm -rf "$1/rootfs"
+
+  export BASE_IMAGE=ratchet-base HEAVY_BASE_IMAGE=ratchet-base
+  if compgen -G "${PIP_FIND_LINKS:-/nonexistent}/torch-*+cpu-*.whl" >/dev/null; then
+    mkdir "$1/wheels"
+    cp "$PIP_FIND_LINKS"/torch-*+cpu-*.whl "$1/wheels/"
+    printf 'FROM ratchet-base\nCOPY *.whl /opt/wheels/\nENV UV_FIND_LINKS=/opt/wheels\n' >"$1/wheels/Dockerfile"
+    docker build --quiet --tag ratchet-base-heavy "$1/wheels" >/dev/null
+    export HEAVY_BASE_IMAGE=ratchet-base-heavy TORCH_BACKEND=
+  fi
+
+  say "making stand-ins for the Redis and PostgreSQL images"
+  local name
+  for name in redis postgres; do
+    docker build --quiet --network=host --build-arg BASE_IMAGE=ratchet-base --tag "ratchet-standin-$name" \
+      --file "deploy/docker/standins/$name.Dockerfile" deploy/docker/standins >/dev/null
+  done
+  export REDIS_IMAGE=ratchet-standin-redis POSTGRES_IMAGE=ratchet-standin-postgres
+}
+
+engine_stop() {
+  [ -n "${DOCKERD:-}" ] || return 0
+  kill "$DOCKERD" 2>/dev/null || true
+  wait "$DOCKERD" 2>/dev/null || true
+}
