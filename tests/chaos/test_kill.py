@@ -15,7 +15,7 @@ from ratchet_client.local.processes import marked
 from tests.e2e.conftest import Platform
 from tests.e2e.test_main_job import grpo
 
-pytestmark = [pytest.mark.e2e, pytest.mark.chaos]
+pytestmark = [pytest.mark.e2e, pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 STEPS = 6
 

@@ -7,7 +7,7 @@ from ratchet_client import Client
 
 from .test_main_job import grpo
 
-pytestmark = [pytest.mark.e2e, pytest.mark.full]
+pytestmark = [pytest.mark.e2e, pytest.mark.full, pytest.mark.timeout(1500)]
 
 ALGORITHMS = ("GRPO", "PPO", "RLOO", "DAPO", "REINFORCE_PLUS_PLUS", "SFT")
 

@@ -14,7 +14,7 @@ from ratchet_client import ApiError, Client
 
 from .conftest import Platform
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
 
 SERVICES = ("gateway", "trainer", "rollout", "sandbox", "eval", "registry")
 
