@@ -10,6 +10,8 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import grpc
 
@@ -17,6 +19,17 @@ from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet.trainer.v1 import trainer_pb2_grpc
 from ratchet_kit.client import channel
 from trainer_service.job.config import JobConfig
+
+
+async def tell(report: Callable[[Any], Any], request: Any) -> Any:
+    """The service may be away for a while."""
+    while True:
+        try:
+            return await report(request)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                raise
+            await asyncio.sleep(0.5)
 
 
 async def main() -> int:
@@ -29,25 +42,27 @@ async def main() -> int:
     async with channel(job.trainer_target) as door:
         reports = trainer_pb2_grpc.JobReportServiceStub(door)
         of_run = {"run_id": job.run_id, "attempt": job.attempt}
-        await reports.ReportStarted(pb.ReportStartedRequest(**of_run))
+        await tell(reports.ReportStarted, pb.ReportStartedRequest(**of_run))
         for number in range(done + 1, spec.steps + 1):
             await asyncio.sleep(1 if "slow" in spec.display_name else 0.1)
             if how.get("step") == str(number) and how["what"] == "die" and job.attempt == 1:
                 os.kill(os.getpid(), signal.SIGKILL)
             if how.get("step") == str(number) and how["what"] == "fail":
-                await reports.ReportFinished(pb.ReportFinishedRequest(**of_run, error="the stub was told to fail"))
+                await tell(
+                    reports.ReportFinished, pb.ReportFinishedRequest(**of_run, error="the stub was told to fail")
+                )
                 return 1
             step = pb.Step(number=number, metrics={"reward_mean": number / spec.steps}, policy_id=f"sha256:{number}")
             step.time.GetCurrentTime()
-            reply = await reports.ReportStep(pb.ReportStepRequest(**of_run, step=step, platform_faults=1))
+            reply = await tell(reports.ReportStep, pb.ReportStepRequest(**of_run, step=step, platform_faults=1))
             if reply.cancelled:
                 return 0
             folder = exports / str(number)
             shutil.copytree(job.base_path, folder)
             checkpoint = pb.Checkpoint(step=number, uri=str(folder), policy_id=f"sha256:{number}", time=step.time)
             checkpoint.validation_score = 0.5 if number % 2 else 0.25
-            await reports.ReportCheckpoint(pb.ReportCheckpointRequest(**of_run, checkpoint=checkpoint))
-        await reports.ReportFinished(pb.ReportFinishedRequest(**of_run))
+            await tell(reports.ReportCheckpoint, pb.ReportCheckpointRequest(**of_run, checkpoint=checkpoint))
+        await tell(reports.ReportFinished, pb.ReportFinishedRequest(**of_run))
     return 0
 
 
