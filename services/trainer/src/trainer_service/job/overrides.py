@@ -39,7 +39,7 @@ def environment(config: JobConfig) -> dict[str, str]:
         "PYTHONWARNINGS": "ignore::UserWarning",
         "TQ_LOGGING_LEVEL": "ERROR",
         "WANDB_MODE": "offline",
-        "MLFLOW_TRACKING_URI": (config.work_dir / "mlflow").absolute().as_uri(),
+        "MLFLOW_TRACKING_URI": f"sqlite:///{config.work_dir.absolute() / 'mlflow.db'}",
         "RAY_USAGE_STATS_ENABLED": "0",
         # A local Ray would start a Python for each CPU that it is told of.
         "RAY_prestart_worker_first_driver": "0",

@@ -50,6 +50,9 @@ class StepMetrics:
         values, self.values = self.values, {}
         return values
 
+    def finish(self) -> None:
+        self._tracking.finish()
+
     def next_step(self) -> None:
         """A step's time is counted from here: neither validation nor checkpoint is part of it."""
         self._since = time.monotonic()
@@ -85,6 +88,7 @@ class StepEnd:
 class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
     def __init__(self, config: DictConfig, session: Session) -> None:
         self._session = session
+        self._metrics: StepMetrics | None = None
         super().__init__(config)
 
     def _build_engine(self) -> None:
@@ -147,3 +151,5 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
             super().fit()
         finally:
             sft_trainer_ray.Tracking = tracking
+            if self._metrics is not None:
+                self._metrics.finish()

@@ -108,6 +108,14 @@ class RatchetTrainer(PPOTrainerSync):
         )
         return self.rollouts
 
+    def fit(self, agent_loop_manager: Rollouts) -> None:
+        try:
+            super().fit(agent_loop_manager)
+        finally:
+            # wandb and MLflow write the last of it here, and hold up the end of the process otherwise.
+            if (tracking := getattr(self, "logger", None)) is not None:
+                tracking.finish()
+
     # Weights.
 
     def on_init_end(self) -> None:
