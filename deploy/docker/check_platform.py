@@ -45,9 +45,7 @@ def evaluate(client: Client, version: str) -> eval_pb2.Evaluation:
         k=[1],
         max_tokens=128,
     )
-    evaluation = client.evaluations.create(spec)
-    for evaluation in client.evaluations.watch(evaluation.id):  # noqa: B007
-        pass
+    *_, evaluation = client.evaluations.watch(client.evaluations.create(spec).id)
     if evaluation.state != eval_pb2.Evaluation.STATE_SUCCEEDED:
         sys.exit(f"the evaluation did not succeed: {evaluation}")
     if sum(evaluation.verdicts.values()) != PROBLEMS * SAMPLES:

@@ -61,8 +61,10 @@ class Platform:
         task = asyncio.create_task(self.worker(name, **options).run(stop))
 
         async def kill() -> None:
-            task.cancel()
-            await asyncio.wait({task})
+            # A client library may swallow a cancellation that meets its own time limit: ask until it is heard.
+            while not task.done():
+                task.cancel()
+                await asyncio.wait({task}, timeout=1)
 
         try:
             yield kill

@@ -1,0 +1,208 @@
+"""One suite for each store: in memory, on SQLite and on PostgreSQL."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gateway_service.adapters.memory import MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
+from gateway_service.adapters.sql.completions import SqlCompletionLog
+from gateway_service.adapters.sql.keys import SqlKeyStore
+from gateway_service.adapters.sql.releases import SqlReleaseStore
+from gateway_service.domain.keys import ApiKey, Scope
+from gateway_service.domain.ports import CompletionLog, KeyStore, ReleaseStore
+from gateway_service.domain.releases import Bounds, Release, ReleaseSpec, Stage
+from gateway_service.domain.routing import Arm
+from gateway_service.domain.targets import VersionRef
+from gateway_service.domain.traffic import CompletionRecord, ProblemRef
+from ratchet_kit import sql
+from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
+
+NOW = datetime(2026, 1, 1, 12, 30, 15, 123456, tzinfo=UTC)
+STAGES = (Stage(10, timedelta(seconds=1.5), 3), Stage(100, timedelta(0), 0))
+
+
+@dataclass(frozen=True)
+class Stores:
+    releases: ReleaseStore
+    completions: CompletionLog
+    keys: KeyStore
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
+async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
+    if request.param == "memory":
+        yield Stores(MemoryReleaseStore(), MemoryCompletionLog(), MemoryKeyStore())
+        return
+    url = request.getfixturevalue(f"{request.param}_url")
+    await sql.migrate(url, "gateway_service")
+    engine = sql.create_engine(url)
+    yield Stores(SqlReleaseStore(engine), SqlCompletionLog(engine), SqlKeyStore(engine))
+    await engine.dispose()
+
+
+def release(number: int = 1, model: str = "starter") -> Release:
+    spec = ReleaseSpec(model, 2, "gate_1", STAGES, Bounds(0.1, 3.0, 0.2))
+    return Release(f"rel_{number}", f"req_{number}", spec, baseline=1, create_time=NOW)
+
+
+class TestReleaseStore:
+    async def test_gives_back_what_was_stored(self, stores: Stores) -> None:
+        stored = release()
+        await stores.releases.add(stored)
+        assert await stores.releases.get("rel_1") == stored
+        assert await stores.releases.by_request("req_1") == stored
+        assert await stores.releases.active("starter") == stored
+        moved = await stores.releases.save(stored.begin(NOW).advance(NOW + timedelta(seconds=2), "good so far"))
+        assert (moved.revision, moved.events[1].reason) == (1, "good so far")
+        assert await stores.releases.get("rel_1") == moved
+
+    async def test_what_does_not_exist(self, stores: Stores) -> None:
+        with pytest.raises(NotFound):
+            await stores.releases.get("rel_9")
+        assert await stores.releases.by_request("req_9") is None
+        assert await stores.releases.active("starter") is None
+        with pytest.raises(Aborted):
+            await stores.releases.save(release(9))
+
+    async def test_a_request_id_is_taken_once(self, stores: Stores) -> None:
+        await stores.releases.add(release())
+        with pytest.raises(AlreadyExists):
+            await stores.releases.add(replace(release(2, "other"), request_id="req_1"))
+
+    async def test_a_model_has_one_active_release(self, stores: Stores) -> None:
+        await stores.releases.add(release())
+        with pytest.raises(FailedPrecondition):
+            await stores.releases.add(release(2))
+        await stores.releases.add(release(3, "other"))
+        await stores.releases.save(release().roll_back(NOW, "worse"))
+        await stores.releases.add(release(4))
+        active = await stores.releases.active("starter")
+        assert active is not None
+        assert active.id == "rel_4"
+
+    async def test_only_who_saw_the_latest_may_write(self, stores: Stores) -> None:
+        await stores.releases.add(release())
+        await stores.releases.save(release().begin(NOW))
+        with pytest.raises(Aborted):
+            await stores.releases.save(release().roll_back(NOW, "too late"))
+        assert (await stores.releases.get("rel_1")).percent == 10
+
+    async def test_unfinished_until_the_loser_is_retired(self, stores: Stores) -> None:
+        await stores.releases.add(release())
+        ended = await stores.releases.save(release().roll_back(NOW, "worse"))
+        assert await stores.releases.unfinished() == [ended]
+        await stores.releases.save(ended.retire(NOW))
+        assert await stores.releases.unfinished() == []
+
+    async def test_lists_newest_first(self, stores: Stores) -> None:
+        for number, model in ((1, "a"), (2, "b"), (3, "c")):
+            await stores.releases.add(release(number, model))
+
+        async def ids(model: str, limit: int, after: str | None) -> list[str]:
+            return [one.id for one in await stores.releases.list(model, limit, after)]
+
+        assert await ids("", 2, None) == ["rel_3", "rel_2"]
+        assert await ids("", 2, "rel_2") == ["rel_1"]
+        assert await ids("b", 10, None) == ["rel_2"]
+
+
+def record(number: int, arm: Arm = Arm.CANDIDATE, **changes: object) -> CompletionRecord:
+    number_of = {Arm.CANDIDATE: 2}
+    made = CompletionRecord(
+        id=f"cmpl_{number:03}",
+        time=NOW,
+        version=VersionRef("starter", number_of.get(arm, 1)),
+        arm=arm,
+        latency=timedelta(seconds=number),
+        release_id="" if arm is Arm.NONE else "rel_1",
+        policy_id="sha256:ab",
+        prompt_tokens=3,
+        completion_tokens=5,
+        texts=("def f():\n    return 'ä'",),
+    )
+    return replace(made, **changes)
+
+
+class TestCompletionLog:
+    async def test_gives_back_what_was_stored(self, stores: Stores) -> None:
+        stored = record(1, error="", latency=timedelta(milliseconds=250))
+        await stores.completions.append([stored, record(2)])
+        await stores.completions.append([])
+        assert await stores.completions.get("cmpl_001") == stored
+
+    async def test_what_does_not_exist(self, stores: Stores) -> None:
+        with pytest.raises(NotFound):
+            await stores.completions.get("cmpl_9")
+        with pytest.raises(NotFound):
+            await stores.completions.set_score("cmpl_9", 1.0, None)
+
+    async def test_a_score_takes_the_place_of_the_text(self, stores: Stores) -> None:
+        await stores.completions.append([record(1)])
+        problem = ProblemRef("composed/test", "p1")
+        await stores.completions.set_score("cmpl_001", 0.5, problem)
+        scored = await stores.completions.get("cmpl_001")
+        assert (scored.score, scored.problem, scored.texts) == (0.5, problem, ())
+        await stores.completions.set_score("cmpl_001", 1.0, None)
+        scored = await stores.completions.get("cmpl_001")
+        assert (scored.score, scored.problem) == (1.0, None)
+
+    async def test_traffic_is_that_of_the_stage_and_the_reference(self, stores: Stores) -> None:
+        await stores.completions.append(
+            [
+                record(1),
+                record(2, error="died"),
+                record(3, stage=1),
+                record(4, release_id="rel_0"),
+                record(5, Arm.BASELINE),
+                record(6, Arm.FALLBACK),
+                record(7, Arm.NONE),
+                record(8, Arm.NONE, time=NOW - timedelta(days=2)),
+                record(9, Arm.NONE, version=VersionRef("other", 1)),
+            ]
+        )
+        await stores.completions.set_score("cmpl_001", 0.5, None)
+        traffic = await stores.completions.traffic(release().begin(NOW), NOW - timedelta(days=1))
+        candidate = traffic.candidate
+        assert (candidate.requests, candidate.errors, candidate.latencies) == (2, 1, (1.0,))
+        assert (candidate.scored, candidate.mean_score) == (1, 0.5)
+        assert (traffic.baseline.requests, traffic.baseline.latencies) == (1, (5.0,))
+        assert (traffic.baseline.scored, traffic.baseline.mean_score) == (0, 0.0)
+        assert traffic.reference.latencies == (5.0, 7.0)
+
+    async def test_prunes_texts_then_records(self, stores: Stores) -> None:
+        ages = {1: timedelta(days=40), 2: timedelta(days=2), 3: timedelta(0)}
+        await stores.completions.append([record(number, time=NOW - age) for number, age in ages.items()])
+        await stores.completions.prune(NOW - timedelta(days=1), NOW - timedelta(days=30))
+        with pytest.raises(NotFound):
+            await stores.completions.get("cmpl_001")
+        assert (await stores.completions.get("cmpl_002")).texts == ()
+        assert (await stores.completions.get("cmpl_003")).texts
+
+
+def key(number: int) -> ApiKey:
+    return ApiKey(f"key_{number}", "ci", f"digest{number}", "rk_abc", frozenset({Scope.ADMIN}), NOW)
+
+
+class TestKeyStore:
+    async def test_gives_back_what_was_stored(self, stores: Stores) -> None:
+        await stores.keys.add(key(1))
+        await stores.keys.add(key(2))
+        assert await stores.keys.get("key_1") == key(1)
+        assert await stores.keys.by_digest("digest2") == key(2)
+        assert await stores.keys.list() == [key(1), key(2)]
+        await stores.keys.save(key(1).revoke(NOW))
+        assert (await stores.keys.get("key_1")).revoke_time == NOW
+
+    async def test_what_does_not_exist(self, stores: Stores) -> None:
+        assert await stores.keys.by_digest("digest1") is None
+        with pytest.raises(NotFound):
+            await stores.keys.get("key_1")
+        with pytest.raises(NotFound):
+            await stores.keys.save(key(1))
+
+    async def test_a_digest_is_taken_once(self, stores: Stores) -> None:
+        await stores.keys.add(key(1))
+        with pytest.raises(AlreadyExists):
+            await stores.keys.add(replace(key(2), digest="digest1"))

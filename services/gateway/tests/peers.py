@@ -1,0 +1,130 @@
+"""rollout- and registry-service over the scripted adapters: what the gateway's gRPC adapters talk to in tests."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from gateway_service import convert
+from gateway_service.adapters.scripted import ScriptedEngine, ScriptedRegistry
+from gateway_service.domain.ports import Policy, RegisteredModel, RegisteredVersion
+from gateway_service.domain.targets import CHAMPION, VersionRef
+from ratchet.gateway.v1 import gateway_pb2
+from ratchet.registry.v1 import registry_pb2, registry_pb2_grpc
+from ratchet.rollout.v1 import rollout_pb2 as rollout
+from ratchet.rollout.v1 import rollout_pb2_grpc
+from ratchet_kit.times import timestamp_to_proto
+from ratchet_testing import serving
+
+STATES = {state: value for value, state in convert.POLICY_STATES.items()}
+
+
+class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
+    def __init__(self, engine: ScriptedEngine) -> None:
+        self._engine = engine
+
+    async def LoadPolicy(self, request, context):
+        policy = await self._engine.load(request.name, request.source, request.expected_policy_id)
+        return rollout.LoadPolicyResponse(policy=_policy(policy))
+
+    async def GetPolicy(self, request, context):
+        return rollout.GetPolicyResponse(policy=_policy(await self._engine.get(request.name)))
+
+    async def UnloadPolicy(self, request, context):
+        await self._engine.unload(request.name)
+        return rollout.UnloadPolicyResponse()
+
+    async def Generate(self, request, context):
+        made = await self._engine.generate(*_asked(request))
+        return rollout.GenerateResponse(
+            completions=[convert.choice_to_proto(choice) for choice in made.choices],
+            policy_id=made.policy_id,
+            prompt_token_ids=range(made.prompt_tokens),
+        )
+
+    async def GenerateStream(self, request, context):
+        async for delta in self._engine.stream(*_asked(request.request)):
+            yield rollout.GenerateStreamResponse(
+                delta=convert.choice_to_proto(delta.choice),
+                policy_id=delta.policy_id,
+                prompt_tokens=delta.prompt_tokens,
+            )
+
+
+class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
+    def __init__(self, registry: ScriptedRegistry) -> None:
+        self._registry = registry
+
+    async def ListModels(self, request, context):
+        models = [_model(model) for model in await self._registry.models()]
+        start = int(request.page_token or 0)
+        more = str(start + 1) if start + 1 < len(models) else ""
+        return registry_pb2.ListModelsResponse(models=models[start : start + 1], next_page_token=more)
+
+    async def GetModel(self, request, context):
+        return registry_pb2.GetModelResponse(model=_model(await self._registry.model(request.name)))
+
+    async def GetVersion(self, request, context):
+        if request.WhichOneof("which") == "alias":
+            found = await self._registry.resolve(request.model, request.alias)
+        else:
+            found = await self._registry.version(VersionRef(request.model, request.number))
+        return registry_pb2.GetVersionResponse(version=_version(found))
+
+    async def GetGate(self, request, context):
+        gate = await self._registry.gate(request.id)
+        message = registry_pb2.Gate(
+            id=gate.id,
+            model=gate.model,
+            candidate_version=gate.candidate,
+            champion_version=gate.champion,
+            passed=gate.passed,
+            reason=gate.reason,
+        )
+        return registry_pb2.GetGateResponse(gate=message)
+
+    async def SetAlias(self, request, context):
+        assert request.alias == CHAMPION
+        await self._registry.promote(VersionRef(request.model, request.version), request.gate_id, request.reason)
+        return registry_pb2.SetAliasResponse(model=_model(await self._registry.model(request.model)))
+
+
+@asynccontextmanager
+async def peers(engine: ScriptedEngine, registry: ScriptedRegistry) -> AsyncIterator[str]:
+    """Both services on one address."""
+
+    def add(server):
+        rollout_pb2_grpc.add_RolloutServiceServicer_to_server(RolloutServicer(engine), server)
+        registry_pb2_grpc.add_RegistryServiceServicer_to_server(RegistryServicer(registry), server)
+        return ["ratchet.rollout.v1.RolloutService", "ratchet.registry.v1.RegistryService"]
+
+    async with AsyncExitStack() as stack:
+        yield await stack.enter_async_context(serving(add))
+
+
+def _asked(request):
+    """The gateway's CompleteRequest has the same prompt and sampling, and `convert` reads it."""
+    same = gateway_pb2.CompleteRequest(model="any", sampling=request.sampling)
+    if request.WhichOneof("prompt") == "chat":
+        same.chat.CopyFrom(request.chat)
+    else:
+        same.text = request.text
+    asked = convert.completion_request(same)
+    return request.policy, request.expected_policy_id, asked.prompt, asked.sampling
+
+
+def _policy(policy: Policy) -> rollout.Policy:
+    return rollout.Policy(name=policy.name, state=STATES[policy.state], policy_id=policy.policy_id, error=policy.error)
+
+
+def _model(model: RegisteredModel) -> registry_pb2.Model:
+    aliases = {} if model.champion is None else {CHAMPION: model.champion}
+    return registry_pb2.Model(name=model.name, aliases=aliases, create_time=timestamp_to_proto(model.create_time))
+
+
+def _version(version: RegisteredVersion) -> registry_pb2.Version:
+    return registry_pb2.Version(
+        model=version.ref.model,
+        number=version.ref.number,
+        artifact_uri=version.source,
+        policy_id=version.policy_id,
+        create_time=timestamp_to_proto(version.create_time),
+    )
