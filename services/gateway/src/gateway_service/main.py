@@ -16,7 +16,7 @@ from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.adapters.registry import GrpcModelRegistry
 from gateway_service.adapters.rollout import RolloutPolicyEngine
 from gateway_service.adapters.sql.completions import SqlCompletionLog
-from gateway_service.adapters.sql.database import Database
+from gateway_service.adapters.sql.database import Database, database_errors
 from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
 from gateway_service.domain.completing import Completer, Router
@@ -71,7 +71,8 @@ class Gateway:
 async def build(settings: Settings) -> AsyncIterator[Gateway]:
     """Raises FailedPrecondition when the HTTP port is in use, Unavailable without a database."""
     clock = SystemClock()
-    await sql.migrate(settings.database_url, "gateway_service")
+    with database_errors():
+        await sql.migrate(settings.database_url, "gateway_service")
     async with AsyncExitStack() as stack:
         engine = sql.create_engine(settings.database_url)
         stack.push_async_callback(engine.dispose)

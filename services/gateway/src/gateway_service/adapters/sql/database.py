@@ -19,19 +19,20 @@ class Database:
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
         """One transaction, committed at the end."""
-        with _errors():
+        with database_errors():
             async with self._engine.begin() as connection:
                 yield connection
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
-        with _errors():
+        with database_errors():
             async with self._reader.connect() as connection:
                 yield connection
 
 
 @contextmanager
-def _errors() -> Iterator[None]:
+def database_errors() -> Iterator[None]:
+    """Raises Unavailable in place of what the driver raises when the database cannot be reached."""
     try:
         yield
     except OperationalError as e:

@@ -1,11 +1,12 @@
 """rollout- and registry-service over the scripted adapters: what the gateway's gRPC adapters talk to in tests."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
 
 from gateway_service import convert
 from gateway_service.adapters.scripted import ScriptedEngine, ScriptedRegistry
-from gateway_service.domain.ports import Policy, RegisteredModel, RegisteredVersion
+from gateway_service.domain.ports import GateResult, Policy, RegisteredModel, RegisteredVersion
 from gateway_service.domain.targets import CHAMPION, VersionRef
 from ratchet.gateway.v1 import gateway_pb2
 from ratchet.registry.v1 import registry_pb2, registry_pb2_grpc
@@ -87,17 +88,29 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
         return registry_pb2.SetAliasResponse(model=_model(await self._registry.model(request.model)))
 
 
-@asynccontextmanager
+@pytest.fixture
+def engine() -> ScriptedEngine:
+    return ScriptedEngine()
+
+
+@pytest.fixture
+def registry() -> ScriptedRegistry:
+    """Model "starter" with versions 1 to 3, of which 1 is the champion; gate "gate_2" lets 2 replace it."""
+    gate = GateResult("gate_2", "starter", 2, 1, True, "0.2 better")
+    return ScriptedRegistry({"other": 1, "starter": 3}, {("starter", CHAMPION): 1}, {gate.id: gate})
+
+
+@pytest.fixture
 async def peers(engine: ScriptedEngine, registry: ScriptedRegistry) -> AsyncIterator[str]:
-    """Both services on one address."""
+    """The address of both services."""
 
     def add(server):
         rollout_pb2_grpc.add_RolloutServiceServicer_to_server(RolloutServicer(engine), server)
         registry_pb2_grpc.add_RegistryServiceServicer_to_server(RegistryServicer(registry), server)
         return ["ratchet.rollout.v1.RolloutService", "ratchet.registry.v1.RegistryService"]
 
-    async with AsyncExitStack() as stack:
-        yield await stack.enter_async_context(serving(add))
+    async with serving(add) as target:
+        yield target
 
 
 def _asked(request):

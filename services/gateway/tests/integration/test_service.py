@@ -1,0 +1,193 @@
+"""The whole service as main builds it: sockets, SQLite, gRPC to its peers; only what is behind them is scripted."""
+
+import asyncio
+import json
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import grpc
+import httpx
+import openai
+import pytest
+
+from gateway_service import main
+from gateway_service.settings import Settings
+from ratchet.gateway.v1 import gateway_pb2 as pb
+from ratchet.gateway.v1.gateway_pb2_grpc import GatewayServiceStub
+from ratchet.rollout.v1 import rollout_pb2
+from ratchet_kit import client
+from ratchet_kit.errors import FailedPrecondition, Unavailable
+from ratchet_testing import free_port
+
+pytestmark = pytest.mark.integration
+HI = [{"role": "user", "content": "say hi"}]
+KEY = "rk_test"
+
+
+@dataclass(frozen=True)
+class Door:
+    url: str
+    target: str
+
+
+@pytest.fixture
+def settings(tmp_path, peers) -> Settings:
+    return Settings(
+        port=0,
+        http_port=free_port(),
+        grace=timedelta(seconds=2),
+        log_level="WARNING",
+        database_url=f"sqlite:///{tmp_path / 'gateway.db'}",
+        admin_key_file=tmp_path / "admin.key",
+        admin_key=KEY,
+        trainer_target=f"127.0.0.1:{free_port()}",
+        rollout_target=peers,
+        registry_target=peers,
+        release_tick=timedelta(seconds=0.05),
+        drain=timedelta(seconds=0.1),
+        load_wait=timedelta(seconds=5),
+    )
+
+
+@asynccontextmanager
+async def started(settings: Settings) -> AsyncIterator[Door]:
+    stop = asyncio.Event()
+    ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    running = asyncio.create_task(main.run(settings, on_ready=ready.set_result, stop=stop))
+    await asyncio.wait([running, ready], return_when=asyncio.FIRST_COMPLETED)
+    if not ready.done():
+        await running
+    try:
+        yield Door(f"http://127.0.0.1:{settings.http_port}", f"127.0.0.1:{ready.result()}")
+    finally:
+        stop.set()
+        await running
+
+
+@pytest.fixture
+async def door(settings) -> AsyncIterator[Door]:
+    async with started(settings) as door:
+        yield door
+
+
+@pytest.fixture
+async def http(door) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=door.url, headers={"Authorization": f"Bearer {KEY}"}) as client:
+        yield client
+
+
+async def test_openais_client(door) -> None:
+    async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{door.url}/v1", max_retries=0) as client:
+        answer = await client.chat.completions.create(model="starter", messages=HI, max_tokens=8)
+        assert (answer.choices[0].message.content, answer.model) == ("say hi", "starter@1")
+        stream = await client.chat.completions.create(model="starter@2", messages=HI, stream=True)
+        assert "".join([chunk.choices[0].delta.content or "" async for chunk in stream]) == "say hi"
+
+
+async def test_grpc_with_a_key(door) -> None:
+    request = pb.CompleteRequest(
+        model="starter",
+        chat=rollout_pb2.ChatPrompt(messages=[rollout_pb2.ChatMessage(role="user", content="say hi")]),
+    )
+    key = (("authorization", f"Bearer {KEY}"),)
+    async with client.channel(door.target) as channel:
+        stub = GatewayServiceStub(channel)
+        answer = await stub.Complete(request, metadata=key)
+        assert (answer.version, answer.completions[0].text, answer.prompt_tokens) == ("starter@1", "say hi", 2)
+        pieces = [piece async for piece in stub.StreamComplete(pb.StreamCompleteRequest(request=request), metadata=key)]
+        assert "".join(piece.delta.text for piece in pieces) == "say hi"
+        scored = await stub.CreateFeedback(pb.CreateFeedbackRequest(completion_id=answer.id, score=1), metadata=key)
+        assert scored.score == 1
+        for call in (stub.Complete(request), stub.ListReleases(pb.ListReleasesRequest())):
+            with pytest.raises(grpc.RpcError) as refused:
+                await call
+            assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        with pytest.raises(grpc.RpcError) as unknown:
+            await stub.GetRelease(pb.GetReleaseRequest(id="rel_9"), metadata=key)
+        assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def create_release(http: httpx.AsyncClient, samples: int) -> str:
+    stages = [{"percent": percent, "min_samples": samples} for percent in (50, 100)]
+    spec = {"model": "starter", "candidate": 2, "gate_id": "gate_2", "stages": stages}
+    response = await http.post("/api/v1/releases", json={"spec": spec})
+    assert response.status_code == 200, response.text
+    return response.json()["release"]["id"]
+
+
+async def until_ended(http: httpx.AsyncClient, release_id: str) -> dict:
+    """Asks until the release has ended; what the watch said is what is returned."""
+    done = asyncio.Event()
+
+    async def ask() -> None:
+        while not done.is_set():
+            body = {"model": "starter", "messages": HI}
+            (await http.post("/v1/chat/completions", json=body)).raise_for_status()
+
+    asking = asyncio.create_task(ask())
+    async with http.stream("GET", f"/api/v1/releases/{release_id}/watch") as response:
+        events = [line.removeprefix("data: ") async for line in response.aiter_lines() if line.startswith("data: ")]
+    done.set()
+    await asking
+    return json.loads(events[-1])["release"]
+
+
+async def test_a_release_succeeds_under_traffic(http, engine, registry) -> None:
+    release = await until_ended(http, await create_release(http, samples=20))
+    assert release["state"] == "STATE_SUCCEEDED"
+    assert [event["percent"] for event in release["events"]] == [50, 100, 100]
+    assert registry.aliases["starter", "champion"] == 2
+    async with asyncio.timeout(5):
+        while "starter@1" in engine.policies:
+            await asyncio.sleep(0.05)
+
+
+async def test_a_release_rolls_back_and_no_answer_fails(http, engine, registry) -> None:
+    def die(name: str) -> None:
+        if name == "starter@2":
+            raise FailedPrecondition("the engine died")
+
+    engine.before_answer = die
+    release = await until_ended(http, await create_release(http, samples=20))
+    assert release["state"] == "STATE_ROLLED_BACK"
+    assert "error rate 100.0%" in release["events"][-1]["reason"]
+    assert registry.aliases["starter", "champion"] == 1
+
+
+async def test_a_release_goes_on_after_a_restart(settings, registry) -> None:
+    headers = {"Authorization": f"Bearer {KEY}"}
+    async with started(settings) as door, httpx.AsyncClient(base_url=door.url, headers=headers) as http:
+        release_id = await create_release(http, samples=20)
+    async with started(settings) as door, httpx.AsyncClient(base_url=door.url, headers=headers) as http:
+        assert (await until_ended(http, release_id))["state"] == "STATE_SUCCEEDED"
+
+
+async def test_a_peer_that_is_away_is_503(http) -> None:
+    response = await http.get("/api/v1/runs", timeout=20)
+    assert (response.status_code, response.json()["error"]["code"]) == (503, "UNAVAILABLE")
+    assert (await http.get("/readyz")).status_code == 200
+
+
+async def test_a_port_in_use_is_said(settings) -> None:
+    async with started(settings):
+        with pytest.raises(FailedPrecondition, match="cannot listen"):
+            async with started(settings.model_copy(update={"port": 0})):
+                pass
+
+
+async def test_an_unreachable_database_is_said(settings) -> None:
+    url = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"
+    with pytest.raises(Unavailable):
+        async with started(settings.model_copy(update={"database_url": url})):
+            pass
+
+
+def test_the_key_file_is_made_once_and_private(settings) -> None:
+    without = settings.model_copy(update={"admin_key": None})
+    key = main.admin_key(without)
+    assert key.startswith("rk_")
+    assert main.admin_key(without) == key
+    assert stat.S_IMODE(without.admin_key_file.stat().st_mode) == 0o600
