@@ -32,6 +32,16 @@ async def test_unknown_models_are_not_recorded(world) -> None:
     assert records(world) == []
 
 
+async def test_the_champion_answers_while_the_registry_is_away(world) -> None:
+    world.registry.away = Unavailable("the registry is away")
+    with pytest.raises(Unavailable):
+        await world.ask()
+    world.registry.away = None
+    await world.ask()
+    world.registry.away = Unavailable("the registry is away")
+    assert (await world.ask()).version == VersionRef("starter", 1)
+
+
 async def test_records_what_was_asked_of_whom(world) -> None:
     answer = await world.ask(text="say hi to all")
     (record,) = records(world)

@@ -115,12 +115,15 @@ class ScriptedRegistry:
     aliases: dict[tuple[str, str], int] = field(default_factory=dict)
     gates: dict[str, GateResult] = field(default_factory=dict)
     refuse_promotion: RatchetError | None = None
+    away: RatchetError | None = None
     promotions: list[tuple[VersionRef, str]] = field(default_factory=list)
 
     async def models(self) -> Sequence[RegisteredModel]:
         return [await self.model(name) for name in sorted(self.versions)]
 
     async def model(self, name: str) -> RegisteredModel:
+        if self.away is not None:
+            raise self.away
         if name not in self.versions:
             raise NotFound(f"model {name} does not exist")
         return RegisteredModel(name, EPOCH, self.aliases.get((name, CHAMPION)))

@@ -14,7 +14,14 @@ from gateway_service.domain.routing import Arm, choose_arm
 from gateway_service.domain.serving import Serving
 from gateway_service.domain.targets import AliasRef, ReleasedRef, Target, VersionRef
 from gateway_service.domain.traffic import MAX_KEPT_TEXT, CompletionRecord
-from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, RatchetError
+from ratchet_kit.errors import (
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    RatchetError,
+    Unavailable,
+)
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
@@ -52,6 +59,7 @@ class Router:
         self._registry = registry
         self._releases = releases
         self._chance = chance
+        self._champions: dict[str, int | None] = {}
 
     async def route(self, target: Target, routing_key: str) -> Route:
         """Raises NotFound for an unknown alias or model, FailedPrecondition for a model without a champion."""
@@ -73,7 +81,13 @@ class Router:
         return Route(release.baseline_ref, arm, release.id, release.stage)
 
     async def _champion(self, model: str) -> VersionRef:
-        champion = (await self._registry.model(model)).champion
+        """While the registry is away, the champion it last named: what is loaded goes on answering."""
+        try:
+            self._champions[model] = (await self._registry.model(model)).champion
+        except (Unavailable, DeadlineExceeded):
+            if model not in self._champions:
+                raise
+        champion = self._champions[model]
         if champion is None:
             raise FailedPrecondition(f"model {model} has no champion: name a version, such as {model}@1, or set one")
         return VersionRef(model, champion)
