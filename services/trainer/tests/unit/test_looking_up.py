@@ -76,8 +76,8 @@ async def test_a_file_of_problems_is_named_by_its_absolute_path(
     (tmp_path / "mine.jsonl").write_text(json.dumps(PROBLEM) + "\n")
     monkeypatch.chdir(tmp_path)
     found = await LibraryProblemSets().look_up(ProblemSetRef("mine.jsonl"))
-    assert found.name == str(tmp_path / "mine.jsonl")
-    assert found.digest.startswith("sha256:")
+    assert (found.ref.name, found.size) == (str(tmp_path / "mine.jsonl"), 1)
+    assert found.ref.digest.startswith("sha256:")
 
 
 async def test_a_set_that_is_not_there_or_no_set_is_refused(tmp_path: Path) -> None:
@@ -95,5 +95,5 @@ async def test_a_limit_is_part_of_what_the_digest_is_of() -> None:
     sets = LibraryProblemSets()
     whole = await sets.look_up(ProblemSetRef("basics"))
     part = await sets.look_up(ProblemSetRef("basics", limit=3))
-    assert whole.digest != part.digest
-    assert part.limit == 3
+    assert whole.ref.digest != part.ref.digest
+    assert (whole.size, part.size, part.ref.limit) == (100, 3, 3)

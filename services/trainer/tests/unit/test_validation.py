@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from trainer_service.domain import defaults
-from trainer_service.domain.platform import BaseModel, Platform
+from trainer_service.domain.platform import BaseModel, Platform, Surroundings
 from trainer_service.domain.spec import Algorithm, Hyperparameters, ModelRef, ProblemSetRef, Resources, RunSpec
 from trainer_service.domain.validation import alias_parts, faults, version_parts
 
@@ -11,8 +11,8 @@ PLATFORM = Platform(accelerators=4)
 BASE = BaseModel("starter@1", "/artifacts/1", 7_000_000, max_tokens=300)
 
 
-def named(spec: RunSpec, platform: Platform = PLATFORM, base: BaseModel | None = BASE) -> dict[str, str]:
-    return {fault.field: fault.description for fault in faults(spec, platform, base)}
+def named(spec: RunSpec, platform: Platform = PLATFORM, around: Surroundings = Surroundings(BASE)) -> dict[str, str]:
+    return {fault.field: fault.description for fault in faults(spec, platform, around)}
 
 
 @pytest.mark.parametrize("algorithm", list(Algorithm))
@@ -149,7 +149,15 @@ def test_prompt_and_response_share_the_room_that_the_base_has(make_spec: Any) ->
     assert lengths(BaseModel("coder", "/coder")) == (256, 256)
     too_long = make_spec(hyperparameters=Hyperparameters(max_prompt_tokens=64, max_response_tokens=256))
     assert named(too_long)["spec.hyperparameters.max_response_tokens"].endswith("the base has room for 300")
-    assert named(too_long, base=None) == {}
+    assert named(too_long, around=Surroundings()) == {}
+
+
+def test_a_set_holds_at_least_a_batch(make_spec: Any) -> None:
+    small = Surroundings(BASE, problems=15, validation_problems=1)
+    assert set(named(make_spec(), around=small)) == {"spec.problems.name"}
+    few = make_spec(algorithm=Algorithm.SFT, validation_problems=ProblemSetRef("composed/validation", limit=16))
+    assert set(named(few, around=Surroundings(BASE, 1000, 16))) == {"spec.validation_problems.limit"}
+    assert named(few, around=Surroundings(BASE, 1000, 32)) == {}
 
 
 def test_a_set_with_splits_is_validated_on_its_own(make_spec: Any) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ratchet_kit.errors import AlreadyExists, NotFound, Unavailable
 from trainer_service.domain.platform import BaseModel
-from trainer_service.domain.ports import JobState, JobStatus, Lineage
+from trainer_service.domain.ports import FoundSet, JobState, JobStatus, Lineage
 from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
 from trainer_service.domain.spec import ModelRef, Priority, ProblemSetRef
 
@@ -172,13 +172,14 @@ class MemoryFolders:
 
 
 class MemoryProblems:
-    def __init__(self, digests: Mapping[str, str]) -> None:
+    def __init__(self, digests: Mapping[str, str], size: int = 1000) -> None:
         self._digests = digests
+        self.size = size
 
-    async def look_up(self, ref: ProblemSetRef) -> ProblemSetRef:
+    async def look_up(self, ref: ProblemSetRef) -> FoundSet:
         if ref.name not in self._digests:
             raise NotFound(f"there is no problem set {ref.name!r}")
-        return replace(ref, digest=self._digests[ref.name])
+        return FoundSet(replace(ref, digest=self._digests[ref.name]), min(ref.limit or self.size, self.size))
 
 
 class MemoryPolicies:

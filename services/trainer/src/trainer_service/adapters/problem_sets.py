@@ -6,15 +6,16 @@ from pathlib import Path
 
 from ratchet_kit.errors import InvalidArgument, NotFound
 from ratchet_problems import InvalidProblem, UnknownProblemSet, data_digest, load
+from trainer_service.domain.ports import FoundSet
 from trainer_service.domain.spec import ProblemSetRef
 
 
 class LibraryProblemSets:
-    async def look_up(self, ref: ProblemSetRef) -> ProblemSetRef:
+    async def look_up(self, ref: ProblemSetRef) -> FoundSet:
         return await asyncio.to_thread(_look_up, ref)
 
 
-def _look_up(ref: ProblemSetRef) -> ProblemSetRef:
+def _look_up(ref: ProblemSetRef) -> FoundSet:
     if ref.name.endswith(".jsonl"):  # the job runs in another folder
         path = Path(ref.name).expanduser().absolute()
         if not path.is_file():
@@ -28,4 +29,4 @@ def _look_up(ref: ProblemSetRef) -> ProblemSetRef:
         raise InvalidArgument(str(error)) from error
     if not problems:
         raise InvalidArgument(f"{ref.name} holds no problem")
-    return replace(ref, digest=data_digest(problems))
+    return FoundSet(replace(ref, digest=data_digest(problems)), len(problems))

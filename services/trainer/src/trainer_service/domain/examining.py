@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound
 from trainer_service.domain import defaults, validation
-from trainer_service.domain.platform import BaseModel, Platform
-from trainer_service.domain.ports import ModelFolders, ModelRegistry, ProblemSets
+from trainer_service.domain.platform import BaseModel, Platform, Surroundings
+from trainer_service.domain.ports import FoundSet, ModelFolders, ModelRegistry, ProblemSets
 from trainer_service.domain.spec import ModelRef, ProblemSetRef, RunSpec
 
 
@@ -28,14 +28,18 @@ class Examiner:
         violations: list[FieldViolation] = []
         base = await self._find_base(spec.base, violations)
         problems = await self._find_problems("problems", spec.problems, violations)
-        validated = spec.validation_problems
-        if validated:
-            validated = await self._find_problems("validation_problems", validated, violations)
-        violations = [*validation.faults(spec, self._platform, base), *violations]
+        validated = await self._find_problems("validation_problems", spec.validation_problems, violations)
+        around = Surroundings(base, problems.size if problems else None, validated.size if validated else None)
+        violations = [*validation.faults(spec, self._platform, around), *violations]
         if violations or base is None:
             named = "; ".join(f"{violation.field}: {violation.description}" for violation in violations)
             raise InvalidArgument(f"the spec is not valid: {named}", violations)
-        found = replace(spec, base=_pinned(spec.base, base), problems=problems, validation_problems=validated)
+        found = replace(
+            spec,
+            base=_pinned(spec.base, base),
+            problems=problems.ref if problems else spec.problems,
+            validation_problems=validated.ref if validated else None,
+        )
         return await self._with_default_validation(defaults.complete(found, base, self._platform))
 
     async def _find_base(self, ref: ModelRef | None, violations: list[FieldViolation]) -> BaseModel | None:
@@ -51,14 +55,16 @@ class Examiner:
             violations.append(FieldViolation(f"spec.base.{ref.kind}", e.message))
             return None
 
-    async def _find_problems(self, field: str, ref: ProblemSetRef, violations: list[FieldViolation]) -> ProblemSetRef:
-        if not validation.is_problem_set(ref):
-            return ref
+    async def _find_problems(
+        self, field: str, ref: ProblemSetRef | None, violations: list[FieldViolation]
+    ) -> FoundSet | None:
+        if ref is None or not validation.is_problem_set(ref):
+            return None
         try:
             return await self._problems.look_up(ref)
         except (NotFound, InvalidArgument) as e:
             violations.append(FieldViolation(f"spec.{field}.name", e.message))
-            return ref
+            return None
 
     async def _with_default_validation(self, spec: RunSpec) -> RunSpec:
         """A validation set that `defaults` guessed may not exist: then the run is not validated."""
@@ -66,7 +72,7 @@ class Examiner:
         if guessed is None or guessed.digest:
             return spec
         try:
-            return replace(spec, validation_problems=await self._problems.look_up(guessed))
+            return replace(spec, validation_problems=(await self._problems.look_up(guessed)).ref)
         except NotFound:
             return replace(spec, validation_problems=None)
 

@@ -24,6 +24,15 @@ class BaseModel:
 
 
 @dataclass(frozen=True)
+class Surroundings:
+    """What a spec's references lead to: the base, and how many problems its sets hold. None: not known."""
+
+    base: BaseModel | None = None
+    problems: int | None = None
+    validation_problems: int | None = None
+
+
+@dataclass(frozen=True)
 class Platform:
     """`accelerators`: how many the service's own Ray has; None where a cluster decides.
 

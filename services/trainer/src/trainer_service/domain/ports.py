@@ -162,11 +162,19 @@ class ModelFolders(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class FoundSet:
+    """A set under a name that holds everywhere (an absolute path), with its digest; `size`: its problems."""
+
+    ref: ProblemSetRef
+    size: int
+
+
 class ProblemSets(Protocol):
     """The sets of problems that jobs can read."""
 
-    async def look_up(self, ref: ProblemSetRef) -> ProblemSetRef:
-        """The same set under a name that holds everywhere (an absolute path), with the digest of what it holds now.
+    async def look_up(self, ref: ProblemSetRef) -> FoundSet:
+        """What the set holds now.
 
         Raises:
             NotFound: there is no such set or file.

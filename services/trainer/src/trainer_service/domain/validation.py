@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ratchet_kit.errors import FieldViolation
 from trainer_service.domain import defaults
-from trainer_service.domain.platform import BaseModel, Platform
+from trainer_service.domain.platform import Platform, Surroundings
 from trainer_service.domain.spec import Algorithm, Hyperparameters, ModelRef, Priority, ProblemSetRef, RunSpec
 
 GROUPED = {Algorithm.GRPO, Algorithm.RLOO, Algorithm.DAPO}
@@ -37,12 +37,9 @@ _COUNTS = (
 )
 
 
-def faults(spec: RunSpec, platform: Platform, base: BaseModel | None) -> list[FieldViolation]:
-    """Every fault of the spec, with the model that it names, None where that is not known.
-
-    Whether base and problem sets exist is the caller's to add.
-    """
-    return [FieldViolation(f"spec.{field}", says) for field, says in _all(spec, platform, base)]
+def faults(spec: RunSpec, platform: Platform, around: Surroundings) -> list[FieldViolation]:
+    """Every fault of the spec, but for references that lead nowhere, which the caller adds."""
+    return [FieldViolation(f"spec.{field}", says) for field, says in _all(spec, platform, around)]
 
 
 def is_reference(base: ModelRef) -> bool:
@@ -72,7 +69,7 @@ def alias_parts(value: str) -> tuple[str, str] | None:
 Fault = tuple[str, str]
 
 
-def _all(spec: RunSpec, platform: Platform, base: BaseModel | None) -> Iterator[Fault]:
+def _all(spec: RunSpec, platform: Platform, around: Surroundings) -> Iterator[Fault]:
     if len(spec.display_name) > 200:
         yield "display_name", "must have at most 200 characters"
     yield from _base(spec.base)
@@ -80,7 +77,7 @@ def _all(spec: RunSpec, platform: Platform, base: BaseModel | None) -> Iterator[
     yield from _resources(spec, platform)
     yield from _choices(spec, platform)
     if isinstance(spec.algorithm, Algorithm):
-        yield from _hyperparameters(spec, spec.algorithm, platform, base)
+        yield from _hyperparameters(spec, spec.algorithm, platform, around)
 
 
 def _base(base: ModelRef | None) -> Iterator[Fault]:
@@ -152,11 +149,9 @@ def _choices(spec: RunSpec, platform: Platform) -> Iterator[Fault]:
             yield f"verl_overrides[{index}]", f'"{override}" is not "key=value" in Hydra\'s form'
 
 
-def _hyperparameters(
-    spec: RunSpec, algorithm: Algorithm, platform: Platform, base: BaseModel | None
-) -> Iterator[Fault]:
+def _hyperparameters(spec: RunSpec, algorithm: Algorithm, platform: Platform, around: Surroundings) -> Iterator[Fault]:
     single = [*_single(spec.hyperparameters, algorithm)]
-    yield from single or _together(spec, algorithm, platform, base)
+    yield from single or _together(spec, algorithm, platform, around)
 
 
 def _single(asked: Hyperparameters, algorithm: Algorithm) -> Iterator[Fault]:
@@ -185,37 +180,45 @@ def _single(asked: Hyperparameters, algorithm: Algorithm) -> Iterator[Fault]:
         yield "hyperparameters.group_size", f"{algorithm.name} compares completions of a group: at least 2"
 
 
-def _together(spec: RunSpec, algorithm: Algorithm, platform: Platform, base: BaseModel | None) -> Iterator[Fault]:
-    """The values against one another, with the defaults in place."""
+def _together(spec: RunSpec, algorithm: Algorithm, platform: Platform, around: Surroundings) -> Iterator[Fault]:
+    """The values against one another and against what the references lead to, with the defaults in place."""
     ranks = max(spec.resources.nodes, 1) * max(spec.resources.accelerators_per_node, 1)
-    taken = defaults.hyperparameters(algorithm, spec.hyperparameters, ranks, base)
+    taken = defaults.hyperparameters(algorithm, spec.hyperparameters, ranks, around.base)
+    yield from _batches(taken, ranks, platform)
+    yield from _lengths(taken, platform, around)
+    batch = taken.batch_size or 0
+    if around.problems is not None and around.problems < batch:
+        yield "problems.name", f"holds {around.problems} problems, and batch_size is {batch}"
+    # The loss of a validation is measured in whole passes of all ranks.
+    least = (taken.micro_batch_size or 1) * ranks if algorithm is Algorithm.SFT else 1
+    if around.validation_problems is not None and around.validation_problems < least:
+        field = (
+            "validation_problems.limit"
+            if spec.validation_problems and spec.validation_problems.limit
+            else ("validation_problems.name")
+        )
+        yield field, f"leaves {around.validation_problems} problems, and {least} are needed (ranks x micro_batch_size)"
+
+
+def _batches(taken: Hyperparameters, ranks: int, platform: Platform) -> Iterator[Fault]:
     batch, group = taken.batch_size or 0, taken.group_size or 1
     mini, micro = taken.mini_batch_size or batch, taken.micro_batch_size or 0
-    sequences = batch * group
+    sequences, share = batch * group, defaults.per_rank(taken, ranks)
     if sequences > platform.max_sequences:
         yield "hyperparameters.batch_size", f"makes {sequences} sequences a step: at most {platform.max_sequences}"
     if sequences % ranks:
-        yield (
-            "hyperparameters.batch_size",
-            (
-                f"{batch} x {group} sequences are not divisible by {ranks} ranks"
-                if group > 1
-                else f"{batch} is not divisible by {ranks} ranks"
-            ),
-        )
+        yield "hyperparameters.batch_size", f"{batch} x {group} sequences are not divisible by {ranks} ranks"
     if batch % mini:
         yield "hyperparameters.mini_batch_size", f"{mini} does not divide batch_size {batch}"
-    elif not sequences % ranks:
-        share = defaults.per_rank(taken, ranks)
-        if not share:
-            yield "hyperparameters.mini_batch_size", f"{mini} x {group} sequences are not divisible by {ranks} ranks"
-        elif share % micro:
-            yield (
-                "hyperparameters.micro_batch_size",
-                f"{micro} does not divide the {share} sequences of a rank's update",
-            )
+    elif not sequences % ranks and not share:
+        yield "hyperparameters.mini_batch_size", f"{mini} x {group} sequences are not divisible by {ranks} ranks"
+    elif share and share % micro:
+        yield "hyperparameters.micro_batch_size", f"{micro} does not divide the {share} sequences of a rank's update"
+
+
+def _lengths(taken: Hyperparameters, platform: Platform, around: Surroundings) -> Iterator[Fault]:
     tokens = (taken.max_prompt_tokens or 0) + (taken.max_response_tokens or 0)
-    room = base.max_tokens if base and base.max_tokens else platform.max_tokens
-    if tokens > room:
-        whose = "the base has room for" if base and base.max_tokens else "at most"
-        yield "hyperparameters.max_response_tokens", f"prompt and response make {tokens} tokens: {whose} {room}"
+    of_base = around.base.max_tokens if around.base else 0
+    if tokens > (of_base or platform.max_tokens):
+        room = f"the base has room for {of_base}" if of_base else f"at most {platform.max_tokens}"
+        yield "hyperparameters.max_response_tokens", f"prompt and response make {tokens} tokens: {room}"
