@@ -11,7 +11,6 @@ from verl.utils.config import validate_config
 from ratchet_kit import logs
 from ratchet_kit.errors import RatchetError
 from trainer_service.job.overrides import rl_overrides
-from trainer_service.job.report import Superseded
 from trainer_service.job.runtime import compose_config, wait_for_transfer_queue
 from trainer_service.job.session import Session
 from trainer_service.verl_plugin.patches import ROLLOUT
@@ -41,20 +40,9 @@ def run(session: Session, loading: Future[None]) -> None:
             trainer.init()
             queue.result()
         trainer.fit(trainer.build_rollouts())
-    except Superseded:
-        # The policy is the newer attempt's now.
-        raise
-    except Exception:
-        _unload(session)
-        raise
-    else:
-        _unload(session)
     finally:
         transfer_queue.close()
-
-
-def _unload(session: Session) -> None:
-    """Frees the engine. A rollout-service that does not answer must not hide how the run ended."""
+    # Otherwise the policy stays: the next attempt takes it over, or the service unloads it when the run is over.
     try:
         session.background.wait(session.policy.unload())
     except RatchetError as error:
