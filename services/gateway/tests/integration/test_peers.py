@@ -1,5 +1,6 @@
 """One suite for PolicyEngine and ModelRegistry: scripted, and through gRPC. The real services have their own tests."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
@@ -77,6 +78,15 @@ class TestPolicyEngine:
         assert "".join(delta.choice.text for delta in deltas) == "say hi to all"
         assert [delta.prompt_tokens for delta in deltas] == [4, 0, 0, 0]
         assert [delta.choice.finish_reason for delta in deltas][-2:] == [FinishReason.UNFINISHED, FinishReason.STOP]
+
+    async def test_a_stream_that_is_left_is_stopped(self, policies, engine) -> None:
+        await policies.load("a@1", "a/1", POLICY_ID)
+        deltas = policies.stream("a@1", POLICY_ID, TextPrompt("word " * 100_000), Sampling())
+        await anext(deltas)
+        await deltas.aclose()
+        async with asyncio.timeout(5):
+            while not engine.streams_closed:
+                await asyncio.sleep(0.01)
 
     async def test_refuses_to_generate(self, policies) -> None:
         await policies.load("a@1", "a/1", POLICY_ID)

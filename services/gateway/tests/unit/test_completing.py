@@ -127,3 +127,12 @@ async def test_a_stream_falls_back_before_its_first_piece(world) -> None:
     await on_candidate(world)
     world.engine.before_answer = die
     assert {str(piece.version) for piece in await stream(world)} == {"starter@1"}
+
+
+async def test_a_stream_that_is_left_stops_the_engine(world) -> None:
+    request = CompletionRequest(parse_target("starter"), TextPrompt("say hi to all"))
+    pieces = world.completer.stream(request)
+    await anext(pieces)
+    assert world.engine.streams_closed == 0
+    await pieces.aclose()
+    assert world.engine.streams_closed == 1

@@ -1,6 +1,6 @@
 """PolicyEngine: the rollout service, through gRPC."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -43,8 +43,12 @@ class RolloutPolicyEngine:
         with rpc_errors():
             return convert.generation(await self._stub.Generate(request, timeout=self._timeout))
 
-    async def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncIterator[Delta]:
+    async def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
         request = pb.GenerateStreamRequest(request=convert.generate_request(name, policy_id, prompt, sampling))
-        with rpc_errors():
-            async for message in self._stub.GenerateStream(request, timeout=self._timeout):
-                yield convert.delta(message)
+        call = self._stub.GenerateStream(request, timeout=self._timeout)
+        try:
+            with rpc_errors():
+                async for message in call:
+                    yield convert.delta(message)
+        finally:
+            call.cancel()

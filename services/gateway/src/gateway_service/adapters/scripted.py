@@ -1,7 +1,7 @@
 """An engine, a registry and a grader in memory, for tests: they do what they are told."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -39,6 +39,7 @@ class ScriptedEngine:
     refuse_sources: Mapping[str, str] = field(default_factory=dict)
     policies: dict[str, Policy] = field(default_factory=dict)
     loads: Counter[str] = field(default_factory=Counter)
+    streams_closed: int = 0
 
     async def load(self, name: str, source: str, policy_id: str) -> Policy:
         if not source:
@@ -82,19 +83,22 @@ class ScriptedEngine:
         )
         return Generation(choices, policy_id, prompt_tokens=len(words))
 
-    async def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncIterator[Delta]:
+    async def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
         words = await self._words(name, policy_id, prompt)
-        for position, word in enumerate(words):
-            last = position == len(words) - 1
-            for index in range(sampling.n):
-                piece = Choice(
-                    index=index,
-                    text=word if position == 0 else f" {word}",
-                    finish_reason=FinishReason.STOP if last else FinishReason.UNFINISHED,
-                    token_ids=(position,),
-                    log_probs=(-0.5,) if sampling.logprobs else (),
-                )
-                yield Delta(piece, policy_id, len(words) if position == index == 0 else 0)
+        try:
+            for position, word in enumerate(words):
+                last = position == len(words) - 1
+                for index in range(sampling.n):
+                    piece = Choice(
+                        index=index,
+                        text=word if position == 0 else f" {word}",
+                        finish_reason=FinishReason.STOP if last else FinishReason.UNFINISHED,
+                        token_ids=(position,),
+                        log_probs=(-0.5,) if sampling.logprobs else (),
+                    )
+                    yield Delta(piece, policy_id, len(words) if position == index == 0 else 0)
+        finally:
+            self.streams_closed += 1
 
     async def _words(self, name: str, policy_id: str, prompt: Prompt) -> Sequence[str]:
         policy = await self.get(name)

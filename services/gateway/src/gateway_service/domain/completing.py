@@ -1,7 +1,7 @@
 """Answers completion requests: routes each to a version, falls back when a candidate fails, and keeps the record."""
 
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -121,8 +121,9 @@ class Completer:
         route = await self._router.route(request.target, request.routing_key)
         attempt = _Attempt(route, self._clock.now())
         try:
-            async for piece in self._pieces(request, attempt):
-                yield piece
+            async with aclosing(self._pieces(request, attempt)) as pieces:
+                async for piece in pieces:
+                    yield piece
             return
         except RatchetError as e:
             failure = e
@@ -130,8 +131,9 @@ class Completer:
                 self._record_failure(attempt, e)
                 raise
         with self._instead_of(attempt, failure) as substitute:
-            async for piece in self._pieces(request, substitute):
-                yield piece
+            async with aclosing(self._pieces(request, substitute)) as pieces:
+                async for piece in pieces:
+                    yield piece
 
     async def _answer(self, request: CompletionRequest, attempt: "_Attempt") -> Answer:
         route = attempt.route
@@ -141,7 +143,7 @@ class Completer:
         self._recorder.record(attempt.record(self._clock.now()))
         return answer
 
-    async def _pieces(self, request: CompletionRequest, attempt: "_Attempt") -> AsyncIterator[AnswerDelta]:
+    async def _pieces(self, request: CompletionRequest, attempt: "_Attempt") -> AsyncGenerator[AnswerDelta]:
         route = attempt.route
         async with aclosing(
             self._serving.stream(route.version, request.prompt, request.sampling, route.wait)

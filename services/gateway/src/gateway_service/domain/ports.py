@@ -1,6 +1,6 @@
 """What the gateway needs from outside."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -60,8 +60,8 @@ class PolicyEngine(Protocol):
         InvalidArgument for a prompt or sampling that it refuses, ResourceExhausted when it is overloaded."""
         ...
 
-    def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncIterator[Delta]:
-        """Like generate, piece by piece; raises while iterated."""
+    def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
+        """Like generate, piece by piece; raises while iterated. Closed early, it stops the generation."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -92,16 +93,19 @@ class Serving:
         policy_id = await self.ensure(ref, wait)
         started = False
         try:
-            async for delta in self._engine.stream(str(ref), policy_id, prompt, sampling):
-                started = True
-                yield delta
+            async with aclosing(self._engine.stream(str(ref), policy_id, prompt, sampling)) as deltas:
+                async for delta in deltas:
+                    started = True
+                    yield delta
             return
         except LOST as e:
             self._forget(ref, e)
             if started:
                 raise
-        async for delta in self._engine.stream(str(ref), await self.ensure(ref, wait), prompt, sampling):
-            yield delta
+        policy_id = await self.ensure(ref, wait)
+        async with aclosing(self._engine.stream(str(ref), policy_id, prompt, sampling)) as deltas:
+            async for delta in deltas:
+                yield delta
 
     def _forget(self, ref: VersionRef, error: RatchetError) -> None:
         log.warning("a version was lost", version=str(ref), error=error.message)
