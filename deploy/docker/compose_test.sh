@@ -48,15 +48,12 @@ read -r RATCHET_HTTP_PORT RATCHET_GRPC_PORT <<<"$free_ports"
 RATCHET_ADMIN_KEY=rk_$("$python" -c 'import secrets; print(secrets.token_urlsafe(32))')
 export RATCHET_HTTP_PORT RATCHET_GRPC_PORT RATCHET_ADMIN_KEY COMPOSE_PROFILES=cpu
 
-network=()
 if command -v docker >/dev/null && docker info >/dev/null 2>&1; then
   say "using the docker engine that answers"
 else
   say "no docker engine answers: starting one for this test"
   engine_start "$work"
   engine_images "$work"
-  # Its builds see the network as this machine does.
-  network=(--network=host)
 fi
 
 if docker compose version >/dev/null 2>&1; then
@@ -71,11 +68,11 @@ fi
 
 for service in "${SERVICES[@]}"; do
   case $service in rollout | trainer) base=${HEAVY_BASE_IMAGE:-${BASE_IMAGE:-}} ;; *) base=${BASE_IMAGE:-} ;; esac
-  arguments=()
+  arguments=(${BUILD_NETWORK:+--network="$BUILD_NETWORK"})
   [ -z "$base" ] || arguments+=(--build-arg "BASE_IMAGE=$base")
   case $service in rollout | trainer) arguments+=(--build-arg "TORCH_BACKEND=${TORCH_BACKEND-cpu}") ;; esac
   started=$SECONDS
-  nice -n 10 docker build "${network[@]}" "${arguments[@]}" --file "services/$service/Dockerfile" --tag "$PROJECT-$service" . \
+  nice -n 10 docker build "${arguments[@]}" --file "services/$service/Dockerfile" --tag "$PROJECT-$service" . \
     >"$work/build-$service.log" 2>&1 || { tail -n 30 "$work/build-$service.log" >&2; fail "the image of $service does not build."; }
   size=$(docker image inspect --format '{{.Size}}' "$PROJECT-$service")
   say "built $service: $((size / 1000000)) MB in $((SECONDS - started)) s"

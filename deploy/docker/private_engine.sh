@@ -1,6 +1,6 @@
 # A Docker engine and images to build from, for a machine that has neither and reaches no image registry. Sourced by
-# compose_test.sh; needs root on a Debian. engine_start FOLDER exports DOCKER_HOST, BASE_IMAGE, HEAVY_BASE_IMAGE,
-# REDIS_IMAGE and POSTGRES_IMAGE; engine_stop ends what it started.
+# compose_test.sh; needs root on a Debian. engine_start and engine_images FOLDER export DOCKER_HOST, BASE_IMAGE,
+# HEAVY_BASE_IMAGE, REDIS_IMAGE, POSTGRES_IMAGE and BUILD_NETWORK; engine_stop ends what it started.
 #
 # What the caller's pip is told goes into the local base alone, never into a Dockerfile: PIP_CERT (the bundle of a
 # proxy's certificates), PIP_INDEX_URL, and PIP_FIND_LINKS (a folder of wheels, torch's among them).
@@ -22,6 +22,8 @@ engine_start() { # folder
   export DOCKER_HOST=unix://$1/docker.sock
   # The builder of this engine is the classic one.
   export DOCKER_BUILDKIT=0
+  # Builds see the network as this machine does.
+  export BUILD_NETWORK=host
   # In a session of its own, so that Ctrl-C leaves it alive for cleaning up; without the default bridge docker0.
   setsid dockerd --bridge none --data-root "$1/data" --exec-root "$1/exec" --pidfile "$1/dockerd.pid" --host "$DOCKER_HOST" \
     >"$1/dockerd.log" 2>&1 &
@@ -33,6 +35,12 @@ engine_start() { # folder
   done
   tail -n 5 "$1/dockerd.log" >&2
   fail "dockerd does not start here."
+}
+
+engine_build() { # folder, then what docker build takes
+  local folder=$1
+  shift
+  docker build "$@" >"$folder/build.log" 2>&1 || { tail -n 20 "$folder/build.log" >&2; fail "docker build $* failed."; }
 }
 
 engine_images() { # folder
@@ -54,15 +62,15 @@ engine_images() { # folder
     mkdir "$1/wheels"
     cp "$PIP_FIND_LINKS"/torch-*+cpu-*.whl "$1/wheels/"
     printf 'FROM ratchet-base\nCOPY *.whl /opt/wheels/\nENV UV_FIND_LINKS=/opt/wheels\n' >"$1/wheels/Dockerfile"
-    docker build --quiet --tag ratchet-base-heavy "$1/wheels" >/dev/null
+    engine_build "$1" --tag ratchet-base-heavy "$1/wheels"
     export HEAVY_BASE_IMAGE=ratchet-base-heavy TORCH_BACKEND=
   fi
 
   say "making stand-ins for the Redis and PostgreSQL images"
   local name
   for name in redis postgres; do
-    docker build --quiet --network=host --build-arg BASE_IMAGE=ratchet-base --tag "ratchet-standin-$name" \
-      --file "deploy/docker/standins/$name.Dockerfile" deploy/docker/standins >/dev/null
+    engine_build "$1" --network=host --build-arg BASE_IMAGE=ratchet-base --tag "ratchet-standin-$name" \
+      --file "deploy/docker/standins/$name.Dockerfile" deploy/docker/standins
   done
   export REDIS_IMAGE=ratchet-standin-redis POSTGRES_IMAGE=ratchet-standin-postgres
 }
