@@ -53,6 +53,20 @@ def test_down_without_a_platform_is_no_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "command", ["up", "train", "evaluate", "gate", "deploy", "demo", "status", "logs", "runs list"]
+)
+def test_every_command_has_help_and_defaults_that_it_accepts(tmp_path: Path, command: str) -> None:
+    assert ratchet(tmp_path, *command.split(), "--help").returncode == 0
+
+
+def test_the_demo_starts_with_its_defaults(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = ratchet(tmp_path / "file", "demo")
+    assert result.returncode == 1, result.stderr
+    assert "RATCHET_HOME" in result.stderr or "make setup" in result.stderr
+
+
+@pytest.mark.parametrize(
     ("text", "kind", "value"),
     [
         ("starter", "alias", "starter:champion"),

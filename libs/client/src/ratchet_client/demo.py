@@ -34,7 +34,6 @@ MODEL = "starter"
 TRAIN, VALIDATION, HELD_OUT = "composed/train", "composed/validation", "composed/test"
 
 # What was measured to learn well within the demo's time on two cores: see docs/demo.md.
-STEPS = 50
 LEARNING_RATE = 5e-5
 WARMUP_STEPS = 5
 BATCH_SIZE = 16
@@ -79,7 +78,7 @@ def run_demo(home: Home, *, keep: bool, port_base: int, steps: int, seed: int) -
         with watch.phase("bring the platform up"):
             state = bring_up(home, port_base, timeout_s=300)
         with Client(f"http://127.0.0.1:{state.ports['gateway-http']}", home.admin_key(), timeout_s=120) as client:
-            turn = _turn(client, watch, steps or STEPS, seed)
+            turn = _turn(client, watch, steps, seed)
     finally:
         if not (keep or found_up):
             with watch.phase("bring the platform down"):

@@ -39,7 +39,8 @@ async def test_a_good_candidate_takes_over_step_by_step(world) -> None:
         release = await world.releases.get(release.id)
         percents.append(release.percent)
 
-    assert percents == [1, 5, 25, 50, 100, 100]
+    # A stage may need a second round: by chance its share of the keys is small.
+    assert list(dict.fromkeys(percents)) == [1, 5, 25, 50, 100]
     assert release.state is ReleaseState.SUCCEEDED
     assert world.registry.promotions == [(VersionRef("starter", 2), "gate_2")]
     assert (await world.ask()).version == VersionRef("starter", 2)

@@ -23,7 +23,7 @@ def is_running(home: Home) -> bool:
     """True while a supervisor holds the lock of this home: a stale state file or a reused pid does not count."""
     try:
         descriptor = os.open(home.lock_file, os.O_RDWR)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -172,7 +172,7 @@ class Home:
         """None when no platform was started here, or its state was removed at a clean stop."""
         try:
             raw = json.loads(self.state_file.read_text())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         return PlatformState(
             pid=raw["pid"],
