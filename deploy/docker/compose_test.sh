@@ -32,7 +32,7 @@ clean_up() {
     compose down --volumes --remove-orphans --timeout 20 >"$work/down.log" 2>&1 || tail -n 5 "$work/down.log" >&2
     [ -n "${DOCKERD:-}${KEEP_IMAGES:-}" ] || docker image rm --force "${SERVICES[@]/#/$PROJECT-}" >/dev/null 2>&1 || true
   fi
-  engine_stop
+  engine_stop "$work"
   rm -rf "$work" || true
   exit "$code"
 }

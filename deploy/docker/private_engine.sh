@@ -75,8 +75,10 @@ engine_images() { # folder
   export REDIS_IMAGE=ratchet-standin-redis POSTGRES_IMAGE=ratchet-standin-postgres
 }
 
-engine_stop() {
+engine_stop() { # folder
   [ -n "${DOCKERD:-}" ] || return 0
   kill "$DOCKERD" 2>/dev/null || true
   wait "$DOCKERD" 2>/dev/null || true
+  # The engine leaves its own network namespace mounted, and with it a folder that cannot be removed.
+  umount "$1/exec/netns/default" 2>/dev/null || true
 }
