@@ -6,7 +6,8 @@
 # proxy's certificates), PIP_INDEX_URL, and PIP_FIND_LINKS (a folder of wheels, torch's among them).
 
 SUITE=bookworm
-MIRROR=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+# The archive that this machine's own apt is set to.
+MIRROR=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 2>/dev/null | head -n 1)}
 
 engine_install() {
   [ "$(id -u)" = 0 ] || fail "no docker engine answers, and only root can start one of its own."
