@@ -142,7 +142,7 @@ def down() -> None:
 def demo(
     keep: Annotated[bool, typer.Option(help="Leave the platform up afterwards.")] = False,
     port_base: PortBase = 0,
-    steps: Annotated[int, typer.Option(help="GRPO steps.", min=1)] = 40,
+    steps: Annotated[int, typer.Option(help="GRPO steps.", min=1)] = 60,
     seed: Annotated[int, typer.Option(help="Seed of training and evaluation.")] = 1,
 ) -> None:
     """The main job from end to end: train the starter, measure, gate, release, report. Fails when it is no better."""
