@@ -6,8 +6,11 @@
 # proxy's certificates), PIP_INDEX_URL, and PIP_FIND_LINKS (a folder of wheels, torch's among them).
 
 SUITE=bookworm
-# The archive that this machine's own apt is set to.
-MIRROR=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 2>/dev/null | head -n 1)}
+
+mirror() { # the archive that this machine's own apt is set to
+  [ -n "${DEBIAN_MIRROR:-}" ] && { echo "$DEBIAN_MIRROR"; return; }
+  apt-get indextargets --format '$(REPO_URI)' "Codename: $SUITE" 2>/dev/null | sed -n 1p
+}
 
 engine_install() {
   [ "$(id -u)" = 0 ] || fail "no docker engine answers, and only root can start one of its own."
@@ -47,7 +50,7 @@ engine_build() { # folder, then what docker build takes
 engine_images() { # folder
   say "making the base image by debootstrap"
   debootstrap --variant=minbase --include=python3,python3-pip,python3-venv,ca-certificates \
-    "$SUITE" "$1/rootfs" "$MIRROR" >"$1/debootstrap.log" 2>&1 || { tail -n 5 "$1/debootstrap.log" >&2; fail "debootstrap failed."; }
+    "$SUITE" "$1/rootfs" "$(mirror)" >"$1/debootstrap.log" 2>&1 || { tail -n 5 "$1/debootstrap.log" >&2; fail "debootstrap failed."; }
   rm -rf "$1"/rootfs/var/cache/apt/archives/*.deb "$1"/rootfs/var/lib/apt/lists/*
   local bundle=/etc/ssl/certs/ca-certificates.crt changes=()
   if [ -f "${PIP_CERT:-}" ]; then
