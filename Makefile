@@ -26,7 +26,7 @@ lint:  ## Format, lint, types, layers, protos and their stubs
 	cd proto && ../$(LIGHT)/buf lint
 	scripts/generate_protos.sh --check
 
-test-unit:  ## Unit and integration tests: no torch, seconds
+test-unit:  ## Unit and integration tests: no torch, two to three minutes
 	@$(SETUP) light
 	$(LIGHT)/pytest libs services -m "not verl and not vllm and not e2e" -n 2
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet_client.local.layout import RAY_PORTS, Home, Ports
+from ratchet_client.local.layout import Home, Ports
 from ratchet_kit.embedded import redis_server_command
 
 # Which virtual environment runs a service; the others share the light one.
@@ -100,7 +100,6 @@ def plan(home: Home, ports: Ports, external: External, inherited: Mapping[str, s
             case "trainer":
                 environment |= {
                     f"{prefix}RAY_PORT": str(ports["ray"]),
-                    f"{prefix}RAY_PORTS": str(RAY_PORTS),
                     f"{prefix}RUNS_URL": str(home.runs),
                 }
                 if external.ray_address:
