@@ -61,7 +61,7 @@ class Platform:
         task = asyncio.create_task(self.worker(name, **options).run(stop))
 
         async def kill() -> None:
-            # One cancellation was once lost under load, where is not known (perhaps in redis-py): ask until it is heard.
+            # One cancellation was once lost under load, where is unknown (redis-py?): ask until it is heard.
             while not task.done():
                 task.cancel()
                 await asyncio.wait({task}, timeout=1)
