@@ -49,7 +49,12 @@ def kill_ray_job(platform: Platform) -> None:
 
 
 def kill_vllm(platform: Platform) -> None:
-    kill(platform, "EngineCore")
+    """The engine and vLLM's own processes under it; the fork server that they come from lives on."""
+    victims = [p for p in find(platform, "ratchet-engine") if "fork server" not in " ".join(p.cmdline())]
+    victims += find(platform, "VLLM::")
+    assert victims, "no engine to kill"
+    for victim in victims:
+        os.kill(victim.pid, signal.SIGKILL)
 
 
 def kill_redis(platform: Platform) -> None:

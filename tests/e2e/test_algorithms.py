@@ -19,6 +19,7 @@ def test_three_steps(client: Client, name: str) -> None:
     spec.output_model = ""
     if name == "SFT":
         spec.ClearField("reward")
+        spec.hyperparameters.ClearField("group_size")
     run = client.runs.create(spec)
     for message in client.runs.watch(run.id):
         run = message.run

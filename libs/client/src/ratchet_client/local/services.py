@@ -75,6 +75,7 @@ def plan(home: Home, ports: Ports, external: External, inherited: Mapping[str, s
         "RATCHET_INSTANCE": str(home.path),
         "RATCHET_HOME": str(home.path),
         "PYTHONUNBUFFERED": "1",
+        "SPT_NOENV": "1",  # vLLM and Ray give processes titles: not over their environment, by which `down` finds them
     }
     if not external.redis_url:
         services.append(
