@@ -64,8 +64,8 @@ async def grpc(stub: sandbox_pb2_grpc.SandboxServiceStub, count: int) -> None:
 
     async def batch(size: int) -> None:
         programs = [pb.Program(source=SOURCE, entry_point="f", tests=tests)] * size
-        items = (await stub.ExecuteBatch(pb.ExecuteBatchRequest(programs=programs))).items
-        assert all(item.execution.verdict == pb.VERDICT_PASSED for item in items)
+        async for response in stub.ExecuteBatch(iter([pb.ExecuteBatchRequest(programs=programs)])):
+            assert all(item.execution.verdict == pb.VERDICT_PASSED for item in response.items)
 
     await asyncio.gather(*(batch(BATCH) for _ in range(count // BATCH)))
 

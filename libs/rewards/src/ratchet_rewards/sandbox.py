@@ -32,6 +32,8 @@ class GrpcSandbox:
 
     async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.BatchItem]:
         request = pb.ExecuteBatchRequest(programs=programs)
+        items: dict[int, pb.BatchItem] = {}
         with rpc_errors():
-            response = await self._stub.ExecuteBatch(request, timeout=self._timeout)
-        return response.items
+            async for response in self._stub.ExecuteBatch(iter([request]), timeout=self._timeout):
+                items |= {item.index: item for item in response.items}
+        return [items[i] for i in range(len(programs))]

@@ -223,10 +223,10 @@ def _result_to_proto(result: TestResult) -> pb.TestResult:
     return pb.TestResult(passed=result.passed, got=result.got, expected=result.expected, error=result.error)
 
 
-def item_to_proto(item: Execution | PlatformFault) -> pb.BatchItem:
+def item_to_proto(item: Execution | PlatformFault, index: int) -> pb.BatchItem:
     if isinstance(item, PlatformFault):
-        return pb.BatchItem(platform_error=item.message)
-    return pb.BatchItem(execution=execution_to_proto(item))
+        return pb.BatchItem(index=index, platform_error=item.message)
+    return pb.BatchItem(index=index, execution=execution_to_proto(item))
 
 
 def capabilities_to_proto(capabilities: Capabilities, most: Limits) -> pb.GetCapabilitiesResponse:

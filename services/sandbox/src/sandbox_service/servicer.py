@@ -1,7 +1,7 @@
 """gRPC in: unpack, call, pack."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, ParamSpec, TypeVar
 
 from google.protobuf.message import Message
@@ -35,10 +35,17 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         program = await _unpack(convert.program_from_proto, request, request.program, self._bounds)
         return pb.ExecuteResponse(execution=convert.execution_to_proto(await self._sandbox.execute(program)))
 
-    async def ExecuteBatch(self, request: pb.ExecuteBatchRequest, context: Any) -> pb.ExecuteBatchResponse:
-        programs = await _unpack(convert.programs_from_proto, request, request.programs, self._bounds)
-        items = await self._sandbox.execute_batch(programs)
-        return pb.ExecuteBatchResponse(items=[convert.item_to_proto(item) for item in items])
+    async def ExecuteBatch(
+        self, requests: AsyncIterator[pb.ExecuteBatchRequest], context: Any
+    ) -> AsyncIterator[pb.ExecuteBatchResponse]:
+        first = 0
+        async for request in requests:
+            programs = await _unpack(convert.programs_from_proto, request, request.programs, self._bounds)
+            items = await self._sandbox.execute_batch(programs)
+            yield pb.ExecuteBatchResponse(
+                items=[convert.item_to_proto(item, first + i) for i, item in enumerate(items)]
+            )
+            first += len(programs)
 
     async def GetCapabilities(self, request: pb.GetCapabilitiesRequest, context: Any) -> pb.GetCapabilitiesResponse:
         return convert.capabilities_to_proto(self._sandbox.capabilities, self._bounds.limits)

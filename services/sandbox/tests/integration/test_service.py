@@ -64,7 +64,7 @@ async def test_execute(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
 
 async def test_a_batch_is_in_order(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
     programs = [pb.Program(id=str(i), source=f"print({i})") for i in range(256)]
-    items = (await stub.ExecuteBatch(pb.ExecuteBatchRequest(programs=programs))).items
+    items = await _batch(stub, programs)
     assert [item.execution.stdout for item in items] == [f"{i}\n" for i in range(256)]
 
 
@@ -79,7 +79,7 @@ async def test_capabilities(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
 async def test_faults_of_a_request_are_named(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
     bad = pb.Program(entry_point="f", tests=[pb.Test(call=pb.CallTest(args="f()", expected="2"))])
     with pytest.raises(InvalidArgument) as refused, rpc_errors():
-        await stub.ExecuteBatch(pb.ExecuteBatchRequest(programs=[ADD, bad]))
+        await _batch(stub, [ADD, bad])
     assert [violation.field for violation in refused.value.violations] == ["programs[1].tests[0].call.args"]
     big = pb.Program(source="x" * (10 << 20))
     with pytest.raises(InvalidArgument, match=r"program\.source"), rpc_errors():
@@ -91,13 +91,16 @@ async def test_a_full_queue_asks_to_come_back(stub: sandbox_pb2_grpc.SandboxServ
     first = asyncio.create_task(_batch(stub, [sleeper] * 2 + [ADD] * 200))
     await asyncio.sleep(0.3)
     with pytest.raises(ResourceExhausted) as refused, rpc_errors():
-        await stub.ExecuteBatch(pb.ExecuteBatchRequest(programs=[ADD] * 250))
+        await _batch(stub, [ADD] * 250)
     assert refused.value.retry_after is not None
-    assert all(item.execution.verdict == pb.VERDICT_PASSED for item in (await first).items)
+    assert all(item.execution.verdict == pb.VERDICT_PASSED for item in await first)
 
 
-async def _batch(stub: sandbox_pb2_grpc.SandboxServiceStub, programs: list[pb.Program]) -> pb.ExecuteBatchResponse:
-    return await stub.ExecuteBatch(pb.ExecuteBatchRequest(programs=programs))
+async def _batch(stub: sandbox_pb2_grpc.SandboxServiceStub, programs: list[pb.Program]) -> list[pb.BatchItem]:
+    items: list[pb.BatchItem] = []
+    async for response in stub.ExecuteBatch(iter([pb.ExecuteBatchRequest(programs=programs)])):
+        items += response.items
+    return sorted(items, key=lambda item: item.index)
 
 
 async def test_the_grader_of_trainer_and_eval(door: grpc.aio.Channel) -> None:
@@ -134,7 +137,7 @@ async def _run_something_long(port: int) -> asyncio.Task[None]:
         async with channel(f"127.0.0.1:{port}") as door:
             program = pb.Program(source="while True: pass")
             program.limits.cpu_time.FromTimedelta(timedelta(seconds=50))
-            await sandbox_pb2_grpc.SandboxServiceStub(door).ExecuteBatch(pb.ExecuteBatchRequest(programs=[program] * 2))
+            await _batch(sandbox_pb2_grpc.SandboxServiceStub(door), [program] * 2)
 
     task = asyncio.create_task(run())
     await asyncio.sleep(0.5)

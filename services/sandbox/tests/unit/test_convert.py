@@ -150,4 +150,4 @@ def test_every_verdict_has_its_number() -> None:
 
 
 def test_a_fault_is_no_execution() -> None:
-    assert convert.item_to_proto(PlatformFault("lost")).WhichOneof("outcome") == "platform_error"
+    assert convert.item_to_proto(PlatformFault("lost"), 0).WhichOneof("outcome") == "platform_error"

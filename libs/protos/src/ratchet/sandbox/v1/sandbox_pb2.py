@@ -23,47 +23,92 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/sandbox/v1/sandbox.proto\x12\x12ratchet.sandbox.v1\x1a\x1egoogle/protobuf/duration.proto\"a\n\x06Limits\x12+\n\x08\x63pu_time\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cmemory_bytes\x18\x02 \x01(\x03\x12\x14\n\x0coutput_bytes\x18\x03 \x01(\x03\"=\n\x08\x43\x61llTest\x12\x0c\n\x04\x61rgs\x18\x01 \x01(\t\x12\x10\n\x08\x65xpected\x18\x02 \x01(\t\x12\x11\n\ttolerance\x18\x03 \x01(\x01\"3\n\tStdioTest\x12\r\n\x05stdin\x18\x01 \x01(\t\x12\x17\n\x0f\x65xpected_stdout\x18\x02 \x01(\t\"\x19\n\tCheckTest\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\"\x9c\x01\n\x04Test\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1c.ratchet.sandbox.v1.CallTestH\x00\x12.\n\x05stdio\x18\x02 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.StdioTestH\x00\x12.\n\x05\x63heck\x18\x03 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.CheckTestH\x00\x42\x06\n\x04kind\"\x9e\x01\n\x07Program\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x13\n\x0b\x65ntry_point\x18\x03 \x01(\t\x12\'\n\x05tests\x18\x04 \x03(\x0b\x32\x18.ratchet.sandbox.v1.Test\x12\r\n\x05stdin\x18\x05 \x01(\t\x12*\n\x06limits\x18\x06 \x01(\x0b\x32\x1a.ratchet.sandbox.v1.Limits\"J\n\nTestResult\x12\x0e\n\x06passed\x18\x01 \x01(\x08\x12\x0b\n\x03got\x18\x02 \x01(\t\x12\x10\n\x08\x65xpected\x18\x03 \x01(\t\x12\r\n\x05\x65rror\x18\x04 \x01(\t\"\xbf\x02\n\tExecution\x12\n\n\x02id\x18\x01 \x01(\t\x12,\n\x07verdict\x18\x02 \x01(\x0e\x32\x1b.ratchet.sandbox.v1.Verdict\x12/\n\x07results\x18\x03 \x03(\x0b\x32\x1e.ratchet.sandbox.v1.TestResult\x12\x14\n\x0ctests_passed\x18\x04 \x01(\x05\x12\x13\n\x0btests_total\x18\x05 \x01(\x05\x12\x0e\n\x06stdout\x18\x06 \x01(\t\x12\x0e\n\x06stderr\x18\x07 \x01(\t\x12+\n\x08\x63pu_time\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\twall_time\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tisolation\x18\n \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x0b \x01(\t\">\n\x0e\x45xecuteRequest\x12,\n\x07program\x18\x01 \x01(\x0b\x32\x1b.ratchet.sandbox.v1.Program\"C\n\x0f\x45xecuteResponse\x12\x30\n\texecution\x18\x01 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.Execution\"D\n\x13\x45xecuteBatchRequest\x12-\n\x08programs\x18\x01 \x03(\x0b\x32\x1b.ratchet.sandbox.v1.Program\"d\n\tBatchItem\x12\x32\n\texecution\x18\x01 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.ExecutionH\x00\x12\x18\n\x0eplatform_error\x18\x02 \x01(\tH\x00\x42\t\n\x07outcome\"D\n\x14\x45xecuteBatchResponse\x12,\n\x05items\x18\x01 \x03(\x0b\x32\x1d.ratchet.sandbox.v1.BatchItem\"\x18\n\x16GetCapabilitiesRequest\"\x8a\x01\n\x17GetCapabilitiesResponse\x12\x18\n\x10isolation_layers\x18\x01 \x03(\t\x12\x16\n\x0epython_version\x18\x02 \x01(\t\x12\r\n\x05lanes\x18\x03 \x01(\x05\x12.\n\nmax_limits\x18\x04 \x01(\x0b\x32\x1a.ratchet.sandbox.v1.Limits*\xe2\x01\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x12\n\x0eVERDICT_PASSED\x10\x01\x12\x12\n\x0eVERDICT_FAILED\x10\x02\x12\x19\n\x15VERDICT_RUNTIME_ERROR\x10\x03\x12\x19\n\x15VERDICT_COMPILE_ERROR\x10\x04\x12\x16\n\x12VERDICT_TIME_LIMIT\x10\x05\x12\x18\n\x14VERDICT_MEMORY_LIMIT\x10\x06\x12\x18\n\x14VERDICT_OUTPUT_LIMIT\x10\x07\x12\x14\n\x10VERDICT_TAMPERED\x10\x08\x32\xb3\x02\n\x0eSandboxService\x12R\n\x07\x45xecute\x12\".ratchet.sandbox.v1.ExecuteRequest\x1a#.ratchet.sandbox.v1.ExecuteResponse\x12\x61\n\x0c\x45xecuteBatch\x12\'.ratchet.sandbox.v1.ExecuteBatchRequest\x1a(.ratchet.sandbox.v1.ExecuteBatchResponse\x12j\n\x0fGetCapabilities\x12*.ratchet.sandbox.v1.GetCapabilitiesRequest\x1a+.ratchet.sandbox.v1.GetCapabilitiesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/sandbox/v1/sandbox.proto\x12\x12ratchet.sandbox.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"a\n\x06Limits\x12+\n\x08\x63pu_time\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cmemory_bytes\x18\x02 \x01(\x03\x12\x14\n\x0coutput_bytes\x18\x03 \x01(\x03\"`\n\x08\x43\x61llTest\x12\x0c\n\x04\x61rgs\x18\x01 \x01(\t\x12\x10\n\x08\x65xpected\x18\x02 \x01(\t\x12\x11\n\ttolerance\x18\x03 \x01(\x01\x12\x0e\n\x06raises\x18\x04 \x01(\t\x12\x11\n\tunordered\x18\x05 \x01(\x08\"3\n\tStdioTest\x12\r\n\x05stdin\x18\x01 \x01(\t\x12\x17\n\x0f\x65xpected_stdout\x18\x02 \x01(\t\"\x19\n\tCheckTest\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\"\xae\x01\n\x04Test\x12,\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x1c.ratchet.sandbox.v1.CallTestH\x00\x12.\n\x05stdio\x18\x02 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.StdioTestH\x00\x12.\n\x05\x63heck\x18\x03 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.CheckTestH\x00\x12\x10\n\x08held_out\x18\x04 \x01(\x08\x42\x06\n\x04kind\"%\n\x04\x46ile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\"\x92\x02\n\x07Program\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x13\n\x0b\x65ntry_point\x18\x03 \x01(\t\x12\'\n\x05tests\x18\x04 \x03(\x0b\x32\x18.ratchet.sandbox.v1.Test\x12\r\n\x05stdin\x18\x05 \x01(\t\x12*\n\x06limits\x18\x06 \x01(\x0b\x32\x1a.ratchet.sandbox.v1.Limits\x12\x10\n\x08language\x18\x07 \x01(\t\x12\x0f\n\x07runtime\x18\x08 \x01(\t\x12\x11\n\tprocesses\x18\t \x01(\x08\x12\'\n\x05\x66iles\x18\n \x03(\x0b\x32\x18.ratchet.sandbox.v1.File\x12\x13\n\x0b\x66\x65tch_files\x18\x0b \x03(\t\"\\\n\nTestResult\x12\x0e\n\x06passed\x18\x01 \x01(\x08\x12\x0b\n\x03got\x18\x02 \x01(\t\x12\x10\n\x08\x65xpected\x18\x03 \x01(\t\x12\r\n\x05\x65rror\x18\x04 \x01(\t\x12\x10\n\x08held_out\x18\x05 \x01(\x08\"\x8f\x04\n\tExecution\x12\n\n\x02id\x18\x01 \x01(\t\x12,\n\x07verdict\x18\x02 \x01(\x0e\x32\x1b.ratchet.sandbox.v1.Verdict\x12/\n\x07results\x18\x03 \x03(\x0b\x32\x1e.ratchet.sandbox.v1.TestResult\x12\x14\n\x0ctests_passed\x18\x04 \x01(\x05\x12\x13\n\x0btests_total\x18\x05 \x01(\x05\x12\x0e\n\x06stdout\x18\x06 \x01(\t\x12\x0e\n\x06stderr\x18\x07 \x01(\t\x12+\n\x08\x63pu_time\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\twall_time\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tisolation\x18\n \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x0b \x01(\t\x12\r\n\x05level\x18\x0c \x01(\t\x12\x0f\n\x07runtime\x18\r \x01(\t\x12\r\n\x05signs\x18\x0e \x03(\t\x12\'\n\x05\x66iles\x18\x0f \x03(\x0b\x32\x18.ratchet.sandbox.v1.File\x12\x16\n\x0e\x63ompile_output\x18\x10 \x01(\t\x12/\n\x0c\x63ompile_time\x18\x11 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0b\x65xit_status\x18\x12 \x01(\x05\x12\x18\n\x10max_memory_bytes\x18\x13 \x01(\x03\"~\n\x0e\x45xecuteRequest\x12,\n\x07program\x18\x01 \x01(\x0b\x32\x1b.ratchet.sandbox.v1.Program\x12.\n\x08priority\x18\x02 \x01(\x0e\x32\x1c.ratchet.sandbox.v1.Priority\x12\x0e\n\x06\x63\x61ller\x18\x03 \x01(\t\"C\n\x0f\x45xecuteResponse\x12\x30\n\texecution\x18\x01 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.Execution\"\x84\x01\n\x13\x45xecuteBatchRequest\x12-\n\x08programs\x18\x01 \x03(\x0b\x32\x1b.ratchet.sandbox.v1.Program\x12.\n\x08priority\x18\x02 \x01(\x0e\x32\x1c.ratchet.sandbox.v1.Priority\x12\x0e\n\x06\x63\x61ller\x18\x03 \x01(\t\"s\n\tBatchItem\x12\x32\n\texecution\x18\x01 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.ExecutionH\x00\x12\x18\n\x0eplatform_error\x18\x02 \x01(\tH\x00\x12\r\n\x05index\x18\x03 \x01(\x05\x42\t\n\x07outcome\"D\n\x14\x45xecuteBatchResponse\x12,\n\x05items\x18\x01 \x03(\x0b\x32\x1d.ratchet.sandbox.v1.BatchItem\"\x86\x01\n\x07Problem\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06prompt\x18\x02 \x01(\t\x12\x13\n\x0b\x65ntry_point\x18\x03 \x01(\t\x12\'\n\x05tests\x18\x04 \x03(\x0b\x32\x18.ratchet.sandbox.v1.Test\x12\x10\n\x08language\x18\x05 \x01(\t\x12\x0f\n\x07runtime\x18\x06 \x01(\t\"\xbc\x01\n\x0cGradeRequest\x12\x12\n\ncompletion\x18\x01 \x01(\t\x12,\n\x07problem\x18\x02 \x01(\x0b\x32\x1b.ratchet.sandbox.v1.Problem\x12*\n\x06limits\x18\x03 \x01(\x0b\x32\x1a.ratchet.sandbox.v1.Limits\x12.\n\x08priority\x18\x04 \x01(\x0e\x32\x1c.ratchet.sandbox.v1.Priority\x12\x0e\n\x06\x63\x61ller\x18\x05 \x01(\t\"Q\n\rGradeResponse\x12\x30\n\texecution\x18\x01 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.Execution\x12\x0e\n\x06source\x18\x02 \x01(\t\"\x18\n\x16GetCapabilitiesRequest\"\xa8\x01\n\x07Runtime\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12;\n\x08packages\x18\x04 \x03(\x0b\x32).ratchet.sandbox.v1.Runtime.PackagesEntry\x1a/\n\rPackagesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x8a\x03\n\x17GetCapabilitiesResponse\x12\x18\n\x10isolation_layers\x18\x01 \x03(\t\x12\x16\n\x0epython_version\x18\x02 \x01(\t\x12\r\n\x05lanes\x18\x03 \x01(\x05\x12.\n\nmax_limits\x18\x04 \x01(\x0b\x32\x1a.ratchet.sandbox.v1.Limits\x12\r\n\x05level\x18\x05 \x01(\t\x12-\n\x08runtimes\x18\x06 \x03(\x0b\x32\x1b.ratchet.sandbox.v1.Runtime\x12\\\n\x11missing_languages\x18\x07 \x03(\x0b\x32\x41.ratchet.sandbox.v1.GetCapabilitiesResponse.MissingLanguagesEntry\x12\x11\n\tprocesses\x18\x08 \x01(\x08\x12\x16\n\x0emissing_layers\x18\t \x03(\t\x1a\x37\n\x15MissingLanguagesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xae\x02\n\x05\x42\x61tch\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\x05state\x18\x02 \x01(\x0e\x32\x1f.ratchet.sandbox.v1.Batch.State\x12\x16\n\x0eprograms_total\x18\x03 \x01(\x05\x12\x15\n\rprograms_done\x18\x04 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"[\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_RUNNING\x10\x01\x12\x13\n\x0fSTATE_SUCCEEDED\x10\x02\x12\x13\n\x0fSTATE_CANCELLED\x10\x03\"\x97\x01\n\x12\x43reateBatchRequest\x12-\n\x08programs\x18\x01 \x03(\x0b\x32\x1b.ratchet.sandbox.v1.Program\x12.\n\x08priority\x18\x02 \x01(\x0e\x32\x1c.ratchet.sandbox.v1.Priority\x12\x0e\n\x06\x63\x61ller\x18\x03 \x01(\t\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"?\n\x13\x43reateBatchResponse\x12(\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x19.ratchet.sandbox.v1.Batch\"\x1d\n\x0fGetBatchRequest\x12\n\n\x02id\x18\x01 \x01(\t\"<\n\x10GetBatchResponse\x12(\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x19.ratchet.sandbox.v1.Batch\"\x1f\n\x11WatchBatchRequest\x12\n\n\x02id\x18\x01 \x01(\t\"l\n\x12WatchBatchResponse\x12(\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x19.ratchet.sandbox.v1.Batch\x12,\n\x05items\x18\x02 \x03(\x0b\x32\x1d.ratchet.sandbox.v1.BatchItem\" \n\x12\x43\x61ncelBatchRequest\x12\n\n\x02id\x18\x01 \x01(\t\"?\n\x13\x43\x61ncelBatchResponse\x12(\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x19.ratchet.sandbox.v1.Batch\"\x1f\n\x0c\x41uditRequest\x12\x0f\n\x07\x61ttacks\x18\x01 \x03(\t\"\x99\x01\n\rAuditResponse\x12\x0e\n\x06\x61ttack\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\r\n\x05title\x18\x03 \x01(\t\x12\x0e\n\x06\x63\x61ught\x18\x04 \x01(\x08\x12,\n\x07verdict\x18\x05 \x01(\x0e\x32\x1b.ratchet.sandbox.v1.Verdict\x12\x0e\n\x06\x64\x65tail\x18\x06 \x01(\t\x12\r\n\x05total\x18\x07 \x01(\x05*\xe2\x01\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x12\n\x0eVERDICT_PASSED\x10\x01\x12\x12\n\x0eVERDICT_FAILED\x10\x02\x12\x19\n\x15VERDICT_RUNTIME_ERROR\x10\x03\x12\x19\n\x15VERDICT_COMPILE_ERROR\x10\x04\x12\x16\n\x12VERDICT_TIME_LIMIT\x10\x05\x12\x18\n\x14VERDICT_MEMORY_LIMIT\x10\x06\x12\x18\n\x14VERDICT_OUTPUT_LIMIT\x10\x07\x12\x14\n\x10VERDICT_TAMPERED\x10\x08*^\n\x08Priority\x12\x18\n\x14PRIORITY_UNSPECIFIED\x10\x00\x12\x11\n\rPRIORITY_HIGH\x10\x01\x12\x13\n\x0fPRIORITY_NORMAL\x10\x02\x12\x10\n\x0cPRIORITY_LOW\x10\x03\x32\xcb\x06\n\x0eSandboxService\x12R\n\x07\x45xecute\x12\".ratchet.sandbox.v1.ExecuteRequest\x1a#.ratchet.sandbox.v1.ExecuteResponse\x12\x65\n\x0c\x45xecuteBatch\x12\'.ratchet.sandbox.v1.ExecuteBatchRequest\x1a(.ratchet.sandbox.v1.ExecuteBatchResponse(\x01\x30\x01\x12L\n\x05Grade\x12 .ratchet.sandbox.v1.GradeRequest\x1a!.ratchet.sandbox.v1.GradeResponse\x12j\n\x0fGetCapabilities\x12*.ratchet.sandbox.v1.GetCapabilitiesRequest\x1a+.ratchet.sandbox.v1.GetCapabilitiesResponse\x12^\n\x0b\x43reateBatch\x12&.ratchet.sandbox.v1.CreateBatchRequest\x1a\'.ratchet.sandbox.v1.CreateBatchResponse\x12U\n\x08GetBatch\x12#.ratchet.sandbox.v1.GetBatchRequest\x1a$.ratchet.sandbox.v1.GetBatchResponse\x12]\n\nWatchBatch\x12%.ratchet.sandbox.v1.WatchBatchRequest\x1a&.ratchet.sandbox.v1.WatchBatchResponse0\x01\x12^\n\x0b\x43\x61ncelBatch\x12&.ratchet.sandbox.v1.CancelBatchRequest\x1a\'.ratchet.sandbox.v1.CancelBatchResponse\x12N\n\x05\x41udit\x12 .ratchet.sandbox.v1.AuditRequest\x1a!.ratchet.sandbox.v1.AuditResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.sandbox.v1.sandbox_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_VERDICT']._serialized_start=1591
-  _globals['_VERDICT']._serialized_end=1817
-  _globals['_LIMITS']._serialized_start=88
-  _globals['_LIMITS']._serialized_end=185
-  _globals['_CALLTEST']._serialized_start=187
-  _globals['_CALLTEST']._serialized_end=248
-  _globals['_STDIOTEST']._serialized_start=250
-  _globals['_STDIOTEST']._serialized_end=301
-  _globals['_CHECKTEST']._serialized_start=303
-  _globals['_CHECKTEST']._serialized_end=328
-  _globals['_TEST']._serialized_start=331
-  _globals['_TEST']._serialized_end=487
-  _globals['_PROGRAM']._serialized_start=490
-  _globals['_PROGRAM']._serialized_end=648
-  _globals['_TESTRESULT']._serialized_start=650
-  _globals['_TESTRESULT']._serialized_end=724
-  _globals['_EXECUTION']._serialized_start=727
-  _globals['_EXECUTION']._serialized_end=1046
-  _globals['_EXECUTEREQUEST']._serialized_start=1048
-  _globals['_EXECUTEREQUEST']._serialized_end=1110
-  _globals['_EXECUTERESPONSE']._serialized_start=1112
-  _globals['_EXECUTERESPONSE']._serialized_end=1179
-  _globals['_EXECUTEBATCHREQUEST']._serialized_start=1181
-  _globals['_EXECUTEBATCHREQUEST']._serialized_end=1249
-  _globals['_BATCHITEM']._serialized_start=1251
-  _globals['_BATCHITEM']._serialized_end=1351
-  _globals['_EXECUTEBATCHRESPONSE']._serialized_start=1353
-  _globals['_EXECUTEBATCHRESPONSE']._serialized_end=1421
-  _globals['_GETCAPABILITIESREQUEST']._serialized_start=1423
-  _globals['_GETCAPABILITIESREQUEST']._serialized_end=1447
-  _globals['_GETCAPABILITIESRESPONSE']._serialized_start=1450
-  _globals['_GETCAPABILITIESRESPONSE']._serialized_end=1588
-  _globals['_SANDBOXSERVICE']._serialized_start=1820
-  _globals['_SANDBOXSERVICE']._serialized_end=2127
+  _globals['_RUNTIME_PACKAGESENTRY']._loaded_options = None
+  _globals['_RUNTIME_PACKAGESENTRY']._serialized_options = b'8\001'
+  _globals['_GETCAPABILITIESRESPONSE_MISSINGLANGUAGESENTRY']._loaded_options = None
+  _globals['_GETCAPABILITIESRESPONSE_MISSINGLANGUAGESENTRY']._serialized_options = b'8\001'
+  _globals['_VERDICT']._serialized_start=4088
+  _globals['_VERDICT']._serialized_end=4314
+  _globals['_PRIORITY']._serialized_start=4316
+  _globals['_PRIORITY']._serialized_end=4410
+  _globals['_LIMITS']._serialized_start=121
+  _globals['_LIMITS']._serialized_end=218
+  _globals['_CALLTEST']._serialized_start=220
+  _globals['_CALLTEST']._serialized_end=316
+  _globals['_STDIOTEST']._serialized_start=318
+  _globals['_STDIOTEST']._serialized_end=369
+  _globals['_CHECKTEST']._serialized_start=371
+  _globals['_CHECKTEST']._serialized_end=396
+  _globals['_TEST']._serialized_start=399
+  _globals['_TEST']._serialized_end=573
+  _globals['_FILE']._serialized_start=575
+  _globals['_FILE']._serialized_end=612
+  _globals['_PROGRAM']._serialized_start=615
+  _globals['_PROGRAM']._serialized_end=889
+  _globals['_TESTRESULT']._serialized_start=891
+  _globals['_TESTRESULT']._serialized_end=983
+  _globals['_EXECUTION']._serialized_start=986
+  _globals['_EXECUTION']._serialized_end=1513
+  _globals['_EXECUTEREQUEST']._serialized_start=1515
+  _globals['_EXECUTEREQUEST']._serialized_end=1641
+  _globals['_EXECUTERESPONSE']._serialized_start=1643
+  _globals['_EXECUTERESPONSE']._serialized_end=1710
+  _globals['_EXECUTEBATCHREQUEST']._serialized_start=1713
+  _globals['_EXECUTEBATCHREQUEST']._serialized_end=1845
+  _globals['_BATCHITEM']._serialized_start=1847
+  _globals['_BATCHITEM']._serialized_end=1962
+  _globals['_EXECUTEBATCHRESPONSE']._serialized_start=1964
+  _globals['_EXECUTEBATCHRESPONSE']._serialized_end=2032
+  _globals['_PROBLEM']._serialized_start=2035
+  _globals['_PROBLEM']._serialized_end=2169
+  _globals['_GRADEREQUEST']._serialized_start=2172
+  _globals['_GRADEREQUEST']._serialized_end=2360
+  _globals['_GRADERESPONSE']._serialized_start=2362
+  _globals['_GRADERESPONSE']._serialized_end=2443
+  _globals['_GETCAPABILITIESREQUEST']._serialized_start=2445
+  _globals['_GETCAPABILITIESREQUEST']._serialized_end=2469
+  _globals['_RUNTIME']._serialized_start=2472
+  _globals['_RUNTIME']._serialized_end=2640
+  _globals['_RUNTIME_PACKAGESENTRY']._serialized_start=2593
+  _globals['_RUNTIME_PACKAGESENTRY']._serialized_end=2640
+  _globals['_GETCAPABILITIESRESPONSE']._serialized_start=2643
+  _globals['_GETCAPABILITIESRESPONSE']._serialized_end=3037
+  _globals['_GETCAPABILITIESRESPONSE_MISSINGLANGUAGESENTRY']._serialized_start=2982
+  _globals['_GETCAPABILITIESRESPONSE_MISSINGLANGUAGESENTRY']._serialized_end=3037
+  _globals['_BATCH']._serialized_start=3040
+  _globals['_BATCH']._serialized_end=3342
+  _globals['_BATCH_STATE']._serialized_start=3251
+  _globals['_BATCH_STATE']._serialized_end=3342
+  _globals['_CREATEBATCHREQUEST']._serialized_start=3345
+  _globals['_CREATEBATCHREQUEST']._serialized_end=3496
+  _globals['_CREATEBATCHRESPONSE']._serialized_start=3498
+  _globals['_CREATEBATCHRESPONSE']._serialized_end=3561
+  _globals['_GETBATCHREQUEST']._serialized_start=3563
+  _globals['_GETBATCHREQUEST']._serialized_end=3592
+  _globals['_GETBATCHRESPONSE']._serialized_start=3594
+  _globals['_GETBATCHRESPONSE']._serialized_end=3654
+  _globals['_WATCHBATCHREQUEST']._serialized_start=3656
+  _globals['_WATCHBATCHREQUEST']._serialized_end=3687
+  _globals['_WATCHBATCHRESPONSE']._serialized_start=3689
+  _globals['_WATCHBATCHRESPONSE']._serialized_end=3797
+  _globals['_CANCELBATCHREQUEST']._serialized_start=3799
+  _globals['_CANCELBATCHREQUEST']._serialized_end=3831
+  _globals['_CANCELBATCHRESPONSE']._serialized_start=3833
+  _globals['_CANCELBATCHRESPONSE']._serialized_end=3896
+  _globals['_AUDITREQUEST']._serialized_start=3898
+  _globals['_AUDITREQUEST']._serialized_end=3929
+  _globals['_AUDITRESPONSE']._serialized_start=3932
+  _globals['_AUDITRESPONSE']._serialized_end=4085
+  _globals['_SANDBOXSERVICE']._serialized_start=4413
+  _globals['_SANDBOXSERVICE']._serialized_end=5256
 # @@protoc_insertion_point(module_scope)

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
@@ -49,6 +50,27 @@ VERDICT_OUTPUT_LIMIT: Verdict.ValueType  # 7
 VERDICT_TAMPERED: Verdict.ValueType  # 8
 Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
 
+class _Priority:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PriorityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Priority.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PRIORITY_UNSPECIFIED: _Priority.ValueType  # 0
+    """As NORMAL."""
+    PRIORITY_HIGH: _Priority.ValueType  # 1
+    PRIORITY_NORMAL: _Priority.ValueType  # 2
+    PRIORITY_LOW: _Priority.ValueType  # 3
+
+class Priority(_Priority, metaclass=_PriorityEnumTypeWrapper): ...
+
+PRIORITY_UNSPECIFIED: Priority.ValueType  # 0
+"""As NORMAL."""
+PRIORITY_HIGH: Priority.ValueType  # 1
+PRIORITY_NORMAL: Priority.ValueType  # 2
+PRIORITY_LOW: Priority.ValueType  # 3
+Global___Priority: _TypeAlias = Priority  # noqa: Y015
+
 @_typing.final
 class Limits(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -88,22 +110,30 @@ class CallTest(_message.Message):
     ARGS_FIELD_NUMBER: _builtins.int
     EXPECTED_FIELD_NUMBER: _builtins.int
     TOLERANCE_FIELD_NUMBER: _builtins.int
+    RAISES_FIELD_NUMBER: _builtins.int
+    UNORDERED_FIELD_NUMBER: _builtins.int
     args: _builtins.str
     """A Python literal: the list of positional arguments, "[[1, 2], 3]"."""
     expected: _builtins.str
     """A Python literal: the value expected, "6"."""
     tolerance: _builtins.float
     """Absolute and relative tolerance for floats; 0 means 1e-6."""
+    raises: _builtins.str
+    """The exception expected in place of a value, "ValueError"; `expected` is then empty."""
+    unordered: _builtins.bool
+    """The elements of the list or tuple may come in any order."""
     def __init__(
         self,
         *,
         args: _builtins.str = ...,
         expected: _builtins.str = ...,
         tolerance: _builtins.float = ...,
+        raises: _builtins.str = ...,
+        unordered: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["args", b"args", "expected", b"expected", "tolerance", b"tolerance"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["args", b"args", "expected", b"expected", "raises", b"raises", "tolerance", b"tolerance", "unordered", b"unordered"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -135,7 +165,9 @@ Global___StdioTest: _TypeAlias = StdioTest  # noqa: Y015
 
 @_typing.final
 class CheckTest(_message.Message):
-    """Opaque Python test code that calls the program ("def check(candidate): ..." then check(entry_point), or plain asserts)."""
+    """Opaque Python test code that calls the program: "def check(candidate): ...", plain asserts, or unittest.TestCase
+    classes. It runs in a process of its own, which the program never sees.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -161,6 +193,9 @@ class Test(_message.Message):
     CALL_FIELD_NUMBER: _builtins.int
     STDIO_FIELD_NUMBER: _builtins.int
     CHECK_FIELD_NUMBER: _builtins.int
+    HELD_OUT_FIELD_NUMBER: _builtins.int
+    held_out: _builtins.bool
+    """Counts, and is never shown: its result has no got, no expected and no error."""
     @_builtins.property
     def call(self) -> Global___CallTest: ...
     @_builtins.property
@@ -173,16 +208,40 @@ class Test(_message.Message):
         call: Global___CallTest | None = ...,
         stdio: Global___StdioTest | None = ...,
         check: Global___CheckTest | None = ...,
+        held_out: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "check", b"check", "kind", b"kind", "stdio", b"stdio"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "check", b"check", "kind", b"kind", "stdio", b"stdio"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "check", b"check", "held_out", b"held_out", "kind", b"kind", "stdio", b"stdio"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["call", "stdio", "check"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
 Global___Test: _TypeAlias = Test  # noqa: Y015
+
+@_typing.final
+class File(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Relative to the program's folder, "data/input.csv"."""
+    content: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        content: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___File: _TypeAlias = File  # noqa: Y015
 
 @_typing.final
 class Program(_message.Message):
@@ -194,19 +253,38 @@ class Program(_message.Message):
     TESTS_FIELD_NUMBER: _builtins.int
     STDIN_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
+    LANGUAGE_FIELD_NUMBER: _builtins.int
+    RUNTIME_FIELD_NUMBER: _builtins.int
+    PROCESSES_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
+    FETCH_FILES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Echoed in the result."""
     source: _builtins.str
     entry_point: _builtins.str
-    """The function that call tests call and check tests receive."""
+    """What call tests call and check tests receive: "f", a class, or "Solution.f" (a method of a new Solution())."""
     stdin: _builtins.str
     """For a program without tests."""
+    language: _builtins.str
+    """"python" unless set; what there is, GetCapabilities tells. UNIMPLEMENTED for what this node lacks."""
+    runtime: _builtins.str
+    """A named Python environment ("python", "numpy", "science", a user's own); unset, the program's imports choose it."""
+    processes: _builtins.bool
+    """May start processes (subprocess, multiprocessing). FAILED_PRECONDITION where the node can't cage them."""
     @_builtins.property
     def tests(self) -> _containers.RepeatedCompositeFieldContainer[Global___Test]:
         """Without tests the program is only run: PASSED when it exits 0."""
 
     @_builtins.property
     def limits(self) -> Global___Limits: ...
+    @_builtins.property
+    def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___File]:
+        """In the program's folder before it starts, 16 MiB in all."""
+
+    @_builtins.property
+    def fetch_files(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of files to return after the run."""
+
     def __init__(
         self,
         *,
@@ -216,10 +294,15 @@ class Program(_message.Message):
         tests: _abc.Iterable[Global___Test] | None = ...,
         stdin: _builtins.str = ...,
         limits: Global___Limits | None = ...,
+        language: _builtins.str = ...,
+        runtime: _builtins.str = ...,
+        processes: _builtins.bool = ...,
+        files: _abc.Iterable[Global___File] | None = ...,
+        fetch_files: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["entry_point", b"entry_point", "id", b"id", "limits", b"limits", "source", b"source", "stdin", b"stdin", "tests", b"tests"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entry_point", b"entry_point", "fetch_files", b"fetch_files", "files", b"files", "id", b"id", "language", b"language", "limits", b"limits", "processes", b"processes", "runtime", b"runtime", "source", b"source", "stdin", b"stdin", "tests", b"tests"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -233,11 +316,13 @@ class TestResult(_message.Message):
     GOT_FIELD_NUMBER: _builtins.int
     EXPECTED_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    HELD_OUT_FIELD_NUMBER: _builtins.int
     passed: _builtins.bool
     got: _builtins.str
     """What came back, what was expected, or the error: truncated to 1 KiB, valid UTF-8."""
     expected: _builtins.str
     error: _builtins.str
+    held_out: _builtins.bool
     def __init__(
         self,
         *,
@@ -245,10 +330,11 @@ class TestResult(_message.Message):
         got: _builtins.str = ...,
         expected: _builtins.str = ...,
         error: _builtins.str = ...,
+        held_out: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "expected", b"expected", "got", b"got", "passed", b"passed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "expected", b"expected", "got", b"got", "held_out", b"held_out", "passed", b"passed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -269,6 +355,14 @@ class Execution(_message.Message):
     WALL_TIME_FIELD_NUMBER: _builtins.int
     ISOLATION_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    RUNTIME_FIELD_NUMBER: _builtins.int
+    SIGNS_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
+    COMPILE_OUTPUT_FIELD_NUMBER: _builtins.int
+    COMPILE_TIME_FIELD_NUMBER: _builtins.int
+    EXIT_STATUS_FIELD_NUMBER: _builtins.int
+    MAX_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     verdict: Global___Verdict.ValueType
     tests_passed: _builtins.int
@@ -276,9 +370,19 @@ class Execution(_message.Message):
     stdout: _builtins.str
     stderr: _builtins.str
     isolation: _builtins.str
-    """The isolation that the program ran under, e.g. "subprocess"."""
+    """The isolation layers that the program ran under, comma-separated."""
     detail: _builtins.str
     """What was seen, for TAMPERED and errors."""
+    level: _builtins.str
+    """"L3", "L2" or "L1": see docs/sandbox.md."""
+    runtime: _builtins.str
+    """The runtime or language that ran it, "numpy" or "cpp"."""
+    compile_output: _builtins.str
+    """What the compiler printed, 64 KiB at most."""
+    exit_status: _builtins.int
+    """Of the program's process; negative for a signal."""
+    max_memory_bytes: _builtins.int
+    """The most memory that was resident."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___TestResult]:
         """One for each test that was reached, in order."""
@@ -287,6 +391,14 @@ class Execution(_message.Message):
     def cpu_time(self) -> _duration_pb2.Duration: ...
     @_builtins.property
     def wall_time(self) -> _duration_pb2.Duration: ...
+    @_builtins.property
+    def signs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Signs of cheating, whatever the verdict: "unasked bytes on the result channel"."""
+
+    @_builtins.property
+    def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___File]: ...
+    @_builtins.property
+    def compile_time(self) -> _duration_pb2.Duration: ...
     def __init__(
         self,
         *,
@@ -301,10 +413,18 @@ class Execution(_message.Message):
         wall_time: _duration_pb2.Duration | None = ...,
         isolation: _builtins.str = ...,
         detail: _builtins.str = ...,
+        level: _builtins.str = ...,
+        runtime: _builtins.str = ...,
+        signs: _abc.Iterable[_builtins.str] | None = ...,
+        files: _abc.Iterable[Global___File] | None = ...,
+        compile_output: _builtins.str = ...,
+        compile_time: _duration_pb2.Duration | None = ...,
+        exit_status: _builtins.int = ...,
+        max_memory_bytes: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "wall_time", b"wall_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["compile_time", b"compile_time", "cpu_time", b"cpu_time", "wall_time", b"wall_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "detail", b"detail", "id", b"id", "isolation", b"isolation", "results", b"results", "stderr", b"stderr", "stdout", b"stdout", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "verdict", b"verdict", "wall_time", b"wall_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compile_output", b"compile_output", "compile_time", b"compile_time", "cpu_time", b"cpu_time", "detail", b"detail", "exit_status", b"exit_status", "files", b"files", "id", b"id", "isolation", b"isolation", "level", b"level", "max_memory_bytes", b"max_memory_bytes", "results", b"results", "runtime", b"runtime", "signs", b"signs", "stderr", b"stderr", "stdout", b"stdout", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "verdict", b"verdict", "wall_time", b"wall_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -315,16 +435,23 @@ class ExecuteRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     PROGRAM_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    CALLER_FIELD_NUMBER: _builtins.int
+    priority: Global___Priority.ValueType
+    caller: _builtins.str
+    """Lanes are shared fairly between callers; the peer's address unless set."""
     @_builtins.property
     def program(self) -> Global___Program: ...
     def __init__(
         self,
         *,
         program: Global___Program | None = ...,
+        priority: Global___Priority.ValueType = ...,
+        caller: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["program", b"program"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["program", b"program"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "priority", b"priority", "program", b"program"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -352,19 +479,27 @@ Global___ExecuteResponse: _TypeAlias = ExecuteResponse  # noqa: Y015
 
 @_typing.final
 class ExecuteBatchRequest(_message.Message):
+    """Up to 256 programs; any number of messages. Priority and caller are those of the first."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     PROGRAMS_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    CALLER_FIELD_NUMBER: _builtins.int
+    priority: Global___Priority.ValueType
+    caller: _builtins.str
     @_builtins.property
     def programs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Program]: ...
     def __init__(
         self,
         *,
         programs: _abc.Iterable[Global___Program] | None = ...,
+        priority: Global___Priority.ValueType = ...,
+        caller: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["programs", b"programs"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "priority", b"priority", "programs", b"programs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -376,8 +511,11 @@ class BatchItem(_message.Message):
 
     EXECUTION_FIELD_NUMBER: _builtins.int
     PLATFORM_ERROR_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
     platform_error: _builtins.str
     """Why the platform could not run it; retry."""
+    index: _builtins.int
+    """The program's place in the stream or batch, from 0."""
     @_builtins.property
     def execution(self) -> Global___Execution: ...
     def __init__(
@@ -385,10 +523,11 @@ class BatchItem(_message.Message):
         *,
         execution: Global___Execution | None = ...,
         platform_error: _builtins.str = ...,
+        index: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["execution", b"execution", "outcome", b"outcome", "platform_error", b"platform_error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["execution", b"execution", "outcome", b"outcome", "platform_error", b"platform_error"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["execution", b"execution", "index", b"index", "outcome", b"outcome", "platform_error", b"platform_error"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["execution", "platform_error"]  # noqa: Y015
     _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
@@ -417,6 +556,100 @@ class ExecuteBatchResponse(_message.Message):
 Global___ExecuteBatchResponse: _TypeAlias = ExecuteBatchResponse  # noqa: Y015
 
 @_typing.final
+class Problem(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    PROMPT_FIELD_NUMBER: _builtins.int
+    ENTRY_POINT_FIELD_NUMBER: _builtins.int
+    TESTS_FIELD_NUMBER: _builtins.int
+    LANGUAGE_FIELD_NUMBER: _builtins.int
+    RUNTIME_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    prompt: _builtins.str
+    """Where it begins the program (signature and docstring) and the completion goes on, both together are the program."""
+    entry_point: _builtins.str
+    language: _builtins.str
+    runtime: _builtins.str
+    @_builtins.property
+    def tests(self) -> _containers.RepeatedCompositeFieldContainer[Global___Test]: ...
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        prompt: _builtins.str = ...,
+        entry_point: _builtins.str = ...,
+        tests: _abc.Iterable[Global___Test] | None = ...,
+        language: _builtins.str = ...,
+        runtime: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entry_point", b"entry_point", "id", b"id", "language", b"language", "prompt", b"prompt", "runtime", b"runtime", "tests", b"tests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Problem: _TypeAlias = Problem  # noqa: Y015
+
+@_typing.final
+class GradeRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COMPLETION_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    LIMITS_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    CALLER_FIELD_NUMBER: _builtins.int
+    completion: _builtins.str
+    """A model's answer, with or without markdown, or plain source."""
+    priority: Global___Priority.ValueType
+    caller: _builtins.str
+    @_builtins.property
+    def problem(self) -> Global___Problem: ...
+    @_builtins.property
+    def limits(self) -> Global___Limits: ...
+    def __init__(
+        self,
+        *,
+        completion: _builtins.str = ...,
+        problem: Global___Problem | None = ...,
+        limits: Global___Limits | None = ...,
+        priority: Global___Priority.ValueType = ...,
+        caller: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits", "problem", b"problem"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "completion", b"completion", "limits", b"limits", "priority", b"priority", "problem", b"problem"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GradeRequest: _TypeAlias = GradeRequest  # noqa: Y015
+
+@_typing.final
+class GradeResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXECUTION_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    source: _builtins.str
+    """The source that was run."""
+    @_builtins.property
+    def execution(self) -> Global___Execution: ...
+    def __init__(
+        self,
+        *,
+        execution: Global___Execution | None = ...,
+        source: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["execution", b"execution"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["execution", b"execution", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GradeResponse: _TypeAlias = GradeResponse  # noqa: Y015
+
+@_typing.final
 class GetCapabilitiesRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -432,19 +665,109 @@ class GetCapabilitiesRequest(_message.Message):
 Global___GetCapabilitiesRequest: _TypeAlias = GetCapabilitiesRequest  # noqa: Y015
 
 @_typing.final
+class Runtime(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class PackagesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAME_FIELD_NUMBER: _builtins.int
+    LANGUAGE_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    PACKAGES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    language: _builtins.str
+    version: _builtins.str
+    """Of the interpreter or compiler."""
+    @_builtins.property
+    def packages(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Package names to versions, for Python runtimes."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        language: _builtins.str = ...,
+        version: _builtins.str = ...,
+        packages: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["language", b"language", "name", b"name", "packages", b"packages", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Runtime: _TypeAlias = Runtime  # noqa: Y015
+
+@_typing.final
 class GetCapabilitiesResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class MissingLanguagesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     ISOLATION_LAYERS_FIELD_NUMBER: _builtins.int
     PYTHON_VERSION_FIELD_NUMBER: _builtins.int
     LANES_FIELD_NUMBER: _builtins.int
     MAX_LIMITS_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    RUNTIMES_FIELD_NUMBER: _builtins.int
+    MISSING_LANGUAGES_FIELD_NUMBER: _builtins.int
+    PROCESSES_FIELD_NUMBER: _builtins.int
+    MISSING_LAYERS_FIELD_NUMBER: _builtins.int
     python_version: _builtins.str
     lanes: _builtins.int
+    level: _builtins.str
+    processes: _builtins.bool
+    """Whether programs may start processes here."""
     @_builtins.property
     def isolation_layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def max_limits(self) -> Global___Limits: ...
+    @_builtins.property
+    def runtimes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Runtime]: ...
+    @_builtins.property
+    def missing_languages(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Languages that Ratchet knows and this node lacks, with the program to install ("go": "install golang")."""
+
+    @_builtins.property
+    def missing_layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Why the level isn't higher, with the remedy."""
+
     def __init__(
         self,
         *,
@@ -452,11 +775,303 @@ class GetCapabilitiesResponse(_message.Message):
         python_version: _builtins.str = ...,
         lanes: _builtins.int = ...,
         max_limits: Global___Limits | None = ...,
+        level: _builtins.str = ...,
+        runtimes: _abc.Iterable[Global___Runtime] | None = ...,
+        missing_languages: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        processes: _builtins.bool = ...,
+        missing_layers: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["max_limits", b"max_limits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["isolation_layers", b"isolation_layers", "lanes", b"lanes", "max_limits", b"max_limits", "python_version", b"python_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["isolation_layers", b"isolation_layers", "lanes", b"lanes", "level", b"level", "max_limits", b"max_limits", "missing_languages", b"missing_languages", "missing_layers", b"missing_layers", "processes", b"processes", "python_version", b"python_version", "runtimes", b"runtimes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetCapabilitiesResponse: _TypeAlias = GetCapabilitiesResponse  # noqa: Y015
+
+@_typing.final
+class Batch(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _State:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Batch._State.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        STATE_UNSPECIFIED: Batch._State.ValueType  # 0
+        STATE_RUNNING: Batch._State.ValueType  # 1
+        STATE_SUCCEEDED: Batch._State.ValueType  # 2
+        STATE_CANCELLED: Batch._State.ValueType  # 3
+
+    class State(_State, metaclass=_StateEnumTypeWrapper): ...
+    STATE_UNSPECIFIED: Batch.State.ValueType  # 0
+    STATE_RUNNING: Batch.State.ValueType  # 1
+    STATE_SUCCEEDED: Batch.State.ValueType  # 2
+    STATE_CANCELLED: Batch.State.ValueType  # 3
+
+    ID_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    PROGRAMS_TOTAL_FIELD_NUMBER: _builtins.int
+    PROGRAMS_DONE_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    state: Global___Batch.State.ValueType
+    programs_total: _builtins.int
+    programs_done: _builtins.int
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        state: Global___Batch.State.ValueType = ...,
+        programs_total: _builtins.int = ...,
+        programs_done: _builtins.int = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "id", b"id", "programs_done", b"programs_done", "programs_total", b"programs_total", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Batch: _TypeAlias = Batch  # noqa: Y015
+
+@_typing.final
+class CreateBatchRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROGRAMS_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    CALLER_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    priority: Global___Priority.ValueType
+    caller: _builtins.str
+    request_id: _builtins.str
+    """Idempotent under it."""
+    @_builtins.property
+    def programs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Program]: ...
+    def __init__(
+        self,
+        *,
+        programs: _abc.Iterable[Global___Program] | None = ...,
+        priority: Global___Priority.ValueType = ...,
+        caller: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "priority", b"priority", "programs", b"programs", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateBatchRequest: _TypeAlias = CreateBatchRequest  # noqa: Y015
+
+@_typing.final
+class CreateBatchResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BATCH_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def batch(self) -> Global___Batch: ...
+    def __init__(
+        self,
+        *,
+        batch: Global___Batch | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateBatchResponse: _TypeAlias = CreateBatchResponse  # noqa: Y015
+
+@_typing.final
+class GetBatchRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetBatchRequest: _TypeAlias = GetBatchRequest  # noqa: Y015
+
+@_typing.final
+class GetBatchResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BATCH_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def batch(self) -> Global___Batch: ...
+    def __init__(
+        self,
+        *,
+        batch: Global___Batch | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetBatchResponse: _TypeAlias = GetBatchResponse  # noqa: Y015
+
+@_typing.final
+class WatchBatchRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchBatchRequest: _TypeAlias = WatchBatchRequest  # noqa: Y015
+
+@_typing.final
+class WatchBatchResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BATCH_FIELD_NUMBER: _builtins.int
+    ITEMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def batch(self) -> Global___Batch: ...
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchItem]: ...
+    def __init__(
+        self,
+        *,
+        batch: Global___Batch | None = ...,
+        items: _abc.Iterable[Global___BatchItem] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "items", b"items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchBatchResponse: _TypeAlias = WatchBatchResponse  # noqa: Y015
+
+@_typing.final
+class CancelBatchRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelBatchRequest: _TypeAlias = CancelBatchRequest  # noqa: Y015
+
+@_typing.final
+class CancelBatchResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BATCH_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def batch(self) -> Global___Batch: ...
+    def __init__(
+        self,
+        *,
+        batch: Global___Batch | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelBatchResponse: _TypeAlias = CancelBatchResponse  # noqa: Y015
+
+@_typing.final
+class AuditRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ATTACKS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def attacks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of attacks; all unless set."""
+
+    def __init__(
+        self,
+        *,
+        attacks: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attacks", b"attacks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuditRequest: _TypeAlias = AuditRequest  # noqa: Y015
+
+@_typing.final
+class AuditResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ATTACK_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    CAUGHT_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    attack: _builtins.str
+    kind: _builtins.str
+    """"fake-a-pass" or "break-out"."""
+    title: _builtins.str
+    """What it tries, in a line."""
+    caught: _builtins.bool
+    """Whether the attack was stopped: a verdict it may have, and nothing left behind."""
+    verdict: Global___Verdict.ValueType
+    detail: _builtins.str
+    total: _builtins.int
+    """How many attacks there are in all."""
+    def __init__(
+        self,
+        *,
+        attack: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        title: _builtins.str = ...,
+        caught: _builtins.bool = ...,
+        verdict: Global___Verdict.ValueType = ...,
+        detail: _builtins.str = ...,
+        total: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attack", b"attack", "caught", b"caught", "detail", b"detail", "kind", b"kind", "title", b"title", "total", b"total", "verdict", b"verdict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuditResponse: _TypeAlias = AuditResponse  # noqa: Y015

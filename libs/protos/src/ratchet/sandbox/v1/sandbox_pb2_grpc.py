@@ -40,15 +40,45 @@ class SandboxServiceStub(object):
                 request_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.ExecuteRequest.SerializeToString,
                 response_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.ExecuteResponse.FromString,
                 _registered_method=True)
-        self.ExecuteBatch = channel.unary_unary(
+        self.ExecuteBatch = channel.stream_stream(
                 '/ratchet.sandbox.v1.SandboxService/ExecuteBatch',
                 request_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.ExecuteBatchRequest.SerializeToString,
                 response_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.ExecuteBatchResponse.FromString,
+                _registered_method=True)
+        self.Grade = channel.unary_unary(
+                '/ratchet.sandbox.v1.SandboxService/Grade',
+                request_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.GradeRequest.SerializeToString,
+                response_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.GradeResponse.FromString,
                 _registered_method=True)
         self.GetCapabilities = channel.unary_unary(
                 '/ratchet.sandbox.v1.SandboxService/GetCapabilities',
                 request_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.GetCapabilitiesRequest.SerializeToString,
                 response_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.GetCapabilitiesResponse.FromString,
+                _registered_method=True)
+        self.CreateBatch = channel.unary_unary(
+                '/ratchet.sandbox.v1.SandboxService/CreateBatch',
+                request_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.CreateBatchRequest.SerializeToString,
+                response_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.CreateBatchResponse.FromString,
+                _registered_method=True)
+        self.GetBatch = channel.unary_unary(
+                '/ratchet.sandbox.v1.SandboxService/GetBatch',
+                request_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.GetBatchRequest.SerializeToString,
+                response_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.GetBatchResponse.FromString,
+                _registered_method=True)
+        self.WatchBatch = channel.unary_stream(
+                '/ratchet.sandbox.v1.SandboxService/WatchBatch',
+                request_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.WatchBatchRequest.SerializeToString,
+                response_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.WatchBatchResponse.FromString,
+                _registered_method=True)
+        self.CancelBatch = channel.unary_unary(
+                '/ratchet.sandbox.v1.SandboxService/CancelBatch',
+                request_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.CancelBatchRequest.SerializeToString,
+                response_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.CancelBatchResponse.FromString,
+                _registered_method=True)
+        self.Audit = channel.unary_stream(
+                '/ratchet.sandbox.v1.SandboxService/Audit',
+                request_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.AuditRequest.SerializeToString,
+                response_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.AuditResponse.FromString,
                 _registered_method=True)
 
 
@@ -57,15 +87,21 @@ class SandboxServiceServicer(object):
     """
 
     def Execute(self, request, context):
-        """RESOURCE_EXHAUSTED with a retry hint when the queue is full.
+        """RESOURCE_EXHAUSTED with a retry hint when the queue is full. Cancelling the call kills the program.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ExecuteBatch(self, request, context):
-        """Up to 256 programs; results in the order of the programs. An item that the platform failed carries an error
-        instead of an execution.
+    def ExecuteBatch(self, request_iterator, context):
+        """A stream in, a stream out: results as they come, in any order, each with its program's place in the stream.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Grade(self, request, context):
+        """A completion against a problem: its code is taken out of the text, then run on the problem's tests.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -73,6 +109,40 @@ class SandboxServiceServicer(object):
 
     def GetCapabilities(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateBatch(self, request, context):
+        """A batch is stored, queued on Redis (`sandbox.batches`) and worked off by every node of the same queue, at least
+        once; each program gets exactly one recorded execution. FAILED_PRECONDITION on a node without a queue.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetBatch(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchBatch(self, request, context):
+        """Recorded items from the start, then new ones as they are recorded, until the batch has ended.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelBatch(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Audit(self, request, context):
+        """Attacks this node with the suite that ships with it, and tells of each attack how it ended.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -85,15 +155,45 @@ def add_SandboxServiceServicer_to_server(servicer, server):
                     request_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.ExecuteRequest.FromString,
                     response_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.ExecuteResponse.SerializeToString,
             ),
-            'ExecuteBatch': grpc.unary_unary_rpc_method_handler(
+            'ExecuteBatch': grpc.stream_stream_rpc_method_handler(
                     servicer.ExecuteBatch,
                     request_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.ExecuteBatchRequest.FromString,
                     response_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.ExecuteBatchResponse.SerializeToString,
+            ),
+            'Grade': grpc.unary_unary_rpc_method_handler(
+                    servicer.Grade,
+                    request_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.GradeRequest.FromString,
+                    response_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.GradeResponse.SerializeToString,
             ),
             'GetCapabilities': grpc.unary_unary_rpc_method_handler(
                     servicer.GetCapabilities,
                     request_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.GetCapabilitiesRequest.FromString,
                     response_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.GetCapabilitiesResponse.SerializeToString,
+            ),
+            'CreateBatch': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateBatch,
+                    request_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.CreateBatchRequest.FromString,
+                    response_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.CreateBatchResponse.SerializeToString,
+            ),
+            'GetBatch': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetBatch,
+                    request_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.GetBatchRequest.FromString,
+                    response_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.GetBatchResponse.SerializeToString,
+            ),
+            'WatchBatch': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchBatch,
+                    request_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.WatchBatchRequest.FromString,
+                    response_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.WatchBatchResponse.SerializeToString,
+            ),
+            'CancelBatch': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelBatch,
+                    request_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.CancelBatchRequest.FromString,
+                    response_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.CancelBatchResponse.SerializeToString,
+            ),
+            'Audit': grpc.unary_stream_rpc_method_handler(
+                    servicer.Audit,
+                    request_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.AuditRequest.FromString,
+                    response_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.AuditResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -135,7 +235,34 @@ class SandboxService(object):
             _registered_method=True)
 
     @staticmethod
-    def ExecuteBatch(request,
+    def ExecuteBatch(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/ratchet.sandbox.v1.SandboxService/ExecuteBatch',
+            ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.ExecuteBatchRequest.SerializeToString,
+            ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.ExecuteBatchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Grade(request,
             target,
             options=(),
             channel_credentials=None,
@@ -148,9 +275,9 @@ class SandboxService(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/ratchet.sandbox.v1.SandboxService/ExecuteBatch',
-            ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.ExecuteBatchRequest.SerializeToString,
-            ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.ExecuteBatchResponse.FromString,
+            '/ratchet.sandbox.v1.SandboxService/Grade',
+            ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.GradeRequest.SerializeToString,
+            ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.GradeResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -178,6 +305,141 @@ class SandboxService(object):
             '/ratchet.sandbox.v1.SandboxService/GetCapabilities',
             ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.GetCapabilitiesRequest.SerializeToString,
             ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.GetCapabilitiesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateBatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.sandbox.v1.SandboxService/CreateBatch',
+            ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.CreateBatchRequest.SerializeToString,
+            ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.CreateBatchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetBatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.sandbox.v1.SandboxService/GetBatch',
+            ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.GetBatchRequest.SerializeToString,
+            ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.GetBatchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchBatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ratchet.sandbox.v1.SandboxService/WatchBatch',
+            ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.WatchBatchRequest.SerializeToString,
+            ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.WatchBatchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelBatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.sandbox.v1.SandboxService/CancelBatch',
+            ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.CancelBatchRequest.SerializeToString,
+            ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.CancelBatchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Audit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ratchet.sandbox.v1.SandboxService/Audit',
+            ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.AuditRequest.SerializeToString,
+            ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.AuditResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -34,12 +34,22 @@ class SandboxServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SandboxServiceAsyncStub: ...
     Execute: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.ExecuteRequest, _sandbox_pb2.ExecuteResponse]
-    """RESOURCE_EXHAUSTED with a retry hint when the queue is full."""
-    ExecuteBatch: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.ExecuteBatchRequest, _sandbox_pb2.ExecuteBatchResponse]
-    """Up to 256 programs; results in the order of the programs. An item that the platform failed carries an error
-    instead of an execution.
-    """
+    """RESOURCE_EXHAUSTED with a retry hint when the queue is full. Cancelling the call kills the program."""
+    ExecuteBatch: _grpc.StreamStreamMultiCallable[_sandbox_pb2.ExecuteBatchRequest, _sandbox_pb2.ExecuteBatchResponse]
+    """A stream in, a stream out: results as they come, in any order, each with its program's place in the stream."""
+    Grade: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.GradeRequest, _sandbox_pb2.GradeResponse]
+    """A completion against a problem: its code is taken out of the text, then run on the problem's tests."""
     GetCapabilities: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.GetCapabilitiesRequest, _sandbox_pb2.GetCapabilitiesResponse]
+    CreateBatch: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.CreateBatchRequest, _sandbox_pb2.CreateBatchResponse]
+    """A batch is stored, queued on Redis (`sandbox.batches`) and worked off by every node of the same queue, at least
+    once; each program gets exactly one recorded execution. FAILED_PRECONDITION on a node without a queue.
+    """
+    GetBatch: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.GetBatchRequest, _sandbox_pb2.GetBatchResponse]
+    WatchBatch: _grpc.UnaryStreamMultiCallable[_sandbox_pb2.WatchBatchRequest, _sandbox_pb2.WatchBatchResponse]
+    """Recorded items from the start, then new ones as they are recorded, until the batch has ended."""
+    CancelBatch: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.CancelBatchRequest, _sandbox_pb2.CancelBatchResponse]
+    Audit: _grpc.UnaryStreamMultiCallable[_sandbox_pb2.AuditRequest, _sandbox_pb2.AuditResponse]
+    """Attacks this node with the suite that ships with it, and tells of each attack how it ended."""
 
 @_typing.type_check_only
 class SandboxServiceAsyncStub(SandboxServiceStub):
@@ -47,12 +57,22 @@ class SandboxServiceAsyncStub(SandboxServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Execute: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.ExecuteRequest, _sandbox_pb2.ExecuteResponse]  # type: ignore[assignment]
-    """RESOURCE_EXHAUSTED with a retry hint when the queue is full."""
-    ExecuteBatch: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.ExecuteBatchRequest, _sandbox_pb2.ExecuteBatchResponse]  # type: ignore[assignment]
-    """Up to 256 programs; results in the order of the programs. An item that the platform failed carries an error
-    instead of an execution.
-    """
+    """RESOURCE_EXHAUSTED with a retry hint when the queue is full. Cancelling the call kills the program."""
+    ExecuteBatch: _aio.StreamStreamMultiCallable[_sandbox_pb2.ExecuteBatchRequest, _sandbox_pb2.ExecuteBatchResponse]  # type: ignore[assignment]
+    """A stream in, a stream out: results as they come, in any order, each with its program's place in the stream."""
+    Grade: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.GradeRequest, _sandbox_pb2.GradeResponse]  # type: ignore[assignment]
+    """A completion against a problem: its code is taken out of the text, then run on the problem's tests."""
     GetCapabilities: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.GetCapabilitiesRequest, _sandbox_pb2.GetCapabilitiesResponse]  # type: ignore[assignment]
+    CreateBatch: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.CreateBatchRequest, _sandbox_pb2.CreateBatchResponse]  # type: ignore[assignment]
+    """A batch is stored, queued on Redis (`sandbox.batches`) and worked off by every node of the same queue, at least
+    once; each program gets exactly one recorded execution. FAILED_PRECONDITION on a node without a queue.
+    """
+    GetBatch: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.GetBatchRequest, _sandbox_pb2.GetBatchResponse]  # type: ignore[assignment]
+    WatchBatch: _aio.UnaryStreamMultiCallable[_sandbox_pb2.WatchBatchRequest, _sandbox_pb2.WatchBatchResponse]  # type: ignore[assignment]
+    """Recorded items from the start, then new ones as they are recorded, until the batch has ended."""
+    CancelBatch: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.CancelBatchRequest, _sandbox_pb2.CancelBatchResponse]  # type: ignore[assignment]
+    Audit: _aio.UnaryStreamMultiCallable[_sandbox_pb2.AuditRequest, _sandbox_pb2.AuditResponse]  # type: ignore[assignment]
+    """Attacks this node with the suite that ships with it, and tells of each attack how it ended."""
 
 class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
     """Runs untrusted programs. A verdict is about the program; a fault of the platform is a gRPC error, never a verdict."""
@@ -63,17 +83,23 @@ class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _sandbox_pb2.ExecuteRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_sandbox_pb2.ExecuteResponse, _abc.Awaitable[_sandbox_pb2.ExecuteResponse]]:
-        """RESOURCE_EXHAUSTED with a retry hint when the queue is full."""
+        """RESOURCE_EXHAUSTED with a retry hint when the queue is full. Cancelling the call kills the program."""
 
     @_abc_1.abstractmethod
     def ExecuteBatch(
         self,
-        request: _sandbox_pb2.ExecuteBatchRequest,
+        request_iterator: _MaybeAsyncIterator[_sandbox_pb2.ExecuteBatchRequest],
         context: _ServicerContext,
-    ) -> _typing.Union[_sandbox_pb2.ExecuteBatchResponse, _abc.Awaitable[_sandbox_pb2.ExecuteBatchResponse]]:
-        """Up to 256 programs; results in the order of the programs. An item that the platform failed carries an error
-        instead of an execution.
-        """
+    ) -> _typing.Union[_abc.Iterator[_sandbox_pb2.ExecuteBatchResponse], _abc.AsyncIterator[_sandbox_pb2.ExecuteBatchResponse]]:
+        """A stream in, a stream out: results as they come, in any order, each with its program's place in the stream."""
+
+    @_abc_1.abstractmethod
+    def Grade(
+        self,
+        request: _sandbox_pb2.GradeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_sandbox_pb2.GradeResponse, _abc.Awaitable[_sandbox_pb2.GradeResponse]]:
+        """A completion against a problem: its code is taken out of the text, then run on the problem's tests."""
 
     @_abc_1.abstractmethod
     def GetCapabilities(
@@ -81,5 +107,45 @@ class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _sandbox_pb2.GetCapabilitiesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_sandbox_pb2.GetCapabilitiesResponse, _abc.Awaitable[_sandbox_pb2.GetCapabilitiesResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def CreateBatch(
+        self,
+        request: _sandbox_pb2.CreateBatchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_sandbox_pb2.CreateBatchResponse, _abc.Awaitable[_sandbox_pb2.CreateBatchResponse]]:
+        """A batch is stored, queued on Redis (`sandbox.batches`) and worked off by every node of the same queue, at least
+        once; each program gets exactly one recorded execution. FAILED_PRECONDITION on a node without a queue.
+        """
+
+    @_abc_1.abstractmethod
+    def GetBatch(
+        self,
+        request: _sandbox_pb2.GetBatchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_sandbox_pb2.GetBatchResponse, _abc.Awaitable[_sandbox_pb2.GetBatchResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def WatchBatch(
+        self,
+        request: _sandbox_pb2.WatchBatchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_sandbox_pb2.WatchBatchResponse], _abc.AsyncIterator[_sandbox_pb2.WatchBatchResponse]]:
+        """Recorded items from the start, then new ones as they are recorded, until the batch has ended."""
+
+    @_abc_1.abstractmethod
+    def CancelBatch(
+        self,
+        request: _sandbox_pb2.CancelBatchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_sandbox_pb2.CancelBatchResponse, _abc.Awaitable[_sandbox_pb2.CancelBatchResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def Audit(
+        self,
+        request: _sandbox_pb2.AuditRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_sandbox_pb2.AuditResponse], _abc.AsyncIterator[_sandbox_pb2.AuditResponse]]:
+        """Attacks this node with the suite that ships with it, and tells of each attack how it ended."""
 
 def add_SandboxServiceServicer_to_server(servicer: SandboxServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
