@@ -4,7 +4,7 @@ export DEVICE
 LIGHT := .venvs/light/bin
 SETUP := scripts/setup.sh
 
-.PHONY: help setup demo test test-unit test-e2e e2e-full chaos bench compose-test lint protos locks starter clean
+.PHONY: help setup demo test test-unit test-e2e test-engines e2e-full chaos bench compose-test lint protos locks starter clean
 
 help:  ## What can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -32,6 +32,13 @@ test-unit:  ## Unit and integration tests: no torch, two to three minutes
 
 test-e2e: setup  ## The real services end to end: a few steps of verl and vLLM
 	$(LIGHT)/pytest tests/e2e -m "e2e and not full"
+
+test-engines: setup  ## The tests that import verl or vLLM, each in its own environment
+	.venvs/tools/bin/uv pip install --quiet --python .venvs/light --target .venvs/pytest --no-deps \
+	  -c requirements-light.lock pytest pytest-asyncio pytest-timeout pluggy iniconfig
+	PYTHONPATH=.venvs/pytest .venvs/rollout/bin/python -m pytest services/rollout/tests -m vllm
+	PYTHONPATH=.venvs/pytest:libs/testing/src .venvs/trainer/bin/python -m pytest services/trainer/tests/verl -p ratchet_testing.plugin
+	$(LIGHT)/pytest services/trainer/tests/integration/test_ray.py
 
 e2e-full: setup  ## Every algorithm through the service, 3 steps and more each
 	$(LIGHT)/pytest tests/e2e -m full

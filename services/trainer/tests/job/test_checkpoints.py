@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,14 @@ def checkpoints(tmp_path: Path) -> Checkpoints:
     return Checkpoints(tmp_path)
 
 
-def write(checkpoints: Checkpoints, step: int) -> Path:
+def write(checkpoints: Checkpoints, step: int, content: bytes = b"") -> Path:
+    """A model of one float32 tensor, as verl writes it: with a config that claims bfloat16."""
     model = checkpoints.folder(step) / "actor" / "huggingface"
     model.mkdir(parents=True)
-    (model / "model.safetensors").write_bytes(b"weights %d" % step)
+    header = json.dumps({"__metadata__": {}, "w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    data = content or b"%4d" % step
+    (model / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + data)
+    (model / "config.json").write_text('{"dtype": "bfloat16", "attn_implementation": "eager", "hidden_size": 1}')
     return model
 
 
@@ -43,12 +48,15 @@ def test_exports_outlive_their_checkpoint(checkpoints: Checkpoints):
     checkpoints.complete(5)
     write(checkpoints, 10)
     checkpoints.complete(10)
-    assert (export / "model.safetensors").read_bytes() == b"weights 5"
+    assert (export / "model.safetensors").read_bytes().endswith(b"   5")
 
 
 def test_a_repeated_step_replaces_its_export(checkpoints: Checkpoints):
     checkpoints.export(5, write(checkpoints, 5))
-    model = checkpoints.folder(5) / "actor" / "huggingface"
-    model.mkdir(parents=True)
-    (model / "model.safetensors").write_bytes(b"again")
-    assert (checkpoints.export(5, model) / "model.safetensors").read_bytes() == b"again"
+    again = checkpoints.export(5, write(checkpoints, 5, b"anew"))
+    assert (again / "model.safetensors").read_bytes().endswith(b"anew")
+
+
+def test_an_export_says_what_dtype_it_holds(checkpoints: Checkpoints):
+    target = checkpoints.export(3, write(checkpoints, 3))
+    assert json.loads((target / "config.json").read_text()) == {"dtype": "float32", "hidden_size": 1}

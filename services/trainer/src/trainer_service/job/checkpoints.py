@@ -12,10 +12,13 @@ import json
 import os
 import re
 import shutil
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 MARKER = "COMPLETE"
+# The names of safetensors' header, and those of Transformers' config.
+_DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _STEP = re.compile(r"global_step_(\d+)")
 
 
@@ -58,6 +61,7 @@ class Checkpoints:
 
     def export(self, step: int, written: Path) -> Path:
         """Moves the Hugging Face model that verl wrote inside the checkpoint to where it is kept."""
+        _tell_stored_dtype(written)
         target = self.export_folder(step)
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -75,3 +79,20 @@ class Checkpoints:
         for other in self.root.glob("global_step_*"):
             if other != folder:
                 shutil.rmtree(other)
+
+
+def _tell_stored_dtype(model: Path) -> None:
+    """verl writes bfloat16 into config.json whatever it stores, and how its own process computed attention; a reader
+    that trusts the one loses precision, and one without flash-attention fails on the other."""
+    weights = next(iter(sorted(model.glob("*.safetensors"))), None)
+    if weights is None:
+        return
+    with weights.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    stored = Counter(entry["dtype"] for name, entry in header.items() if name != "__metadata__").most_common(1)
+    config = json.loads((model / "config.json").read_text())
+    config.pop("attn_implementation", None)
+    if stored and stored[0][0] in _DTYPES:
+        config.pop("torch_dtype", None)
+        config["dtype"] = _DTYPES[stored[0][0]]
+    (model / "config.json").write_text(json.dumps(config, indent=2) + "\n")
