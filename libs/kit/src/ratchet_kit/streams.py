@@ -7,8 +7,9 @@ nothing published since is missed, and the service puts its unfinished work back
 """
 
 import asyncio
+import builtins
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -26,7 +27,8 @@ DEAD_LENGTH = 10_000
 """About how many dead letters are kept."""
 _Fields: TypeAlias = dict[Any, Any]  # a dict's type is invariant, and redis-py's names every kind of value it takes
 _dead_letters = metrics.counter("queue_dead_letters", "Messages given up, by stream", ("stream",))
-_BLOCK_MS = 5_000  # the longest that one command waits, well under the socket's timeout
+_BLOCK_MS = 5_000  # the longest that one command waits
+_COMMAND_LIMIT = timedelta(seconds=30)
 _EXTEND = """
 if #redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[3], ARGV[3], 1, ARGV[2]) == 0 then return 0 end
 redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[3], 'JUSTID')
@@ -60,7 +62,9 @@ def connect(url: str) -> redis.asyncio.Redis:
         url,
         decode_responses=True,
         socket_connect_timeout=5,
-        socket_timeout=30,
+        # none of its own: redis-py would send in asyncio.wait_for, which up to Python 3.11 loses a cancellation that
+        # arrives as the sending ends (cpython issue 86296). `_reachable` bounds each command instead.
+        socket_timeout=None,
         socket_keepalive=True,
         health_check_interval=30,
         retry=Retry(ExponentialBackoff(cap=1, base=0.05), 4),
@@ -102,7 +106,7 @@ class Stream:
 
     async def publish(self, payload: Mapping[str, str], priority: Priority = Priority.NORMAL) -> str:
         """Adds a message and returns its id. Where the connection breaks in between, it may be there twice."""
-        with _reachable():
+        async with _reachable():
             fields: _Fields = dict(payload)
             return str(await self._redis.xadd(self._keys[priority], fields, maxlen=self._max_length))
 
@@ -114,8 +118,8 @@ class Stream:
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + block.total_seconds()
-        with _reachable():
-            while True:
+        while True:
+            async with _reachable():
                 try:
                     last_ids = await self._last_ids()
                     messages = await self._reclaim(count)
@@ -134,7 +138,7 @@ class Stream:
         """The effect of these is durable: they will not be given out again. Harmless when repeated."""
         if not messages:
             return
-        with _reachable():
+        async with _reachable():
             async with self._redis.pipeline(transaction=True) as pipeline:
                 self._forget(pipeline, messages)
                 await pipeline.execute()
@@ -145,7 +149,7 @@ class Stream:
         Raises:
             Aborted: another consumer has taken the message over, or it is gone. Stop the work.
         """
-        with _reachable():
+        async with _reachable():
             try:
                 kept = await self._extend(keys=[message.stream], args=[self._group, self._consumer, message.id])
             except ResponseError as e:
@@ -197,7 +201,7 @@ class Stream:
             "dead_stream": message.stream,
             "dead_deliveries": str(message.deliveries),
         }
-        with _reachable():
+        async with _reachable():
             async with self._redis.pipeline(transaction=True) as pipeline:
                 pipeline.xadd(self._dead, cast(_Fields, letter), maxlen=DEAD_LENGTH)
                 self._forget(pipeline, [message])
@@ -206,13 +210,13 @@ class Stream:
 
     async def dead_letters(self, count: int = 100) -> list[Mapping[str, str]]:
         """The newest dead letters, newest first."""
-        with _reachable():
+        async with _reachable():
             letters: Any = await self._redis.xrevrange(self._dead, count=count)
             return [fields for _, fields in letters]
 
     async def depth(self) -> Mapping[Priority, int]:
         """How many messages wait or are being worked on, by priority (of a shared stream: how many are kept)."""
-        with _reachable():
+        async with _reachable():
             return {priority: await self._redis.xlen(key) for priority, key in self._keys.items()}
 
     async def _reclaim(self, count: int) -> list[Message]:
@@ -289,9 +293,12 @@ def _group_is_gone(error: ResponseError) -> bool:
     return "NOGROUP" in text or "no such key" in text
 
 
-@contextmanager
-def _reachable() -> Iterator[None]:
+@asynccontextmanager
+async def _reachable() -> AsyncIterator[None]:
     try:
-        yield
+        async with asyncio.timeout(_COMMAND_LIMIT.total_seconds()):
+            yield
     except (ConnectionError, TimeoutError) as e:
         raise Unavailable(f"Redis cannot be reached: {e}") from e
+    except builtins.TimeoutError as e:
+        raise Unavailable(f"Redis has not answered for {_COMMAND_LIMIT.total_seconds():g} s") from e

@@ -61,10 +61,9 @@ class Platform:
         task = asyncio.create_task(self.worker(name, **options).run(stop))
 
         async def kill() -> None:
-            # One cancellation was once lost under load, where is unknown (redis-py?): ask until it is heard.
-            while not task.done():
-                task.cancel()
-                await asyncio.wait({task}, timeout=1)
+            task.cancel()
+            await asyncio.wait({task}, timeout=10)
+            assert task.done(), "a cancellation was lost"
 
         try:
             yield kill
