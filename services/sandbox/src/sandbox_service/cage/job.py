@@ -8,10 +8,8 @@ The program can find the nonce and write frames itself; all it can say that way 
 # ruff: noqa: BLE001 (a program may raise anything, and whatever it raises is an answer)
 
 import builtins
-import gc
 import json
 import os
-import random
 import sys
 import types
 
@@ -68,14 +66,13 @@ def make_stdin(text: str) -> None:
     os.close(descriptor)
 
 
-def fresh_streams() -> None:
-    """Text streams over descriptors 0-2, made after the fork so that no program's text waits in a shared buffer."""
+def make_streams() -> None:
+    """Text streams over descriptors 0-2, made once in the zygote, which never uses them: their buffers are empty when
+    a program inherits them, and by then the descriptors are the program's own."""
     # ruff: noqa: SIM115 (they live as long as the process)
     sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="replace", closefd=False)
     sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
     sys.stderr = sys.__stderr__ = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
-    random.seed(0)
-    gc.enable()
 
 
 def compile_program(source: str, frames: Frames) -> types.CodeType | None:

@@ -30,15 +30,19 @@ from children import Budget, Child, Pipe
 
 # What programs import most, loaded once: each takes 0.2 to 8 ms when cold.
 _WARM = (
-    "bisect collections copy dataclasses datetime decimal fractions functools heapq itertools math operator random re "
+    "bisect collections copy dataclasses datetime decimal fractions functools heapq itertools math operator re "
     "statistics string typing"
 )
-for _name in _WARM.split():
+# `random` would seed itself anew after each fork; here every program finds it as seed(0) leaves it.
+_register, os.register_at_fork = os.register_at_fork, lambda **_: None  # type: ignore[assignment]
+for _name in ("random", *_WARM.split()):
     __import__(_name)
+os.register_at_fork = _register
 
 FILE_BYTES = 16 << 20
 SCRATCH_BYTES = 64 << 20
 _LENGTH = struct.Struct("!I")
+_FIRST_LOOK_MS = 5
 
 
 class Zygote:
@@ -62,7 +66,8 @@ class Zygote:
             self._run(head)
 
     def _run(self, head: dict) -> None:
-        for pipe in self._pipes:
+        pipes = self._pipes if head["mode"] == "check" else self._pipes[:-1]
+        for pipe in pipes:
             pipe.open()
         channel = socket.socketpair() if head["mode"] == "check" else None
         children: list[Child] = []
@@ -75,19 +80,22 @@ class Zygote:
                 children.append(self._fork({**head, "mode": "tests"}, head["tests"], self._tests, channel[1]))
                 for end in channel:
                     end.close()
-            for pipe in self._pipes:
+            for pipe in pipes:
                 pipe.close_writer()
-            end = self._watch(children, head, budget)
+            end = self._watch(children, head, budget, pipes)
         finally:
             for child in children:
                 child.close()
             self._end_strays()
-        for pipe in self._pipes:
+        for pipe in pipes:
             pipe.fill()
         end = self._overflow(head) or end
         if not self._result.used or (channel and not self._tests.used and end == "exited" and children[1].status == 97):
             raise SystemExit("a child died before it had read its payload")
         self._answer(head, children, end, budget.elapsed)
+        for pipe in pipes:
+            pipe.wipe()
+            pipe.close()
         self._clean_scratch()
 
     def _await_payload_read(self, child: Child) -> None:
@@ -97,19 +105,22 @@ class Zygote:
         poll.poll()
         self._result.fill()
 
-    def _watch(self, children: list[Child], head: dict, budget: Budget) -> str:
-        """Until the last of `children` ends by itself (exited) or at a limit: cpu, idle, wall, output, result."""
+    def _watch(self, children: list[Child], head: dict, budget: Budget, pipes: tuple[Pipe, ...]) -> str:
+        """Until the last of `children` ends by itself (exited) or at a limit: cpu, idle, wall, output, result.
+
+        Most programs end within milliseconds and write less than a pipe holds: only then are the pipes looked at, too.
+        """
         deciding = children[-1]
         poll = select.poll()
         poll.register(self._connection.fileno(), select.POLLRDHUP)
         poll.register(deciding.descriptor, select.POLLIN)
-        streams = {pipe.reader: pipe for pipe in self._pipes}
-        for reader in streams:
-            poll.register(reader, select.POLLIN)
+        streams = {pipe.reader: pipe for pipe in pipes}
+        ready = poll.poll(_FIRST_LOOK_MS)
+        if not ready:
+            for reader in streams:
+                poll.register(reader, select.POLLIN)
+            ready = poll.poll(0)
         while True:
-            if limit := budget.spent():
-                return limit
-            ready = poll.poll(1000 * budget.patience())
             for descriptor, _ in ready:
                 if descriptor in streams and not streams[descriptor].fill():
                     poll.unregister(descriptor)
@@ -120,6 +131,9 @@ class Zygote:
                 return "exited"
             if any(descriptor == self._connection.fileno() for descriptor, _ in ready):
                 raise SystemExit("the service hung up")
+            if limit := budget.spent():
+                return limit
+            ready = poll.poll(1000 * budget.patience())
 
     def _overflow(self, head: dict) -> str:
         if self._output.used + self._error.used > head["output"]:
@@ -155,7 +169,7 @@ class Zygote:
         jail.limit(head["memory"], head["cpu"], FILE_BYTES)
         if self._filter:
             self._filter.load()
-        job.fresh_streams()
+        gc.enable()
         frames = job.Frames(job.RESULT_FD, payload.pop("nonce"))
         return RUNNERS[head["mode"]](payload, frames)
 
@@ -190,9 +204,6 @@ class Zygote:
         for blob in blobs:
             self._connection.sendall(blob)
             blob.release()
-        for pipe in self._pipes:
-            pipe.wipe()
-            pipe.close()
 
     def _clean_scratch(self) -> None:
         """After the answer. What can't be removed ends the lane, and the next one starts on a fresh folder."""
@@ -285,6 +296,8 @@ def main() -> None:
         del sys.modules[name]
     del sys.path[0]
     sys.argv[:] = ["program.py"]
+    sys.modules["random"].seed(0)
+    job.make_streams()
     gc.collect()
     gc.disable()
     gc.freeze()
