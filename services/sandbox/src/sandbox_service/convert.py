@@ -3,7 +3,6 @@
 import ast
 import functools
 import math
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from sandbox_service.domain.execution import Execution, TestResult, Verdict
 from sandbox_service.domain.grading import clip
 from sandbox_service.domain.ports import Capabilities
 from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest, Test
+from sandbox_service.domain.runtimes import PARSER
 from sandbox_service.domain.sandbox import PlatformFault
 
 MAX_BATCH = 256
@@ -35,7 +35,6 @@ _VERDICTS = {
     Verdict.TAMPERED: pb.VERDICT_TAMPERED,
 }
 _NO_ARGS: object = ()
-_PARSER = threading.Lock()
 _T = TypeVar("_T")
 
 
@@ -158,9 +157,8 @@ def literal(text: str) -> object:
 
 
 def _parse(text: str, mode: str) -> ast.AST:
-    """ast.parse, one at a time: up to 3.12 the depth of the tree being built is counted per interpreter and not per
-    thread, and threads that meet there get a SystemError (cpython issue 106905)."""
-    with _PARSER, warnings.catch_warnings():
+    """ast.parse, one at a time: see PARSER."""
+    with PARSER, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text, mode=mode)
 

@@ -15,30 +15,48 @@ from sandbox_service.domain.ports import (
     CheckReport,
     CheckVerdict,
     End,
-    Job,
     Raised,
     Report,
     Returned,
     ScriptJob,
+    Setting,
     Stage,
 )
+from sandbox_service.domain.program import File, Limits
+
+Job = CallJob | ScriptJob | CheckJob
 
 LENGTH = struct.Struct("!I")
 
 
 @dataclass(frozen=True, slots=True)
+class Command:
+    """A program that isn't Python, by its path in the cage. A name in `setting.fetch` that ends in "/" is a folder."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    stdin: str
+    limits: Limits
+    setting: Setting
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
-    """`data` is header, program and tests in a row. The nonces are framing, no secret: see cage/job.py."""
+    """`data` is header, program, files and tests in a row. The nonces are framing, no secret: see cage/job.py."""
 
     data: bytes
     nonce: str
     tests_nonce: str
+    command: bool = False
 
 
-def request(job: Job, idle_limit: timedelta, wall_limit: timedelta) -> Request:
+def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta) -> Request:
     """`idle_limit`: how long it may do nothing, in all. `wall_limit`: how long it may take on the clock."""
     nonce, tests_nonce = secrets.token_hex(8), secrets.token_hex(8)
-    payload: dict[str, object] = {"nonce": nonce, "source": job.source}
+    files = job.setting.files
+    payload: dict[str, object] = {"nonce": nonce, "files": [(file.name, len(file.content)) for file in files]}
+    if not isinstance(job, Command):
+        payload["source"] = job.source
     tests = b""
     match job:
         case CallJob():
@@ -47,6 +65,9 @@ def request(job: Job, idle_limit: timedelta, wall_limit: timedelta) -> Request:
         case ScriptJob():
             mode = "script"
             payload |= {"stdin": job.stdin}
+        case Command():
+            mode = "command"
+            payload |= {"stdin": job.stdin, "argv": job.argv, "environment": dict(job.environment)}
         case CheckJob():
             mode = "check"
             payload |= {"entry_point": job.entry_point}
@@ -67,8 +88,10 @@ def request(job: Job, idle_limit: timedelta, wall_limit: timedelta) -> Request:
         "output": job.limits.output_bytes,
         "payload": len(body),
         "tests": len(tests),
+        "fetch": list(job.setting.fetch),
     }
-    return Request(frame(head) + body + tests, nonce, tests_nonce)
+    data = b"".join([frame(head), body, *(file.content for file in files), tests])
+    return Request(data, nonce, tests_nonce, isinstance(job, Command))
 
 
 def frame(message: Mapping[str, object]) -> bytes:
@@ -76,7 +99,9 @@ def frame(message: Mapping[str, object]) -> bytes:
     return LENGTH.pack(len(data)) + data
 
 
-def report(asked: Request, head: dict[str, object], blobs: list[bytes], isolation: str) -> Report:
+def report(
+    asked: Request, head: dict[str, object], blobs: list[bytes], isolation: str, files: tuple[File, ...] = ()
+) -> Report:
     """`blobs`: the program's frames, stdout, stderr, the tester's frames. The zygote itself wrote `head` alone."""
     frames, stdout, stderr, tests = blobs
     end = End(head["end"])
@@ -86,7 +111,8 @@ def report(asked: Request, head: dict[str, object], blobs: list[bytes], isolatio
     return Report(
         end=end,
         exit_status=int(str(head["status"])),
-        stage=told.stage,
+        # one that isn't Python tells nothing: it runs once it's there
+        stage=Stage.LOADED if asked.command else told.stage,
         cpu_time=timedelta(seconds=float(str(head["cpu"]))),
         wall_time=timedelta(seconds=float(str(head["wall"]))),
         isolation=isolation,
@@ -97,6 +123,7 @@ def report(asked: Request, head: dict[str, object], blobs: list[bytes], isolatio
         answers=tuple(told.answers),
         tester=_tester(tests, asked.tests_nonce) if tests.strip() else None,
         malformed=malformed,
+        files=files,
     )
 
 

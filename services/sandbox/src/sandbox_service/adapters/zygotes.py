@@ -8,16 +8,21 @@ import signal
 import socket
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from ratchet_kit.errors import FailedPrecondition, Unavailable
+from ratchet_kit.errors import FailedPrecondition, Unavailable, Unimplemented
 from ratchet_kit.logs import get_logger
-from sandbox_service.adapters import protocol
+from sandbox_service.adapters import environments, protocol
+from sandbox_service.adapters.commands import Commands
+from sandbox_service.adapters.environments import Environment
+from sandbox_service.adapters.toolchains import Toolchains
 from sandbox_service.cage import scratch
-from sandbox_service.domain.ports import Capabilities, Job, Report
+from sandbox_service.domain.ports import Capabilities, CommandJob, Job, Report
+from sandbox_service.domain.program import File
 
 log = get_logger(__name__)
 
@@ -34,8 +39,16 @@ _ENVIRONMENT = {
     "TZ": "UTC",
     "HOME": "/tmp",
     "TMPDIR": "/tmp",
-    "PATH": "/usr/bin:/bin",
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    # a program has one core, and its results don't depend on how many there are
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "MPLBACKEND": "Agg",
+    "MPLCONFIGDIR": "/tmp",
 }
+# Without these, programs that start processes could get away, or be told from others.
+HOLDS_PROCESSES = frozenset({"pid-ns", "net-ns", "private-root", "seccomp"})
 
 # A protection, and the layers of which any one gives it.
 PROTECTIONS: dict[str, frozenset[str]] = {
@@ -53,6 +66,7 @@ class ZygoteOptions:
     A program may idle (sleep, wait) for its CPU limit and `idle_extra` more; the bound on the clock is `wall_factor`
     times as much, so that a loaded machine doesn't turn right programs into slow ones.
     `job_uid`: what root becomes in lane 0; lane n takes job_uid + n.
+    `runtimes_dir`: a folder of virtual environments, each a runtime of its name, less `runtimes_prefix`.
     `allow_missing`: protections (keys of PROTECTIONS) without which the service may start all the same.
     """
 
@@ -64,14 +78,33 @@ class ZygoteOptions:
     max_result_bytes: int = 1 << 20
     job_uid: int = 61000
     allow_missing: frozenset[str] = frozenset()
+    runtimes_dir: Path | None = None
+    runtimes_prefix: str = "sandbox-"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What sets lanes apart: the Python environment, and whether programs may start processes."""
+
+    runtime: str
+    processes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How the lanes of one kind are made. `paths`: what their root shows beside the standard library."""
+
+    environment: Environment
+    processes: bool = False
+    paths: tuple[str, ...] = ()
 
 
 class _Lane:
     """One zygote process, started when needed, and thrown away whenever something about it is in doubt."""
 
-    def __init__(self, options: ZygoteOptions, number: int) -> None:
-        self._options, self._number = options, number
-        self._python = os.path.realpath(options.python)
+    def __init__(self, options: ZygoteOptions, number: int, plan: _Plan) -> None:
+        self._options, self._number, self._plan = options, number, plan
+        self._python = plan.environment.python
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter | None = None
@@ -100,15 +133,13 @@ class _Lane:
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=asyncio.subprocess.DEVNULL,
                     stderr=asyncio.subprocess.PIPE,
-                    env=_ENVIRONMENT,
+                    env=self._environment(),
                     cwd="/",
                     pass_fds=(theirs.fileno(),),
                     start_new_session=True,
                 )
             self._reader, self._writer = await asyncio.open_unix_connection(sock=ours)
-            # a little more than the limit, so that reaching the limit can be seen
-            sizes = {"result": self._options.max_result_bytes, "output": self._options.max_output_bytes + 4096}
-            self._writer.write(protocol.frame(sizes))
+            self._writer.write(protocol.frame(self._setup()))
             async with asyncio.timeout(_START_LIMIT.total_seconds()):
                 hello = await self._receive()
         except (OSError, EOFError, TimeoutError) as error:
@@ -116,6 +147,9 @@ class _Lane:
             ours.close()
             await self.stop()
             raise Unavailable(f"a sandbox lane did not start: {complaint or error}") from error
+        if "lacking" in hello:
+            await self.stop()
+            raise FailedPrecondition(hello["lacking"])
         self.layers, self.refused, self.python_version = tuple(hello["layers"]), hello["refused"], hello["python"]
         try:
             self._demand_protections()
@@ -126,6 +160,24 @@ class _Lane:
             # built upon, and nowhere mounted since: so that even a service killed by SIGKILL leaves no folder
             os.rmdir(self._stage)
 
+    def _environment(self) -> dict[str, str]:
+        packages = self._plan.environment.packages
+        # for the Pythons that a program starts
+        return {**_ENVIRONMENT, "PYTHONPATH": packages} if packages and self._plan.processes else _ENVIRONMENT
+
+    def _setup(self) -> dict[str, object]:
+        packages = self._plan.environment.packages
+        paths = [packages] if packages else []
+        return {
+            "result": self._options.max_result_bytes,
+            # a little more than the limit, so that reaching the limit can be seen
+            "output": self._options.max_output_bytes + 4096,
+            "processes": self._plan.processes,
+            "packages": packages,
+            "warm": self._plan.environment.heavy,
+            "paths": [*paths, *self._plan.paths],
+        }
+
     def _demand_protections(self) -> None:
         for name, layers in PROTECTIONS.items():
             if name not in self._options.allow_missing and not layers & set(self.layers):
@@ -135,7 +187,7 @@ class _Lane:
                     f"accept the risk with RATCHET_SANDBOX_ALLOW_MISSING"
                 )
 
-    async def run(self, job: Job) -> Report:
+    async def run(self, job: protocol.Job | protocol.Command) -> Report:
         idle = job.limits.cpu_time + self._options.idle_extra
         wall = idle * self._options.wall_factor
         asked = protocol.request(job, idle, wall)
@@ -146,6 +198,7 @@ class _Lane:
                 await writer.drain()
                 head = await self._receive()
                 blobs = [await self._reader.readexactly(size) for size in head["blobs"]]
+                files = tuple([File(name, await self._reader.readexactly(size)) for name, size in head["files"]])
         except (OSError, EOFError, TimeoutError) as error:
             log.warning("lane_lost", lane=self._number, error=repr(error))
             await self.stop()
@@ -157,8 +210,8 @@ class _Lane:
         isolation = ",".join(self.layers)
         if sum(head["blobs"]) > _LARGE_ANSWER:
             # what a program answers may take long to read, and others wait meanwhile
-            return await asyncio.to_thread(protocol.report, asked, head, blobs, isolation)
-        return protocol.report(asked, head, blobs, isolation)
+            return await asyncio.to_thread(protocol.report, asked, head, blobs, isolation, files)
+        return protocol.report(asked, head, blobs, isolation, files)
 
     async def _connected(self) -> asyncio.StreamWriter:
         if self._writer is None or self._process is None or self._process.returncode is not None:
@@ -202,37 +255,89 @@ class _Lane:
 
 
 class ZygoteExecutor:
-    """`async with ZygoteExecutor(options) as executor`: the lanes are up inside, and gone after."""
+    """`async with ZygoteExecutor(options) as executor`: lanes for plain Python are up inside, and all are gone after.
+
+    Lanes of another kind start when first needed. However many there are, `options.lanes` jobs run at a time.
+    """
 
     def __init__(self, options: ZygoteOptions) -> None:
         self._options = options
-        self._lanes = [_Lane(options, number) for number in range(options.lanes)]
-        self._free: asyncio.Queue[_Lane] = asyncio.Queue()
+        found = [
+            environments.standard(options.python),
+            *environments.found_in(options.runtimes_dir, options.runtimes_prefix),
+        ]
+        self._environments = {environment.runtime.name: environment for environment in found}
+        self._toolchains = Toolchains()
+        self._commands = Commands(self._toolchains, self._run_command)
+        self._lanes: list[_Lane] = []
+        self._free: defaultdict[Kind, list[_Lane]] = defaultdict(list)
+        self._gate = asyncio.Semaphore(options.lanes)
 
     async def __aenter__(self) -> Self:
         """Raises Unavailable if a lane doesn't start, FailedPrecondition if it lacks a protection that is demanded."""
+        self._toolchains.start()
         try:
-            for lane in self._lanes:
+            plain = Kind("python", processes=False)
+            for _ in range(self._options.lanes):
+                lane = await self._new_lane(plain)
                 await lane.start()
-                self._free.put_nowait(lane)
+                self._free[plain].append(lane)
         except BaseException:
             await self.__aexit__()
             raise
         first = self._lanes[0]
-        log.info("lanes_ready", lanes=len(self._lanes), layers=first.layers, no_namespaces=first.refused)
+        log.info("lanes_ready", lanes=self._options.lanes, layers=first.layers, no_namespaces=first.refused)
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self._toolchains.stop()
         await asyncio.gather(*(lane.stop() for lane in self._lanes))
 
     @property
     def capabilities(self) -> Capabilities:
         first = self._lanes[0]
-        return Capabilities(first.layers, first.python_version, len(self._lanes))
+        processes = first.layers and set(first.layers) >= HOLDS_PROCESSES
+        pythons = [replace(found.runtime, version=first.python_version) for found in self._environments.values()]
+        languages = self._toolchains.runtimes if processes else []
+        return Capabilities(
+            first.layers,
+            first.python_version,
+            self._options.lanes,
+            [*pythons, *languages],
+            self._toolchains.missing,
+            bool(processes),
+        )
 
     async def run(self, job: Job) -> Report:
-        lane = await self._free.get()
-        try:
-            return await lane.run(job)
-        finally:
-            self._free.put_nowait(lane)
+        if isinstance(job, CommandJob):
+            return await self._commands.run(job)
+        setting = job.setting
+        report = await self._run_in(Kind(setting.runtime, setting.processes), job)
+        return replace(report, runtime=setting.runtime)
+
+    async def _run_command(self, command: protocol.Command) -> Report:
+        return await self._run_in(Kind("python", processes=True), command)
+
+    async def _run_in(self, kind: Kind, job: protocol.Job | protocol.Command) -> Report:
+        async with self._gate:
+            free = self._free[kind]
+            lane = free.pop() if free else await self._new_lane(kind)
+            try:
+                return await lane.run(job)
+            finally:
+                free.append(lane)
+
+    async def _new_lane(self, kind: Kind) -> _Lane:
+        """Raises Unimplemented if there's no such runtime."""
+        environment = self._environments.get(kind.runtime)
+        if environment is None:
+            there = ", ".join(self._environments)
+            raise Unimplemented(f"runtime {kind.runtime!r} is not on this node; it has {there}")
+        paths: tuple[str, ...] = ()
+        if kind.processes:
+            await self._toolchains.ready()
+            # its own interpreter, for subprocess and multiprocessing
+            paths = (*self._toolchains.paths, environment.python)
+        lane = _Lane(self._options, len(self._lanes), _Plan(environment, kind.processes, paths))
+        self._lanes.append(lane)
+        return lane

@@ -5,6 +5,8 @@ import os
 import signal
 import time
 
+import crowd
+
 _MADV_DONTFORK = 10
 
 
@@ -95,9 +97,21 @@ class Budget:
     """
 
     _INTERVAL, _LONGEST_INTERVAL, _IDLE_SHARE = 0.05, 0.25, 0.05
+    _MEMORY_INTERVAL = 0.02
 
-    def __init__(self, children: list[Child], cpu: float, idle: float, wall: float, cores: int) -> None:
+    def __init__(
+        self,
+        children: list[Child],
+        cpu: float,
+        idle: float,
+        wall: float,
+        cores: int,
+        group: crowd.Crowd | None = None,
+        memory: int = 0,
+    ) -> None:
+        """With a `group`, the time and the memory of all its processes count, however they are related."""
         self._children, self._cores = children, cores
+        self._group, self._memory = group, memory
         self._cpu, self._idle, self._wall = cpu, idle, wall
         self._started = self._seen_at = time.monotonic()
         self._seen_cpu = 0.0
@@ -107,7 +121,11 @@ class Budget:
         return time.monotonic() - self._started
 
     def spent(self) -> str:
-        """Which limit is reached: cpu, idle, wall, or none yet."""
+        """Which limit is reached: memory, cpu, idle, wall, or none yet."""
+        if self._group:
+            self._group.look(self._memory)
+            if self._group.memory > self._memory:
+                return "memory"
         cpu, now = self._cpu_so_far(), time.monotonic()
         passed = now - self._seen_at
         if passed >= self._INTERVAL:
@@ -123,7 +141,9 @@ class Budget:
 
     def patience(self) -> float:
         """Seconds until it's worth looking again. Threads burn CPU time faster than the clock runs."""
-        return max(0.005, min((self._cpu - self._cpu_so_far()) / self._cores, 2 * self._INTERVAL))
+        longest = self._MEMORY_INTERVAL if self._group else 2 * self._INTERVAL
+        return max(0.005, min((self._cpu - self._cpu_so_far()) / self._cores, longest))
 
     def _cpu_so_far(self) -> float:
-        return sum(child.cpu_so_far() for child in self._children)
+        cpu = sum(child.cpu_so_far() for child in self._children)
+        return max(cpu, self._group.cpu) if self._group else cpu

@@ -15,10 +15,10 @@ import libc
 _NAMESPACES = libc.CLONE_NEWNS | libc.CLONE_NEWPID | libc.CLONE_NEWNET | libc.CLONE_NEWIPC | libc.CLONE_NEWUTS
 _INSIDE_ID = 1000
 _DEVICES = ("null", "zero", "full", "random", "urandom")
-SCRATCH = "/tmp"
+SCRATCH, SHARED_MEMORY = "/tmp", "/dev/shm"
 
 
-def why_not_unshare(stage: str) -> str:
+def why_not_unshare(stage: str, more: tuple[str, ...] = ()) -> str:
     """Tries in a child what can't be taken back. The kernel's complaint, or nothing: then `unshare` and more will work.
 
     Kernels and containers refuse in many places: the namespaces, the maps, the mounts, pivot_root.
@@ -28,7 +28,7 @@ def why_not_unshare(stage: str) -> str:
     if child == 0:
         try:
             unshare()
-            change_root(stage, 1 << 20, 0 if os.geteuid() == 0 else _INSIDE_ID)
+            change_root(stage, 1 << 20, 0 if os.geteuid() == 0 else _INSIDE_ID, more)
         except OSError as error:
             os.write(writer, str(error).encode())
         finally:
@@ -53,15 +53,18 @@ def unshare() -> list[str]:
     return names if root else ["user-ns", *names]
 
 
-def change_root(stage: str, scratch_bytes: int, owner: int) -> None:
+def change_root(
+    stage: str, scratch_bytes: int, owner: int, more: tuple[str, ...] = (), processes: bool = False
+) -> None:
     """A read-only root with the standard library, shared libraries, five devices and one small writable SCRATCH.
 
     `stage` is an existing empty folder to build it on: only this mount namespace ever sees it. `owner` is the uid
-    that SCRATCH belongs to. No /proc, no /sys, no /etc, no home.
+    that SCRATCH belongs to. No /proc, no /sys, no /etc, no home. `more`: other paths to read. `processes`: SCRATCH may
+    hold programs to run, and is the shared memory as well.
     """
     libc.mount("none", "/", None, libc.MS_REC | libc.MS_PRIVATE)
     libc.mount("tmpfs", stage, "tmpfs", libc.MS_NOSUID, "size=1m,nr_inodes=4096,mode=755")
-    for path in readable_paths():
+    for path in readable_paths(more):
         _bind(path, stage + path)
     for name in _DEVICES:
         target = f"{stage}/dev/{name}"
@@ -69,7 +72,7 @@ def change_root(stage: str, scratch_bytes: int, owner: int) -> None:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
         libc.mount(f"/dev/{name}", target, None, libc.MS_BIND)
     os.mkdir(stage + SCRATCH, 0o700)
-    flags = libc.MS_NOSUID | libc.MS_NODEV | libc.MS_NOEXEC
+    flags = libc.MS_NOSUID | libc.MS_NODEV | (0 if processes else libc.MS_NOEXEC)
     libc.mount(
         "tmpfs",
         stage + SCRATCH,
@@ -77,6 +80,9 @@ def change_root(stage: str, scratch_bytes: int, owner: int) -> None:
         flags,
         f"size={scratch_bytes},nr_inodes=4096,mode=700,uid={owner},gid={owner}",
     )
+    if processes:
+        os.mkdir(stage + SHARED_MEMORY)
+        libc.mount(stage + SCRATCH, stage + SHARED_MEMORY, None, libc.MS_BIND)
     os.chdir(stage)
     libc.syscall(155, b".", b".")  # pivot_root(".", "."): the old root ends up stacked on the new one, pivot_root(2)
     libc.umount(".", libc.MNT_DETACH)
@@ -84,7 +90,7 @@ def change_root(stage: str, scratch_bytes: int, owner: int) -> None:
     libc.mount("none", "/", None, libc.MS_REMOUNT | libc.MS_BIND | libc.MS_RDONLY | libc.MS_NOSUID)
 
 
-def readable_paths() -> list[str]:
+def readable_paths(more: tuple[str, ...] = ()) -> list[str]:
     """What an interpreter needs to read after it has started: its library, shared libraries, time zones."""
     wanted = [
         os.path.dirname(os.path.dirname(os.path.realpath(os.__file__))),
@@ -93,8 +99,11 @@ def readable_paths() -> list[str]:
         "/usr/lib",
         "/usr/lib64",
     ]
-    wanted += ["/usr/share/zoneinfo", "/etc/ld.so.cache"]
-    return [path for path in dict.fromkeys(wanted) if os.path.exists(path)]
+    wanted += ["/usr/share/zoneinfo", "/etc/ld.so.cache", *more]
+    found = [path for path in dict.fromkeys(wanted) if os.path.exists(path)]
+    # what lies in another one is there already; a link is made, not mounted, and holds nothing
+    folders = [f"{path}/" for path in found if not os.path.islink(path)]
+    return [path for path in found if not any(path.startswith(folder) for folder in folders)]
 
 
 def _bind(source: str, target: str) -> None:
@@ -130,26 +139,35 @@ def seal() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def confine_files(scratch: str) -> bool:
-    """Landlock: read the library, write `scratch`, nothing else. False if the kernel lacks it."""
-    return landlock.restrict(read=[*readable_paths(), *(f"/dev/{name}" for name in _DEVICES)], write=[scratch])
+def confine_files(scratch: str, more: tuple[str, ...] = (), proc: int | None = None) -> bool:
+    """Landlock: read the library, write `scratch`, nothing else. False if the kernel lacks it.
+
+    `more`: other paths to read. `proc`: a descriptor of /proc, which no path leads to.
+    """
+    read: list[str | int] = [*readable_paths(more), *(f"/dev/{name}" for name in _DEVICES)]
+    write = [scratch]
+    if proc is not None:
+        read.append(proc)
+        write.append(SHARED_MEMORY)
+    return landlock.restrict(read, write)
 
 
-def limit(memory_bytes: int, cpu_seconds: float, file_bytes: int) -> None:
-    """Hard limits of one program.
+def limit(memory_bytes: int, cpu_seconds: float, file_bytes: int, processes: bool = False) -> None:
+    """Hard limits of one program; with `processes`, of each of its processes.
 
     DATA counts what a program really uses; AS stays 1 GiB above it, because threads reserve address space (8 MiB of
     stack and a 128 MiB heap arena each) that they never touch. The CPU limit here is the backstop in whole seconds:
-    the zygote measures.
+    the zygote measures. So it does with memory where there may be many processes (crowd.py): DATA is then the backstop,
+    with room for what run-time systems reserve (stacks, heaps), and they reserve address space without end.
     """
     seconds = int(cpu_seconds) + 2
     for kind, value in (
         (resource.RLIMIT_CPU, seconds),
-        (resource.RLIMIT_AS, memory_bytes + (1 << 30)),
-        (resource.RLIMIT_DATA, memory_bytes),
+        (resource.RLIMIT_AS, resource.RLIM_INFINITY if processes else memory_bytes + (1 << 30)),
+        (resource.RLIMIT_DATA, memory_bytes + (2 << 30 if processes else 0)),
         (resource.RLIMIT_FSIZE, file_bytes),
-        (resource.RLIMIT_NOFILE, 64),
-        (resource.RLIMIT_NPROC, 64),
+        (resource.RLIMIT_NOFILE, 256 if processes else 64),
+        (resource.RLIMIT_NPROC, 128 if processes else 64),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
     ):

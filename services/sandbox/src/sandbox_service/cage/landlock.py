@@ -14,8 +14,11 @@ _RIGHTS_BY_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 <<
 _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | 1 << 15
 
 
-def restrict(read: list[str], write: list[str]) -> bool:
-    """Needs no_new_privs. False where the kernel has no Landlock; raises OSError where it refuses."""
+def restrict(read: list[str | int], write: list[str]) -> bool:
+    """Paths, or descriptors of folders. Needs no_new_privs. False where the kernel has no Landlock.
+
+    Raises OSError where it refuses.
+    """
     try:
         abi = libc.syscall(_CREATE, None, 0, 1)
     except OSError:
@@ -24,16 +27,21 @@ def restrict(read: list[str], write: list[str]) -> bool:
     attributes = struct.pack("=Q", handled)
     rules = libc.syscall(_CREATE, ctypes.c_char_p(attributes), len(attributes), 0)
     try:
-        for paths, rights in ((read, _READ), (write, handled)):
-            for path in paths:
-                _allow(rules, path, rights & handled)
+        for path in read:
+            _allow(rules, path, _READ & handled)
+        for path in write:
+            _allow(rules, path, handled)
         libc.syscall(_RESTRICT, rules, 0)
     finally:
         os.close(rules)
     return True
 
 
-def _allow(rules: int, path: str, rights: int) -> None:
+def _allow(rules: int, path: str | int, rights: int) -> None:
+    if isinstance(path, int):
+        rule = struct.pack("=Qi", rights, path)
+        libc.syscall(_ADD, rules, 1, ctypes.c_char_p(rule), 0)
+        return
     try:
         target = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:

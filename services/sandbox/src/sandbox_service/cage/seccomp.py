@@ -4,6 +4,9 @@ It takes away what a single-process program never needs: new processes, other pr
 tracing, mounts, namespaces, io_uring, bpf, keyrings, System V IPC, and the kinds of memory that RLIMIT_DATA doesn't
 count (anonymous files, shared anonymous mappings). A denied call fails with EPERM, so the program sees an ordinary
 OSError. Numbers: linux/arch/x86/entry/syscalls/syscall_64.tbl.
+
+A second one, for lanes that have their own process and network namespaces, lets a program start processes and talk to
+them, by signals and local sockets. Memory that RLIMIT_DATA doesn't count is then counted by crowd.py.
 """
 
 import ctypes
@@ -16,11 +19,13 @@ import libc
 
 AUDIT_ARCH_X86_64 = 0xC000003E
 CLONE_THREAD = 0x00010000
+CLONE_NAMESPACES = 0x7E020000
+AF_UNIX = 1
 X32_BIT = 0x40000000
 
 MMAP, MAP_SHARED, MAP_ANONYMOUS = 9, 0x01, 0x20
 PRCTL, PR_SET_PDEATHSIG = 157, 1
-CLONE, CLONE3, KILL, TGKILL, PRLIMIT, IOCTL, SOCKETPAIR = 56, 435, 62, 234, 302, 16, 53
+CLONE, CLONE3, KILL, TGKILL, PRLIMIT, IOCTL, SOCKET = 56, 435, 62, 234, 302, 16, 41
 TIOCSTI = 0x5412
 
 DENIED = {
@@ -44,6 +49,12 @@ DENIED = {
     "msgrcv": 70, "msgctl": 71, "mq_open": 240, "memfd_create": 319, "memfd_secret": 447,
 }  # fmt: skip
 
+# What a program needs that may start processes. Its sockets are local ones alone: see _assemble_with_processes.
+WITH_PROCESSES = {
+    "fork", "vfork", "execve", "execveat", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open",
+    "pidfd_send_signal", "socket", "connect", "accept", "bind", "listen", "accept4",
+}  # fmt: skip
+
 _LOAD, _AND, _JEQ, _JGE, _JSET, _RET = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _EPERM, _ENOSYS, _KILL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS, 0x80000000
 _NR, _ARCH, _ARG0, _ARG1, _ARG3 = 0, 4, 16, 24, 40
@@ -57,9 +68,8 @@ def _instruction(code: int, k: int, jump_true: int = 0, jump_false: int = 0) -> 
     return struct.pack("=HBBI", code, jump_true, jump_false, k)
 
 
-def _assemble(own_pid: int) -> bytes:
-    """`own_pid` is patched in because the filter is built once and the pid is known only after the fork."""
-    program = [
+def _preamble() -> list[bytes]:
+    return [
         _instruction(_LOAD, _ARCH),
         _instruction(_JEQ, AUDIT_ARCH_X86_64, 1, 0),
         _instruction(_RET, _KILL),
@@ -69,6 +79,53 @@ def _assemble(own_pid: int) -> bytes:
         # glibc falls back to clone, whose flags a filter can read
         _instruction(_JEQ, CLONE3, 0, 1),
         _instruction(_RET, _ENOSYS),
+    ]
+
+
+def _no_typing() -> list[bytes]:
+    """Nobody types into a terminal for others."""
+    return [
+        _instruction(_JEQ, IOCTL, 0, 4),
+        _instruction(_LOAD, _ARG1),
+        _instruction(_JEQ, TIOCSTI, 0, 1),
+        _instruction(_RET, _EPERM),
+        _instruction(_RET, _ALLOW),
+    ]
+
+
+def _deny(numbers: list[int]) -> list[bytes]:
+    """The end of a filter."""
+    steps = [_instruction(_JEQ, number, len(numbers) - index, 0) for index, number in enumerate(numbers)]
+    return [*steps, _instruction(_RET, _ALLOW), _instruction(_RET, _EPERM)]
+
+
+def _assemble_with_processes() -> bytes:
+    program = [
+        *_preamble(),
+        _instruction(_JEQ, CLONE, 0, 4),
+        _instruction(_LOAD, _ARG0),
+        _instruction(_JSET, CLONE_NAMESPACES, 0, 1),
+        _instruction(_RET, _EPERM),
+        _instruction(_RET, _ALLOW),
+    ]
+    for number, only in ((PRLIMIT, 0), (SOCKET, AF_UNIX)):
+        # limits for oneself, sockets within the lane
+        program += [
+            _instruction(_JEQ, number, 0, 4),
+            _instruction(_LOAD, _ARG0),
+            _instruction(_JEQ, only, 1, 0),
+            _instruction(_RET, _EPERM),
+            _instruction(_RET, _ALLOW),
+        ]
+    program += _no_typing()
+    program += _deny(sorted(number for name, number in DENIED.items() if name not in WITH_PROCESSES))
+    return b"".join(program)
+
+
+def _assemble(own_pid: int) -> bytes:
+    """`own_pid` is patched in because the filter is built once and the pid is known only after the fork."""
+    program = [
+        *_preamble(),
         _instruction(_JEQ, CLONE, 0, 4),
         _instruction(_LOAD, _ARG0),
         _instruction(_JSET, CLONE_THREAD, 1, 0),
@@ -98,16 +155,9 @@ def _assemble(own_pid: int) -> bytes:
         _instruction(_JEQ, MAP_SHARED | MAP_ANONYMOUS, 0, 1),
         _instruction(_RET, _EPERM),
         _instruction(_RET, _ALLOW),
-        _instruction(_JEQ, IOCTL, 0, 4),
-        _instruction(_LOAD, _ARG1),
-        _instruction(_JEQ, TIOCSTI, 0, 1),
-        _instruction(_RET, _EPERM),
-        _instruction(_RET, _ALLOW),
+        *_no_typing(),
+        *_deny(sorted(DENIED.values())),
     ]
-    numbers = sorted(DENIED.values())
-    for index, number in enumerate(numbers):
-        program.append(_instruction(_JEQ, number, len(numbers) - index, 0))
-    program += [_instruction(_RET, _ALLOW), _instruction(_RET, _EPERM)]
     return b"".join(program)
 
 
@@ -123,8 +173,8 @@ class Filter:
 
     _MARK = 0x5EC0DE77
 
-    def __init__(self) -> None:
-        code = _assemble(self._MARK)
+    def __init__(self, processes: bool = False) -> None:
+        code = _assemble_with_processes() if processes else _assemble(self._MARK)
         buffer = ctypes.create_string_buffer(code, len(code))
         self._words = (ctypes.c_uint32 * (len(code) // 4)).from_buffer(buffer)
         self._pids = [place for place, word in enumerate(self._words) if word == self._MARK]

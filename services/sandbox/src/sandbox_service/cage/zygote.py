@@ -10,6 +10,7 @@ import builtins
 import dataclasses
 import fcntl
 import gc
+import importlib
 import json
 import os
 import select
@@ -21,6 +22,8 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import checking
+import command
+import crowd
 import jail
 import job
 import libc
@@ -46,13 +49,16 @@ _FIRST_LOOK_MS = 5
 
 
 class Zygote:
-    def __init__(self, connection: socket.socket, locked: "Locked", sizes: dict) -> None:
+    def __init__(self, connection: socket.socket, locked: "Locked", setup: dict) -> None:
         self._connection = connection
         self._scratch = locked.scratch
         self._own_pids = "pid-ns" in locked.layers
-        self._filter = seccomp.Filter() if "seccomp" in locked.layers else None
-        self._result, self._tests = Pipe(sizes["result"]), Pipe(64 << 10)
-        self._output, self._error = Pipe(sizes["output"]), Pipe(sizes["output"])
+        self._group = locked.group
+        self._filter = seccomp.Filter(processes=bool(locked.group)) if "seccomp" in locked.layers else None
+        self._result, self._tests = Pipe(setup["result"]), Pipe(64 << 10)
+        self._output, self._error = Pipe(setup["output"]), Pipe(setup["output"])
+        self._strays_cpu = 0.0
+        self._data_bytes = setup["data_bytes"]
         self._pipes = (self._result, self._output, self._error, self._tests)
         self._null = os.open("/dev/null", os.O_RDWR)
         self._cores = len(os.sched_getaffinity(0))
@@ -71,7 +77,10 @@ class Zygote:
             pipe.open()
         channel = socket.socketpair() if head["mode"] == "check" else None
         children: list[Child] = []
-        budget = Budget(children, head["cpu"], head["idle"], head["wall"], self._cores)
+        if self._group:
+            self._group.forget()
+        self._strays_cpu = 0.0
+        budget = Budget(children, head["cpu"], head["idle"], head["wall"], self._cores, self._group, head["memory"])
         try:
             children.append(self._fork(head, head["payload"], self._result, channel and channel[0]))
             if channel:
@@ -154,8 +163,10 @@ class Zygote:
 
     def _be_child(self, head: dict, length: int, result: Pipe, channel: socket.socket | None) -> int:
         raw = job.read_exactly(self._connection.fileno(), length)
-        os.write(result.writer, b"\n")
         payload = json.loads(raw)
+        os.chdir(self._scratch)
+        command.take_files(self._connection.fileno(), payload.pop("files", []))
+        os.write(result.writer, b"\n")
         moves = [self._null, self._output.writer, self._error.writer, result.writer]
         moves += [channel.fileno()] if channel else []
         # first out of the way of 0-4, then into place: a source may have the number of another's target
@@ -164,9 +175,11 @@ class Zygote:
             os.dup2(descriptor, target)
         os.closerange(len(high), 256)
         job.make_stdin(payload.get("stdin", ""))
-        os.chdir(self._scratch)
         libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
-        jail.limit(head["memory"], head["cpu"], FILE_BYTES)
+        jail.limit(head["memory"] + self._data_bytes, head["cpu"], FILE_BYTES, processes=bool(self._group))
+        if self._group:
+            # for the exact count of shared memory: crowd.py. Nobody else here has a /proc, or may trace.
+            libc.prctl(libc.PR_SET_DUMPABLE, 1)
         if self._filter:
             self._filter.load()
         gc.enable()
@@ -183,27 +196,33 @@ class Zygote:
             return
         while True:
             try:
-                os.waitpid(-1, 0)
+                usage = os.wait4(-1, 0)[2]
             except ChildProcessError:
                 return
+            self._strays_cpu += usage.ru_utime + usage.ru_stime
 
     def _answer(self, head: dict, children: list[Child], end: str, wall: float) -> None:
         room = head["output"]
         output = self._output.content(room)
         blobs = [self._result.content(self._result.size), output, self._error.content(room - len(output))]
         blobs.append(self._tests.content(self._tests.size))
+        fetched = command.Fetched(self._scratch, head["fetch"])
+        peak = self._group.peak if self._group else 0
         answer = {
             "end": end,
             "status": children[0].status,
-            "cpu": sum(child.cpu for child in children),
-            "max_rss": max(child.max_rss for child in children),
+            "cpu": sum(child.cpu for child in children) + self._strays_cpu,
+            "max_rss": max(peak, *(child.max_rss for child in children)),
             "wall": wall,
             "blobs": [len(blob) for blob in blobs],
+            "files": fetched.sizes,
         }
         send(self._connection, answer)
         for blob in blobs:
             self._connection.sendall(blob)
             blob.release()
+        fetched.send(self._connection.fileno())
+        fetched.close()
 
     def _clean_scratch(self) -> None:
         """After the answer. What can't be removed ends the lane, and the next one starts on a fresh folder."""
@@ -218,6 +237,7 @@ RUNNERS = {
     "script": job.run_script,
     "check": checking.serve_program,
     "tests": checking.run_tests,
+    "command": command.run_command,
 }
 
 
@@ -232,6 +252,10 @@ def send(connection: socket.socket, message: dict) -> None:
     connection.sendall(_LENGTH.pack(len(data)) + data)
 
 
+class Lacking(Exception):
+    """A lane of this kind would be weaker than it says."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Locked:
     """What `lock_in` came to. `refused`: why there are no namespaces, where there are none."""
@@ -239,18 +263,21 @@ class Locked:
     layers: list[str]
     scratch: str
     refused: str
+    group: crowd.Crowd | None
 
 
-def lock_in(stage: str, uid: int) -> Locked:
-    """Every layer that this kernel and this user allow. See jail.py."""
+def lock_in(stage: str, uid: int, setup: dict) -> Locked:
+    """Every layer that this kernel and this user allow. See jail.py. `setup`: see protocol.py."""
     layers: list[str] = []
     folder = stage
-    refused = jail.why_not_unshare(stage)
+    processes, more = setup["processes"], tuple(setup["paths"])
+    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY) if processes else None
+    refused = jail.why_not_unshare(stage, more)
     if not refused:
         layers += jail.unshare()
         if os.fork():
             _wait_for_the_other(uid)
-        jail.change_root(stage, SCRATCH_BYTES, uid if os.geteuid() == 0 else os.geteuid())
+        jail.change_root(stage, SCRATCH_BYTES, uid if os.geteuid() == 0 else os.geteuid(), more, processes)
         folder = jail.SCRATCH
         layers.append("private-root")
     if os.geteuid() == 0:
@@ -263,11 +290,24 @@ def lock_in(stage: str, uid: int) -> Locked:
     jail.seal()
     os.environ["HOME"] = os.environ["TMPDIR"] = folder
     layers += ["no-new-privs", "rlimits", "clean-environment"]
-    if jail.confine_files(folder):
+    if jail.confine_files(folder, more, proc):
         layers.append("landlock")
     if seccomp.supported():
         layers.append("seccomp")
-    return Locked(layers, folder, refused)
+    return Locked(layers, folder, refused, _group(layers, proc))
+
+
+def _group(layers: list[str], proc: int | None) -> crowd.Crowd | None:
+    """Where programs may start processes. Raises Lacking where these could not be held."""
+    if proc is None:
+        return None
+    lacking = {"pid-ns", "net-ns", "private-root", "seccomp"} - set(layers)
+    if lacking:
+        raise Lacking(f"programs that start processes can't be held here without {', '.join(sorted(lacking))}")
+    group = crowd.Crowd(proc)
+    if not group.works():
+        raise Lacking("programs that start processes can't be held here: /proc does not show them")
+    return group
 
 
 def _wait_for_the_other(uid: int) -> None:
@@ -282,6 +322,20 @@ def _wait_for_the_other(uid: int) -> None:
         os._exit(1)
 
 
+def _warm_up(setup: dict) -> int:
+    """The packages of a runtime, and those that programs import most. Returns the bytes that all this takes.
+
+    They come with the runtime, and no program pays for them out of its own limit.
+    """
+    if not setup["packages"]:
+        return 0
+    sys.path.append(setup["packages"])
+    for name in setup["warm"]:
+        importlib.import_module(name)
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[5]) * os.sysconf("SC_PAGESIZE")
+
+
 def main() -> None:
     descriptor, parent, uid = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[4])
     libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -289,20 +343,39 @@ def main() -> None:
         raise SystemExit("the service is gone")
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     connection = socket.socket(fileno=descriptor)
-    sizes = receive(descriptor)
-    locked = lock_in(sys.argv[3], uid)
+    setup = receive(descriptor)
+    setup["data_bytes"] = _warm_up(setup)
+    try:
+        locked = lock_in(sys.argv[3], uid, setup)
+    except Lacking as lacking:
+        send(connection, {"lacking": str(lacking)})
+        return
     builtins.exit = builtins.quit = sys.exit  # site.py would add them, and programs count on it
-    for name in ("children", "codec", "jail", "job", "landlock", "libc", "checking", "scratch", "seccomp"):
+    for name in (
+        "children",
+        "codec",
+        "command",
+        "crowd",
+        "jail",
+        "job",
+        "landlock",
+        "libc",
+        "checking",
+        "scratch",
+        "seccomp",
+    ):
         del sys.modules[name]
     del sys.path[0]
     sys.argv[:] = ["program.py"]
     sys.modules["random"].seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
     job.make_streams()
     gc.collect()
     gc.disable()
     gc.freeze()
     send(connection, {"layers": locked.layers, "refused": locked.refused, "python": sys.version.split()[0]})
-    Zygote(connection, locked, sizes).serve()
+    Zygote(connection, locked, setup).serve()
 
 
 if __name__ == "__main__":

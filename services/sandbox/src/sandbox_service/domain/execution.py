@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 
+from sandbox_service.domain.program import File
+
 
 class Verdict(Enum):
     """About the program, never about the platform: a platform that fails raises."""
@@ -42,6 +44,12 @@ class Execution:
     wall_time: timedelta
     isolation: str
     detail: str = ""
+    runtime: str = ""
+    files: tuple[File, ...] = ()
+    compile_output: str = ""
+    compile_time: timedelta = timedelta()
+    exit_status: int = 0
+    max_memory_bytes: int = 0
 
     @property
     def tests_passed(self) -> int:

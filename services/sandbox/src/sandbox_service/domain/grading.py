@@ -18,11 +18,13 @@ from sandbox_service.domain.ports import (
     CallJob,
     CheckJob,
     CheckVerdict,
+    CommandJob,
     End,
     Job,
     Raised,
     Report,
     ScriptJob,
+    Setting,
     Stage,
 )
 from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest, Test
@@ -59,7 +61,7 @@ class _Trouble:
 def plan(program: Program) -> list[Step]:
     """Call tests that follow one another share a process; every other test has its own."""
     if not program.tests:
-        return [Step(lambda limits: ScriptJob(program.source, program.stdin, limits), judge_run)]
+        return [Step(lambda limits: _script(program, program.stdin, limits), judge_run)]
     steps: list[Step] = []
     for kind, group in groupby(program.tests, key=type):
         tests = tuple(group)
@@ -73,7 +75,7 @@ def plan(program: Program) -> list[Step]:
 def _call_step(program: Program, tests: Sequence[CallTest]) -> Step:
     calls = tuple(test.args for test in tests)
     return Step(
-        lambda limits: CallJob(program.source, program.entry_point, calls, limits),
+        lambda limits: CallJob(program.source, program.entry_point, calls, limits, _setting(program)),
         lambda report: judge_calls(tests, report),
     )
 
@@ -81,14 +83,26 @@ def _call_step(program: Program, tests: Sequence[CallTest]) -> Step:
 def _single_step(program: Program, test: Test) -> Step:
     if isinstance(test, StdioTest):
         return Step(
-            lambda limits: ScriptJob(program.source, test.stdin, limits),
+            lambda limits: _script(program, test.stdin, limits),
             lambda report: judge_stdio(test, report),
         )
     assert isinstance(test, CheckTest)
     return Step(
-        lambda limits: CheckJob(program.source, program.entry_point, test.code, not test.calls_check, limits),
+        lambda limits: CheckJob(
+            program.source, program.entry_point, test.code, not test.calls_check, limits, _setting(program)
+        ),
         judge_check,
     )
+
+
+def _script(program: Program, stdin: str, limits: Limits) -> ScriptJob | CommandJob:
+    if program.language == "python":
+        return ScriptJob(program.source, stdin, limits, _setting(program))
+    return CommandJob(program.source, program.language, stdin, limits, _setting(program))
+
+
+def _setting(program: Program) -> Setting:
+    return Setting(program.runtime or "python", program.processes, program.files, program.fetch_files)
 
 
 def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Report]) -> Execution:
@@ -112,6 +126,12 @@ def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Re
         wall_time=sum((report.wall_time for report in reports), timedelta()),
         isolation=seen.isolation,
         detail=clip(decisive.detail),
+        runtime=seen.runtime,
+        files=seen.files,
+        compile_output=seen.compile_output,
+        compile_time=seen.compile_time,
+        exit_status=seen.exit_status,
+        max_memory_bytes=max(report.max_rss_bytes for report in reports),
     )
 
 
@@ -204,6 +224,8 @@ def _trouble(report: Report) -> _Trouble:
     """Of a job that didn't end as it should: which limit, which error, which signal."""
     if report.end is End.CPU:
         return _Trouble(Verdict.TIME_LIMIT, f"used {report.cpu_time.total_seconds():.2f} s of CPU time")
+    if report.end is End.MEMORY:
+        return _Trouble(Verdict.MEMORY_LIMIT, "its processes took more memory than its limit")
     if report.end in (End.IDLE, End.WALL):
         clock, cpu = report.wall_time.total_seconds(), report.cpu_time.total_seconds()
         return _Trouble(Verdict.TIME_LIMIT, f"not done after {clock:.1f} s on the clock, {cpu:.2f} s of them computing")

@@ -1,12 +1,22 @@
 """What the domain needs from outside: somewhere to run a job. What a job is, and what comes back of it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
 from typing import Protocol
 
-from sandbox_service.domain.program import Limits
+from sandbox_service.domain.program import File, Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What surrounds a job: the Python environment, whether it may start processes, files before and after."""
+
+    runtime: str = "python"
+    processes: bool = False
+    files: tuple[File, ...] = ()
+    fetch: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +27,7 @@ class CallJob:
     entry_point: str
     calls: tuple[tuple[object, ...], ...]
     limits: Limits
+    setting: Setting = Setting()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +37,7 @@ class ScriptJob:
     source: str
     stdin: str
     limits: Limits
+    setting: Setting = Setting()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +49,24 @@ class CheckJob:
     code: str
     call_check: bool
     limits: Limits
+    setting: Setting = Setting()
 
 
-Job = CallJob | ScriptJob | CheckJob
+@dataclass(frozen=True, slots=True)
+class CommandJob:
+    """Compile the program, if its language is compiled, and run it with `stdin`. It may start processes.
+
+    The limits are those of the run: a compiler has its own.
+    """
+
+    source: str
+    language: str
+    stdin: str
+    limits: Limits
+    setting: Setting = Setting()
+
+
+Job = CallJob | ScriptJob | CheckJob | CommandJob
 
 
 class End(Enum):
@@ -47,6 +74,7 @@ class End(Enum):
 
     EXITED = "exited"  # by themselves: see Report.exit_status
     CPU = "cpu"
+    MEMORY = "memory"  # all its processes together
     IDLE = "idle"  # for too long it neither computed nor ended
     WALL = "wall"
     OUTPUT = "output"
@@ -121,15 +149,36 @@ class Report:
     answers: tuple[Answer, ...] = ()
     tester: CheckReport | None = None
     malformed: str = ""
+    runtime: str = ""
+    files: tuple[File, ...] = ()
+    compile_output: str = ""
+    compile_time: timedelta = timedelta()
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A Python environment, or what runs another language. `modules`: what programs can import from `packages`."""
+
+    name: str
+    language: str
+    version: str
+    packages: Mapping[str, str] = field(default_factory=dict)
+    modules: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an executor offers. `layers` are the isolation mechanisms that are really in force."""
+    """What an executor offers. `layers` are the isolation mechanisms that are really in force.
+
+    `missing_languages`: languages that would run if one installed what's named. `processes`: programs may start some.
+    """
 
     layers: Sequence[str]
     python_version: str
     lanes: int
+    runtimes: Sequence[Runtime] = (Runtime("python", "python", ""),)
+    missing_languages: Mapping[str, str] = field(default_factory=dict)
+    processes: bool = False
 
 
 class Executor(Protocol):
@@ -140,6 +189,9 @@ class Executor(Protocol):
 
     async def run(self, job: Job) -> Report:
         """Whatever the program does is in the report. Raises Unavailable if the platform failed.
+
+        Raises Unimplemented for a runtime or language that isn't here, FailedPrecondition where processes can't be
+        held.
 
         Nothing of the job is left afterwards, also when it's cancelled.
         """

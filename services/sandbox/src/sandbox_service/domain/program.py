@@ -46,8 +46,20 @@ Test = CallTest | StdioTest | CheckTest
 
 
 @dataclass(frozen=True, slots=True)
+class File:
+    """`name` is relative to the program's folder, parts separated by "/", none of them ".."."""
+
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
-    """Untrusted source with the tests it's judged by. Without tests it's only run, on `stdin`."""
+    """Untrusted source with the tests it's judged by. Without tests it's only run, on `stdin`.
+
+    `runtime` is a Python environment; empty, the imports choose one: see runtimes.py. `processes`: it may start some.
+    `files` are in its folder before it starts, those named by `fetch_files` come back.
+    """
 
     id: str
     source: str
@@ -55,3 +67,8 @@ class Program:
     tests: tuple[Test, ...] = ()
     stdin: str = ""
     limits: Limits = Limits()
+    language: str = "python"
+    runtime: str = ""
+    processes: bool = False
+    files: tuple[File, ...] = ()
+    fetch_files: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from sandbox_service.domain.execution import Execution
 from sandbox_service.domain.grading import Outcome, conclude, plan
 from sandbox_service.domain.ports import Capabilities, Executor, Job, Report
 from sandbox_service.domain.program import Program
+from sandbox_service.domain.runtimes import settle
 
 _LEAST_CPU = timedelta(milliseconds=10)
 
@@ -35,12 +36,20 @@ class Sandbox:
         return self._executor.capabilities
 
     async def execute(self, program: Program) -> Execution:
-        """Raises ResourceExhausted when the queue is full, Unavailable when the platform failed twice."""
+        """Raises ResourceExhausted when the queue is full, Unavailable when the platform failed twice.
+
+        Raises what `settle` raises.
+        """
+        program = settle(program, self.capabilities)
         with self._admit(1):
             return await self._grade(program)
 
     async def execute_batch(self, programs: Sequence[Program]) -> list[Execution | PlatformFault]:
-        """In the order of the programs. Raises ResourceExhausted when the queue has no room for all of them."""
+        """In the order of the programs. Raises ResourceExhausted when the queue has no room for all of them.
+
+        Raises what `settle` raises.
+        """
+        programs = [settle(program, self.capabilities) for program in programs]
         with self._admit(len(programs)):
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._grade_or_fault(program)) for program in programs]

@@ -1,0 +1,59 @@
+"""The Python environments of this node: the standard library, and a virtual environment for every other runtime."""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox_service.domain.ports import Runtime
+
+# Loaded once in the zygote, where a runtime has them: each takes 0.1 to 2 s to import.
+HEAVY = ("numpy", "pandas", "scipy", "sklearn", "matplotlib")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """`packages`: its site-packages, empty for the standard library alone. `heavy`: modules to load before the first
+    program."""
+
+    runtime: Runtime
+    python: str
+    packages: str = ""
+    heavy: tuple[str, ...] = ()
+
+
+def standard(python: str) -> Environment:
+    return Environment(Runtime("python", "python", ""), os.path.realpath(python))
+
+
+def found_in(folder: Path | None, prefix: str) -> list[Environment]:
+    """Every virtual environment in `folder` whose name begins with `prefix`, which is no part of the runtime's name."""
+    if folder is None or not folder.is_dir():
+        return []
+    environments = [_read(path, prefix) for path in sorted(folder.iterdir()) if path.name.startswith(prefix)]
+    return [environment for environment in environments if environment]
+
+
+def _read(path: Path, prefix: str) -> Environment | None:
+    """None for what isn't a whole virtual environment of this Python version."""
+    python = path / "bin" / "python"
+    packages = path / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    if not (python.exists() and packages.is_dir()):
+        return None
+    names = os.listdir(packages)
+    modules = frozenset(_modules(names))
+    versions = dict(sorted(_distribution(name) for name in names if name.endswith(".dist-info")))
+    runtime = Runtime(path.name.removeprefix(prefix), "python", "", versions, modules)
+    heavy = tuple(name for name in HEAVY if name in modules)
+    return Environment(runtime, os.path.realpath(python), str(packages), heavy)
+
+
+def _modules(names: list[str]) -> list[str]:
+    """What `import` finds there: packages, files, extensions."""
+    stems = [name.partition(".")[0] for name in names if not name.endswith((".dist-info", ".libs", ".pth", ".data"))]
+    return [stem for stem in stems if stem.isidentifier() and not stem.startswith("__")]
+
+
+def _distribution(name: str) -> tuple[str, str]:
+    project, _, version = name.removesuffix(".dist-info").partition("-")
+    return project.replace("_", "-").lower(), version

@@ -1,0 +1,102 @@
+"""Which of the runtimes at hand a program gets, or why it gets none."""
+
+import ast
+import functools
+import re
+import sys
+import threading
+import warnings
+from dataclasses import replace
+
+from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, Unimplemented
+from sandbox_service.domain.ports import Capabilities, Runtime
+from sandbox_service.domain.program import CheckTest, Program, StdioTest
+
+ALIASES = {"c++": "cpp", "js": "javascript", "node": "javascript", "nodejs": "javascript", "golang": "go", "rs": "rust",
+           "sh": "bash", "python3": "python", "py": "python", "": "python"}  # fmt: skip
+_IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([\w.]+(?:[ \t]*,[ \t]*[\w.]+)*)", re.MULTILINE)
+_LARGE = 1 << 16  # characters
+PARSER = threading.Lock()
+"""Held by whoever parses, since threads that meet there get a SystemError up to 3.12 (cpython issue 106905)."""
+
+
+def settle(program: Program, capabilities: Capabilities) -> Program:
+    """The program with its language and runtime decided.
+
+    Raises Unimplemented for what isn't here, FailedPrecondition for processes where they can't be held, InvalidArgument
+    for tests that its language can't have.
+    """
+    language = ALIASES.get(program.language.lower(), program.language.lower())
+    if program.processes and not capabilities.processes:
+        raise FailedPrecondition(
+            "processes: programs may start processes only where they have a process namespace and a root of their own "
+            "(level L2 or L3), and this node lacks these"
+        )
+    if language == "python":
+        return replace(program, language=language, runtime=_python_runtime(program, capabilities).name)
+    _require_language(language, capabilities)
+    for index, test in enumerate(program.tests):
+        if not isinstance(test, StdioTest):
+            what = f"is for Python: a program in {language} takes stdio tests"
+            field = f"program.tests[{index}]"
+            raise InvalidArgument(f"{field}: {what}", [FieldViolation(field, what)])
+    if program.runtime not in ("", language):
+        what = f"is no runtime of {language}"
+        raise InvalidArgument(f"program.runtime: {program.runtime!r} {what}", [FieldViolation("program.runtime", what)])
+    return replace(program, language=language, runtime="")
+
+
+def _require_language(language: str, capabilities: Capabilities) -> None:
+    if any(runtime.language == language for runtime in capabilities.runtimes):
+        return
+    there = ", ".join(sorted({runtime.language for runtime in capabilities.runtimes}))
+    remedy = capabilities.missing_languages.get(language)
+    raise Unimplemented(f"language {language!r} is not on this node{f': {remedy}' if remedy else ''}; it has {there}")
+
+
+def _python_runtime(program: Program, capabilities: Capabilities) -> Runtime:
+    """The one that's named; else the smallest that has all that's imported; else the first, and an import fails."""
+    runtimes = [runtime for runtime in capabilities.runtimes if runtime.language == "python"]
+    if program.runtime:
+        for runtime in runtimes:
+            if runtime.name == program.runtime:
+                return runtime
+        there = ", ".join(runtime.name for runtime in runtimes)
+        raise Unimplemented(f"runtime {program.runtime!r} is not on this node; it has {there}")
+    if len(runtimes) == 1:
+        return runtimes[0]
+    known = frozenset().union(*(runtime.modules for runtime in runtimes))
+    texts = [program.source, *(test.code for test in program.tests if isinstance(test, CheckTest))]
+    wanted = frozenset(name for text in texts for name in foreign_imports(text)) & known
+    fitting = [runtime for runtime in runtimes if wanted <= runtime.modules]
+    return min(fitting, key=lambda runtime: len(runtime.modules)) if fitting else runtimes[0]
+
+
+def foreign_imports(source: str) -> frozenset[str]:
+    """Top-level names of what the source imports, the standard library left out. Empty for what is no Python.
+
+    The pattern finds candidates in a few microseconds; only where it finds some is the source parsed, since the words
+    may stand in a text. A large source isn't: it would take long.
+    """
+    candidates = {name.strip().partition(".")[0] for match in _IMPORT.findall(source) for name in match.split(",")}
+    if candidates <= sys.stdlib_module_names:
+        return frozenset()
+    imports = frozenset(candidates) if len(source) > _LARGE else _parsed_imports(source)
+    return imports - sys.stdlib_module_names
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed_imports(source: str) -> frozenset[str]:
+    try:
+        with PARSER, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.add(node.module or "")
+    return frozenset(name.partition(".")[0] for name in names)
