@@ -15,13 +15,16 @@ from ratchet_kit.times import duration_from_proto, duration_to_proto
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
 from sandbox_service.domain.grading import clip
 from sandbox_service.domain.ports import Capabilities
-from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest, Test
+from sandbox_service.domain.program import CallTest, CheckTest, File, Limits, Program, StdioTest, Test
 from sandbox_service.domain.runtimes import PARSER
 from sandbox_service.domain.sandbox import PlatformFault
 
 MAX_BATCH = 256
 MAX_TESTS = 1000
 MIN_MEMORY = 64 << 20
+MAX_FILES = 256
+MAX_FILE_BYTES = 16 << 20
+_MAX_NAME = 255
 DEFAULT_TOLERANCE = 1e-6
 
 _VERDICTS = {
@@ -118,7 +121,45 @@ def _program(message: pb.Program, path: str, reading: _Reading) -> Program:
         tests=tuple(_test(test, f"{path}.tests[{i}]", reading) for i, test in enumerate(message.tests)),
         stdin=message.stdin,
         limits=_limits(message.limits, f"{path}.limits", reading),
+        language=message.language or "python",
+        runtime=message.runtime,
+        processes=message.processes,
+        files=_files(message.files, f"{path}.files", reading),
+        fetch_files=_fetch_files(message.fetch_files, f"{path}.fetch_files", reading),
     )
+
+
+def _files(messages: Sequence[pb.File], path: str, reading: _Reading) -> tuple[File, ...]:
+    if len(messages) > MAX_FILES:
+        reading.fault(path, f"{len(messages)} files, and a program takes at most {MAX_FILES}")
+        return ()
+    size = sum(len(message.content) for message in messages)
+    if size > MAX_FILE_BYTES:
+        reading.fault(path, f"{size} bytes in all, and a program takes at most {MAX_FILE_BYTES}")
+    names = [message.name for message in messages]
+    for i, name in enumerate(names):
+        _check_file_name(name, f"{path}[{i}].name", reading)
+        folders = {name[:end] for end, letter in enumerate(name) if letter == "/"}
+        if name in names[:i] or folders & set(names):
+            reading.fault(f"{path}[{i}].name", "is there twice, or lies in what is a file")
+    return tuple(File(message.name, message.content) for message in messages)
+
+
+def _fetch_files(names: Sequence[str], path: str, reading: _Reading) -> tuple[str, ...]:
+    if len(names) > MAX_FILES:
+        reading.fault(path, f"{len(names)} names, and a program takes at most {MAX_FILES}")
+        return ()
+    for i, name in enumerate(names):
+        _check_file_name(name, f"{path}[{i}]", reading)
+    return tuple(names)
+
+
+def _check_file_name(name: str, field: str, reading: _Reading) -> None:
+    parts = name.split("/")
+    if not name or "\0" in name or any(part in ("", ".", "..") for part in parts):
+        reading.fault(field, "must be a relative path like data/input.csv, without '.', '..' or empty parts")
+    elif len(name.encode()) > 4 * _MAX_NAME or any(len(part.encode()) > _MAX_NAME for part in parts):
+        reading.fault(field, f"a part is longer than {_MAX_NAME} bytes, or all than {4 * _MAX_NAME}")
 
 
 def _test(message: pb.Test, path: str, reading: _Reading) -> Test:
@@ -214,6 +255,12 @@ def execution_to_proto(execution: Execution) -> pb.Execution:
         wall_time=duration_to_proto(execution.wall_time),
         isolation=execution.isolation,
         detail=execution.detail,
+        runtime=execution.runtime,
+        files=[pb.File(name=file.name, content=file.content) for file in execution.files],
+        compile_output=execution.compile_output,
+        compile_time=duration_to_proto(execution.compile_time),
+        exit_status=execution.exit_status,
+        max_memory_bytes=execution.max_memory_bytes,
     )
 
 
@@ -235,4 +282,10 @@ def capabilities_to_proto(capabilities: Capabilities, most: Limits) -> pb.GetCap
         max_limits=pb.Limits(
             cpu_time=duration_to_proto(most.cpu_time), memory_bytes=most.memory_bytes, output_bytes=most.output_bytes
         ),
+        runtimes=[
+            pb.Runtime(name=runtime.name, language=runtime.language, version=runtime.version, packages=runtime.packages)
+            for runtime in capabilities.runtimes
+        ],
+        missing_languages=capabilities.missing_languages,
+        processes=capabilities.processes,
     )

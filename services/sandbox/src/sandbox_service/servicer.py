@@ -48,4 +48,4 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
             first += len(programs)
 
     async def GetCapabilities(self, request: pb.GetCapabilitiesRequest, context: Any) -> pb.GetCapabilitiesResponse:
-        return convert.capabilities_to_proto(self._sandbox.capabilities, self._bounds.limits)
+        return convert.capabilities_to_proto(await self._sandbox.describe(), self._bounds.limits)

@@ -24,6 +24,9 @@ class ObservedExecutor:
     def capabilities(self) -> Capabilities:
         return self._executor.capabilities
 
+    async def describe(self) -> Capabilities:
+        return await self._executor.describe()
+
     async def run(self, job: Job) -> Report:
         kind, started = type(job).__name__.removesuffix("Job").lower(), time.monotonic()
         with _under_way.track_inprogress():

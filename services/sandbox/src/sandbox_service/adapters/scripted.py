@@ -14,6 +14,9 @@ class ScriptedExecutor:
         self.capabilities = Capabilities(("scripted",), "3.11.0", lanes)
         self.jobs: list[Job] = []
 
+    async def describe(self) -> Capabilities:
+        return self.capabilities
+
     async def run(self, job: Job) -> Report:
         self.jobs.append(job)
         return await self._script(job)

@@ -91,7 +91,8 @@ LANGUAGES = (
         ("rustc", "cc"),
         "install rustc and a C compiler, its linker",
         ("./program",),
-        ("{rustc}", "-O", "--edition=2021", "-Cstrip=symbols", "-Clinker={cc}", "-Clink-arg=-fuse-ld=bfd", "-o", "program", "{file}"),
+        ("{rustc}", "-O", "--edition=2021", "-Cstrip=symbols", "-Clinker={cc}", "-Clink-arg=-fuse-ld=bfd",
+         "-o", "program", "{file}"),
         ("program",),
         own_libraries=True,
     ),
@@ -136,7 +137,7 @@ class Toolchain:
 
 
 class Toolchains:
-    """Found once, side by side, in the background: compilers take up to a second to say which version they are."""
+    """What's on the PATH is known at once. The rest, which takes up to a second, is asked of them when first needed."""
 
     def __init__(self) -> None:
         candidates = {language.name: _where(language) for language in LANGUAGES}
@@ -145,16 +146,15 @@ class Toolchains:
         self._real: dict[str, str] = {}
         self._ready: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        self._ready = asyncio.create_task(self._look_closer())
-
     async def stop(self) -> None:
         if self._ready is not None:
             self._ready.cancel()
             await asyncio.gather(self._ready, return_exceptions=True)
 
     async def ready(self) -> None:
-        assert self._ready is not None
+        """Versions are known, and what doesn't work is off the list."""
+        if self._ready is None:
+            self._ready = asyncio.create_task(self._look_closer())
         await asyncio.shield(self._ready)
 
     @property

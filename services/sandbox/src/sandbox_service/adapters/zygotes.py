@@ -275,7 +275,6 @@ class ZygoteExecutor:
 
     async def __aenter__(self) -> Self:
         """Raises Unavailable if a lane doesn't start, FailedPrecondition if it lacks a protection that is demanded."""
-        self._toolchains.start()
         try:
             plain = Kind("python", processes=False)
             for _ in range(self._options.lanes):
@@ -307,6 +306,10 @@ class ZygoteExecutor:
             self._toolchains.missing,
             bool(processes),
         )
+
+    async def describe(self) -> Capabilities:
+        await self._toolchains.ready()
+        return self.capabilities
 
     async def run(self, job: Job) -> Report:
         if isinstance(job, CommandJob):

@@ -187,6 +187,10 @@ class Executor(Protocol):
     @property
     def capabilities(self) -> Capabilities: ...
 
+    async def describe(self) -> Capabilities:
+        """As `capabilities`, with all versions."""
+        ...
+
     async def run(self, job: Job) -> Report:
         """Whatever the program does is in the report. Raises Unavailable if the platform failed.
 

@@ -35,6 +35,10 @@ class Sandbox:
     def capabilities(self) -> Capabilities:
         return self._executor.capabilities
 
+    async def describe(self) -> Capabilities:
+        """As `capabilities`, with all versions."""
+        return await self._executor.describe()
+
     async def execute(self, program: Program) -> Execution:
         """Raises ResourceExhausted when the queue is full, Unavailable when the platform failed twice.
 
