@@ -261,6 +261,7 @@ def execution_to_proto(execution: Execution) -> pb.Execution:
         compile_time=duration_to_proto(execution.compile_time),
         exit_status=execution.exit_status,
         max_memory_bytes=execution.max_memory_bytes,
+        level=str(execution.level),
     )
 
 
@@ -279,6 +280,8 @@ def capabilities_to_proto(capabilities: Capabilities, most: Limits) -> pb.GetCap
         isolation_layers=capabilities.layers,
         python_version=capabilities.python_version,
         lanes=capabilities.lanes,
+        level=str(capabilities.level),
+        missing_layers=capabilities.missing,
         max_limits=pb.Limits(
             cpu_time=duration_to_proto(most.cpu_time), memory_bytes=most.memory_bytes, output_bytes=most.output_bytes
         ),

@@ -14,6 +14,7 @@ from ratchet_kit.server import serve
 from sandbox_service.adapters.observed import ObservedExecutor
 from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
 from sandbox_service.convert import Bounds
+from sandbox_service.domain.levels import Level
 from sandbox_service.domain.sandbox import Sandbox
 from sandbox_service.servicer import SERVICE, SandboxServicer
 from sandbox_service.settings import Settings
@@ -30,7 +31,7 @@ async def sandbox_servicer(settings: Settings) -> AsyncIterator[SandboxServicer]
         max_output_bytes=settings.max_output_bytes,
         max_result_bytes=settings.max_result_bytes,
         job_uid=settings.job_uid,
-        allow_missing=settings.allow_missing,
+        min_level=Level[settings.min_level],
     )
     async with ZygoteExecutor(options) as executor:
         sandbox = Sandbox(ObservedExecutor(executor), settings.queue_limit)

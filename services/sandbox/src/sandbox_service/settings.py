@@ -3,6 +3,7 @@
 import os
 import sys
 from datetime import timedelta
+from typing import Literal
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
@@ -36,8 +37,8 @@ class Settings(ServiceSettings):
     """The bound on the clock is wall_factor x (CPU limit + idle_extra): the last resort, on an overloaded machine."""
     job_uid: int = Field(default=61000, ge=1)
     """Only for a service that root runs: lane n gives itself up for the uid job_uid + n."""
-    allow_missing: frozenset[str] = frozenset()
-    """Protections without which to start all the same: network, files, processes, privileges. A JSON list."""
+    min_level: Literal["L1", "L2", "L3"] = "L1"
+    """The least isolation to start with, see docs/sandbox.md. Below it the service says what is missing, and ends."""
 
     @property
     def max_limits(self) -> Limits:

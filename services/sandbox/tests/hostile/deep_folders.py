@@ -1,6 +1,6 @@
 """Leaves folders that a recursive removal does not survive, and takes the rights on them away.
 
-Expect: FAILED, RUNTIME_ERROR
+Expect: FAILED, RUNTIME_ERROR, TIME_LIMIT
 """
 
 import os

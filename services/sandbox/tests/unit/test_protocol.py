@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox_service.adapters import protocol
+from sandbox_service.domain.levels import Level
 from sandbox_service.domain.ports import CallJob, CheckJob, CheckVerdict, Raised, Report, Returned, ScriptJob, Stage
 from sandbox_service.domain.program import Limits
 
@@ -16,7 +17,7 @@ HEAD: dict[str, object] = {"end": "exited", "status": 0, "cpu": 0.1, "wall": 0.2
 
 def read(text: str | bytes, end: str = "exited", tests: bytes = b"") -> Report:
     data = text.replace("N", ASKED.nonce).encode() if isinstance(text, str) else text
-    return protocol.report(ASKED, {**HEAD, "end": end}, [data, b"\xff", b"", tests], "x")
+    return protocol.report(ASKED, {**HEAD, "end": end}, [data, b"\xff", b"", tests], "x", Level.L1)
 
 
 def test_a_whole_story() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from sandbox_service.cage import codec
+from sandbox_service.domain.levels import Level
 from sandbox_service.domain.ports import (
     Answer,
     CallJob,
@@ -100,7 +101,12 @@ def frame(message: Mapping[str, object]) -> bytes:
 
 
 def report(
-    asked: Request, head: dict[str, object], blobs: list[bytes], isolation: str, files: tuple[File, ...] = ()
+    asked: Request,
+    head: dict[str, object],
+    blobs: list[bytes],
+    isolation: str,
+    level: Level,
+    files: tuple[File, ...] = (),
 ) -> Report:
     """`blobs`: the program's frames, stdout, stderr, the tester's frames. The zygote itself wrote `head` alone."""
     frames, stdout, stderr, tests = blobs
@@ -116,6 +122,7 @@ def report(
         cpu_time=timedelta(seconds=float(str(head["cpu"]))),
         wall_time=timedelta(seconds=float(str(head["wall"]))),
         isolation=isolation,
+        level=level,
         max_rss_bytes=int(str(head["max_rss"])),
         stdout=stdout.decode("utf-8", "replace"),
         stderr=stderr.decode("utf-8", "replace"),

@@ -16,12 +16,14 @@ from typing import Any, Self
 
 from ratchet_kit.errors import FailedPrecondition, Unavailable, Unimplemented
 from ratchet_kit.logs import get_logger
-from sandbox_service.adapters import environments, protocol
+from sandbox_service.adapters import cgroups, environments, protocol
 from sandbox_service.adapters.commands import Commands
 from sandbox_service.adapters.environments import Environment
 from sandbox_service.adapters.toolchains import Toolchains
 from sandbox_service.cage import scratch
-from sandbox_service.domain.ports import Capabilities, CommandJob, Job, Report
+from sandbox_service.domain import levels
+from sandbox_service.domain.levels import Level
+from sandbox_service.domain.ports import Capabilities, CommandJob, End, Job, Report, Stage
 from sandbox_service.domain.program import File
 
 log = get_logger(__name__)
@@ -50,14 +52,6 @@ _ENVIRONMENT = {
 # Without these, programs that start processes could get away, or be told from others.
 HOLDS_PROCESSES = frozenset({"pid-ns", "net-ns", "private-root", "seccomp"})
 
-# A protection, and the layers of which any one gives it.
-PROTECTIONS: dict[str, frozenset[str]] = {
-    "network": frozenset({"net-ns", "seccomp"}),
-    "files": frozenset({"private-root", "landlock"}),
-    "processes": frozenset({"pid-ns", "seccomp"}),
-    "privileges": frozenset({"no-new-privs"}),
-}
-
 
 @dataclass(frozen=True, slots=True)
 class ZygoteOptions:
@@ -67,7 +61,7 @@ class ZygoteOptions:
     times as much, so that a loaded machine doesn't turn right programs into slow ones.
     `job_uid`: what root becomes in lane 0; lane n takes job_uid + n.
     `runtimes_dir`: a folder of virtual environments, each a runtime of its name, less `runtimes_prefix`.
-    `allow_missing`: protections (keys of PROTECTIONS) without which the service may start all the same.
+    `min_level`: below it no lane starts.
     """
 
     lanes: int
@@ -77,7 +71,7 @@ class ZygoteOptions:
     max_output_bytes: int = 1 << 20
     max_result_bytes: int = 1 << 20
     job_uid: int = 61000
-    allow_missing: frozenset[str] = frozenset()
+    min_level: Level = Level.L1
     runtimes_dir: Path | None = None
     runtimes_prefix: str = "sandbox-"
 
@@ -102,22 +96,26 @@ class _Plan:
 class _Lane:
     """One zygote process, started when needed, and thrown away whenever something about it is in doubt."""
 
-    def __init__(self, options: ZygoteOptions, number: int, plan: _Plan) -> None:
-        self._options, self._number, self._plan = options, number, plan
+    def __init__(self, options: ZygoteOptions, number: int, plan: _Plan, home: cgroups.Home | cgroups.NoCgroup) -> None:
+        self._options, self._number, self._plan, self._home = options, number, plan, home
+        self._cgroup: cgroups.LaneCgroup | None = None
+        self._oom_kills = 0
         self._python = plan.environment.python
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter | None = None
         self._stage = ""
         self.layers: tuple[str, ...] = ()
-        self.refused = ""
+        self.refused: dict[str, str] = {}
+        self.ceiling = Level.L3
         self.python_version = ""
 
     async def start(self) -> None:
-        """Raises Unavailable if the zygote doesn't come up, FailedPrecondition if it lacks a protection."""
+        """Raises Unavailable if the zygote doesn't come up, FailedPrecondition if its level is too low."""
         ours, theirs = socket.socketpair()
         try:
             self._stage = tempfile.mkdtemp(prefix="ratchet-sandbox-")
+            no_cgroup = self._make_cgroup()
             with theirs:
                 arguments = [
                     str(theirs.fileno()),
@@ -138,6 +136,9 @@ class _Lane:
                     pass_fds=(theirs.fileno(),),
                     start_new_session=True,
                 )
+            if self._cgroup:
+                # before it's told its sizes: until then it waits, and forks nothing that would stay outside
+                await asyncio.to_thread(self._cgroup.enter, self._process.pid)
             self._reader, self._writer = await asyncio.open_unix_connection(sock=ours)
             self._writer.write(protocol.frame(self._setup()))
             async with asyncio.timeout(_START_LIMIT.total_seconds()):
@@ -150,9 +151,14 @@ class _Lane:
         if "lacking" in hello:
             await self.stop()
             raise FailedPrecondition(hello["lacking"])
-        self.layers, self.refused, self.python_version = tuple(hello["layers"]), hello["refused"], hello["python"]
+        self.layers, self.python_version = tuple(hello["layers"]), hello["python"]
+        if self._cgroup:
+            self._cgroup.settle(scratch.SIZE)
+            self.layers += ("cgroup",)
+        self.refused = dict.fromkeys((*levels.NAMESPACES, "private-root"), hello["refused"]) if hello["refused"] else {}
+        self.refused |= {"cgroup": no_cgroup} if no_cgroup else {}
         try:
-            self._demand_protections()
+            self._demand_level()
         except FailedPrecondition:
             await self.stop()
             raise
@@ -178,14 +184,25 @@ class _Lane:
             "paths": [*paths, *self._plan.paths],
         }
 
-    def _demand_protections(self) -> None:
-        for name, layers in PROTECTIONS.items():
-            if name not in self._options.allow_missing and not layers & set(self.layers):
-                raise FailedPrecondition(
-                    f"programs would have no limits to their {name} here: that takes {' or '.join(sorted(layers))} "
-                    f"({self.refused or 'none is supported'}). Allow this process user namespaces or seccomp, or "
-                    f"accept the risk with RATCHET_SANDBOX_ALLOW_MISSING"
-                )
+    def _make_cgroup(self) -> str:
+        """Or says why there's none."""
+        try:
+            if isinstance(self._home, cgroups.NoCgroup):
+                raise self._home
+            self._cgroup, self._oom_kills = self._home.make(), 0
+        except cgroups.NoCgroup as error:
+            return str(error)
+        return ""
+
+    @property
+    def level(self) -> Level:
+        return min(levels.level_of(self.layers), self.ceiling)
+
+    def _demand_level(self) -> None:
+        least = self._options.min_level
+        if self.level < least:
+            lacks = "; ".join(str(lack) for lack in levels.lacks(self.layers, self.refused, least))
+            raise FailedPrecondition(f"programs would run below {least}, the least that is allowed here: {lacks}")
 
     async def run(self, job: protocol.Job | protocol.Command) -> Report:
         idle = job.limits.cpu_time + self._options.idle_extra
@@ -193,6 +210,8 @@ class _Lane:
         asked = protocol.request(job, idle, wall)
         try:
             writer = await self._connected()
+            if self._cgroup:
+                self._cgroup.limit_memory(job.limits.memory_bytes)
             async with asyncio.timeout((wall + _ANSWER_GRACE).total_seconds()):
                 writer.write(asked.data)
                 await writer.drain()
@@ -200,18 +219,31 @@ class _Lane:
                 blobs = [await self._reader.readexactly(size) for size in head["blobs"]]
                 files = tuple([File(name, await self._reader.readexactly(size)) for name, size in head["files"]])
         except (OSError, EOFError, TimeoutError) as error:
-            log.warning("lane_lost", lane=self._number, error=repr(error))
+            killed = self._killed_for_memory()
+            if not killed:
+                log.warning("lane_lost", lane=self._number, error=repr(error))
             await self.stop()
+            if killed:
+                return _out_of_memory(self.layers, self.level, job)
             raise Unavailable(f"a sandbox lane was lost: {type(error).__name__}") from error
         except BaseException:
             # cancelled: the program dies with its lane
             await self.stop()
             raise
+        if self._killed_for_memory():
+            head["end"] = End.MEMORY.value
         isolation = ",".join(self.layers)
         if sum(head["blobs"]) > _LARGE_ANSWER:
             # what a program answers may take long to read, and others wait meanwhile
-            return await asyncio.to_thread(protocol.report, asked, head, blobs, isolation, files)
-        return protocol.report(asked, head, blobs, isolation, files)
+            return await asyncio.to_thread(protocol.report, asked, head, blobs, isolation, self.level, files)
+        return protocol.report(asked, head, blobs, isolation, self.level, files)
+
+    def _killed_for_memory(self) -> bool:
+        """Whether the kernel has done that in this lane since this was last asked."""
+        if self._cgroup is None:
+            return False
+        before, self._oom_kills = self._oom_kills, self._cgroup.oom_kills()
+        return self._oom_kills > before
 
     async def _connected(self) -> asyncio.StreamWriter:
         if self._writer is None or self._process is None or self._process.returncode is not None:
@@ -242,7 +274,13 @@ class _Lane:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-        await asyncio.to_thread(self._remove_stage)
+        await asyncio.to_thread(self._remove_traces)
+
+    def _remove_traces(self) -> None:
+        cgroup, self._cgroup = self._cgroup, None
+        if cgroup is not None and not cgroup.remove():
+            log.warning("cgroup_left_behind", lane=self._number)
+        self._remove_stage()
 
     def _remove_stage(self) -> None:
         """Where there's no private root, it's what the last program left its files in."""
@@ -254,6 +292,29 @@ class _Lane:
                 log.warning("scratch_left_behind", folder=self._stage, error=str(error))
 
 
+def _out_of_memory(layers: tuple[str, ...], level: Level, job: protocol.Job | protocol.Command) -> Report:
+    """Of a job with which the whole lane was killed, so that nobody could tell what it used."""
+    return Report(
+        end=End.MEMORY,
+        exit_status=-signal.SIGKILL,
+        stage=Stage.LOADED,
+        cpu_time=timedelta(),
+        wall_time=timedelta(),
+        isolation=",".join(layers),
+        level=level,
+        max_rss_bytes=job.limits.memory_bytes,
+    )
+
+
+def _cgroup_home() -> cgroups.Home | cgroups.NoCgroup:
+    try:
+        return cgroups.find()
+    except cgroups.NoCgroup as error:
+        return error
+    except OSError as error:
+        return cgroups.NoCgroup(str(error))
+
+
 class ZygoteExecutor:
     """`async with ZygoteExecutor(options) as executor`: lanes for plain Python are up inside, and all are gone after.
 
@@ -262,6 +323,7 @@ class ZygoteExecutor:
 
     def __init__(self, options: ZygoteOptions) -> None:
         self._options = options
+        self._home = _cgroup_home()
         found = [
             environments.standard(options.python),
             *environments.found_in(options.runtimes_dir, options.runtimes_prefix),
@@ -274,7 +336,9 @@ class ZygoteExecutor:
         self._gate = asyncio.Semaphore(options.lanes)
 
     async def __aenter__(self) -> Self:
-        """Raises Unavailable if a lane doesn't start, FailedPrecondition if it lacks a protection that is demanded."""
+        """Raises Unavailable if a lane doesn't start, FailedPrecondition if its level is below `min_level`."""
+        if isinstance(self._home, cgroups.Home) and (left := self._home.sweep()):
+            log.info("cgroups_removed", names=left)
         try:
             plain = Kind("python", processes=False)
             for _ in range(self._options.lanes):
@@ -284,8 +348,14 @@ class ZygoteExecutor:
         except BaseException:
             await self.__aexit__()
             raise
-        first = self._lanes[0]
-        log.info("lanes_ready", lanes=self._options.lanes, layers=first.layers, no_namespaces=first.refused)
+        offered = self.capabilities
+        log.info(
+            "lanes_ready",
+            lanes=offered.lanes,
+            level=str(offered.level),
+            layers=offered.layers,
+            missing=offered.missing,
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -294,8 +364,10 @@ class ZygoteExecutor:
 
     @property
     def capabilities(self) -> Capabilities:
-        first = self._lanes[0]
-        processes = first.layers and set(first.layers) >= HOLDS_PROCESSES
+        """Of the weakest lane that is up."""
+        up = [lane for lane in self._lanes if lane.layers] or self._lanes
+        first = min(up, key=lambda lane: (lane.level, len(lane.layers)))
+        processes = set(first.layers) >= HOLDS_PROCESSES
         pythons = [replace(found.runtime, version=first.python_version) for found in self._environments.values()]
         languages = self._toolchains.runtimes if processes else []
         return Capabilities(
@@ -304,7 +376,9 @@ class ZygoteExecutor:
             self._options.lanes,
             [*pythons, *languages],
             self._toolchains.missing,
-            bool(processes),
+            processes,
+            first.level,
+            [str(lack) for lack in levels.lacks(first.layers, first.refused)],
         )
 
     async def describe(self) -> Capabilities:
@@ -341,6 +415,6 @@ class ZygoteExecutor:
             await self._toolchains.ready()
             # its own interpreter, for subprocess and multiprocessing
             paths = (*self._toolchains.paths, environment.python)
-        lane = _Lane(self._options, len(self._lanes), _Plan(environment, kind.processes, paths))
+        lane = _Lane(self._options, len(self._lanes), _Plan(environment, kind.processes, paths), self._home)
         self._lanes.append(lane)
         return lane

@@ -49,6 +49,7 @@ def unshare() -> list[str]:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{_INSIDE_ID} {uid} 1")
         _write("/proc/self/gid_map", f"{_INSIDE_ID} {gid} 1")
+    libc.set_host_name("sandbox")
     names = ["mount-ns", "pid-ns", "net-ns", "ipc-ns", "uts-ns"]
     return names if root else ["user-ns", *names]
 
@@ -84,7 +85,9 @@ def change_root(
         os.mkdir(stage + SHARED_MEMORY)
         libc.mount(stage + SCRATCH, stage + SHARED_MEMORY, None, libc.MS_BIND)
     os.chdir(stage)
-    libc.syscall(155, b".", b".")  # pivot_root(".", "."): the old root ends up stacked on the new one, pivot_root(2)
+    libc.syscall(
+        libc.PIVOT_ROOT, b".", b"."
+    )  # pivot_root(".", "."): the old root ends up stacked on the new one, pivot_root(2)
     libc.umount(".", libc.MNT_DETACH)
     os.chdir("/")
     libc.mount("none", "/", None, libc.MS_REMOUNT | libc.MS_BIND | libc.MS_RDONLY | libc.MS_NOSUID)

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import platform
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -10,6 +11,7 @@ MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
 MNT_DETACH = 2
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 24, 38
 SECCOMP_MODE_FILTER = 2
+PIVOT_ROOT = 41 if platform.machine() == "aarch64" else 155
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -30,6 +32,10 @@ def prctl(option: int, value: object, *rest: object) -> None:
 
 def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), "unshare")
+
+
+def set_host_name(name: str) -> None:
+    _check(_libc.sethostname(os.fsencode(name), len(name)), "sethostname")
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:

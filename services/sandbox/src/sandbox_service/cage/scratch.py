@@ -4,6 +4,8 @@ import itertools
 import os
 from collections.abc import Iterator
 
+SIZE = 64 << 20  # bytes, where it is a file system of its own
+
 
 def empty(folder: str) -> None:
     """Removes all that is in `folder`. Raises OSError where that can't be.

@@ -43,7 +43,6 @@ for _name in ("random", *_WARM.split()):
 os.register_at_fork = _register
 
 FILE_BYTES = 16 << 20
-SCRATCH_BYTES = 64 << 20
 _LENGTH = struct.Struct("!I")
 _FIRST_LOOK_MS = 5
 
@@ -277,7 +276,7 @@ def lock_in(stage: str, uid: int, setup: dict) -> Locked:
         layers += jail.unshare()
         if os.fork():
             _wait_for_the_other(uid)
-        jail.change_root(stage, SCRATCH_BYTES, uid if os.geteuid() == 0 else os.geteuid(), more, processes)
+        jail.change_root(stage, scratch.SIZE, uid if os.geteuid() == 0 else os.geteuid(), more, processes)
         folder = jail.SCRATCH
         layers.append("private-root")
     if os.geteuid() == 0:

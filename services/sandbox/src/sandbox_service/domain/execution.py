@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 
+from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import File
 
 
@@ -50,6 +51,7 @@ class Execution:
     compile_time: timedelta = timedelta()
     exit_status: int = 0
     max_memory_bytes: int = 0
+    level: Level = Level.NONE
 
     @property
     def tests_passed(self) -> int:

@@ -132,6 +132,7 @@ def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Re
         compile_time=seen.compile_time,
         exit_status=seen.exit_status,
         max_memory_bytes=max(report.max_rss_bytes for report in reports),
+        level=min(report.level for report in reports),
     )
 
 
@@ -225,7 +226,7 @@ def _trouble(report: Report) -> _Trouble:
     if report.end is End.CPU:
         return _Trouble(Verdict.TIME_LIMIT, f"used {report.cpu_time.total_seconds():.2f} s of CPU time")
     if report.end is End.MEMORY:
-        return _Trouble(Verdict.MEMORY_LIMIT, "its processes took more memory than its limit")
+        return _Trouble(Verdict.MEMORY_LIMIT, "its processes and files took more memory than its limit")
     if report.end in (End.IDLE, End.WALL):
         clock, cpu = report.wall_time.total_seconds(), report.cpu_time.total_seconds()
         return _Trouble(Verdict.TIME_LIMIT, f"not done after {clock:.1f} s on the clock, {cpu:.2f} s of them computing")

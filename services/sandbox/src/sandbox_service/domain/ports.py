@@ -6,6 +6,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Protocol
 
+from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import File, Limits
 
 
@@ -142,6 +143,7 @@ class Report:
     cpu_time: timedelta
     wall_time: timedelta
     isolation: str
+    level: Level = Level.NONE
     max_rss_bytes: int = 0
     stdout: str = ""
     stderr: str = ""
@@ -171,6 +173,7 @@ class Capabilities:
     """What an executor offers. `layers` are the isolation mechanisms that are really in force.
 
     `missing_languages`: languages that would run if one installed what's named. `processes`: programs may start some.
+    `missing`: why the level isn't higher, a sentence for each level, with the remedy.
     """
 
     layers: Sequence[str]
@@ -179,6 +182,8 @@ class Capabilities:
     runtimes: Sequence[Runtime] = (Runtime("python", "python", ""),)
     missing_languages: Mapping[str, str] = field(default_factory=dict)
     processes: bool = False
+    level: Level = Level.NONE
+    missing: Sequence[str] = ()
 
 
 class Executor(Protocol):

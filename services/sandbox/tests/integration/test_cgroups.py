@@ -1,0 +1,135 @@
+"""Real cgroups: what the kernel does in them, and that none is left."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+
+import pytest
+import pytest_asyncio
+
+from sandbox_service.adapters import cgroups
+from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
+from sandbox_service.domain.execution import Verdict
+from sandbox_service.domain.program import CallTest, Limits, Program
+from sandbox_service.domain.sandbox import Sandbox
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+
+@pytest.fixture(scope="module")
+def home() -> cgroups.Home:
+    try:
+        return cgroups.find()
+    except cgroups.NoCgroup as error:
+        pytest.skip(f"no cgroups for this process: {error}")
+
+
+@pytest.fixture
+def group(home: cgroups.Home) -> Iterator[cgroups.LaneCgroup]:
+    group = home.make()
+    yield group
+    assert group.remove()
+    assert home.own() == []
+
+
+def _run(group: cgroups.LaneCgroup, source: str) -> int:
+    """Python's exit status, once it has been let go inside."""
+    with subprocess.Popen([sys.executable, "-c", f"input()\n{source}"], stdin=subprocess.PIPE) as process:
+        group.enter(process.pid)
+        process.communicate(b"\n", timeout=60)
+        return process.returncode
+
+
+async def test_the_kernel_kills_above_the_limit_and_counts_it(group: cgroups.LaneCgroup) -> None:
+    group.settle(0)
+    group.limit_memory(32 << 20)
+    assert group.oom_kills() == 0
+    assert _run(group, "bytearray(8 << 20)") == 0
+    assert group.oom_kills() == 0
+    assert _run(group, "bytearray(512 << 20)") == -signal.SIGKILL
+    assert group.oom_kills() == 1
+
+
+async def test_process_ids_are_counted(group: cgroups.LaneCgroup) -> None:
+    source = """
+import os, sys
+made = []
+try:
+    while len(made) < 1000:
+        pid = os.fork()
+        if pid == 0:
+            os.read(0, 1)
+            os._exit(0)
+        made.append(pid)
+except BlockingIOError:
+    pass
+for pid in made:
+    os.kill(pid, 9)
+sys.exit(len(made) == 255)
+"""
+    assert _run(group, source) == 1
+
+
+async def test_a_folder_that_takes_none_is_no_cgroup(tmp_path) -> None:
+    home = cgroups.Home(tmp_path / "gone", tmp_path / "gone", unified=True)
+    with pytest.raises(cgroups.NoCgroup, match="No such file"):
+        home.make()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lane(home: cgroups.Home) -> AsyncIterator[ZygoteExecutor]:
+    async with ZygoteExecutor(ZygoteOptions(lanes=1, idle_extra=timedelta(seconds=0.5))) as executor:
+        assert len(home.own()) == 1
+        yield executor
+    assert home.own() == []
+
+
+def _starve(home: cgroups.Home) -> None:
+    """Takes the lane's cgroup all that it has to spare: a program's own limits would otherwise be met first."""
+    (name,) = home.own()
+    usage, limit = (
+        ("memory.current", "memory.max") if home.unified else ("memory.usage_in_bytes", "memory.limit_in_bytes")
+    )
+    used = int((home.memory / name / usage).read_text())
+    (home.memory / name / limit).write_text(str(used + (16 << 20)))
+
+
+async def test_a_program_killed_for_memory_gets_that_verdict(lane: ZygoteExecutor, home: cgroups.Home) -> None:
+    sandbox = Sandbox(lane, queue_limit=10)
+    limits = Limits(cpu_time=timedelta(seconds=5), memory_bytes=256 << 20)
+    good = Program("good", "f = lambda x: x + 1", "f", (CallTest((1,), 2),), limits=limits)
+    greedy = Program("greedy", "def f(x):\n    return len(b'x' * (200 << 20)) and 2", "f", good.tests, limits=limits)
+    assert (await sandbox.execute(greedy)).verdict is Verdict.PASSED
+    _starve(home)
+    execution = await sandbox.execute(greedy)
+    assert execution.verdict is Verdict.MEMORY_LIMIT
+    assert "took more memory than its limit" in execution.detail
+    assert (await sandbox.execute(good)).verdict is Verdict.PASSED
+
+
+async def test_a_lane_that_is_lost_takes_its_cgroup_along(lane: ZygoteExecutor, home: cgroups.Home) -> None:
+    before = home.own()
+    running = asyncio.create_task(
+        Sandbox(lane, 10).execute(Program("p", "import time\ntime.sleep(0.3)\nf = lambda x: 2", "f"))
+    )
+    await asyncio.sleep(0.1)
+    for pid in (home.memory / before[0] / "cgroup.procs").read_text().split():
+        os.kill(int(pid), signal.SIGKILL)
+    await running
+    assert len(home.own()) == 1
+    assert home.own() != before
+
+
+async def test_what_a_killed_service_left_goes_at_the_next_start(home: cgroups.Home) -> None:
+    source = "from sandbox_service.adapters import cgroups\nimport os\ncgroups.find().make()\nos.kill(os.getpid(), 9)"
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", source)
+    await process.wait()
+    left = f"{cgroups.PREFIX}{process.pid}-0"
+    assert (home.memory / left).is_dir()
+    async with ZygoteExecutor(ZygoteOptions(lanes=1)):
+        assert not (home.memory / left).exists()
+        assert not (home.pids / left).exists()
