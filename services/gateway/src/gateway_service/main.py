@@ -27,7 +27,6 @@ from gateway_service.domain.release_control import ControlOptions, ReleaseContro
 from gateway_service.domain.release_desk import ReleaseDesk
 from gateway_service.domain.serving import Serving, ServingOptions
 from gateway_service.grpc_auth import SERVICE, authenticated
-from gateway_service.http_server import HttpServer
 from gateway_service.rest import app, resources
 from gateway_service.servicer import GatewayServicer
 from gateway_service.settings import Settings
@@ -38,6 +37,7 @@ from ratchet.rollout.v1.rollout_pb2_grpc import RolloutServiceStub
 from ratchet.trainer.v1.trainer_pb2_grpc import TrainerServiceStub
 from ratchet_kit import client, sql
 from ratchet_kit.errors import RatchetError
+from ratchet_kit.http_server import HttpServer
 from ratchet_kit.interceptors import Around
 from ratchet_kit.logs import get_logger
 from ratchet_kit.server import Background, serve

@@ -190,14 +190,14 @@ def _call_test(message: pb.CallTest, path: str, reading: _Reading) -> CallTest:
 def literal(text: str) -> object:
     """The value of a Python literal; inf, nan and -inf count as one. Raises ValueError, whatever the text."""
     try:
-        return ast.literal_eval(_WithNames().visit(_parse(text.strip(), "eval")))
+        return ast.literal_eval(_WithNames().visit(parse(text.strip(), "eval")))
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
         why = str(error) or type(error).__name__
         why = "it holds more than values" if why.startswith("malformed node") else clip(why)
         raise ValueError(f"is no Python literal: {why}") from None
 
 
-def _parse(text: str, mode: str) -> ast.AST:
+def parse(text: str, mode: str) -> ast.AST:
     """ast.parse, one at a time: see PARSER."""
     with PARSER, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -214,7 +214,7 @@ class _WithNames(ast.NodeTransformer):
 def _check_test(code: str) -> CheckTest:
     """Parsed to say early that it can't be, and to see whether it calls its own `check`."""
     try:
-        tree = _parse(code, "exec")
+        tree = parse(code, "exec")
         assert isinstance(tree, ast.Module)
         return CheckTest(code, calls_check=any(_calls_check(statement) for statement in tree.body))
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:

@@ -3,6 +3,7 @@
 import os
 import sys
 from datetime import timedelta
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -16,6 +17,10 @@ class Settings(ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="RATCHET_SANDBOX_")
 
     port: int = Field(default=8704, ge=0, le=65535)
+    http_port: int | None = Field(default=None, ge=0, le=65535)
+    """Where SandboxFusion's clients are served (docs/sandboxfusion.md); unset is off, 0 takes a free port."""
+    datasets_dir: Path | None = None
+    """Where rows of data sets lie for /submit, `<dataset>.jsonl`; a request may also bring its row along."""
     default_deadline: timedelta = timedelta(minutes=10)
     """A batch may be 256 programs that all run to their limit."""
     lanes: int = Field(default_factory=lambda: len(os.sched_getaffinity(0)), ge=1, le=1024)

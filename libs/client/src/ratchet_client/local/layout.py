@@ -20,6 +20,7 @@ OFFSETS: Mapping[str, int] = {
     "eval": 5,
     "registry": 6,
     "redis": 7,
+    "sandbox-http": 8,
     "gateway-metrics": 11,
     "trainer-metrics": 12,
     "rollout-metrics": 13,

@@ -105,6 +105,8 @@ def plan(home: Home, ports: Ports, external: External, inherited: Mapping[str, s
                 }
                 if external.ray_address:
                     environment["RAY_ADDRESS"] = external.ray_address
+            case "sandbox":
+                environment |= {f"{prefix}HTTP_PORT": str(ports["sandbox-http"])}
             case "rollout":
                 environment |= {f"{prefix}WORK_DIR": str(home.path / "rollout")}
         python = envs / ENVIRONMENTS.get(name, "light") / "bin" / "python"

@@ -205,8 +205,10 @@ class _Lane:
             raise FailedPrecondition(f"programs would run below {least}, the least that is allowed here: {lacks}")
 
     async def run(self, job: protocol.Job | protocol.Command) -> Report:
-        idle = job.limits.cpu_time + self._options.idle_extra
-        wall = idle * self._options.wall_factor
+        idle = job.limits.idle_time
+        if idle is None:
+            idle = job.limits.cpu_time + self._options.idle_extra
+        wall = (job.limits.cpu_time + self._options.idle_extra) * self._options.wall_factor
         asked = protocol.request(job, idle, wall)
         try:
             writer = await self._connected()

@@ -9,12 +9,13 @@ class Limits:
     """What one program may use in all, its tests together.
 
     cpu_time counts CPU seconds of all its threads, not the clock. memory_bytes is private writable memory.
-    output_bytes is stdout plus stderr.
+    output_bytes is stdout plus stderr. idle_time is how long it may sleep and wait; unset, the executor says.
     """
 
     cpu_time: timedelta = timedelta(seconds=5)
     memory_bytes: int = 512 << 20
     output_bytes: int = 64 << 10
+    idle_time: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""Serves the HTTP application beside gRPC, in the same process and under the same end."""
+"""Serves an HTTP application beside gRPC, in the same process and under the same end.
+
+Uvicorn is asked for by the services that have such an application, and not by kit.
+"""
 
 import asyncio
 import socket
@@ -7,7 +10,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.logs import get_logger
@@ -25,12 +28,12 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """Listens from its construction on; what connects before `run` is answered then."""
 
-    def __init__(self, app: FastAPI, host: str, port: int, grace: timedelta) -> None:
+    def __init__(self, app: ASGIApp, host: str, port: int, grace: timedelta) -> None:
         """Raises FailedPrecondition when the port is in use."""
         try:
             self._socket = socket.create_server((host, port), backlog=2048)
         except OSError as e:
-            raise FailedPrecondition(f"gateway cannot listen on {host}:{port}: {e.strerror}") from e
+            raise FailedPrecondition(f"cannot listen on {host}:{port}: {e.strerror}") from e
         config = uvicorn.Config(
             app,
             log_config=None,

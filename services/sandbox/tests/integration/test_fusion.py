@@ -1,0 +1,403 @@
+"""The door for SandboxFusion's users, through the client that they have from PyPI, as it is."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, get_args
+
+import httpx
+import pytest
+import sandbox_fusion
+from sandbox_fusion import models
+
+from ratchet_kit.errors import Unavailable
+from sandbox_service.adapters.scripted import ScriptedExecutor
+from sandbox_service.domain.ports import End, Job, Report, ScriptJob, Stage
+from sandbox_service.rest import shapes
+
+pytestmark = pytest.mark.integration
+
+DoorOver = Callable[..., AbstractContextManager[str]]
+HUMAN_EVAL = {
+    "task_id": "HumanEval/0",
+    "prompt": 'def add(a: int, b: int) -> int:\n    """The sum."""\n',
+    "canonical_solution": "    return a + b\n",
+    "test": "def check(candidate):\n    assert candidate(1, 2) == 3\n    assert math.isclose(candidate(0.5, 1), 1.5)\n",
+    "entry_point": "add",
+}
+MBPP = {
+    "id": 7,
+    "content": "Write a function to add.",
+    "labels": json.dumps({"test_setup_code": "import math", "test_imports": []}),
+    "test_list": json.dumps(["assert add(1, 2) == 3", "assert math.floor(add(0.5, 1)) == 1"]),
+}
+CODE_CONTESTS = {
+    "id": 1,
+    "content": "Print the sum.",
+    "labels": {},
+    "test": [{"input": {"stdin": f"{n} 2\n"}, "output": {"stdout": f"{n + 2}\n"}} for n in range(5)],
+}
+SUM = "```python\na, b = map(int, input().split())\nprint(a + b)\n```"
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rows")
+    (folder / "mbpp.jsonl").write_text(json.dumps(MBPP) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def url(rows: Path, fusion_service: Callable[..., AbstractContextManager[str]]) -> Iterator[str]:
+    with fusion_service(RATCHET_SANDBOX_DATASETS_DIR=str(rows)) as url:
+        yield url
+
+
+@pytest.fixture(autouse=True)
+def endpoint(url: str) -> None:
+    sandbox_fusion.set_endpoint(url)
+
+
+def run(code: str, language: str = "python", **more: Any) -> sandbox_fusion.RunCodeResponse:
+    request = sandbox_fusion.RunCodeRequest(code=code, language=language, **more)
+    return sandbox_fusion.run_code(request, max_attempts=1, client_timeout=40)
+
+
+def submit(row: Any, completion: str, dataset: str = "mine", **config: Any) -> sandbox_fusion.models.EvalResult:
+    return sandbox_fusion.submit(
+        sandbox_fusion.SubmitRequest(
+            dataset=dataset,
+            id=0,
+            completion=completion,
+            config=sandbox_fusion.TestConfig(provided_data=row, **config),
+        ),
+        max_attempts=1,
+        client_timeout=60,
+    )
+
+
+# What is sent and answered, against the client's own models
+
+
+def test_the_words_are_those_of_the_client() -> None:
+    for ours, theirs in ((shapes.RunStatus, models.RunStatus), (shapes.CommandRunStatus, models.CommandRunStatus)):
+        assert {word.value for word in ours} == {word.value for word in theirs}
+    assert set(get_args(models.Language)) <= set(get_args(shapes.Language))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "RunCodeRequest",
+        "RunCodeResponse",
+        "CommandRunResult",
+        "SubmitRequest",
+        "TestConfig",
+        "EvalTestCase",
+        "EvalResult",
+    ],
+)
+def test_every_field_of_the_client_is_there(name: str) -> None:
+    ours, theirs = getattr(shapes, name).model_fields, getattr(models, name).__fields__
+    assert set(theirs) <= set(ours)
+    for field, model in theirs.items():
+        assert ours[field].is_required() == bool(model.required), field
+        if not model.required:
+            assert ours[field].get_default() == model.default, field
+
+
+# /run_code
+
+
+def test_a_program_runs() -> None:
+    answer = run("import sys\nprint(input()[::-1])\nprint('aside', file=sys.stderr)", stdin="abc\n")
+    assert (answer.status, answer.message, answer.compile_result) == (sandbox_fusion.RunStatus.Success, "", None)
+    ran = answer.run_result
+    assert (ran.status, ran.return_code, ran.stdout, ran.stderr) == ("Finished", 0, "cba\n", "aside\n")
+    assert 0 < ran.execution_time < 10
+    assert answer.executor_pod_name
+    assert sandbox_fusion.summary_run_code_result(answer, sandbox_fusion.SummaryMapping()) == "Success"
+
+
+async def test_a_program_runs_through_the_asynchronous_client() -> None:
+    request = sandbox_fusion.RunCodeRequest(code="print(6 * 7)", language="python")
+    answers = await asyncio.gather(*(sandbox_fusion.run_code_async(request, max_attempts=1) for _ in range(20)))
+    assert [answer.run_result.stdout for answer in answers] == ["42\n"] * 20
+
+
+@pytest.mark.parametrize(
+    ("code", "return_code", "stderr"),
+    [
+        ("assert 1 == 2", 1, "AssertionError"),
+        ("int a = 1", 1, "SyntaxError: invalid syntax"),
+        ("import sys; sys.exit(3)", 3, ""),
+        ("import os; os.abort()", -6, ""),
+        ("print('a\0b')", 1, "null bytes"),
+        ("(" * 100_000, 1, ""),
+    ],
+)
+def test_a_program_that_fails_is_an_answer(code: str, return_code: int, stderr: str) -> None:
+    answer = run(code)
+    assert (answer.status, answer.run_result.status) == ("Failed", "Finished")
+    assert answer.run_result.return_code == return_code
+    assert stderr in answer.run_result.stderr
+    assert sandbox_fusion.summary_run_code_result(answer, sandbox_fusion.SummaryMapping(RunFailed="bad")) == "bad"
+
+
+@pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(30)"])
+def test_a_timeout_counts_work_and_sleep(code: str) -> None:
+    answer = run(code, run_timeout=0.3)
+    assert (answer.status, answer.run_result.status) == ("Failed", "TimeLimitExceeded")
+    assert answer.run_result.return_code is None
+    assert answer.run_result.execution_time < 10
+
+
+def test_a_short_sleep_is_no_timeout() -> None:
+    assert run("import time; time.sleep(0.4)", run_timeout=2).status == "Success"
+
+
+def test_memory_and_output_are_bounded(url: str) -> None:
+    body = {"code": "x = bytearray(600 << 20)\nprint(len(x))", "language": "python"}
+    assert httpx.post(f"{url}/run_code", json=body, timeout=30).json()["status"] == "Success"
+    answer = httpx.post(f"{url}/run_code", json={**body, "memory_limit_MB": 256}, timeout=30).json()
+    assert answer["status"] == "Failed"
+    assert answer["run_result"]["return_code"] not in (0, None)
+    assert "MemoryError" in answer["run_result"]["stderr"]
+    loud = httpx.post(f"{url}/run_code", json={"code": "while 1: print('x' * 999)", "language": "python"}, timeout=30)
+    assert loud.json()["status"] == "Failed"
+    assert loud.json()["message"].startswith("output limit")
+
+
+def test_exit_zero_from_inside_is_what_it_says(url: str) -> None:
+    """/run_code has no tests: like SandboxFusion it tells the exit status, and /submit is where grading is."""
+    assert run("import os; os._exit(0)").status == "Success"
+
+
+# /submit
+
+
+def test_human_eval() -> None:
+    kind = {"dataset": "humaneval_python"}
+    right = submit(HUMAN_EVAL, HUMAN_EVAL["canonical_solution"] + "\n\ndef random", **kind)
+    assert right.accepted
+    assert [test.passed for test in right.tests] == [True]
+    assert right.tests[0].exec_info.status == "Success"
+    answer = f"Here:\n```python\n{HUMAN_EVAL['prompt']}{HUMAN_EVAL['canonical_solution']}```\nDone."
+    assert submit(HUMAN_EVAL, answer, extra={"is_freeform": True}, **kind).accepted
+    wrong = submit(HUMAN_EVAL, "    return a - b\n", **kind)
+    assert (wrong.accepted, wrong.tests[0].exec_info.status) == (False, "Failed")
+    assert wrong.tests[0].exec_info.run_result.return_code == 1
+
+
+def test_mbpp_from_the_request_and_from_the_folder() -> None:
+    right = "[BEGIN]```python\ndef add(a, b):\n    return a + b\n```"
+    for row in (MBPP, None):
+        result = sandbox_fusion.submit(
+            sandbox_fusion.SubmitRequest(
+                dataset="mbpp", id=7, completion=right, config=sandbox_fusion.TestConfig(provided_data=row)
+            ),
+            max_attempts=1,
+        )
+        assert result.accepted
+        assert "import math" in result.extracted_code
+    assert not submit(MBPP, right.replace("+", "*"), "mbpp").accepted
+
+
+def test_code_contests() -> None:
+    right = submit(CODE_CONTESTS, SUM, "code_contests", language="python")
+    assert (right.accepted, len(right.tests)) == (True, 5)
+    assert right.tests[0].test_info == {"input": {"stdin": "0 2\n"}, "output": {"stdout": "2\n"}}
+    wrong = SUM.replace("a + b", "2 * b if a == 1 else a + b")
+    assert [test.passed for test in submit(CODE_CONTESTS, wrong, "code_contests", language="python").tests] == [
+        True,
+        False,
+    ]
+    every = submit(CODE_CONTESTS, wrong, "code_contests", language="python", extra={"run_all_cases": True})
+    assert [test.passed for test in every.tests] == [True, False, True, True, True]
+
+
+def test_live_code_bench() -> None:
+    stdio = {"input_output": json.dumps({"inputs": ["1 2\n", "3 4\n"], "outputs": ["3\n", "7\n"]})}
+    assert submit({"id": 1, "labels": {}, "content": "", "test": stdio}, SUM, "live_code_bench_v1").accepted
+    calls = {"inputs": ["[1, 2]\n3", "[]\n0"], "outputs": ["6", "0"], "fn_name": "total"}
+    row = {"id": 2, "labels": {}, "content": "", "test": json.dumps({"input_output": json.dumps(calls)})}
+    right = "```python\ndef total(items: List[int], more):\n    return sum(items) + more\n```"
+    result = submit(row, right, "live_code_bench_v1")
+    assert [entry["passed"] for entry in result.tests[0].test_info["results"]] == [True, True]
+    assert not submit(row, right.replace("+", "-"), "live_code_bench_v1").accepted
+
+
+def test_auto_eval_and_mhpp() -> None:
+    right = "```python\ndef add(a, b):\n    return a + b\n\nif __name__ == '__main__':\n    print(add(1, 1))\n```"
+    row = {
+        "id": 1,
+        "content": "Add.",
+        "labels": {"programming_language": "python"},
+        "test": {"code": "def test():\n    assert add(1, 2) == 3\n    assert add('a', 'b') == 'ab'\n\ntest()\n"},
+    }
+    assert submit(row, right, dataset_type="AutoEvalDataset").accepted
+    assert not submit(row, right.replace("+", "*"), dataset_type="AutoEvalDataset").accepted
+    mhpp = {"id": 1, "content": "Add.", "labels": {}, "test": "assert add(1, 2) == 3\n"}
+    assert submit(mhpp, right, "mhpp").accepted
+    assert not submit(mhpp, right.replace("+", "*"), "mhpp").accepted
+
+
+@pytest.mark.parametrize(
+    "cheat",
+    [
+        "    import os; os._exit(0)\n",
+        "    raise SystemExit(0)\n",
+        "    class Same(int):\n        def __eq__(self, other): return True\n    return Same(0)\n",
+        "    print('PASSED')\n    import builtins\n    builtins.AssertionError = KeyError\n    return 0\n",
+    ],
+)
+def test_a_pass_cannot_be_faked(cheat: str) -> None:
+    """The first three pass where the tests stand below the program and its exit status decides."""
+    assert not submit(HUMAN_EVAL, cheat, "humaneval_python").accepted
+
+
+def test_what_is_not_graded_here_is_said(url: str) -> None:
+    def refused(dataset: str, row: Any, **config: Any) -> httpx.Response:
+        body = {"dataset": dataset, "id": 3, "completion": "", "config": {"provided_data": row, **config}}
+        return httpx.post(f"{url}/submit", json=body)
+
+    assert (refused("verilogeval_human", {}).status_code, refused("mine", {"id": 1}).status_code) == (422, 422)
+    assert refused("mine", {"id": 1}, dataset_type="MiniF2FLean4Dataset").status_code == 501
+    inside = {"labels": {"programming_language": "python"}, "test": {"code": "x = '''#<INSERT>'''"}}
+    assert "share a process" in refused("mine", inside, dataset_type="AutoEvalDataset").json()["detail"]
+    assert refused("mbpp", None).status_code == 404
+    assert refused("../mbpp", None, dataset_type="MBPPDataset").status_code == 404
+    fault = refused("mbpp", {"labels": {}, "test_list": [1]}).json()["detail"][0]
+    assert fault["loc"] == ["body", "config", "provided_data", "test_list"]
+    assert httpx.get(f"{url}/list_datasets").json().count("mbpp") == 1
+    for path in ("/run_jupyter", "/get_prompts", "/get_prompt_by_id"):
+        answer = httpx.post(f"{url}{path}", json={})
+        assert (answer.status_code, "/run_code" in answer.json()["detail"]) == (501, True)
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"code": None}, ["code"]),
+        ({"language": "cobol"}, ["language"]),
+        ({"run_timeout": 1e9}, ["run_timeout"]),
+        ({"run_timeout": 0}, ["run_timeout"]),
+        ({"memory_limit_MB": 10**9}, ["memory_limit_MB"]),
+        ({"code": "#" * (2 << 20)}, ["code"]),
+        ({"stdin": "x" * (2 << 20)}, ["stdin"]),
+        ({"files": {"a": "*"}}, ["files", "a"]),
+    ],
+)
+def test_the_field_at_fault_is_named(url: str, change: dict[str, Any], field: list[str]) -> None:
+    answer = httpx.post(f"{url}/run_code", json={"code": "1", "language": "python", **change})
+    assert (answer.status_code, answer.json()["detail"][0]["loc"]) == (422, ["body", *field])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\xff\xfe",
+        b'{"code": "\xff", "language": "python"}',
+        rb'{"code": "\ud800", "language": "python"}',
+        rb'{"code": "1", "language": "python", "files": {"\ud800": "AAAA"}}',
+        b'{"code": "1", "language": "python", "run_timeout": NaN}',
+        b'{"code": "1", "language": "python", "run_timeout": 1' + b"0" * 400 + b"}",
+        b"[" * 100_000,
+        rb'{"dataset": "mbpp", "id": "\ud800", "completion": "", "config": {}}',
+        rb'{"dataset": "mbpp", "id": 1, "completion": "x", "config": {"provided_data": {"labels": {}, "\ud800": 1}}}',
+    ],
+)
+def test_what_is_no_request_is_the_callers_fault(url: str, body: bytes) -> None:
+    for path in ("/run_code", "/submit"):
+        answer = httpx.post(f"{url}{path}", content=body, headers={"content-type": "application/json"})
+        assert answer.status_code in (400, 404, 422), answer.text
+        assert answer.json()["detail"]
+
+
+def test_a_body_beyond_every_measure(url: str) -> None:
+    huge = b'{"code": "' + b"x" * (33 << 20) + b'", "language": "python"}'
+    answer = httpx.post(f"{url}/run_code", content=huge, headers={"content-type": "application/json"}, timeout=30)
+    assert answer.status_code == 413
+
+
+# Faults of the platform
+
+
+def test_a_fault_of_the_platform_is_waited_out(door_over: DoorOver) -> None:
+    """The lane is away twice: the caller sees nothing of it."""
+    left = [None] * 5
+
+    async def script(job: Job) -> Report:
+        if left:
+            left.pop()
+            raise Unavailable("away")
+        return _done()
+
+    with door_over(ScriptedExecutor(script)) as url:
+        sandbox_fusion.set_endpoint(url)
+        assert run("print(1)").run_result.stdout == "1\n"
+
+
+def test_a_fault_that_stays_is_504_and_never_a_verdict(monkeypatch: pytest.MonkeyPatch, door_over: DoorOver) -> None:
+    monkeypatch.setattr("sandbox_service.rest.running.PATIENCE", timedelta(seconds=0))
+
+    async def script(job: Job) -> Report:
+        raise Unavailable("away")
+
+    with door_over(ScriptedExecutor(script)) as url:
+        body = {"code": "1", "language": "python", "run_timeout": 0.3, "compile_timeout": 0.3}
+        answer = httpx.post(f"{url}/run_code", json=body)
+        assert (answer.status_code, answer.headers["retry-after"]) == (504, "1")
+        row = {"labels": {}, "test_list": ["assert f() == 1"]}
+        config = {"provided_data": row, "run_timeout": 0.3}
+        body = {"dataset": "mbpp", "id": 1, "completion": "def f(): return 1", "config": config}
+        assert httpx.post(f"{url}/submit", json=body).status_code == 504
+
+
+def test_too_many_callers_are_sent_away(door_over: DoorOver) -> None:
+    async def script(job: Job) -> Report:
+        await asyncio.sleep(2)
+        return _done()
+
+    async def ask(url: str) -> list[int]:
+        body = {"code": "1", "language": "python"}
+        async with httpx.AsyncClient(timeout=30) as client:
+            answers = await asyncio.gather(*(client.post(f"{url}/run_code", json=body) for _ in range(5)))
+        return sorted(answer.status_code for answer in answers)
+
+    with door_over(ScriptedExecutor(script), most_waiting=3) as url:
+        assert asyncio.run(ask(url)) == [200, 200, 200, 504, 504]
+
+
+def test_a_caller_that_goes_takes_its_program_along(door_over: DoorOver) -> None:
+    ended: list[str] = []
+
+    async def script(job: Job) -> Report:
+        try:
+            await asyncio.sleep(10)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+        return _done()
+
+    executor = ScriptedExecutor(script)
+    with door_over(executor) as url:
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{url}/run_code", json={"code": "1", "language": "python"}, timeout=0.5)
+        for _ in range(50):
+            if ended:
+                break
+            asyncio.run(asyncio.sleep(0.1))
+    assert ended == ["cancelled"]
+    assert isinstance(executor.jobs[0], ScriptJob)
+
+
+def _done() -> Report:
+    return Report(End.EXITED, 0, Stage.ENDED, timedelta(), timedelta(), "scripted", stdout="1\n")
