@@ -1,6 +1,7 @@
 """The door for SandboxFusion's users, through the client that they have from PyPI, as it is."""
 
 import asyncio
+import base64
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -401,3 +402,77 @@ def test_a_caller_that_goes_takes_its_program_along(door_over: DoorOver) -> None
 
 def _done() -> Report:
     return Report(End.EXITED, 0, Stage.ENDED, timedelta(), timedelta(), "scripted", stdout="1\n")
+
+
+# Other languages, files, processes
+
+
+HELLO = {
+    "cpp": "#include <iostream>\nint main() { int n; std::cin >> n; std::cout << n * 2; }",
+    "nodejs": "const n = Number(require('fs').readFileSync(0)); console.log(n * 2)",
+    "java": "public class Main { public static void main(String[] a) {"
+    " System.out.println(new java.util.Scanner(System.in).nextInt() * 2); } }",
+    "go": 'package main\nimport "fmt"\nfunc main() { var n int; fmt.Scan(&n); fmt.Println(n * 2) }',
+    "rust": "use std::io;\nfn main() { let mut s = String::new(); io::stdin().read_line(&mut s).unwrap();"
+    ' println!("{}", s.trim().parse::<i32>().unwrap() * 2); }',
+    "bash": "read n; echo $((n * 2))",
+}
+BROKEN = {
+    "cpp": "int main() { return x; }",
+    "java": "class Main { x }",
+    "go": "package main\nx",
+    "rust": "fn main() { x }",
+}
+
+
+def skip_without(url: str, language: str) -> None:
+    """The node says itself what it lacks."""
+    answer = httpx.post(f"{url}/run_code", json={"code": "", "language": language}, timeout=60).json()
+    if "is not on this node" in answer["message"]:
+        pytest.skip(answer["message"])
+
+
+@pytest.mark.parametrize("language", HELLO)
+def test_other_languages(url: str, language: str) -> None:
+    skip_without(url, language)
+    answer = run(HELLO[language], language, stdin="21\n", run_timeout=20, compile_timeout=20)
+    assert (answer.status, answer.run_result.stdout.strip()) == ("Success", "42")
+    assert (answer.compile_result is not None) == (language in BROKEN)
+    if language in BROKEN:
+        assert (answer.compile_result.status, answer.compile_result.return_code) == ("Finished", 0)
+        broken = run(BROKEN[language], language)
+        assert (broken.status, broken.run_result, broken.compile_result.return_code) == ("Failed", None, 1)
+        assert broken.compile_result.stderr
+        mapping = sandbox_fusion.SummaryMapping(CompileFailed="no program")
+        assert sandbox_fusion.summary_run_code_result(broken, mapping) == "no program"
+
+
+def test_code_contests_in_cpp(url: str) -> None:
+    code = "#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b << std::endl; }"
+    skip_without(url, "cpp")
+    right = submit(CODE_CONTESTS, f"```cpp\n{code}\n```", "code_contests", language="cpp")
+    assert (right.accepted, len(right.tests)) == (True, 5)
+    wrong = submit(CODE_CONTESTS, f"```cpp\n{code.replace('+', '-')}\n```", "code_contests", language="cpp")
+    assert (wrong.accepted, len(wrong.tests)) == (False, 1)
+
+
+def test_a_language_that_no_node_has_is_the_sandboxs_error(url: str) -> None:
+    answer = httpx.post(f"{url}/run_code", json={"code": "1", "language": "racket"}).json()
+    assert answer["status"] == "SandboxError"
+    assert "'racket' is not on this node" in answer["message"]
+
+
+def test_files_go_in_and_come_out() -> None:
+    code = "text = open('data/in.txt').read()\nopen('out.bin', 'wb').write(text.encode() + b'\\xff')"
+    files = {"data/in.txt": base64.b64encode(b"hello").decode(), "left_out": None}
+    answer = run(code, files=files, fetch_files=["out.bin", "never_made"])
+    assert answer.status == "Success"
+    assert {name: base64.b64decode(content) for name, content in answer.files.items()} == {"out.bin": b"hello\xff"}
+    with pytest.raises(Exception, match=r"422.*relative path"):
+        run("1", files={"../up": ""})
+
+
+def test_a_program_that_starts_processes(url: str) -> None:
+    code = "import subprocess\nprint(subprocess.run(['echo', 'hi'], capture_output=True, text=True).stdout)"
+    answer = run(code)
+    assert (answer.status, answer.run_result.stdout) == ("Success", "hi\n\n")

@@ -16,7 +16,6 @@ from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet_kit.errors import FieldViolation, InvalidArgument, Unimplemented
 from sandbox_service import convert
 from sandbox_service.rest.extraction import extract, extract_first, without_main
-from sandbox_service.rest.running import our_language
 from sandbox_service.rest.shapes import TestConfig
 
 RUN_TIMEOUT = 20.0
@@ -175,7 +174,7 @@ def common_oj(row: Row, completion: str, config: TestConfig) -> Work:
     for case in row.rows("test"):
         entered, expected = case.row("input").text("stdin", ""), case.row("output").text("stdout", "")
         cases.append(Case(entered, expected, {"input": {"stdin": entered}, "output": {"stdout": expected}}))
-    return _by_cases(row, "test", cases, code, our_language(config.language))
+    return _by_cases(row, "test", cases, code, config.language)
 
 
 def live_code_bench(row: Row, completion: str, config: TestConfig) -> Work:

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
+import re
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -24,8 +25,10 @@ MIN_MEMORY_MIB = convert.MIN_MEMORY // MIB
 PATIENCE = timedelta(seconds=8)
 _LARGE_REQUEST = 1 << 18  # bytes
 _RETRY_SECONDS = 0.2
-# SandboxFusion's names for the languages, where ours is another one.
-_LANGUAGES = {"nodejs": "javascript"}
+# SandboxFusion's Python may start processes. Here that takes a slower lane: for programs that say they do.
+_PROCESSES = re.compile(
+    r"\b(?:subprocess|multiprocessing|ProcessPoolExecutor|popen|fork|pty)\b|os\.(?:system|spawn|exec)"
+)
 
 
 class Runner:
@@ -37,6 +40,10 @@ class Runner:
     @property
     def lanes(self) -> int:
         return self._sandbox.capabilities.lanes
+
+    @property
+    def processes(self) -> bool:
+        return self._sandbox.capabilities.processes
 
     @property
     def most_cpu_time(self) -> timedelta:
@@ -110,7 +117,8 @@ def program_of(request: RunCodeRequest, runner: Runner) -> pb.Program:
     return pb.Program(
         source=request.code,
         stdin=request.stdin or "",
-        language=our_language(request.language),
+        language=request.language,
+        processes=request.language == "python" and runner.processes and bool(_PROCESSES.search(request.code)),
         limits=runner.limits(request.run_timeout, request.memory_limit_MB),
         files=[
             pb.File(name=name, content=_decoded(name, content))
@@ -119,10 +127,6 @@ def program_of(request: RunCodeRequest, runner: Runner) -> pb.Program:
         ],
         fetch_files=request.fetch_files,
     )
-
-
-def our_language(language: str) -> str:
-    return _LANGUAGES.get(language, language)
 
 
 def _decoded(name: str, content: str) -> bytes:
@@ -154,7 +158,7 @@ def response(execution: pb.Execution) -> RunCodeResponse:
 
 def compiled(execution: pb.Execution) -> CommandRunResult | None:
     """Of a compiled language alone: Python's syntax errors are its interpreter's, as they are there."""
-    if not execution.HasField("compile_time"):
+    if not execution.compile_time.ToTimedelta() and not execution.compile_output:
         return None
     failed = execution.verdict == pb.VERDICT_COMPILE_ERROR
     return CommandRunResult(
