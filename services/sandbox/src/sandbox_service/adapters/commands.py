@@ -47,24 +47,28 @@ class Commands:
         self._under_way: dict[object, asyncio.Lock] = {}
 
     async def run(self, job: CommandJob) -> Report:
-        """Raises Unimplemented for a language that isn't here, Unavailable."""
+        """Raises Unimplemented for a language that isn't here, Unavailable.
+
+        Files of the job that are named as its source or what the compiler makes give way to these.
+        """
         tool = await self._toolchains.get(job.language)
         if tool is None:
             raise Unimplemented(f"language {job.language!r} is not on this node")
         environment = {**_ENVIRONMENT, **tool.environment}
         source = File(tool.source_file(job.source), job.source.encode("utf-8", "surrogatepass"))
-        files = (*job.setting.files, source)
+        own = {source.name, *(name.rstrip("/") for name in tool.language.keep)}
+        others = tuple(file for file in job.setting.files if file.name.partition("/")[0] not in own)
+        files = (*others, source)
         build = None
         if tool.language.compile:
             build = await self._build(tool, job, files, environment)
             if not build.files:
                 return _compile_error(build, tool)
-            files = (*job.setting.files, *build.files)
+            files = (*others, *build.files)
         argv = tool.command(tool.language.run, job.source, job.limits.memory_bytes)
         setting = Setting("python", True, files, job.setting.fetch)
-        report = replace(
-            await self._run(Command(argv, environment, job.stdin, job.limits, setting)), runtime=tool.language.name
-        )
+        report = _told_by_itself(await self._run(Command(argv, environment, job.stdin, job.limits, setting)), tool)
+        report = replace(report, runtime=tool.language.name)
         if build is None:
             return report
         return replace(report, compile_output=build.output, compile_time=build.report.cpu_time)
@@ -98,6 +102,14 @@ class Commands:
         finally:
             if not lock.locked():
                 self._under_way.pop(key, None)
+
+
+def _told_by_itself(report: Report, tool: Toolchain) -> Report:
+    if tool.language.out_of_memory is None or report.end is not End.EXITED:
+        return report
+    status, words = tool.language.out_of_memory
+    told = report.exit_status == status and (words in report.stdout[-200:] or words in report.stderr[-200:])
+    return replace(report, end=End.MEMORY) if told else report
 
 
 def _size(build: _Build) -> int:

@@ -21,6 +21,7 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+")
 class Language:
     """`programs`: what must be on the PATH, the first tells the version. In the commands, "{gcc}" is where it is,
     "{file}" the source, "{main}" its main class, "{mib}" the memory limit. `keep`: what the compiler makes.
+    `out_of_memory`: the status and the words with which its run-time system ends then, by itself.
     `own_libraries`: they lie in a lib/ beside the bin/ of the first program, which it can't find without a /proc."""
 
     name: str
@@ -33,6 +34,7 @@ class Language:
     version: tuple[str, ...] = ("--version",)
     environment: Mapping[str, str] = field(default_factory=dict)
     own_libraries: bool = False
+    out_of_memory: tuple[int, str] | None = None
 
 
 LANGUAGES = (
@@ -61,11 +63,12 @@ LANGUAGES = (
         "install a JDK (default-jdk-headless)",
         # few threads and no reserve, for a short life; the heap may grow to the limit, which counts all the rest, too
         ("{java}", "-Xmx{mib}m", "-Xss64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
-         "-cp", "classes", "{main}"),
+         "-XX:+ExitOnOutOfMemoryError", "-cp", "classes", "{main}"),
         ("{javac}", "-J-Xmx1024m", "-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-J-XX:-UsePerfData",
          "-encoding", "UTF-8", "-d", "classes", "{file}"),
         ("classes/",),
         own_libraries=True,
+        out_of_memory=(3, "Terminating due to java.lang.OutOfMemoryError"),
     ),
     Language(
         "javascript",

@@ -49,6 +49,8 @@ class Fetched:
     def __init__(self, scratch: str, names: list[str]) -> None:
         self._files: list[tuple[str, int, int]] = []
         self._room = MAX_FETCHED
+        if not names:
+            return
         top = os.open(scratch, _FOLDER)
         try:
             for name in names:

@@ -177,6 +177,8 @@ class Zygote:
         libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
         jail.limit(head["memory"] + self._data_bytes, head["cpu"], FILE_BYTES, processes=bool(self._group))
         if self._group:
+            # a signal to its group must not reach the lane's own processes
+            os.setsid()
             # for the exact count of shared memory: crowd.py. Nobody else here has a /proc, or may trace.
             libc.prctl(libc.PR_SET_DUMPABLE, 1)
         if self._filter:

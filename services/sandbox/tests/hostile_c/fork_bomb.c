@@ -1,0 +1,6 @@
+/* Forks without end. Expect: TIME_LIMIT, RUNTIME_ERROR, MEMORY_LIMIT */
+#include <unistd.h>
+
+int main(void) {
+    for (;;) fork();
+}
