@@ -21,13 +21,17 @@ _TEXT_LIMIT = 1024
 
 
 class Frames:
-    """The way out: a pipe that the zygote collects without looking inside."""
+    """The way out: a pipe that the zygote collects without looking inside.
+
+    A child that the program forks and lets run on comes by here as well: it has nothing to tell.
+    """
 
     def __init__(self, descriptor: int, nonce: str) -> None:
-        self._descriptor, self._nonce = descriptor, nonce
+        self._descriptor, self._nonce, self._process = descriptor, nonce, os.getpid()
 
     def send(self, *frame: object) -> None:
-        write_all(self._descriptor, json.dumps([self._nonce, *frame]).encode() + b"\n")
+        if os.getpid() == self._process:
+            write_all(self._descriptor, json.dumps([self._nonce, *frame]).encode() + b"\n")
 
 
 def write_all(descriptor: int, data: bytes) -> None:
