@@ -1,4 +1,4 @@
-"""The hostile programs where the machine gives less: another user, no namespaces. And where it gives too little."""
+"""The attack suite where the machine gives less: another user, no namespaces. And where it gives too little."""
 
 import json
 import os
@@ -15,7 +15,6 @@ import sandbox_service
 pytestmark = pytest.mark.integration
 
 HERE = Path(__file__).parent
-HOSTILE = HERE.parent / "hostile"
 NOBODY = 65534
 # Where nobody may read what runs this test, the machine's own python can stand in.
 PYTHONS = [os.path.realpath(sys.executable), "/usr/bin/python3"]
@@ -43,34 +42,29 @@ def _command(nobody: bool) -> list[str]:
     pytest.skip("no python here that another user can run")
 
 
-def _grade(*options: str, nobody: bool) -> subprocess.CompletedProcess[str]:
-    command = [*_command(nobody), str(HERE / "weaker_machine.py"), str(HOSTILE), *options]
+def _audit(*options: str, nobody: bool) -> subprocess.CompletedProcess[str]:
+    command = [*_command(nobody), str(HERE / "weaker_machine.py"), *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd="/")
 
 
-def _expected(name: str) -> set[str]:
-    lines = (HOSTILE / f"{name}.py").read_text().splitlines()
-    line = next(line for line in lines if line.startswith("Expect:"))
-    return {word.strip() for word in line.removeprefix("Expect:").split(",")}
-
-
-@pytest.mark.parametrize("options", [[], ["--deny-namespaces"]], ids=["user-namespaces", "no-namespaces"])
-def test_another_user(options: list[str]) -> None:
-    done = _grade(*options, nobody=True)
+@pytest.mark.parametrize(
+    ("options", "level"), [([], "L2"), (["--deny-namespaces"], "L1")], ids=["user-namespaces", "no-namespaces"]
+)
+def test_another_user(options: list[str], level: str) -> None:
+    done = _audit(*options, nobody=True)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["uid"] != 0
-    assert ("user-ns" in told["layers"]) == (not options)
-    assert {"seccomp", "landlock", "no-new-privs"} <= set(told["layers"])
-    assert told["verdicts"].pop("honest") == "PASSED"
-    wrong = {name: verdict for name, verdict in told["verdicts"].items() if verdict not in _expected(name)}
-    assert wrong == {}
+    assert told["level"] == level
+    assert told["missing"][0].startswith(f"L{int(level[1]) + 1} lacks ")
+    assert told["got_through"] == {}
+    assert told["tried"] > 50
     assert told["left"] == []
 
 
 def test_too_little_is_refused_in_words() -> None:
     """Neither namespaces nor Landlock: a program could read the service's files."""
-    done = _grade("--deny-all", nobody=True)
+    done = _audit("--deny-all", nobody=True)
     assert done.returncode != 0
     assert "below L1" in done.stderr
     assert "L1 lacks landlock" in done.stderr

@@ -1,4 +1,4 @@
-"""Grades all hostile programs as this user on this kernel, and prints what happened as JSON: run by test_levels.
+"""Audits itself as this user on this kernel, and prints what happened as JSON: run by test_levels.
 
 `--deny-namespaces` first takes unshare and mount away, as Docker's default seccomp profile does.
 """
@@ -12,13 +12,14 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
+from sandbox_service.adapters import suite
 from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
+from sandbox_service.domain.audit import Audit
 from sandbox_service.domain.ports import ScriptJob
-from sandbox_service.domain.program import CallTest, Limits, Program
+from sandbox_service.domain.program import Limits
 from sandbox_service.domain.sandbox import Sandbox
 
 _UNSHARE, _MOUNT, _SECCOMP, _PRCTL = 272, 165, 317, 157
-LIMITS = Limits(cpu_time=timedelta(seconds=1), memory_bytes=256 << 20)
 
 
 def deny(*numbers: int) -> None:
@@ -39,17 +40,19 @@ def deny(*numbers: int) -> None:
     assert libc.prctl(22, ctypes.c_ulong(2), ctypes.c_char_p(program), zero, zero) == 0
 
 
-async def main(sources: dict[str, str]) -> None:
-    verdicts = {}
+async def main() -> None:
+    got_through = {}
     async with ZygoteExecutor(ZygoteOptions(lanes=1, idle_extra=timedelta(seconds=0.5))) as executor:
-        sandbox = Sandbox(executor, 10)
-        for name, source in sources.items():
-            program = Program(name, source, "f", (CallTest((1,), 2),), limits=LIMITS)
-            verdicts[name] = (await sandbox.execute(program)).verdict.name
-        layers = list(executor.capabilities.layers)
+        audit = Audit(Sandbox(executor, 10), executor, suite.attacks())
+        plan = audit.plan([])
+        async for finding in audit.run(plan):
+            if not finding.caught:
+                got_through[finding.name] = f"{finding.verdict} {finding.detail}"
+        offered = executor.capabilities
         await cancel_one_that_hides(executor)
     left = zygotes()
-    print(json.dumps({"uid": os.geteuid(), "layers": layers, "verdicts": verdicts, "left": left}))
+    told = {"uid": os.geteuid(), "level": str(offered.level), "missing": list(offered.missing)}
+    print(json.dumps({**told, "tried": len(plan), "got_through": got_through, "left": left}))
 
 
 async def cancel_one_that_hides(executor: ZygoteExecutor) -> None:
@@ -80,5 +83,4 @@ if __name__ == "__main__":
         deny(_UNSHARE, _MOUNT)
     if "--deny-all" in sys.argv:
         deny(_UNSHARE, _MOUNT, 444)
-    hostile = {path.stem: path.read_text() for path in sorted(Path(sys.argv[1]).glob("*.py"))}
-    asyncio.run(main({**hostile, "honest": "def f(x):\n    return x + 1\n"}))
+    asyncio.run(main())

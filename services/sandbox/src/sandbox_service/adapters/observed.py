@@ -13,12 +13,14 @@ _cpu_seconds = metrics.histogram("sandbox_job_cpu_seconds", "CPU time of a job",
 _waiting_seconds = metrics.histogram(
     "sandbox_wait_seconds", "What a job took beside its run: waiting for a lane, mostly"
 )
+_level = metrics.gauge("sandbox_level", "Isolation of the weakest lane: 3 for L3, 0 for less than L1")
 _under_way = metrics.gauge("sandbox_jobs_under_way", "Jobs that wait for a lane or run")
 
 
 class ObservedExecutor:
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
+        _level.set_function(lambda: float(executor.capabilities.level))
 
     @property
     def capabilities(self) -> Capabilities:

@@ -16,15 +16,16 @@ from typing import Any, Self
 
 from ratchet_kit.errors import FailedPrecondition, Unavailable, Unimplemented
 from ratchet_kit.logs import get_logger
-from sandbox_service.adapters import cgroups, environments, protocol
+from sandbox_service.adapters import cgroups, environments, leftovers, protocol, suite
 from sandbox_service.adapters.commands import Commands
 from sandbox_service.adapters.environments import Environment
 from sandbox_service.adapters.toolchains import Toolchains
 from sandbox_service.cage import scratch
-from sandbox_service.domain import levels
+from sandbox_service.domain import audit, levels
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.ports import Capabilities, CommandJob, End, Job, Report, Stage
 from sandbox_service.domain.program import File
+from sandbox_service.domain.sandbox import Sandbox
 
 log = get_logger(__name__)
 
@@ -100,6 +101,7 @@ class _Lane:
         self._options, self._number, self._plan, self._home = options, number, plan, home
         self._cgroup: cgroups.LaneCgroup | None = None
         self._oom_kills = 0
+        self._at_rest = (0, 0)
         self._python = plan.environment.python
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.StreamReader
@@ -107,14 +109,13 @@ class _Lane:
         self._stage = ""
         self.layers: tuple[str, ...] = ()
         self.refused: dict[str, str] = {}
-        self.ceiling = Level.L3
         self.python_version = ""
 
     async def start(self) -> None:
         """Raises Unavailable if the zygote doesn't come up, FailedPrecondition if its level is too low."""
         ours, theirs = socket.socketpair()
         try:
-            self._stage = tempfile.mkdtemp(prefix="ratchet-sandbox-")
+            self._stage = tempfile.mkdtemp(prefix=f"{leftovers.STAGE_PREFIX}{os.getpid()}-")
             no_cgroup = self._make_cgroup()
             with theirs:
                 arguments = [
@@ -165,6 +166,7 @@ class _Lane:
         if "private-root" in self.layers:
             # built upon, and nowhere mounted since: so that even a service killed by SIGKILL leaves no folder
             os.rmdir(self._stage)
+        self._at_rest = await asyncio.to_thread(self._census)
 
     def _environment(self) -> dict[str, str]:
         packages = self._plan.environment.packages
@@ -196,13 +198,34 @@ class _Lane:
 
     @property
     def level(self) -> Level:
-        return min(levels.level_of(self.layers), self.ceiling)
+        return levels.level_of(self.layers)
 
     def _demand_level(self) -> None:
         least = self._options.min_level
         if self.level < least:
             lacks = "; ".join(str(lack) for lack in levels.lacks(self.layers, self.refused, least))
             raise FailedPrecondition(f"programs would run below {least}, the least that is allowed here: {lacks}")
+
+    def _census(self) -> tuple[int, int]:
+        """How many processes the lane has, and how many mounts they see."""
+        if self._process is None:
+            return self._at_rest
+        members = leftovers.members(self._process.pid)
+        return len(members), sum(leftovers.mounts(pid) for pid in members)
+
+    def leftovers(self) -> list[str]:
+        """Of an idle lane."""
+        processes, mounts = self._census()
+        found = []
+        if processes > self._at_rest[0]:
+            found.append(f"lane {self._number} has {processes} processes, at rest {self._at_rest[0]}")
+        elif mounts > self._at_rest[1]:
+            found.append(f"lane {self._number} has {mounts} mounts, at rest {self._at_rest[1]}")
+        return found
+
+    @property
+    def stage(self) -> str:
+        return self._stage
 
     async def run(self, job: protocol.Job | protocol.Command) -> Report:
         idle = job.limits.idle_time
@@ -326,6 +349,8 @@ class ZygoteExecutor:
     def __init__(self, options: ZygoteOptions) -> None:
         self._options = options
         self._home = _cgroup_home()
+        self._ceiling = Level.L3
+        self._broken: list[str] = []
         found = [
             environments.standard(options.python),
             *environments.found_in(options.runtimes_dir, options.runtimes_prefix),
@@ -338,7 +363,7 @@ class ZygoteExecutor:
         self._gate = asyncio.Semaphore(options.lanes)
 
     async def __aenter__(self) -> Self:
-        """Raises Unavailable if a lane doesn't start, FailedPrecondition if its level is below `min_level`."""
+        """Raises Unavailable if a lane doesn't start, FailedPrecondition if the level is below `min_level`."""
         if isinstance(self._home, cgroups.Home) and (left := self._home.sweep()):
             log.info("cgroups_removed", names=left)
         try:
@@ -347,6 +372,7 @@ class ZygoteExecutor:
                 lane = await self._new_lane(plain)
                 await lane.start()
                 self._free[plain].append(lane)
+            await self._probe()
         except BaseException:
             await self.__aexit__()
             raise
@@ -359,6 +385,35 @@ class ZygoteExecutor:
             missing=offered.missing,
         )
         return self
+
+    async def _probe(self) -> None:
+        """Real attacks on a lane. A level that one of them gets through isn't offered, whatever its layers."""
+        sandbox = Sandbox(self, queue_limit=1)
+        for attack in suite.attacks():
+            if attack.probe and attack.level <= self.capabilities.level:
+                finding = await audit.attempt(sandbox, attack)
+                if not finding.caught:
+                    log.error("attack_got_through", attack=attack.name, verdict=finding.verdict, detail=finding.detail)
+                    self._ceiling = Level(attack.level - 1)
+                    self._broken.append(f"{attack.level} does not hold: {attack.name}, {finding.detail}")
+        if self.capabilities.level < self._options.min_level:
+            why = "; ".join([*self._broken, *self.capabilities.missing])
+            raise FailedPrecondition(
+                f"programs would run at {self.capabilities.level}, and {self._options.min_level} is the least that is "
+                f"allowed here: {why}"
+            )
+
+    async def leftovers(self) -> list[str]:
+        return await asyncio.to_thread(self._leftovers)
+
+    def _leftovers(self) -> list[str]:
+        idle = [lane for lanes in self._free.values() for lane in lanes]
+        found = [left for lane in idle for left in lane.leftovers()]
+        own = {lane.stage for lane in self._lanes}
+        found += [f"the folder {stage}" for stage in leftovers.stages(own, Path(tempfile.gettempdir()))]
+        if isinstance(self._home, cgroups.Home) and (more := len(self._home.own()) - len(self._lanes)) > 0:
+            found.append(f"{more} cgroups that no lane is in")
+        return found
 
     async def __aexit__(self, *_: object) -> None:
         await self._toolchains.stop()
@@ -379,8 +434,8 @@ class ZygoteExecutor:
             [*pythons, *languages],
             self._toolchains.missing,
             processes,
-            first.level,
-            [str(lack) for lack in levels.lacks(first.layers, first.refused)],
+            min(first.level, self._ceiling),
+            [*self._broken, *(str(lack) for lack in levels.lacks(first.layers, first.refused))],
         )
 
     async def describe(self) -> Capabilities:
@@ -402,7 +457,8 @@ class ZygoteExecutor:
             free = self._free[kind]
             lane = free.pop() if free else await self._new_lane(kind)
             try:
-                return await lane.run(job)
+                report = await lane.run(job)
+                return report if report.level <= self._ceiling else replace(report, level=self._ceiling)
             finally:
                 free.append(lane)
 

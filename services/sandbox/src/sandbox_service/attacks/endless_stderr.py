@@ -1,0 +1,12 @@
+"""Prints for ever, to the other stream, past the limit of one write.
+
+Kind: break-out
+Expect: OUTPUT_LIMIT
+"""
+
+import os
+
+
+def f(x):
+    while True:
+        os.write(2, b"x" * 65536)

@@ -1,0 +1,11 @@
+"""Takes memory until there is none.
+
+Kind: break-out
+Expect: MEMORY_LIMIT
+"""
+
+
+def f(x):
+    blocks = []
+    while True:
+        blocks.append(bytearray(16 << 20))

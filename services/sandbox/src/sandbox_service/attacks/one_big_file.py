@@ -1,0 +1,11 @@
+"""Writes one file without end.
+
+Kind: break-out
+Expect: RUNTIME_ERROR
+"""
+
+
+def f(x):
+    with open("/tmp/big", "wb") as file:
+        while True:
+            file.write(b"x" * (1 << 20))

@@ -1,0 +1,15 @@
+"""Shared mappings, which a limit on private memory does not count.
+
+Kind: break-out
+Expect: RUNTIME_ERROR
+"""
+
+import mmap
+
+
+def f(x):
+    maps = []
+    while True:
+        maps.append(mmap.mmap(-1, 64 << 20))
+        for page in range(0, 64 << 20, 4096):
+            maps[-1][page] = 1

@@ -1,8 +1,0 @@
-"""Returns an integer whose decimal text takes for ever.
-
-Expect: FAILED, OUTPUT_LIMIT
-"""
-
-
-def f(x):
-    return 1 << 2_000_000

@@ -1,0 +1,136 @@
+"""The attack suite in the real cage, at the level of this machine: all caught, and nothing left behind."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+import pytest_asyncio
+
+from ratchet_kit.errors import FailedPrecondition
+from sandbox_service.adapters import suite
+from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
+from sandbox_service.domain.audit import Attack, Audit, Kind, parse
+from sandbox_service.domain.execution import Execution, Verdict
+from sandbox_service.domain.levels import Level
+from sandbox_service.domain.program import CallTest, Limits, Program
+from sandbox_service.domain.sandbox import Sandbox
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+# Sources that no file of Python can hold.
+UNREADABLE = {
+    "nul_in_source": "x = 1\x00\n",
+    "deep_nesting": "x = " + "(" * 20_000 + ")" * 20_000 + "\n",
+    "deep_unary": "x = " + "-" * 90_000 + "1\n",
+    "long_sum": "x = " + "1+" * 90_000 + "1\n",
+    "not_python": "this is no Python",
+}
+PWNED = Path("/tmp/pwned")  # what pickle_bomb would make
+LIMITS = Limits(cpu_time=timedelta(seconds=1), memory_bytes=256 << 20, output_bytes=64 << 10)
+OPTIONS = ZygoteOptions(lanes=1, idle_extra=timedelta(seconds=0.5))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def executor(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ZygoteExecutor]:
+    os.environ["SANDBOX_SECRET"] = "2"
+    tempfile.tempdir = str(tmp_path_factory.mktemp("lanes"))
+    before = _traces()
+    async with ZygoteExecutor(OPTIONS) as executor:
+        yield executor
+    await asyncio.sleep(0.05)
+    assert _traces() == before
+    tempfile.tempdir = None
+    del os.environ["SANDBOX_SECRET"]
+
+
+@pytest.fixture(scope="module")
+def sandbox(executor: ZygoteExecutor) -> Sandbox:
+    return Sandbox(executor, queue_limit=100)
+
+
+def _traces() -> tuple[int, int, list[str]]:
+    """What a program could leave: processes, descriptors of the service, temporary folders."""
+    children = [child for child in psutil.Process().children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
+    folders = os.listdir(tempfile.gettempdir())
+    return len(children), len(os.listdir("/proc/self/fd")), folders
+
+
+async def _grade(sandbox: Sandbox, source: str) -> Execution:
+    return await sandbox.execute(Program("hostile", source, "f", (CallTest((1,), 2),), limits=LIMITS))
+
+
+async def _attack(sandbox: Sandbox, executor: ZygoteExecutor, name: str, processes: bool) -> None:
+    audit = Audit(sandbox, executor, suite.attacks())
+    if (one := next((one for one in audit.plan([name]) if one[1] is processes), None)) is None:
+        pytest.skip("not claimed at this machine's level")
+    (finding,) = [finding async for finding in audit.run([one])]
+    assert finding.caught, finding.detail
+    assert not PWNED.exists()  # noqa: ASYNC240 (a stat)
+
+
+@pytest.mark.parametrize("name", [attack.name for attack in suite.attacks()])
+async def test_attack(sandbox: Sandbox, executor: ZygoteExecutor, name: str) -> None:
+    await _attack(sandbox, executor, name, processes=False)
+    await _assert_nothing_is_left(sandbox, executor)
+
+
+BREAK_OUTS = [attack.name for attack in suite.attacks() if attack.kind is Kind.BREAK_OUT and not attack.strict_only]
+
+
+@pytest.mark.parametrize("name", BREAK_OUTS)
+async def test_attack_where_processes_are_allowed(sandbox: Sandbox, executor: ZygoteExecutor, name: str) -> None:
+    await _attack(sandbox, executor, name, processes=True)
+
+
+async def test_an_attack_that_gets_through_is_told(sandbox: Sandbox, executor: ZygoteExecutor) -> None:
+    attack = parse("knows", '"""Knows.\n\nKind: break-out\nExpect: FAILED\n"""\ndef f(x):\n    return 2\n')
+    audit = Audit(sandbox, executor, [attack])
+    findings = [finding async for finding in audit.run([(attack, False)])]
+    assert [(one.caught, one.verdict, one.detail) for one in findings] == [(False, Verdict.PASSED, "it got through")]
+
+
+@pytest.mark.parametrize(("claimed", "left"), [("L3", Level.L2), ("L2", Level.L1)])
+async def test_a_level_that_an_attack_gets_through_is_not_offered(
+    monkeypatch: pytest.MonkeyPatch, claimed: str, left: Level
+) -> None:
+    monkeypatch.setattr(suite, "attacks", lambda: (_probe(claimed),))
+    async with ZygoteExecutor(OPTIONS) as executor:
+        if executor.capabilities.level < left:
+            pytest.skip("this machine has less anyway")
+        assert executor.capabilities.level is left
+        assert f"{claimed} does not hold: knows, it got through" in executor.capabilities.missing
+        assert (await _grade(Sandbox(executor, 1), "f = lambda x: x + 1")).level is left
+
+
+async def test_below_the_least_level_nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "attacks", lambda: (_probe("L1"),))
+    with pytest.raises(FailedPrecondition, match="L1 is the least that is allowed here: L1 does not hold: knows"):
+        async with ZygoteExecutor(OPTIONS):
+            pytest.fail("it started")
+
+
+def _probe(level: str) -> Attack:
+    source = f'"""Knows.\n\nKind: break-out\nExpect: FAILED\nFrom: {level}\nProbe: yes\n"""\nf = lambda x: 2\n'
+    return parse("knows", source)
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+async def test_unreadable_source(sandbox: Sandbox, executor: ZygoteExecutor, name: str) -> None:
+    execution = await _grade(sandbox, UNREADABLE[name])
+    assert execution.verdict is Verdict.COMPILE_ERROR, execution
+    await _assert_nothing_is_left(sandbox, executor)
+
+
+async def _assert_nothing_is_left(sandbox: Sandbox, executor: ZygoteExecutor) -> None:
+    """The next program finds an empty folder and works; the machine has the lane's processes, and no other."""
+    source = "import os\ndef f(x):\n    assert os.listdir('/tmp') == [], os.listdir('/tmp')\n    return x + 1\n"
+    execution = await _grade(sandbox, source)
+    assert execution.verdict is Verdict.PASSED, execution
+    assert await executor.leftovers() == []
+    assert _traces()[2] == []
+    assert not PWNED.exists()  # noqa: ASYNC240 (a stat)

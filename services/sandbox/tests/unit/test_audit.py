@@ -1,0 +1,140 @@
+"""What an attack's file says, and when an attack counts as caught."""
+
+from datetime import timedelta
+
+import pytest
+
+from ratchet_kit.errors import NotFound, Unavailable
+from sandbox_service.adapters import suite
+from sandbox_service.adapters.scripted import ScriptedExecutor
+from sandbox_service.domain.audit import Attack, Audit, Kind, attempt, parse
+from sandbox_service.domain.execution import Verdict
+from sandbox_service.domain.levels import Level
+from sandbox_service.domain.ports import Capabilities, End, Job, Report, Returned, Stage
+from sandbox_service.domain.program import CheckTest
+from sandbox_service.domain.sandbox import Sandbox
+
+HEAD = "Tries.\n\nKind: break-out\nExpect: FAILED, TIME_LIMIT"
+
+
+def attack(more: str = "", name: str = "a") -> Attack:
+    return parse(name, f'"""{HEAD}{more}\n"""\nf = 1\n')
+
+
+def test_the_file_says_it_all() -> None:
+    found = attack("\nFrom: L2\nTest: check\nCheck: assert candidate(1) < 3\nProfile: strict\nRuns: 3\nProbe: yes")
+    assert (found.title, found.kind, found.level) == ("Tries.", Kind.BREAK_OUT, Level.L2)
+    assert found.expected == {Verdict.FAILED, Verdict.TIME_LIMIT}
+    assert found.test == CheckTest("def check(candidate):\n    assert candidate(1) < 3\n")
+    assert (found.strict_only, found.runs, found.probe) == (True, 3, True)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "f = 1",
+        '"""Tries."""',
+        '"""Tries.\n\nKind: break-out\n"""',
+        '"""Tries.\n\nKind: other\nExpect: FAILED\n"""',
+        '"""Tries.\n\nKind: break-out\nExpect: FAILED, PASSED\n"""',
+        '"""Tries.\n\nKind: break-out\nExpect: FAILED\nUnknown: 1\n"""',
+        "not python",
+    ],
+)
+def test_a_file_that_says_too_little_is_refused_by_name(source: str) -> None:
+    with pytest.raises(ValueError, match="attack a:"):
+        parse("a", source)
+
+
+def test_the_suite_that_ships() -> None:
+    attacks = suite.attacks()
+    assert len(attacks) >= 50
+    assert len({attack.source.split('"""')[2] for attack in attacks}) == len(attacks), "two do the same"
+    assert {attack.kind for attack in attacks} == set(Kind)
+    assert sum(attack.probe for attack in attacks) >= 8
+
+
+class Lanes:
+    def __init__(self, left: list[list[str]] | None = None) -> None:
+        self._left = left or [[]]
+
+    async def leftovers(self) -> list[str]:
+        return self._left.pop(0) if len(self._left) > 1 else self._left[0]
+
+
+def sandbox(*values: object, level: Level = Level.L1, processes: bool = False) -> Sandbox:
+    """Answers with these values in turn; an exception is raised."""
+    left = list(values)
+
+    async def answer(job: Job) -> Report:
+        value = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(value, Exception):
+            raise value
+        second = timedelta(seconds=1)
+        return Report(End.EXITED, 0, Stage.ENDED, second, second, "x", answers=(Returned(value),))
+
+    executor = ScriptedExecutor(answer)
+    executor.capabilities = Capabilities(("x",), "3.11", 1, level=level, processes=processes)
+    return Sandbox(executor, 10)
+
+
+async def test_a_wrong_answer_is_a_caught_attack() -> None:
+    assert (await attempt(sandbox(3), attack())).caught
+
+
+async def test_a_right_answer_is_one_that_got_through() -> None:
+    finding = await attempt(sandbox(2), attack())
+    assert (finding.caught, finding.verdict, finding.detail) == (False, Verdict.PASSED, "it got through")
+
+
+async def test_what_is_left_is_found_in_a_later_run() -> None:
+    assert (await attempt(sandbox(3, 2), attack())).caught
+    assert not (await attempt(sandbox(3, 2), attack("\nRuns: 2"))).caught
+
+
+async def test_a_lane_taken_down_is_not_caught() -> None:
+    finding = await attempt(sandbox(Unavailable("lost")), attack())
+    assert (finding.caught, finding.verdict) == (False, None)
+
+
+async def test_an_unexpected_end_is_not_caught_unless_processes_widen_what_may_be() -> None:
+    other = parse("a", '"""T.\n\nKind: break-out\nExpect: TIME_LIMIT\n"""\n')
+    assert not (await attempt(sandbox(3), other)).caught
+    assert (await attempt(sandbox(3, processes=True), other, processes=True)).caught
+
+
+async def test_nothing_may_be_left() -> None:
+    audit = Audit(sandbox(3, 2), Lanes([["a process"], ["a process"], []]), [attack()])
+    assert [finding.caught async for finding in audit.run(audit.plan([]))] == [True]
+
+
+async def test_what_stays_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sandbox_service.domain.audit._CLEAN_UP_LIMIT", timedelta(seconds=0.05))
+    audit = Audit(sandbox(3), Lanes([["a process"]]), [attack()])
+    (finding,) = [finding async for finding in audit.run(audit.plan([]))]
+    assert (finding.caught, finding.detail) == (False, "left behind: a process")
+
+
+async def test_the_next_program_must_not_suffer() -> None:
+    audit = Audit(sandbox(3, 3), Lanes(), [attack()])
+    (finding,) = [finding async for finding in audit.run(audit.plan([]))]
+    assert not finding.caught
+    assert finding.detail.startswith("the next program got FAILED")
+
+
+def test_only_what_the_level_claims_is_planned() -> None:
+    both = [attack(name="low"), attack("\nFrom: L2", name="high")]
+    assert [one.name for one, _ in Audit(sandbox(3), Lanes(), both).plan([])] == ["low"]
+    assert [one.name for one, _ in Audit(sandbox(3, level=Level.L2), Lanes(), both).plan(["high"])] == ["high"]
+    with pytest.raises(NotFound, match="'high' is none that this node, at L1"):
+        Audit(sandbox(3), Lanes(), both).plan(["high"])
+
+
+def test_break_outs_are_tried_with_processes_too() -> None:
+    suite = [attack(name="both"), attack("\nProfile: strict", name="strict")]
+    planned = Audit(sandbox(3, processes=True), Lanes(), suite).plan([])
+    assert [(one.name, processes) for one, processes in planned] == [
+        ("both", False),
+        ("both", True),
+        ("strict", False),
+    ]
