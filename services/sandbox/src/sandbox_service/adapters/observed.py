@@ -29,6 +29,9 @@ class ObservedExecutor:
     async def describe(self) -> Capabilities:
         return await self._executor.describe()
 
+    async def fork_limit(self, count: int) -> float:
+        return await self._executor.fork_limit(count)
+
     async def run(self, job: Job) -> Report:
         kind, started = type(job).__name__.removesuffix("Job").lower(), time.monotonic()
         with _under_way.track_inprogress():

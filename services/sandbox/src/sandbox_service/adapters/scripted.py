@@ -17,6 +17,9 @@ class ScriptedExecutor:
     async def describe(self) -> Capabilities:
         return self.capabilities
 
+    async def fork_limit(self, count: int) -> float:
+        return 1000.0
+
     async def run(self, job: Job) -> Report:
         self.jobs.append(job)
         return await self._script(job)

@@ -270,6 +270,19 @@ class _Lane:
         before, self._oom_kills = self._oom_kills, self._cgroup.oom_kills()
         return self._oom_kills > before
 
+    async def seconds_of_forks(self, count: int) -> float:
+        """Raises Unavailable if the lane was lost meanwhile."""
+        try:
+            writer = await self._connected()
+            writer.write(protocol.frame({"mode": "forks", "count": count}))
+            return float((await self._receive())["seconds"])
+        except (OSError, EOFError) as error:
+            await self.stop()
+            raise Unavailable(f"a sandbox lane was lost: {type(error).__name__}") from error
+        except BaseException:
+            await self.stop()
+            raise
+
     async def _connected(self) -> asyncio.StreamWriter:
         if self._writer is None or self._process is None or self._process.returncode is not None:
             await self.stop()
@@ -448,6 +461,15 @@ class ZygoteExecutor:
         setting = job.setting
         report = await self._run_in(Kind(setting.runtime, setting.processes), job)
         return replace(report, runtime=setting.runtime)
+
+    async def fork_limit(self, count: int) -> float:
+        each = count // self._options.lanes
+        lanes = self._lanes[: self._options.lanes]  # those of plain Python, up since the start
+        async with contextlib.AsyncExitStack() as gates:
+            for _ in lanes:
+                await gates.enter_async_context(self._gate)
+            seconds = await asyncio.gather(*(lane.seconds_of_forks(each) for lane in lanes))
+        return each * len(lanes) / max(seconds)
 
     async def _run_command(self, command: protocol.Command) -> Report:
         return await self._run_in(Kind("python", processes=True), command)

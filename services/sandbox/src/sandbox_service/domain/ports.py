@@ -196,6 +196,11 @@ class Executor(Protocol):
         """As `capabilities`, with all versions."""
         ...
 
+    async def fork_limit(self, count: int) -> float:
+        """Bare forks and exits a second, `count` in all, on all lanes at a time, by what forks the programs: no sandbox
+        that gives each program a process of its own can be faster. Raises Unavailable if the platform failed."""
+        ...
+
     async def run(self, job: Job) -> Report:
         """Whatever the program does is in the report. Raises Unavailable if the platform failed.
 

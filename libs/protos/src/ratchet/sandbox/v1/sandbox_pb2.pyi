@@ -1075,3 +1075,60 @@ class AuditResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AuditResponse: _TypeAlias = AuditResponse  # noqa: Y015
+
+@_typing.final
+class BenchmarkRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROGRAMS_FIELD_NUMBER: _builtins.int
+    programs: _builtins.int
+    """For each line; default 1000."""
+    def __init__(
+        self,
+        *,
+        programs: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["programs", b"programs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BenchmarkRequest: _TypeAlias = BenchmarkRequest  # noqa: Y015
+
+@_typing.final
+class BenchmarkResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    PROGRAMS_PER_SECOND_FIELD_NUMBER: _builtins.int
+    OF_LIMIT_FIELD_NUMBER: _builtins.int
+    P50_FIELD_NUMBER: _builtins.int
+    P99_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """"fork limit", "call tests", "processes allowed" ..."""
+    programs_per_second: _builtins.float
+    of_limit: _builtins.float
+    """programs_per_second over that of the fork limit."""
+    @_builtins.property
+    def p50(self) -> _duration_pb2.Duration:
+        """Of one program alone, on an idle lane."""
+
+    @_builtins.property
+    def p99(self) -> _duration_pb2.Duration: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        programs_per_second: _builtins.float = ...,
+        of_limit: _builtins.float = ...,
+        p50: _duration_pb2.Duration | None = ...,
+        p99: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["p50", b"p50", "p99", b"p99"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "of_limit", b"of_limit", "p50", b"p50", "p99", b"p99", "programs_per_second", b"programs_per_second"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BenchmarkResponse: _TypeAlias = BenchmarkResponse  # noqa: Y015

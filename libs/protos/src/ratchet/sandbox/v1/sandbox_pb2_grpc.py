@@ -80,6 +80,11 @@ class SandboxServiceStub(object):
                 request_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.AuditRequest.SerializeToString,
                 response_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.AuditResponse.FromString,
                 _registered_method=True)
+        self.Benchmark = channel.unary_stream(
+                '/ratchet.sandbox.v1.SandboxService/Benchmark',
+                request_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.BenchmarkRequest.SerializeToString,
+                response_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.BenchmarkResponse.FromString,
+                _registered_method=True)
 
 
 class SandboxServiceServicer(object):
@@ -147,6 +152,13 @@ class SandboxServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Benchmark(self, request, context):
+        """Measures this node against its own fork limit: a few seconds of all its lanes for each line.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SandboxServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -194,6 +206,11 @@ def add_SandboxServiceServicer_to_server(servicer, server):
                     servicer.Audit,
                     request_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.AuditRequest.FromString,
                     response_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.AuditResponse.SerializeToString,
+            ),
+            'Benchmark': grpc.unary_stream_rpc_method_handler(
+                    servicer.Benchmark,
+                    request_deserializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.BenchmarkRequest.FromString,
+                    response_serializer=ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.BenchmarkResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -440,6 +457,33 @@ class SandboxService(object):
             '/ratchet.sandbox.v1.SandboxService/Audit',
             ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.AuditRequest.SerializeToString,
             ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.AuditResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Benchmark(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ratchet.sandbox.v1.SandboxService/Benchmark',
+            ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.BenchmarkRequest.SerializeToString,
+            ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2.BenchmarkResponse.FromString,
             options,
             channel_credentials,
             insecure,

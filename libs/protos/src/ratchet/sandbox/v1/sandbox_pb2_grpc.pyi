@@ -50,6 +50,8 @@ class SandboxServiceStub:
     CancelBatch: _grpc.UnaryUnaryMultiCallable[_sandbox_pb2.CancelBatchRequest, _sandbox_pb2.CancelBatchResponse]
     Audit: _grpc.UnaryStreamMultiCallable[_sandbox_pb2.AuditRequest, _sandbox_pb2.AuditResponse]
     """Attacks this node with the suite that ships with it, and tells of each attack how it ended."""
+    Benchmark: _grpc.UnaryStreamMultiCallable[_sandbox_pb2.BenchmarkRequest, _sandbox_pb2.BenchmarkResponse]
+    """Measures this node against its own fork limit: a few seconds of all its lanes for each line."""
 
 @_typing.type_check_only
 class SandboxServiceAsyncStub(SandboxServiceStub):
@@ -73,6 +75,8 @@ class SandboxServiceAsyncStub(SandboxServiceStub):
     CancelBatch: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.CancelBatchRequest, _sandbox_pb2.CancelBatchResponse]  # type: ignore[assignment]
     Audit: _aio.UnaryStreamMultiCallable[_sandbox_pb2.AuditRequest, _sandbox_pb2.AuditResponse]  # type: ignore[assignment]
     """Attacks this node with the suite that ships with it, and tells of each attack how it ended."""
+    Benchmark: _aio.UnaryStreamMultiCallable[_sandbox_pb2.BenchmarkRequest, _sandbox_pb2.BenchmarkResponse]  # type: ignore[assignment]
+    """Measures this node against its own fork limit: a few seconds of all its lanes for each line."""
 
 class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
     """Runs untrusted programs. A verdict is about the program; a fault of the platform is a gRPC error, never a verdict."""
@@ -147,5 +151,13 @@ class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_sandbox_pb2.AuditResponse], _abc.AsyncIterator[_sandbox_pb2.AuditResponse]]:
         """Attacks this node with the suite that ships with it, and tells of each attack how it ended."""
+
+    @_abc_1.abstractmethod
+    def Benchmark(
+        self,
+        request: _sandbox_pb2.BenchmarkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_sandbox_pb2.BenchmarkResponse], _abc.AsyncIterator[_sandbox_pb2.BenchmarkResponse]]:
+        """Measures this node against its own fork limit: a few seconds of all its lanes for each line."""
 
 def add_SandboxServiceServicer_to_server(servicer: SandboxServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
