@@ -1,5 +1,6 @@
 """What the zygote holds of a forked child: its process and its ways out."""
 
+import fcntl
 import mmap
 import os
 import signal
@@ -8,6 +9,7 @@ import time
 import crowd
 
 _MADV_DONTFORK = 10
+_HIGH = 64  # above the descriptors that programs get
 
 
 class Pipe:
@@ -19,10 +21,19 @@ class Pipe:
         self._view = memoryview(self._map)
         self.size, self.used, self.reader, self.writer = size, 0, -1, -1
 
-    def open(self) -> None:
+    def open(self, place: int = -1) -> None:
+        """`place`: the descriptor that the writing end is to have, for good."""
         self.used = 0
         self.reader, self.writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(self.writer, True)
+        if place >= 0:
+            low = self.reader, self.writer
+            self.reader, writer = (fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH) for descriptor in low)
+            for descriptor in low:
+                os.close(descriptor)
+            os.dup2(writer, place)
+            os.close(writer)
+            self.writer = place
 
     def close_writer(self) -> None:
         if self.writer >= 0:
@@ -48,6 +59,16 @@ class Pipe:
 
     def content(self, limit: int) -> memoryview:
         return self._view[: min(self.used, limit)]
+
+    def renew(self) -> None:
+        """For the next program, when nobody is left who writes: empty, and blocking as it was made."""
+        self.wipe()
+        try:
+            while os.read(self.reader, 1 << 16):
+                pass
+        except BlockingIOError:
+            pass
+        fcntl.fcntl(self.writer, fcntl.F_SETFL, os.O_WRONLY)
 
     def wipe(self) -> None:
         if self.used:

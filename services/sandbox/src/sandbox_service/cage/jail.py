@@ -155,7 +155,19 @@ def confine_files(scratch: str, more: tuple[str, ...] = (), proc: int | None = N
     return landlock.restrict(read, write)
 
 
-def limit(memory_bytes: int, cpu_seconds: float, file_bytes: int, processes: bool = False) -> None:
+def limit_lane(file_bytes: int, processes: bool) -> None:
+    """Hard limits that are the same for all programs: the zygote takes them on itself."""
+    for kind, value in (
+        (resource.RLIMIT_FSIZE, file_bytes),
+        (resource.RLIMIT_NOFILE, 256 if processes else 128),
+        (resource.RLIMIT_NPROC, 128 if processes else 64),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
+    ):
+        resource.setrlimit(kind, (value, value))
+
+
+def limit(memory_bytes: int, cpu_seconds: float, processes: bool = False) -> None:
     """Hard limits of one program; with `processes`, of each of its processes.
 
     DATA counts what a program really uses; AS stays 1 GiB above it, because threads reserve address space (8 MiB of
@@ -164,17 +176,11 @@ def limit(memory_bytes: int, cpu_seconds: float, file_bytes: int, processes: boo
     with room for what run-time systems reserve (stacks, heaps), and they reserve address space without end.
     """
     seconds = int(cpu_seconds) + 2
-    for kind, value in (
-        (resource.RLIMIT_CPU, seconds),
-        (resource.RLIMIT_AS, resource.RLIM_INFINITY if processes else memory_bytes + (1 << 30)),
-        (resource.RLIMIT_DATA, memory_bytes + (2 << 30 if processes else 0)),
-        (resource.RLIMIT_FSIZE, file_bytes),
-        (resource.RLIMIT_NOFILE, 256 if processes else 64),
-        (resource.RLIMIT_NPROC, 128 if processes else 64),
-        (resource.RLIMIT_MEMLOCK, 0),
-        (resource.RLIMIT_MSGQUEUE, 0),
-    ):
-        resource.setrlimit(kind, (value, value))
+    space = resource.RLIM_INFINITY if processes else memory_bytes + (1 << 30)
+    data = memory_bytes + (2 << 30 if processes else 0)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_AS, (space, space))
+    resource.setrlimit(resource.RLIMIT_DATA, (data, data))
 
 
 def _write(path: str, text: str) -> None:

@@ -15,6 +15,7 @@ PIVOT_ROOT = 41 if platform.machine() == "aarch64" else 155
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
+_libc.prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
 
 
 def _check(result: int, what: str) -> int:
@@ -24,10 +25,8 @@ def _check(result: int, what: str) -> int:
     return result
 
 
-def prctl(option: int, value: object, *rest: object) -> None:
-    numbers = [ctypes.c_ulong(v) if isinstance(v, int) else v for v in (value, *rest)]
-    numbers += [ctypes.c_ulong(0)] * (4 - len(numbers))
-    _check(_libc.prctl(option, *numbers), f"prctl({option})")
+def prctl(option: int, value: int) -> None:
+    _check(_libc.prctl(option, value, 0, 0, 0), "prctl")
 
 
 def unshare(flags: int) -> None:

@@ -26,7 +26,9 @@ X32_BIT = 0x40000000
 MMAP, MAP_SHARED, MAP_ANONYMOUS = 9, 0x01, 0x20
 PRCTL, PR_SET_PDEATHSIG = 157, 1
 CLONE, CLONE3, KILL, TGKILL, PRLIMIT, IOCTL, SOCKET = 56, 435, 62, 234, 302, 16, 41
-TIOCSTI = 0x5412
+FCNTL = 72
+IOCTL_DENIED = (0x5412, 0x8901, 0x8902)  # TIOCSTI, FIOSETOWN, SIOCSPGRP
+FCNTL_DENIED = (8, 10, 15, 1024, 1026, 1031)  # F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ
 
 DENIED = {
     # processes and other programs
@@ -82,14 +84,20 @@ def _preamble() -> list[bytes]:
     ]
 
 
-def _no_typing() -> list[bytes]:
-    """Nobody types into a terminal for others."""
+def _no_strings_attached() -> list[bytes]:
+    """Nobody types into a terminal for others, has the kernel signal others when a descriptor is ready (F_SETOWN asks
+    only for the same uid), or changes the pipes that the next program gets."""
     return [
-        _instruction(_JEQ, IOCTL, 0, 4),
+        _instruction(_JEQ, FCNTL, 0, 3 + len(FCNTL_DENIED)),
         _instruction(_LOAD, _ARG1),
-        _instruction(_JEQ, TIOCSTI, 0, 1),
-        _instruction(_RET, _EPERM),
+        *(_instruction(_JEQ, command, len(FCNTL_DENIED) - index, 0) for index, command in enumerate(FCNTL_DENIED)),
         _instruction(_RET, _ALLOW),
+        _instruction(_RET, _EPERM),
+        _instruction(_JEQ, IOCTL, 0, 3 + len(IOCTL_DENIED)),
+        _instruction(_LOAD, _ARG1),
+        *(_instruction(_JEQ, request, len(IOCTL_DENIED) - index, 0) for index, request in enumerate(IOCTL_DENIED)),
+        _instruction(_RET, _ALLOW),
+        _instruction(_RET, _EPERM),
     ]
 
 
@@ -117,7 +125,7 @@ def _assemble_with_processes() -> bytes:
             _instruction(_RET, _EPERM),
             _instruction(_RET, _ALLOW),
         ]
-    program += _no_typing()
+    program += _no_strings_attached()
     program += _deny(sorted(number for name, number in DENIED.items() if name not in WITH_PROCESSES))
     return b"".join(program)
 
@@ -155,7 +163,7 @@ def _assemble(own_pid: int) -> bytes:
         _instruction(_JEQ, MAP_SHARED | MAP_ANONYMOUS, 0, 1),
         _instruction(_RET, _EPERM),
         _instruction(_RET, _ALLOW),
-        *_no_typing(),
+        *_no_strings_attached(),
         *_deny(sorted(DENIED.values())),
     ]
     return b"".join(program)

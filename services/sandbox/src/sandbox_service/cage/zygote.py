@@ -59,8 +59,9 @@ class Zygote:
         self._output, self._error = Pipe(setup["output"]), Pipe(setup["output"])
         self._strays_cpu = 0.0
         self._data_bytes = setup["data_bytes"]
-        self._pipes = (self._result, self._output, self._error, self._tests)
-        self._null = os.open("/dev/null", os.O_RDWR)
+        # Where programs expect them, from now on; their descriptor 0 is this process's own, /dev/null.
+        for place, pipe in enumerate((self._output, self._error, self._result), start=1):
+            pipe.open(place)
         self._cores = len(os.sched_getaffinity(0))
 
     def serve(self) -> None:
@@ -75,25 +76,26 @@ class Zygote:
                 self._run(head)
 
     def _run(self, head: dict) -> None:
-        pipes = self._pipes if head["mode"] == "check" else self._pipes[:-1]
-        for pipe in pipes:
-            pipe.open()
-        channel = socket.socketpair() if head["mode"] == "check" else None
+        pipes: tuple[Pipe, ...] = (self._result, self._output, self._error)
+        channel = None
+        if head["mode"] == "check":
+            channel = socket.socketpair()
+            self._tests.open()
+            pipes += (self._tests,)
         children: list[Child] = []
         if self._group:
             self._group.forget()
         self._strays_cpu = 0.0
         budget = Budget(children, head["cpu"], head["idle"], head["wall"], self._cores, self._group, head["memory"])
         try:
-            children.append(self._fork(head, head["payload"], self._result, channel and channel[0]))
+            children.append(self._fork(head, head["payload"], channel and channel[0]))
             if channel:
                 # the program must have left the socket before the tests come through it
                 self._await_payload_read(children[0])
-                children.append(self._fork({**head, "mode": "tests"}, head["tests"], self._tests, channel[1]))
-                for end in channel:
-                    end.close()
-            for pipe in pipes:
-                pipe.close_writer()
+                children.append(self._fork({**head, "mode": "tests"}, head["tests"], channel[1], self._tests))
+                for side in channel:
+                    side.close()
+                self._tests.close_writer()
             end = self._watch(children, head, budget, pipes)
         finally:
             for child in children:
@@ -105,9 +107,11 @@ class Zygote:
         if not self._result.used or (channel and not self._tests.used and end == "exited" and children[1].status == 97):
             raise SystemExit("a child died before it had read its payload")
         self._answer(head, children, end, budget.elapsed)
-        for pipe in pipes:
-            pipe.wipe()
-            pipe.close()
+        for pipe in pipes[:3]:
+            pipe.renew()
+        if channel:
+            self._tests.wipe()
+            self._tests.close()
         self._clean_scratch()
 
     def _await_payload_read(self, child: Child) -> None:
@@ -152,34 +156,32 @@ class Zygote:
             return "output"
         return "result" if self._result.used == self._result.size else ""
 
-    def _fork(self, head: dict, length: int, result: Pipe, channel: socket.socket | None) -> Child:
+    def _fork(self, head: dict, length: int, channel: socket.socket | None, result: Pipe | None = None) -> Child:
         pid = os.fork()
         if pid:
             return Child(pid)
         status = 97
         try:
-            status = self._be_child(head, length, result, channel)
+            status = self._be_child(head, length, channel, result)
         except BaseException as error:  # noqa: BLE001 (whatever it is, this process ends here)
             os.write(2, f"{type(error).__name__}: {error}"[:512].encode("utf-8", "replace"))
         finally:
             os._exit(status)
 
-    def _be_child(self, head: dict, length: int, result: Pipe, channel: socket.socket | None) -> int:
+    def _be_child(self, head: dict, length: int, channel: socket.socket | None, result: Pipe | None) -> int:
         raw = job.read_exactly(self._connection.fileno(), length)
         payload = json.loads(raw)
         os.chdir(self._scratch)
         command.take_files(self._connection.fileno(), payload.pop("files", []))
-        os.write(result.writer, b"\n")
-        moves = [self._null, self._output.writer, self._error.writer, result.writer]
-        moves += [channel.fileno()] if channel else []
-        # first out of the way of 0-4, then into place: a source may have the number of another's target
-        high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64) for descriptor in moves]
-        for target, descriptor in enumerate(high):
-            os.dup2(descriptor, target)
-        os.closerange(len(high), 256)
+        if result:
+            os.dup2(result.writer, job.RESULT_FD)
+        if channel:
+            os.dup2(channel.fileno(), job.CHANNEL_FD)
+        os.write(job.RESULT_FD, b"\n")
+        os.closerange(job.CHANNEL_FD + 1 if channel else job.CHANNEL_FD, 256)
         job.make_stdin(payload.get("stdin", ""))
         libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
-        jail.limit(head["memory"] + self._data_bytes, head["cpu"], FILE_BYTES, processes=bool(self._group))
+        jail.limit(head["memory"] + self._data_bytes, head["cpu"], processes=bool(self._group))
         if self._group:
             # a signal to its group must not reach the lane's own processes
             os.setsid()
@@ -387,11 +389,17 @@ def main() -> None:
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(0)
     job.make_streams()
+    jail.limit_lane(FILE_BYTES, bool(locked.group))
     gc.collect()
     gc.disable()
     gc.freeze()
     send(connection, {"layers": locked.layers, "refused": locked.refused, "python": sys.version.split()[0]})
-    Zygote(connection, locked, setup).serve()
+    complaints = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, 100)  # programs get another stderr
+    try:
+        Zygote(connection, locked, setup).serve()
+    except SystemExit as end:
+        os.write(complaints, str(end).encode())
+        raise
 
 
 if __name__ == "__main__":
