@@ -246,7 +246,7 @@ class _Lane:
         except (OSError, EOFError, TimeoutError) as error:
             killed = self._killed_for_memory()
             if not killed:
-                log.warning("lane_lost", lane=self._number, error=repr(error))
+                log.warning("lane_lost", lane=self._number, error=repr(error), last_words=await self._last_words())
             await self.stop()
             if killed:
                 return _out_of_memory(self.layers, self.level, job)

@@ -289,7 +289,7 @@ def lock_in(stage: str, uid: int, setup: dict) -> Locked:
     layers: list[str] = []
     folder = stage
     processes, more = setup["processes"], tuple(setup["paths"])
-    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY) if processes else None
+    proc = _high(os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)) if processes else None
     refused = jail.why_not_unshare(stage, more)
     if not refused:
         layers += jail.unshare()
@@ -328,6 +328,13 @@ def _group(layers: list[str], proc: int | None) -> crowd.Crowd | None:
     return group
 
 
+def _high(descriptor: int) -> int:
+    """Out of the way of those that programs get."""
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 64)
+    os.close(descriptor)
+    return moved
+
+
 def _wait_for_the_other(uid: int) -> None:
     """The process outside the pid namespace: holds nothing, dies with the service, and takes pid 1 with it."""
     try:
@@ -355,7 +362,7 @@ def _warm_up(setup: dict) -> int:
 
 
 def main() -> None:
-    descriptor, parent, uid = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[4])
+    descriptor, parent, uid = _high(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[4])
     libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
     if not jail.parent_is(parent):
         raise SystemExit("the service is gone")
@@ -394,11 +401,11 @@ def main() -> None:
     gc.disable()
     gc.freeze()
     send(connection, {"layers": locked.layers, "refused": locked.refused, "python": sys.version.split()[0]})
-    complaints = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, 100)  # programs get another stderr
+    complaints = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, 100)  # descriptor 2 will be the programs' own
     try:
         Zygote(connection, locked, setup).serve()
-    except SystemExit as end:
-        os.write(complaints, str(end).encode())
+    except BaseException as end:
+        os.write(complaints, f"{type(end).__name__}: {end}".encode("utf-8", "replace"))
         raise
 
 
