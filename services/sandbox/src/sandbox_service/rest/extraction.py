@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_OPENING = re.compile(r"```([^\n]*)\n")
 _CLOSING = re.compile(r"\n[^\S\n]*```")
 _TAGS = {
     "python": "python",
@@ -56,27 +55,42 @@ def without_main(code: str) -> str:
     return code
 
 
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """A fence, the tag behind it, and where its line ends."""
+
+    tag: str
+    end: int
+
+
+def _opening(completion: str, start: int) -> _Opening | None:
+    """Not by a pattern: one that runs to the end of its line takes quadratic time on a line of fences."""
+    fence = completion.find("```", start)
+    end = completion.find("\n", fence) if fence >= 0 else -1
+    return _Opening(completion[fence + 3 : end].strip().lower(), end) if end >= 0 else None
+
+
 def _fenced(completion: str) -> list[_Block]:
     """In one pass, also where nothing closes: a completion may be a megabyte of fences."""
     blocks = []
-    opening = _OPENING.search(completion)
+    opening = _opening(completion, 0)
     while opening:
         # an empty block closes with the line break that opens it
-        closing = _CLOSING.search(completion, opening.end() - 1)
+        closing = _CLOSING.search(completion, opening.end)
         if not closing:
             break
-        blocks.append(_block(opening, closing.start()))
-        opening = _OPENING.search(completion, closing.end())
+        blocks.append(_block(completion, opening, closing.start()))
+        opening = _opening(completion, closing.end())
     return blocks
 
 
 def _unclosed(completion: str) -> list[_Block]:
-    opening = _OPENING.search(completion)
-    return [_block(opening, len(completion))] if opening else []
+    opening = _opening(completion, 0)
+    return [_block(completion, opening, len(completion))] if opening else []
 
 
-def _block(opening: re.Match[str], end: int) -> _Block:
-    return _Block(_TAGS.get(opening[1].strip().lower(), ""), opening.string[opening.end() : end])
+def _block(completion: str, opening: _Opening, end: int) -> _Block:
+    return _Block(_TAGS.get(opening.tag, ""), completion[opening.end + 1 : end])
 
 
 def _bare(completion: str, language: str) -> list[_Block]:

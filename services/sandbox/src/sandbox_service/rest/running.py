@@ -119,7 +119,7 @@ def program_of(request: RunCodeRequest, runner: Runner) -> pb.Program:
         stdin=request.stdin or "",
         language=request.language,
         processes=request.language == "python" and runner.processes and bool(_PROCESSES.search(request.code)),
-        limits=runner.limits(request.run_timeout, request.memory_limit_MB),
+        limits=runner.limits(request.run_timeout, request.memory_limit_MB or 0),
         files=[
             pb.File(name=name, content=_decoded(name, content))
             for name, content in request.files.items()

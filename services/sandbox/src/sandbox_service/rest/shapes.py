@@ -25,6 +25,9 @@ def _is_unicode(text: str) -> str:
 Text = Annotated[str, AfterValidator(_is_unicode)]
 
 
+MAX_TIMEOUT = 3600  # seconds; the service's own bound is lower
+
+
 class CommandRunStatus(StrEnum):
     """How one command ended. `Finished` says nothing about its return code."""
 
@@ -55,9 +58,11 @@ class CommandRunResult(_Shape):
 
 
 class RunCodeRequest(_Shape):
-    compile_timeout: float = Field(10, gt=0, description="seconds for the compiler, where there is one")
-    run_timeout: float = Field(10, gt=0, description="seconds of CPU time, and as many again of sleeping and waiting")
-    memory_limit_MB: int = Field(-1, description="0 or less: 1024; under 64: 64")
+    compile_timeout: float = Field(10, gt=0, le=MAX_TIMEOUT, description="seconds for the compiler, where there is one")
+    run_timeout: float = Field(
+        10, gt=0, le=MAX_TIMEOUT, description="seconds of CPU time, and as many again of sleeping and waiting"
+    )
+    memory_limit_MB: int | None = Field(-1, description="unset, 0 or less: 1024; under 64: 64")
     code: Text = Field(examples=['print("hello")'])
     stdin: Text | None = None
     language: Language = Field(examples=["python"])
@@ -81,8 +86,8 @@ class TestConfig(_Shape):
     language: Language | None = None
     locale: str | None = None
     is_fewshot: bool | None = None
-    compile_timeout: float | None = Field(None, gt=0)
-    run_timeout: float | None = Field(None, gt=0)
+    compile_timeout: float | None = Field(None, gt=0, le=MAX_TIMEOUT)
+    run_timeout: float | None = Field(None, gt=0, le=MAX_TIMEOUT)
     custom_extract_logic: str | None = Field(None, description="not run here: it's code for the service's own process")
     provided_data: list[dict[str, Any]] | dict[str, Any] | None = Field(None, description="the row of the dataset")
     extra: dict[str, Any] = {}
