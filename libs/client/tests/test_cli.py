@@ -36,6 +36,8 @@ def ratchet(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         (("deploy", "--model", "starter@2", "--strategy", "hope"), 2, "gradual"),
         (("status",), 1, "No platform runs"),
         (("logs", "nothing"), 2, "No log"),
+        (("sandbox", "audit"), 1, "No platform runs"),
+        (("sandbox", "audit", "--target", "127.0.0.1:1"), 4, "No sandbox answers at 127.0.0.1:1"),
         (("frobnicate",), 2, "No such command"),
     ],
 )
@@ -53,7 +55,7 @@ def test_down_without_a_platform_is_no_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["up", "train", "evaluate", "gate", "deploy", "demo", "status", "logs", "runs list"]
+    "command", ["up", "train", "evaluate", "gate", "deploy", "demo", "status", "logs", "runs list", "sandbox audit"]
 )
 def test_every_command_has_help_and_defaults_that_it_accepts(tmp_path: Path, command: str) -> None:
     assert ratchet(tmp_path, *command.split(), "--help").returncode == 0

@@ -12,6 +12,7 @@ from typing import TypeVar
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_kit.times import duration_from_proto, duration_to_proto
+from sandbox_service.domain.audit import Finding
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
 from sandbox_service.domain.grading import clip
 from sandbox_service.domain.ports import Capabilities
@@ -273,6 +274,18 @@ def item_to_proto(item: Execution | PlatformFault, index: int) -> pb.BatchItem:
     if isinstance(item, PlatformFault):
         return pb.BatchItem(index=index, platform_error=item.message)
     return pb.BatchItem(index=index, execution=execution_to_proto(item))
+
+
+def finding_to_proto(finding: Finding, total: int) -> pb.AuditResponse:
+    return pb.AuditResponse(
+        attack=finding.name,
+        kind=finding.attack.kind.value,
+        title=finding.attack.title,
+        caught=finding.caught,
+        verdict=_VERDICTS[finding.verdict] if finding.verdict else pb.VERDICT_UNSPECIFIED,
+        detail=clip(finding.detail),
+        total=total,
+    )
 
 
 def capabilities_to_proto(capabilities: Capabilities, most: Limits) -> pb.GetCapabilitiesResponse:

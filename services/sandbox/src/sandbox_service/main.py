@@ -13,9 +13,11 @@ from ratchet_kit import logs
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.http_server import HttpServer
 from ratchet_kit.server import serve
+from sandbox_service.adapters import suite
 from sandbox_service.adapters.observed import ObservedExecutor
 from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
 from sandbox_service.convert import Bounds
+from sandbox_service.domain.audit import Audit
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.sandbox import Sandbox
 from sandbox_service.rest import app as rest
@@ -31,10 +33,11 @@ class Service:
 
     sandbox: Sandbox
     bounds: Bounds
+    audit: Audit
 
     @property
     def servicer(self) -> SandboxServicer:
-        return SandboxServicer(self.sandbox, self.bounds)
+        return SandboxServicer(self.sandbox, self.bounds, self.audit)
 
 
 @asynccontextmanager
@@ -52,7 +55,8 @@ async def provision(settings: Settings) -> AsyncIterator[Service]:
     )
     async with ZygoteExecutor(options) as executor:
         sandbox = Sandbox(ObservedExecutor(executor), settings.queue_limit)
-        yield Service(sandbox, Bounds(settings.max_limits, settings.max_source_bytes))
+        audit = Audit(sandbox, executor, suite.attacks())
+        yield Service(sandbox, Bounds(settings.max_limits, settings.max_source_bytes), audit)
 
 
 @asynccontextmanager

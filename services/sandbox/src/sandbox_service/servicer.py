@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet.sandbox.v1 import sandbox_pb2_grpc
 from sandbox_service import convert
+from sandbox_service.domain.audit import Audit
 from sandbox_service.domain.sandbox import Sandbox
 
 SERVICE = pb.DESCRIPTOR.services_by_name["SandboxService"].full_name
@@ -27,8 +28,9 @@ async def _unpack(convert: Callable[_P, _T], request: Message, *args: _P.args, *
 
 
 class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
-    def __init__(self, sandbox: Sandbox, bounds: convert.Bounds) -> None:
+    def __init__(self, sandbox: Sandbox, bounds: convert.Bounds, audit: Audit) -> None:
         self._sandbox = sandbox
+        self._audit = audit
         self._bounds = bounds
 
     async def Execute(self, request: pb.ExecuteRequest, context: Any) -> pb.ExecuteResponse:
@@ -49,3 +51,8 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
 
     async def GetCapabilities(self, request: pb.GetCapabilitiesRequest, context: Any) -> pb.GetCapabilitiesResponse:
         return convert.capabilities_to_proto(await self._sandbox.describe(), self._bounds.limits)
+
+    async def Audit(self, request: pb.AuditRequest, context: Any) -> AsyncIterator[pb.AuditResponse]:
+        plan = self._audit.plan(request.attacks)
+        async for finding in self._audit.run(plan):
+            yield convert.finding_to_proto(finding, len(plan))

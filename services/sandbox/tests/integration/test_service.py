@@ -18,7 +18,7 @@ import pytest_asyncio
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet.sandbox.v1 import sandbox_pb2_grpc
 from ratchet_kit.client import channel, wait_healthy
-from ratchet_kit.errors import InvalidArgument, ResourceExhausted
+from ratchet_kit.errors import InvalidArgument, NotFound, ResourceExhausted
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.server import serve
 from ratchet_problems.problem import CallTest, CheckTest, Problem
@@ -74,6 +74,28 @@ async def test_capabilities(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
     assert capabilities.python_version.startswith("3.")
     assert capabilities.max_limits.memory_bytes == 4 << 30
     assert "no-new-privs" in capabilities.isolation_layers
+
+
+async def test_what_isolates_is_shown(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+    capabilities = await stub.GetCapabilities(pb.GetCapabilitiesRequest())
+    assert capabilities.level in ("L1", "L2", "L3")
+    assert bool(capabilities.missing_layers) == (capabilities.level != "L3")
+    assert (await stub.Execute(pb.ExecuteRequest(program=ADD))).execution.level == capabilities.level
+
+
+async def test_an_audit_tells_of_each_attack(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+    findings = [one async for one in stub.Audit(pb.AuditRequest(attacks=["exit_zero", "other_files"]))]
+    told = {one.attack: (one.kind, one.caught, one.verdict) for one in findings}
+    assert told["exit_zero"] == ("fake-a-pass", True, pb.VERDICT_RUNTIME_ERROR)
+    assert told["other_files"] == ("break-out", True, pb.VERDICT_FAILED)
+    assert {one.total for one in findings} == {len(findings)}
+    assert all(one.title for one in findings)
+
+
+async def test_an_attack_that_is_none(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+    with pytest.raises(NotFound, match="nothing"), rpc_errors():
+        async for _ in stub.Audit(pb.AuditRequest(attacks=["nothing"])):
+            pass
 
 
 async def test_faults_of_a_request_are_named(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:

@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from ratchet_client.cli import evaluating, platform, releasing, showing, training
+from ratchet_client.cli import evaluating, platform, releasing, sandboxing, showing, training
 from ratchet_client.cli.output import stderr
 from ratchet_client.errors import ApiError, CommandError, Unreachable
 
@@ -24,6 +24,7 @@ training.add_to(app)
 evaluating.add_to(app)
 releasing.add_to(app)
 showing.add_to(app)
+sandboxing.add_to(app)
 
 
 def main() -> None:

@@ -1,0 +1,80 @@
+"""`ratchet sandbox` against a sandbox that says what it's told to."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+import pytest
+
+from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.sandbox.v1 import sandbox_pb2_grpc
+
+
+class Sandbox(sandbox_pb2_grpc.SandboxServiceServicer):
+    def __init__(self) -> None:
+        self.findings: list[pb.AuditResponse] = []
+
+    def GetCapabilities(self, request: pb.GetCapabilitiesRequest, context: Any) -> pb.GetCapabilitiesResponse:
+        return pb.GetCapabilitiesResponse(level="L2", missing_layers=["L3 lacks cgroup: be root"])
+
+    def Audit(self, request: pb.AuditRequest, context: Any) -> Iterator[pb.AuditResponse]:
+        for one in self.findings:
+            if not request.attacks or one.attack in request.attacks:
+                yield one
+
+
+@pytest.fixture
+def sandbox() -> Sandbox:
+    return Sandbox()
+
+
+@pytest.fixture
+def target(sandbox: Sandbox) -> Iterator[str]:
+    server = grpc.server(ThreadPoolExecutor(2))
+    sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(sandbox, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"127.0.0.1:{port}"
+    server.stop(0).wait()
+
+
+def audit(target: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ratchet_client.cli.main", "sandbox", "audit", "--target", target, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def finding(name: str, caught: bool) -> pb.AuditResponse:
+    verdict = pb.VERDICT_FAILED if caught else pb.VERDICT_PASSED
+    detail = "" if caught else "it got through"
+    return pb.AuditResponse(
+        attack=name, kind="break-out", title="Tries [it].", caught=caught, verdict=verdict, detail=detail, total=2
+    )
+
+
+def test_all_caught(sandbox: Sandbox, target: str) -> None:
+    sandbox.findings = [finding("fork", True), finding("sockets", True)]
+    result = audit(target)
+    assert result.returncode == 0, result.stderr
+    assert "Level L2: 2 of 2 attacks caught." in result.stdout
+    assert "L3 lacks cgroup: be root" in result.stdout
+    assert "Tries [it]." in result.stdout
+
+
+def test_one_that_gets_through_is_a_failure(sandbox: Sandbox, target: str) -> None:
+    sandbox.findings = [finding("fork", True), finding("sockets", False)]
+    result = audit(target)
+    assert result.returncode == 1
+    assert "1 of 2 attacks caught." in result.stdout
+    assert "1 attacks got through: sockets." in result.stderr
+
+
+def test_json_and_names(sandbox: Sandbox, target: str) -> None:
+    sandbox.findings = [finding("fork", True), finding("sockets", False)]
+    told = json.loads(audit(target, "fork", "--json").stdout)
+    assert (told["level"], told["caught"], told["total"]) == ("L2", 1, 1)
+    assert told["attacks"][0]["attack"] == "fork"
+    assert audit(target, "--json").returncode == 1
