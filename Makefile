@@ -4,13 +4,16 @@ export DEVICE
 LIGHT := .venvs/light/bin
 SETUP := scripts/setup.sh
 
-.PHONY: help setup demo test test-unit test-e2e test-engines e2e-full chaos bench compose-test lint protos locks starter clean
+.PHONY: help setup runtimes demo test test-unit test-e2e test-engines e2e-full chaos bench compose-test lint protos locks starter clean
 
 help:  ## What can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup:  ## Build the environments that are missing (light services, trainer with verl, rollout with vLLM)
 	@$(SETUP)
+
+runtimes:  ## Build every Python environment that programs in the sandbox may import from (numpy, science)
+	@$(SETUP) light $(patsubst services/sandbox/runtimes/%/requirements.lock,sandbox-%,$(wildcard services/sandbox/runtimes/*/requirements.lock))
 
 demo: setup  ## The main job, for real: train, evaluate, gate, release, report (15 minutes on 2 cores)
 	@RATCHET_HOME=$${RATCHET_HOME:-$(CURDIR)/.ratchet/demo} $(LIGHT)/ratchet demo
@@ -27,7 +30,7 @@ lint:  ## Format, lint, types, layers, protos and their stubs
 	scripts/generate_protos.sh --check
 
 test-unit:  ## Unit and integration tests: no torch, two to three minutes
-	@$(SETUP) light
+	@$(SETUP) light sandbox-numpy
 	$(LIGHT)/pytest libs services -m "not verl and not vllm and not e2e" -n 2
 
 test-e2e: setup  ## The real services end to end: a few steps of verl and vLLM

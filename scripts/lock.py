@@ -2,7 +2,8 @@
 
 requirements-light.lock holds what the light services, the libraries and the development tools need together. Each
 light service's own lock, for its image, takes the same versions. Trainer (verl) and rollout (vLLM) need versions of
-transformers that exclude each other, so each is solved alone, once for CPU and once for CUDA.
+transformers that exclude each other, so each is solved alone, once for CPU and once for CUDA. What programs in the
+sandbox may import is apart from all these.
 """
 
 import os
@@ -85,6 +86,8 @@ def main() -> None:
         for device in ("cpu", "cuda"):
             wanted = requirements(f"ratchet-{service}-service", [device], known)
             compile_lock(ROOT / "services" / service / f"requirements-{device}.lock", wanted, cpu_torch=device == "cpu")
+    for wishes in ROOT.glob("services/sandbox/runtimes/*/requirements.in"):
+        compile_lock(wishes.with_suffix(".lock"), set(wishes.read_text().split()))
 
 
 if __name__ == "__main__":

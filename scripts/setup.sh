@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the environments that are missing or out of date: scripts/setup.sh [light] [trainer] [rollout]
+# Builds the environments that are missing or out of date: scripts/setup.sh [light] [trainer] [rollout] [sandbox-NAME]
 #
+# sandbox-NAME is what programs in the sandbox may import, pinned in services/sandbox/runtimes/NAME/requirements.lock.
 # DEVICE=cpu (default) or cuda chooses the lock files of trainer and rollout. An environment is stamped when it is
 # whole, so an interrupted set-up is simply run again. Everything lands in .venvs/, nothing elsewhere.
 set -euo pipefail
@@ -9,7 +10,7 @@ cd "$(dirname "$0")/.."
 DEVICE=${DEVICE:-cpu}
 UV_VERSION=0.13.8
 wanted=("$@")
-[ ${#wanted[@]} -gt 0 ] || wanted=(light trainer rollout)
+[ ${#wanted[@]} -gt 0 ] || wanted=(light trainer rollout sandbox-numpy)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -25,7 +26,8 @@ lock_of() { # environment -> its lock file
   case $1 in
     light) echo requirements-light.lock ;;
     trainer | rollout) echo "services/$1/requirements-$DEVICE.lock" ;;
-    *) fail "no environment '$1': choose from light, trainer, rollout." ;;
+    sandbox-*) echo "services/sandbox/runtimes/${1#sandbox-}/requirements.lock" ;;
+    *) fail "no environment '$1': choose from light, trainer, rollout, sandbox-NAME." ;;
   esac
 }
 packages_of() { # environment -> the parts of this project that it runs, installed in place
@@ -35,13 +37,14 @@ packages_of() { # environment -> the parts of this project that it runs, install
     rollout) echo libs/protos libs/kit services/rollout ;;
   esac
 }
-gib_of() { case $1 in light) echo 1 ;; trainer) [ "$DEVICE" = cpu ] && echo 3 || echo 10 ;; rollout) [ "$DEVICE" = cpu ] && echo 4 || echo 14 ;; esac; }
+gib_of() { case $1 in light | sandbox-*) echo 1 ;; trainer) [ "$DEVICE" = cpu ] && echo 3 || echo 10 ;; rollout) [ "$DEVICE" = cpu ] && echo 4 || echo 14 ;; esac; }
 stamp_of() { { echo "$DEVICE $UV_VERSION $PWD"; cat "$(lock_of "$1")"; for p in $(packages_of "$1"); do cat "$p/pyproject.toml"; done; } | sha256sum | cut -d' ' -f1; }
 is_whole() { [ "$(cat ".venvs/$1/.stamp" 2>/dev/null)" = "$(stamp_of "$1")" ]; }
 
 todo=()
 for env in "${wanted[@]}"; do
-  lock_of "$env" >/dev/null
+  lock=$(lock_of "$env")
+  [ -f "$lock" ] || fail "$env needs $lock, which is not there."
   is_whole "$env" || todo+=("$env")
 done
 [ ${#todo[@]} -gt 0 ] || exit 0
@@ -86,13 +89,15 @@ for env in "${todo[@]}"; do
   say "building .venvs/$env from $(lock_of "$env")"
   rm -f ".venvs/$env/.stamp"
   [ -x ".venvs/$env/bin/python" ] || "$uv" venv --quiet --clear --python "$python" ".venvs/$env"
-  backend=()
-  [ "$env" = light ] || backend=("${torch_from[@]}")
-  "$uv" pip sync --python ".venvs/$env" "${backend[@]}" "$(lock_of "$env")" \
+  options=()
+  case $env in trainer | rollout) options=("${torch_from[@]}") ;; esac
+  # what runs in the sandbox can't write there, and would compile it again each time
+  case $env in sandbox-*) options=(--compile-bytecode) ;; esac
+  "$uv" pip sync --python ".venvs/$env" "${options[@]}" "$(lock_of "$env")" \
     || fail "could not install the packages of $env (above): no network, no space or a locked-down index. Run the same command again to go on."
   editable=()
   for package in $(packages_of "$env"); do editable+=(-e "$package"); done
-  "$uv" pip install --quiet --python ".venvs/$env" --no-deps "${editable[@]}"
+  [ ${#editable[@]} -eq 0 ] || "$uv" pip install --quiet --python ".venvs/$env" --no-deps "${editable[@]}"
   stamp_of "$env" >".venvs/$env/.stamp"
 done
 say "ready: ${todo[*]}"

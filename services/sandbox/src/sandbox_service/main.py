@@ -51,6 +51,7 @@ async def provision(settings: Settings) -> AsyncIterator[Service]:
         max_output_bytes=settings.max_output_bytes,
         max_result_bytes=settings.max_result_bytes,
         job_uid=settings.job_uid,
+        runtimes_dir=settings.runtimes_dir,
         min_level=Level[settings.min_level],
     )
     async with ZygoteExecutor(options) as executor:

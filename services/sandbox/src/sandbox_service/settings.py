@@ -40,6 +40,9 @@ class Settings(ServiceSettings):
     """A program may sleep and wait for its CPU limit and this much more, in all."""
     wall_factor: float = Field(default=10.0, ge=1)
     """The bound on the clock is wall_factor x (CPU limit + idle_extra): the last resort, on an overloaded machine."""
+    runtimes_dir: Path | None = None
+    """A folder of virtual environments, each a Python runtime of its name; by default those named sandbox-* beside the
+    service's own."""
     job_uid: int = Field(default=61000, ge=1)
     """Only for a service that root runs: lane n gives itself up for the uid job_uid + n."""
     min_level: Literal["L1", "L2", "L3"] = "L1"

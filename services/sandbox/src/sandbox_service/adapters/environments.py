@@ -7,8 +7,9 @@ from pathlib import Path
 
 from sandbox_service.domain.ports import Runtime
 
+_PREFIX = "sandbox-"
 # Loaded once in the zygote, where a runtime has them: each takes 0.1 to 2 s to import.
-HEAVY = ("numpy", "pandas", "scipy", "sklearn", "matplotlib")
+HEAVY = ("numpy", "pandas", "scipy", "sklearn", "matplotlib.pyplot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +27,18 @@ def standard(python: str) -> Environment:
     return Environment(Runtime("python", "python", ""), os.path.realpath(python))
 
 
-def found_in(folder: Path | None, prefix: str) -> list[Environment]:
-    """Every virtual environment in `folder` whose name begins with `prefix`, which is no part of the runtime's name."""
-    if folder is None or not folder.is_dir():
-        return []
-    environments = [_read(path, prefix) for path in sorted(folder.iterdir()) if path.name.startswith(prefix)]
-    return [environment for environment in environments if environment]
+def find(folder: Path | None) -> list[Environment]:
+    """Every virtual environment in `folder`; without one, those named sandbox-* beside the one that this runs in."""
+    if folder is None and sys.prefix != sys.base_prefix:
+        paths = sorted(Path(sys.prefix).parent.glob(f"{_PREFIX}*"))
+    elif folder is not None and folder.is_dir():
+        paths = sorted(folder.iterdir())
+    else:
+        paths = []
+    return [environment for environment in map(_read, paths) if environment]
 
 
-def _read(path: Path, prefix: str) -> Environment | None:
+def _read(path: Path) -> Environment | None:
     """None for what isn't a whole virtual environment of this Python version."""
     python = path / "bin" / "python"
     packages = path / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
@@ -43,8 +47,8 @@ def _read(path: Path, prefix: str) -> Environment | None:
     names = os.listdir(packages)
     modules = frozenset(_modules(names))
     versions = dict(sorted(_distribution(name) for name in names if name.endswith(".dist-info")))
-    runtime = Runtime(path.name.removeprefix(prefix), "python", "", versions, modules)
-    heavy = tuple(name for name in HEAVY if name in modules)
+    runtime = Runtime(path.name.removeprefix(_PREFIX), "python", "", versions, modules)
+    heavy = tuple(name for name in HEAVY if name.partition(".")[0] in modules)
     return Environment(runtime, os.path.realpath(python), str(packages), heavy)
 
 

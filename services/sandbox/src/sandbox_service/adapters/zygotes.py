@@ -61,7 +61,7 @@ class ZygoteOptions:
     A program may idle (sleep, wait) for its CPU limit and `idle_extra` more; the bound on the clock is `wall_factor`
     times as much, so that a loaded machine doesn't turn right programs into slow ones.
     `job_uid`: what root becomes in lane 0; lane n takes job_uid + n.
-    `runtimes_dir`: a folder of virtual environments, each a runtime of its name, less `runtimes_prefix`.
+    `runtimes_dir`: a folder of virtual environments, each a runtime of its name: see environments.py.
     `min_level`: below it no lane starts.
     """
 
@@ -74,7 +74,6 @@ class ZygoteOptions:
     job_uid: int = 61000
     min_level: Level = Level.L1
     runtimes_dir: Path | None = None
-    runtimes_prefix: str = "sandbox-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ class _Lane:
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=asyncio.subprocess.DEVNULL,
                     stderr=asyncio.subprocess.PIPE,
-                    env=self._environment(),
+                    env=_ENVIRONMENT,
                     cwd="/",
                     pass_fds=(theirs.fileno(),),
                     start_new_session=True,
@@ -168,22 +167,15 @@ class _Lane:
             os.rmdir(self._stage)
         self._at_rest = await asyncio.to_thread(self._census)
 
-    def _environment(self) -> dict[str, str]:
-        packages = self._plan.environment.packages
-        # for the Pythons that a program starts
-        return {**_ENVIRONMENT, "PYTHONPATH": packages} if packages and self._plan.processes else _ENVIRONMENT
-
     def _setup(self) -> dict[str, object]:
-        packages = self._plan.environment.packages
-        paths = [packages] if packages else []
         return {
             "result": self._options.max_result_bytes,
             # a little more than the limit, so that reaching the limit can be seen
             "output": self._options.max_output_bytes + 4096,
             "processes": self._plan.processes,
-            "packages": packages,
+            "packages": self._plan.environment.packages,
             "warm": self._plan.environment.heavy,
-            "paths": [*paths, *self._plan.paths],
+            "paths": self._plan.paths,
         }
 
     def _make_cgroup(self) -> str:
@@ -366,7 +358,7 @@ class ZygoteExecutor:
         self._broken: list[str] = []
         found = [
             environments.standard(options.python),
-            *environments.found_in(options.runtimes_dir, options.runtimes_prefix),
+            *environments.find(options.runtimes_dir),
         ]
         self._environments = {environment.runtime.name: environment for environment in found}
         self._toolchains = Toolchains()

@@ -15,10 +15,10 @@ import libc
 _NAMESPACES = libc.CLONE_NEWNS | libc.CLONE_NEWPID | libc.CLONE_NEWNET | libc.CLONE_NEWIPC | libc.CLONE_NEWUTS
 _INSIDE_ID = 1000
 _DEVICES = ("null", "zero", "full", "random", "urandom")
-SCRATCH, SHARED_MEMORY = "/tmp", "/dev/shm"
+SCRATCH, SHARED_MEMORY, PACKAGES = "/tmp", "/dev/shm", "/packages"
 
 
-def why_not_unshare(stage: str, more: tuple[str, ...] = ()) -> str:
+def why_not_unshare(stage: str, more: tuple[str, ...] = (), packages: str = "") -> str:
     """Tries in a child what can't be taken back. The kernel's complaint, or nothing: then `unshare` and more will work.
 
     Kernels and containers refuse in many places: the namespaces, the maps, the mounts, pivot_root.
@@ -28,7 +28,7 @@ def why_not_unshare(stage: str, more: tuple[str, ...] = ()) -> str:
     if child == 0:
         try:
             unshare()
-            change_root(stage, 1 << 20, 0 if os.geteuid() == 0 else _INSIDE_ID, more)
+            change_root(stage, 1 << 20, 0 if os.geteuid() == 0 else _INSIDE_ID, more, packages)
         except OSError as error:
             os.write(writer, str(error).encode())
         finally:
@@ -55,18 +55,26 @@ def unshare() -> list[str]:
 
 
 def change_root(
-    stage: str, scratch_bytes: int, owner: int, more: tuple[str, ...] = (), processes: bool = False
+    stage: str,
+    scratch_bytes: int,
+    owner: int,
+    more: tuple[str, ...] = (),
+    packages: str = "",
+    processes: bool = False,
 ) -> None:
     """A read-only root with the standard library, shared libraries, five devices and one small writable SCRATCH.
 
     `stage` is an existing empty folder to build it on: only this mount namespace ever sees it. `owner` is the uid
-    that SCRATCH belongs to. No /proc, no /sys, no /etc, no home. `more`: other paths to read. `processes`: SCRATCH may
-    hold programs to run, and is the shared memory as well.
+    that SCRATCH belongs to. No /proc, no /sys, no /etc, no home. `more`: other paths to read. `packages`: a
+    folder to show as PACKAGES, wherever it lies. `processes`: SCRATCH may hold programs to run, and is the shared
+    memory as well.
     """
     libc.mount("none", "/", None, libc.MS_REC | libc.MS_PRIVATE)
     libc.mount("tmpfs", stage, "tmpfs", libc.MS_NOSUID, "size=1m,nr_inodes=4096,mode=755")
     for path in readable_paths(more):
         _bind(path, stage + path)
+    if packages:
+        _bind(packages, stage + PACKAGES)
     for name in _DEVICES:
         target = f"{stage}/dev/{name}"
         os.makedirs(os.path.dirname(target), exist_ok=True)

@@ -58,7 +58,7 @@ class Zygote:
         self._result, self._tests = Pipe(setup["result"]), Pipe(64 << 10)
         self._output, self._error = Pipe(setup["output"]), Pipe(setup["output"])
         self._strays_cpu = 0.0
-        self._data_bytes = setup["data_bytes"]
+        self._data_bytes = locked.data_bytes
         # Where programs expect them, from now on; their descriptor 0 is this process's own, /dev/null.
         for place, pipe in enumerate((self._output, self._error, self._result), start=1):
             pipe.open(place)
@@ -172,7 +172,10 @@ class Zygote:
         raw = job.read_exactly(self._connection.fileno(), length)
         payload = json.loads(raw)
         os.chdir(self._scratch)
-        command.take_files(self._connection.fileno(), payload.pop("files", []))
+        files = payload.pop("files", [])
+        command.take_files(self._connection.fileno(), files)
+        if files:
+            sys.path.insert(0, self._scratch)  # where Python would look for modules first
         if result:
             os.dup2(result.writer, job.RESULT_FD)
         if channel:
@@ -276,26 +279,33 @@ class Lacking(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Locked:
-    """What `lock_in` came to. `refused`: why there are no namespaces, where there are none."""
+    """What `lock_in` came to. `refused`: why there are no namespaces, where there are none. `data_bytes`: what the
+    packages of a runtime take, which no program pays for out of its own limit."""
 
     layers: list[str]
     scratch: str
     refused: str
     group: crowd.Crowd | None
+    data_bytes: int
 
 
 def lock_in(stage: str, uid: int, setup: dict) -> Locked:
     """Every layer that this kernel and this user allow. See jail.py. `setup`: see protocol.py."""
     layers: list[str] = []
     folder = stage
-    processes, more = setup["processes"], tuple(setup["paths"])
+    processes, more, packages = setup["processes"], tuple(setup["paths"]), setup["packages"]
     proc = _high(os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)) if processes else None
-    refused = jail.why_not_unshare(stage, more)
+    statm = _high(os.open("/proc/self/statm", os.O_RDONLY))
+    refused = jail.why_not_unshare(stage, more, packages)
     if not refused:
         layers += jail.unshare()
         if os.fork():
             _wait_for_the_other(uid)
-        jail.change_root(stage, scratch.SIZE, uid if os.geteuid() == 0 else os.geteuid(), more, processes)
+        os.close(statm)
+        statm = _high(os.open("/proc/self/statm", os.O_RDONLY))
+        owner = uid if os.geteuid() == 0 else os.geteuid()
+        jail.change_root(stage, scratch.SIZE, owner, more, packages, processes)
+        packages = packages and jail.PACKAGES
         folder = jail.SCRATCH
         layers.append("private-root")
     if os.geteuid() == 0:
@@ -308,11 +318,14 @@ def lock_in(stage: str, uid: int, setup: dict) -> Locked:
     jail.seal()
     os.environ["HOME"] = os.environ["TMPDIR"] = folder
     layers += ["no-new-privs", "rlimits", "clean-environment"]
-    if jail.confine_files(folder, more, proc):
+    if jail.confine_files(folder, (*more, packages) if packages else more, proc):
         layers.append("landlock")
     if seccomp.supported():
         layers.append("seccomp")
-    return Locked(layers, folder, refused, _group(layers, proc))
+    data_bytes = _warm_up(packages, setup["warm"], statm)
+    os.close(statm)
+    scratch.empty(folder)
+    return Locked(layers, folder, refused, _group(layers, proc), data_bytes)
 
 
 def _group(layers: list[str], proc: int | None) -> crowd.Crowd | None:
@@ -347,18 +360,18 @@ def _wait_for_the_other(uid: int) -> None:
         os._exit(1)
 
 
-def _warm_up(setup: dict) -> int:
-    """The packages of a runtime, and those that programs import most. Returns the bytes that all this takes.
+def _warm_up(packages: str, names: list[str], statm: int) -> int:
+    """Loads what programs import most of a runtime's packages: inside the cage, by the paths that programs know.
 
-    They come with the runtime, and no program pays for them out of its own limit.
+    Returns the bytes of writable memory that this process has then: what RLIMIT_DATA counts.
     """
-    if not setup["packages"]:
+    if not packages:
         return 0
-    sys.path.append(setup["packages"])
-    for name in setup["warm"]:
+    sys.path.append(packages)
+    os.environ["PYTHONPATH"] = packages  # for the Pythons that a program starts
+    for name in names:
         importlib.import_module(name)
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[5]) * os.sysconf("SC_PAGESIZE")
+    return int(os.pread(statm, 256, 0).split()[5]) * os.sysconf("SC_PAGESIZE")
 
 
 def main() -> None:
@@ -369,7 +382,6 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     connection = socket.socket(fileno=descriptor)
     setup = receive(descriptor)
-    setup["data_bytes"] = _warm_up(setup)
     try:
         locked = lock_in(sys.argv[3], uid, setup)
     except Lacking as lacking:
