@@ -229,6 +229,8 @@ def test_live_code_bench() -> None:
     result = submit(row, right, "live_code_bench_v1")
     assert [entry["passed"] for entry in result.tests[0].test_info["results"]] == [True, True]
     assert not submit(row, right.replace("+", "-"), "live_code_bench_v1").accepted
+    method = "```python\nclass Solution:\n    def total(self, items, more):\n        return sum(items) + more\n```"
+    assert submit(row, method, "live_code_bench_v1").accepted
 
 
 def test_auto_eval_and_mhpp() -> None:

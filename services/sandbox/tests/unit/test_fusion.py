@@ -1,7 +1,10 @@
 """SandboxFusion's data sets and rules, without a sandbox."""
 
+import base64
 import json
+import pickle
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +106,50 @@ def test_the_class_of_a_data_set() -> None:
         reader("of my own", None)
     with pytest.raises(Unimplemented, match="CruxEvalDataset"):
         reader("of my own", "CruxEvalDataset")
+
+
+def test_older_tables_hold_the_prompt_as_content() -> None:
+    row = Row(
+        {"content": "```python\ndef f():\n", "test": "def check(f): pass", "labels": '{"entry_point": "f"}'}, "row"
+    )
+    work = CLASSES["EvoEvalDataset"](row, "    return 1\n```\nDone.", TestConfig())
+    assert (work.program.entry_point, work.program.source.endswith("def f():\n\n    return 1")) == ("f", True)
+
+
+def test_test_code_that_tests_nothing_is_refused() -> None:
+    tests = "import unittest\nclass TestF(unittest.TestCase):\n    def test(self):\n        assert False\n"
+    with pytest.raises(Unimplemented, match="neither defines check"):
+        CLASSES["HumanEvalDataset"](Row({"prompt": "", "test": tests, "entry_point": "f"}, "row"), "", TestConfig())
+    with pytest.raises(Unimplemented, match="patch"):
+        reader("bigcodebench", None)
+
+
+class Evil:
+    def __reduce__(self) -> Any:
+        return exit, (3,)
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ({"input_output": json.dumps({"inputs": ["1\n"], "outputs": ["2\n"]})}, ""),
+        (json.dumps({"input_output": {"inputs": ["1\n"], "outputs": ["2\n"]}}), ""),
+        (Evil(), "packed test"),
+        ("x", "packed test"),
+        ([1], "no object"),
+        ({"input_output": "x" * (65 << 20)}, "packed test|MiB"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_packed_tests_are_read_and_never_run(value: Any, fault: str) -> None:
+    packed = base64.b64encode(zlib.compress(pickle.dumps(value))).decode()
+    row = Row({"test": packed}, "row")
+    if fault:
+        with pytest.raises(InvalidArgument, match=fault):
+            CLASSES["LiveCodeBenchDataset"](row, "```python\n1\n```", TestConfig())
+    else:
+        work = CLASSES["LiveCodeBenchDataset"](row, "```python\n1\n```", TestConfig())
+        assert [(case.stdin, case.expected) for case in work.cases] == [("1\n", "2\n")]
 
 
 JSON = st.recursive(

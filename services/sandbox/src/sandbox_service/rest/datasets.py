@@ -5,9 +5,14 @@ run in a process of their own, or outside the cage altogether; what can't be gra
 """
 
 import ast
+import base64
 import builtins
+import contextlib
+import io
 import json
+import pickle
 import re
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +26,16 @@ from sandbox_service.rest.shapes import TestConfig
 RUN_TIMEOUT = 20.0
 COMPILE_TIMEOUT = 10.0
 _MOST_CASES = 1000
+_MOST_UNPACKED = 64 << 20
+_BAD_PICKLE = (
+    AttributeError,
+    ImportError,
+    IndexError,
+    KeyError,
+    TypeError,
+    MemoryError,
+    OverflowError,
+)  # as load() says
 # What the pasted code could count on. A module is imported where its name is used.
 _MODULES: tuple[str, ...] = ("math", "re", "sys", "copy", "datetime", "itertools", "collections", "heapq")
 _MODULES += ("statistics", "functools", "hashlib", "string", "numpy")
@@ -68,6 +83,16 @@ class Row:
             raise self.fault(name, "a text is needed")
         return self._clean(name, value)
 
+    def json_or_text(self, name: str) -> Any:
+        value = self._data.get(name)
+        if isinstance(value, str):
+            with contextlib.suppress(ValueError, RecursionError):
+                return json.loads(value)
+        return value
+
+    def below(self, name: str, data: Mapping[str, Any]) -> "Row":
+        return Row(data, f"{self._path}.{name}")
+
     def json(self, name: str) -> Any:
         value = self._data.get(name)
         if isinstance(value, str):
@@ -108,20 +133,35 @@ Reader = Callable[[Row, str, TestConfig], Work]
 
 
 def human_eval(row: Row, completion: str, config: TestConfig) -> Work:
-    """The HumanEval form: prompt, test with `check(candidate)`, entry_point. The completion goes on from the prompt,
-    or, with extra.is_freeform, is an answer that holds the whole function."""
+    """The HumanEval form: prompt, test with `check(candidate)`, entry_point; in older tables content and
+    labels.entry_point. The completion goes on from the prompt, or, with extra.is_freeform, is an answer that holds the
+    whole function."""
+    if config.extra.get("is_freeform"):
+        extracted = extract(completion, "python")
+        return _human_eval(row, extracted, extracted)
+    # up to the first line that begins something new
+    extracted = _NEW_STATEMENT.split(completion, maxsplit=1)[0]
+    return _human_eval(row, f"{_prompt(row)}\n{extracted}", extracted)
+
+
+def evo_eval(row: Row, completion: str, config: TestConfig) -> Work:
+    """As HumanEval, but that the prompt opens the fence which the completion closes."""
+    if config.extra.get("is_freeform"):
+        return human_eval(row, completion, config)
+    return _human_eval(row, extract_first(f"{_prompt(row)}\n{completion}", "python"), completion)
+
+
+def _human_eval(row: Row, code: str, extracted: str) -> Work:
     if "tests" in row:
         raise Unimplemented(
             "MultiPL-E rows (other languages) are not graded here: their tests run in the program itself"
         )
-    if config.extra.get("is_freeform"):
-        extracted = extract(completion, "python")
-        code = extracted
-    else:
-        # up to the first line that begins something new
-        extracted = _NEW_STATEMENT.split(completion, maxsplit=1)[0]
-        code = f"{row.text('prompt')}\n{extracted}"
-    return _checked(_imports(code) + _STARS + code, row.text("entry_point"), row.text("test"), extracted)
+    entry_point = row.text("entry_point") if "entry_point" in row else row.row("labels").text("entry_point")
+    return _checked(_imports(code) + _STARS + code, entry_point, row.text("test"), extracted)
+
+
+def _prompt(row: Row) -> str:
+    return row.text("prompt" if "prompt" in row else "content")
 
 
 def mbpp(row: Row, completion: str, config: TestConfig) -> Work:
@@ -180,7 +220,7 @@ def common_oj(row: Row, completion: str, config: TestConfig) -> Work:
 def live_code_bench(row: Row, completion: str, config: TestConfig) -> Work:
     """The LiveCodeBench form: test.input_output holds inputs and outputs, and fn_name where a function is called."""
     code = extract(completion, "python")
-    test = row.row("test").row("input_output")
+    test = (_unpacked(row) if _is_packed(row) else row.row("test")).row("input_output")
     inputs, outputs = test.texts("inputs"), test.texts("outputs")
     if len(inputs) != len(outputs):
         raise test.fault("outputs", f"are {len(outputs)}, and the inputs {len(inputs)}")
@@ -189,7 +229,11 @@ def live_code_bench(row: Row, completion: str, config: TestConfig) -> Work:
         cases = [Case(given, want, {"input": {"stdin": given}, "output": {"stdout": want}}) for given, want in pairs]
         return _by_cases(test, "inputs", cases, _STARS + code, "python", code)
     name = test.text("fn_name")
-    entry_point = f"Solution.{name}" if re.search(r"^class Solution\b", code, re.MULTILINE) else name
+    if not name.isidentifier():
+        raise test.fault("fn_name", "must be the name of a function")
+    source = _imports(code) + _STARS + code
+    if re.search(r"^class Solution\b", code, re.MULTILINE):
+        source += f"\n\ndef {name}(*arguments):\n    return Solution().{name}(*arguments)\n"
     try:
         calls = [[json.loads(line) for line in given.split("\n")] for given in inputs]
         wanted = [json.loads(want) for want in outputs]
@@ -199,14 +243,38 @@ def live_code_bench(row: Row, completion: str, config: TestConfig) -> Work:
         ]
     except (ValueError, RecursionError):
         raise test.fault("inputs", "arguments, a line each, and outputs must be JSON") from None
-    source = _imports(code) + _STARS + code
-    return Work(pb.Program(source=source, entry_point=entry_point, tests=tests, language="python"), code)
+    return Work(pb.Program(source=source, entry_point=name, tests=tests, language="python"), code)
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Texts, numbers and containers: nothing that is found by name, so nothing that runs."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"{module}.{name} is no plain value")
+
+
+def _is_packed(row: Row) -> bool:
+    return isinstance(row.json_or_text("test"), str)
+
+
+def _unpacked(row: Row) -> Row:
+    """LiveCodeBench's own packing of a row's test: a pickle, compressed, in base64."""
+    try:
+        packed = zlib.decompressobj()
+        data = packed.decompress(base64.b64decode(row.text("test"), validate=True), _MOST_UNPACKED)
+        value = _PlainUnpickler(io.BytesIO(data)).load()
+        value = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, zlib.error, pickle.UnpicklingError, EOFError, RecursionError, *_BAD_PICKLE) as error:
+        raise row.fault("test", f"is neither JSON nor a packed test: {type(error).__name__}") from None
+    if packed.unconsumed_tail or not isinstance(value, dict):
+        raise row.fault("test", f"unpacks to more than {_MOST_UNPACKED >> 20} MiB, or to no object")
+    return row.below("test", value)
 
 
 # The class that reads each data set, by SandboxFusion's names for both.
 CLASSES: Mapping[str, Reader] = {
     "HumanEvalDataset": human_eval,
-    "EvoEvalDataset": human_eval,
+    "EvoEvalDataset": evo_eval,
     "MBPPDataset": mbpp,
     "MHPPDataset": mhpp,
     "CommonOJDataset": common_oj,
@@ -219,7 +287,6 @@ CLASSES: Mapping[str, Reader] = {
 DATASETS: Mapping[str, str] = {
     "humaneval_python": "HumanEvalDataset",
     "shadow_humaneval_python": "HumanEvalDataset",
-    "bigcodebench": "HumanEvalDataset",
     "evoeval": "EvoEvalDataset",
     "mbpp": "MBPPDataset",
     "mhpp": "MHPPDataset",
@@ -227,9 +294,15 @@ DATASETS: Mapping[str, str] = {
     "live_code_bench_v1": "LiveCodeBenchDataset",
 }
 
+_NOT_GRADED: Mapping[str, str] = {
+    "bigcodebench": "its tests patch modules of the program's own process, where it could patch them as well",
+}
+
 
 def reader(dataset: str, dataset_type: str | None) -> Reader:
     """Raises InvalidArgument for a data set without a class, Unimplemented for a class that isn't offered."""
+    if dataset in _NOT_GRADED:
+        raise Unimplemented(f"{dataset} is not graded here: {_NOT_GRADED[dataset]}")
     name = DATASETS.get(dataset, dataset_type)
     if name is None:
         known = ", ".join(DATASETS)
@@ -259,12 +332,23 @@ def _line_matches(got: str, expected: str) -> bool:
 
 
 def _checked(source: str, entry_point: str, test: str, extracted: str) -> Work:
+    _require_a_test(test)
     # behind its own imports the tests may use what the pasted code could: not over a name of the program
     defined = _defined(source)
     helpers = "".join(line for line in _imports(test).splitlines(True) if line.split()[-1] not in defined)
     tests = [pb.Test(check=pb.CheckTest(code=helpers + test))]
     program = pb.Program(source=source, entry_point=entry_point, tests=tests, language="python")
     return Work(program, extracted, test_code=test)
+
+
+def _require_a_test(tests: str) -> None:
+    """Code that only defines things passes whatever it's run against."""
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        statements = convert.parse(tests, "exec").body  # type: ignore[attr-defined]
+        idle = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+        checks = any(isinstance(each, ast.FunctionDef) and each.name == "check" for each in statements)
+        if not checks and all(isinstance(each, idle) for each in statements):
+            raise Unimplemented("the test code neither defines check(candidate) nor asserts or calls anything")
 
 
 def _by_cases(row: Row, name: str, cases: list[Case], source: str, language: str, extracted: str | None = None) -> Work:

@@ -78,8 +78,8 @@ class Runner:
                     while True:
                         try:
                             return convert.execution_to_proto(await self._sandbox.execute(program))
-                        except (Unavailable, ResourceExhausted) as error:
-                            if not await _waited(error, bound):
+                        except (Unavailable, ResourceExhausted):
+                            if not await _waited(bound):
                                 raise
             except TimeoutError as error:
                 seconds = patience.total_seconds()
@@ -96,15 +96,15 @@ class Runner:
             self._waiting -= 1
 
 
-async def _waited(error: Unavailable | ResourceExhausted, bound: asyncio.Timeout) -> bool:
-    """Whether there's time for another try, after a wait."""
-    wait = _RETRY_SECONDS
-    if isinstance(error, ResourceExhausted) and error.retry_after:
-        wait = max(wait, error.retry_after.total_seconds())
+async def _waited(bound: asyncio.Timeout) -> bool:
+    """Whether there's time for another try, after a wait.
+
+    However long the queue says it takes: a caller that is sent away comes back twice, within seconds.
+    """
     until = bound.when()
-    if until is not None and asyncio.get_running_loop().time() + wait >= until:
+    if until is not None and asyncio.get_running_loop().time() + _RETRY_SECONDS >= until:
         return False
-    await asyncio.sleep(wait)
+    await asyncio.sleep(_RETRY_SECONDS)
     return True
 
 
