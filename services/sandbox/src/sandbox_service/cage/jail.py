@@ -14,6 +14,7 @@ import libc
 
 _NAMESPACES = libc.CLONE_NEWNS | libc.CLONE_NEWPID | libc.CLONE_NEWNET | libc.CLONE_NEWIPC | libc.CLONE_NEWUTS
 _INSIDE_ID = 1000
+_TASKS = 256
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 SCRATCH, SHARED_MEMORY, PACKAGES = "/tmp", "/dev/shm", "/packages"
 
@@ -168,7 +169,6 @@ def limit_lane(file_bytes: int, processes: bool) -> None:
     for kind, value in (
         (resource.RLIMIT_FSIZE, file_bytes),
         (resource.RLIMIT_NOFILE, 256 if processes else 128),
-        (resource.RLIMIT_NPROC, 128 if processes else 64),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
     ):
@@ -186,6 +186,8 @@ def limit(memory_bytes: int, cpu_seconds: float, processes: bool = False) -> Non
     seconds = int(cpu_seconds) + 2
     space = resource.RLIM_INFINITY if processes else memory_bytes + (1 << 30)
     data = memory_bytes + (2 << 30 if processes else 0)
+    # counts all that the uid has on this machine, which may be lanes of another service, too
+    resource.setrlimit(resource.RLIMIT_NPROC, (_TASKS, _TASKS))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_AS, (space, space))
     resource.setrlimit(resource.RLIMIT_DATA, (data, data))
