@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import json
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -478,3 +480,32 @@ def test_a_program_that_starts_processes(url: str) -> None:
     code = "import subprocess\nprint(subprocess.run(['echo', 'hi'], capture_output=True, text=True).stdout)"
     answer = run(code)
     assert (answer.status, answer.run_result.stdout) == ("Success", "hi\n\n")
+
+
+# pytest
+
+
+def test_pytest_needs_a_runtime_that_has_it(url: str) -> None:
+    answer = httpx.post(f"{url}/run_code", json={"code": "1", "language": "pytest"}).json()
+    assert answer["status"] == "SandboxError"
+    assert "RATCHET_SANDBOX_RUNTIMES_DIR" in answer["message"]
+
+
+def test_pytest(tmp_path: Path, fusion_service: Callable[..., AbstractContextManager[str]]) -> None:
+    packages = Path(pytest.__file__).parents[1]
+    runtime = tmp_path / "mine"
+    (runtime / "bin").mkdir(parents=True)
+    (runtime / "bin" / "python").symlink_to(Path(sys.executable).resolve())
+    mine = runtime / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    for name in ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"):
+        shutil.copytree(packages / name, mine / name)
+    shutil.copy(packages / "py.py", mine)
+    test = "def test(tmp_path, capfd):\n    print(f(1))\n    assert capfd.readouterr().out == '2\\n'\n"
+    code = f"def f(x):\n    return x + 1\n\n{test}"
+    with fusion_service(RATCHET_SANDBOX_RUNTIMES_DIR=str(tmp_path)) as url:
+        sandbox_fusion.set_endpoint(url)
+        right, wrong = run(code, "pytest"), run(code.replace("x + 1", "x + 2"), "pytest")
+    assert (right.status, right.run_result.return_code) == ("Success", 0)
+    assert "1 passed" in right.run_result.stdout
+    assert (wrong.status, wrong.run_result.return_code) == ("Failed", 1)
+    assert "1 failed" in wrong.run_result.stdout

@@ -11,9 +11,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
-from ratchet_kit.errors import FieldViolation, InvalidArgument, ResourceExhausted, Unavailable
+from ratchet_kit.errors import FieldViolation, InvalidArgument, ResourceExhausted, Unavailable, Unimplemented
 from ratchet_kit.times import duration_to_proto
 from sandbox_service import convert
+from sandbox_service.domain.runtimes import foreign_imports
 from sandbox_service.domain.sandbox import Sandbox
 from sandbox_service.rest.shapes import CommandRunResult, CommandRunStatus, RunCodeRequest, RunCodeResponse, RunStatus
 
@@ -25,6 +26,8 @@ MIN_MEMORY_MIB = convert.MIN_MEMORY // MIB
 PATIENCE = timedelta(seconds=8)
 _LARGE_REQUEST = 1 << 18  # bytes
 _RETRY_SECONDS = 0.2
+_TESTS = "test_program.py"
+_PYTEST = f"import sys\nimport pytest\nsys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '{_TESTS}']))\n"
 # SandboxFusion's Python may start processes. Here that takes a slower lane: for programs that say they do.
 _PROCESSES = re.compile(
     r"\b(?:subprocess|multiprocessing|ProcessPoolExecutor|popen|fork|pty)\b|os\.(?:system|spawn|exec)"
@@ -48,6 +51,17 @@ class Runner:
     @property
     def most_cpu_time(self) -> timedelta:
         return self._bounds.limits.cpu_time
+
+    def pytest_runtime(self, code: str) -> str:
+        """The smallest runtime with pytest and what else the code imports. Raises Unimplemented without pytest."""
+        with_pytest = [each for each in self._sandbox.capabilities.runtimes if "pytest" in each.modules]
+        if not with_pytest:
+            raise Unimplemented(
+                "language 'pytest' is not on this node: it takes a Python runtime with pytest in it, which users add "
+                "(RATCHET_SANDBOX_RUNTIMES_DIR)"
+            )
+        wanted = foreign_imports(code)
+        return min(with_pytest, key=lambda each: (len(wanted - each.modules), len(each.modules))).name
 
     def limits(self, run_timeout: float, memory_mib: int = 0) -> pb.Limits:
         """Raises InvalidArgument for more than the service allows."""
@@ -113,12 +127,22 @@ def patience(compile_timeout: float, run_timeout: float) -> timedelta:
 
 
 def program_of(request: RunCodeRequest, runner: Runner) -> pb.Program:
-    """Raises InvalidArgument."""
+    """Raises InvalidArgument, Unimplemented."""
+    program = _program(request, runner)
+    if request.language == "pytest":
+        program.files.append(pb.File(name=_TESTS, content=request.code.encode()))
+        program.language, program.source, program.runtime = "python", _PYTEST, runner.pytest_runtime(request.code)
+    return program
+
+
+def _program(request: RunCodeRequest, runner: Runner) -> pb.Program:
     return pb.Program(
         source=request.code,
         stdin=request.stdin or "",
         language=request.language,
-        processes=request.language == "python" and runner.processes and bool(_PROCESSES.search(request.code)),
+        processes=request.language in ("python", "pytest")
+        and runner.processes
+        and bool(_PROCESSES.search(request.code)),
         limits=runner.limits(request.run_timeout, request.memory_limit_MB or 0),
         files=[
             pb.File(name=name, content=_decoded(name, content))
