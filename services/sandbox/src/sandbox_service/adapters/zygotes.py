@@ -20,6 +20,7 @@ from sandbox_service.adapters import cgroups, environments, leftovers, protocol,
 from sandbox_service.adapters.commands import Commands
 from sandbox_service.adapters.environments import Environment
 from sandbox_service.adapters.toolchains import Toolchains
+from sandbox_service.adapters.uids import Uids
 from sandbox_service.cage import scratch
 from sandbox_service.domain import audit, levels
 from sandbox_service.domain.levels import Level
@@ -60,7 +61,7 @@ class ZygoteOptions:
 
     A program may idle (sleep, wait) for its CPU limit and `idle_extra` more; the bound on the clock is `wall_factor`
     times as much, so that a loaded machine doesn't turn right programs into slow ones.
-    `job_uid`: what root becomes in lane 0; lane n takes job_uid + n.
+    `job_uid`: where the uids begin that root's lanes become, one each: see uids.py.
     `runtimes_dir`: a folder of virtual environments, each a runtime of its name: see environments.py.
     `min_level`: below it no lane starts.
     """
@@ -353,6 +354,7 @@ class ZygoteExecutor:
 
     def __init__(self, options: ZygoteOptions) -> None:
         self._options = options
+        self._uids: Uids | None = None
         self._home = _cgroup_home()
         self._ceiling = Level.L3
         self._broken: list[str] = []
@@ -371,6 +373,9 @@ class ZygoteExecutor:
         """Raises Unavailable if a lane doesn't start, FailedPrecondition if the level is below `min_level`."""
         if isinstance(self._home, cgroups.Home) and (left := self._home.sweep()):
             log.info("cgroups_removed", names=left)
+        if os.geteuid() == 0:
+            self._uids = Uids(self._options.job_uid)
+            self._options = replace(self._options, job_uid=self._uids.first)
         try:
             plain = Kind("python", processes=False)
             for _ in range(self._options.lanes):
@@ -423,6 +428,8 @@ class ZygoteExecutor:
     async def __aexit__(self, *_: object) -> None:
         await self._toolchains.stop()
         await asyncio.gather(*(lane.stop() for lane in self._lanes))
+        if self._uids:
+            self._uids.release()
 
     @property
     def capabilities(self) -> Capabilities:

@@ -186,8 +186,10 @@ def limit(memory_bytes: int, cpu_seconds: float, processes: bool = False) -> Non
     seconds = int(cpu_seconds) + 2
     space = resource.RLIM_INFINITY if processes else memory_bytes + (1 << 30)
     data = memory_bytes + (2 << 30 if processes else 0)
-    # counts all that the uid has on this machine, which may be lanes of another service, too
-    resource.setrlimit(resource.RLIMIT_NPROC, (_TASKS, _TASKS))
+    if processes:
+        # Counts all that the uid has in its user namespace. Not for single processes: their threads are bounded by AS,
+        # and without namespaces the uid may be that of a whole platform.
+        resource.setrlimit(resource.RLIMIT_NPROC, (_TASKS, _TASKS))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_AS, (space, space))
     resource.setrlimit(resource.RLIMIT_DATA, (data, data))
