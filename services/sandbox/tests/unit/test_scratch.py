@@ -36,6 +36,15 @@ def test_nothing_stops_it(tmp_path: Path) -> None:
     assert (outside / "kept").exists()
 
 
+def test_the_rights_on_the_folder_itself_are_given_back(tmp_path: Path) -> None:
+    for mode in (0, 0o500, 0o300):
+        (tmp_path / "file").write_text("x")
+        tmp_path.chmod(mode)
+        scratch.empty(str(tmp_path))
+        assert tmp_path.stat().st_mode & 0o777 == 0o700
+        assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(OSError, match="link"):

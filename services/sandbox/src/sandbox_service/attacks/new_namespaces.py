@@ -1,4 +1,4 @@
-"""Namespaces, mounts, io_uring, bpf, keyrings.
+"""Enters fresh namespaces, where it would be root.
 
 Kind: break-out
 Expect: FAILED
@@ -6,25 +6,21 @@ Probe: yes
 """
 
 import ctypes
+import os
+
+UNSHARE, SETNS, CLONE = {"x86_64": (272, 308, 56), "aarch64": (97, 268, 220)}[os.uname().machine]
+KINDS = (0x10000000, 0x20000, 0x20000000, 0x40000000, 0x8000000, 0x4000000, 0x2000000, 0x80)
 
 
 def f(x):
     libc = ctypes.CDLL(None, use_errno=True)
-    calls = [
-        (272, 0x10000000),
-        (272, 0x20000),
-        (425, 8, 0),
-        (321, 0, 0, 0),
-        (250, 0, -3, 1),
-        (165, 0, b"/tmp", b"tmpfs", 0, 0),
-    ]
-    calls += [
-        (161, b"/tmp"),
-        (308, 3, 0),
-        (323, 0),
-        (298, 0, 0, -1, -1, 0),
-        (29, 0, 4096, 0o1600),
-        (64, 0, 1, 0o1600),
-        (68, 0, 0o1600),
-    ]
-    return 2 if any(libc.syscall(*call) >= 0 for call in calls) else 3
+    for kind in KINDS:
+        if libc.syscall(UNSHARE, kind) >= 0 or libc.syscall(SETNS, 0, kind) >= 0:
+            return 2
+        # the bits of the last one mean a signal there
+        made = libc.syscall(CLONE, kind | 17, 0, 0, 0, 0) if kind > 0xFF else -1
+        if made == 0:
+            os._exit(0)
+        if made > 0:
+            return 2
+    return 3

@@ -2,20 +2,22 @@
 
 import itertools
 import os
+import stat
 from collections.abc import Iterator
 
 SIZE = 64 << 20  # bytes, where it is a file system of its own
 
 
 def empty(folder: str) -> None:
-    """Removes all that is in `folder`. Raises OSError where that can't be.
+    """Removes all that is in `folder`. Raises OSError where that can't be. Its owner may then write to it again.
 
     Neither deep paths nor missing rights stop it: what lies deeper is first moved up, so that no path is ever longer
     than two names, nothing recurses, and no more than two descriptors are open.
     """
-    top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    top = _open(folder)
     names = (f".moved-{number}" for number in itertools.count())
     try:
+        os.fchmod(top, 0o700)
         while entries := os.listdir(top):
             for name in entries:
                 if not _unlink(name, top):
@@ -23,6 +25,17 @@ def empty(folder: str) -> None:
                     os.rmdir(name, dir_fd=top)
     finally:
         os.close(top)
+
+
+def _open(folder: str) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    try:
+        return os.open(folder, flags)
+    except PermissionError:
+        if not stat.S_ISDIR(os.lstat(folder).st_mode):
+            raise
+        os.chmod(folder, 0o700)
+        return os.open(folder, flags)
 
 
 def _unlink(name: str, folder: int) -> bool:

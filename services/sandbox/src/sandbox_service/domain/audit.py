@@ -34,7 +34,14 @@ _CALL = CallTest((1,), 2)
 _DEFAULT_CHECK = "assert candidate(1) == 2"
 _CLEAN_UP_LIMIT = timedelta(seconds=3)
 # What comes next in the lane: it finds nothing of those before it, and works.
-_HONEST = "import os\ndef f(x):\n    assert os.listdir('.') == [], os.listdir('.')\n    return x + 1\n"
+_HONEST = """
+import os
+
+def f(x):
+    assert os.listdir(".") == [], os.listdir(".")
+    open("mine", "w").close()
+    return x + 1
+"""
 
 
 class Kind(Enum):

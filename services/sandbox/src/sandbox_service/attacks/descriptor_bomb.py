@@ -1,0 +1,15 @@
+"""Opens files until there is none left to open.
+
+Kind: break-out
+Expect: RUNTIME_ERROR, FAILED
+"""
+
+import os
+
+
+def f(x):
+    count = 0
+    while count < 100_000:
+        os.open("/dev/null", os.O_RDONLY)
+        count += 1
+    return 2

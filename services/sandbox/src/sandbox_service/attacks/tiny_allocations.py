@@ -1,0 +1,11 @@
+"""Takes memory in many small pieces.
+
+Kind: break-out
+Expect: MEMORY_LIMIT, TIME_LIMIT
+"""
+
+
+def f(x):
+    chain = None
+    while True:
+        chain = (chain, [None] * 64, {})
