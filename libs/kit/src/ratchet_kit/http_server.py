@@ -40,7 +40,7 @@ class HttpServer:
             access_log=False,
             lifespan="off",
             server_header=False,
-            # Longer than clients keep theirs: a request on a connection that just closed is lost, and looks like a fault.
+            # Longer than clients keep theirs: a request that meets a connection being closed is lost.
             timeout_keep_alive=75,
             timeout_graceful_shutdown=max(1, int(grace.total_seconds()) - 1),
         )
