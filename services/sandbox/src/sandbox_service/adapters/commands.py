@@ -58,7 +58,7 @@ class Commands:
         source = File(tool.source_file(job.source), job.source.encode("utf-8", "surrogatepass"))
         own = {source.name, *(name.rstrip("/") for name in tool.language.keep)}
         others = tuple(file for file in job.setting.files if file.name.partition("/")[0] not in own)
-        files = (*others, source)
+        files = (*others, *tool.language.files, source)
         build = None
         if tool.language.compile:
             build = await self._build(tool, job, files, environment)
@@ -128,7 +128,8 @@ def _compile_error(build: _Build, tool: Toolchain) -> Report:
         End.OUTPUT: f"printed more than {limits.output_bytes >> 10} KiB",
     }.get(report.end, f"ended with status {report.exit_status}")
     lines = build.output.splitlines()
-    telling = next((line for line in lines if "error" in line), lines[0] if lines else "")
+    plain = [line for line in lines if line.strip() and not line.startswith("#")]
+    telling = next((line for line in plain if "error" in line), plain[0] if plain else "")
     return replace(
         report,
         end=End.EXITED,

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ratchet_kit.logs import get_logger
+from sandbox_service.adapters import go_cache
 from sandbox_service.domain.ports import Runtime
+from sandbox_service.domain.program import File
 
 log = get_logger(__name__)
 
@@ -19,10 +21,14 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """`programs`: what must be on the PATH, the first tells the version. In the commands, "{gcc}" is where it is,
-    "{file}" the source, "{main}" its main class, "{mib}" the memory limit. `keep`: what the compiler makes.
-    `out_of_memory`: the status and the words with which its run-time system ends then, by itself.
-    `own_libraries`: they lie in a lib/ beside the bin/ of the first program, which it can't find without a /proc."""
+    """How a language is compiled and run.
+
+    `programs`: what must be on the PATH; the first tells the version. In the commands, "{gcc}" is where that is,
+    "{file}" the source, "{main}" its main class, "{mib}" the memory limit. `files`: what the compiler wants to find.
+    `keep`: what it makes. `root`: how the first program tells its own folder, since some only start one that lies
+    elsewhere. `own_libraries`: they are in lib/ beside its bin/, which it can't find without a /proc.
+    `out_of_memory`: the status and the words with which a run-time system gives up by itself.
+    """
 
     name: str
     file: str
@@ -34,6 +40,8 @@ class Language:
     version: tuple[str, ...] = ("--version",)
     environment: Mapping[str, str] = field(default_factory=dict)
     own_libraries: bool = False
+    files: tuple[File, ...] = ()
+    root: tuple[str, ...] = ()
     out_of_memory: tuple[int, str] | None = None
 
 
@@ -87,6 +95,8 @@ LANGUAGES = (
         ("program",),
         ("version",),
         {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "-mod=mod", "GOMAXPROCS": "2"},
+        files=(File(".config/go/telemetry/mode", b"off"),),
+        root=("env", "GOROOT"),
     ),
     Language(
         "rust",
@@ -98,6 +108,7 @@ LANGUAGES = (
          "-o", "program", "{file}"),
         ("program",),
         own_libraries=True,
+        root=("--print", "sysroot"),
     ),
     Language("bash", "main.sh", ("bash",), "install bash", ("{bash}", "{file}")),
 )  # fmt: skip
@@ -118,13 +129,17 @@ class Toolchain:
     language: Language
     programs: Mapping[str, str]
     version: str
+    cache: Path | None = None
 
     @property
     def environment(self) -> dict[str, str]:
-        if not self.language.own_libraries:
-            return dict(self.language.environment)
-        folder = Path(os.path.realpath(self.programs[self.language.programs[0]])).parent.parent / "lib"
-        return {**self.language.environment, "LD_LIBRARY_PATH": str(folder)}
+        root = Path(os.path.realpath(self.programs[self.language.programs[0]])).parent.parent
+        environment = dict(self.language.environment)
+        if self.language.own_libraries:
+            environment["LD_LIBRARY_PATH"] = str(root / "lib")
+        if self.language.name == "go":
+            environment |= {"GOROOT": str(root), "GOCACHE": str(self.cache or "/tmp/.cache/go")}
+        return environment
 
     def source_file(self, source: str) -> str:
         return f"{_public_class(source)}.java" if self.language.name == "java" else self.language.file
@@ -148,11 +163,14 @@ class Toolchains:
         self._versions: dict[str, str] = {}
         self._real: dict[str, str] = {}
         self._ready: asyncio.Task[None] | None = None
+        self._go_cache: Path | None = None
+        self._filling: asyncio.Task[None] | None = None
 
     async def stop(self) -> None:
-        if self._ready is not None:
-            self._ready.cancel()
-            await asyncio.gather(self._ready, return_exceptions=True)
+        tasks = [task for task in (self._ready, self._filling) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def ready(self) -> None:
         """Versions are known, and what doesn't work is off the list."""
@@ -171,8 +189,9 @@ class Toolchains:
     @property
     def paths(self) -> tuple[str, ...]:
         """What the cage has to show. Only once `ready`."""
-        java = sorted(str(path) for path in Path("/etc").glob("java*") if path.is_dir())
-        return (*SYSTEM_PATHS, *java, *dict.fromkeys(self._folders()))
+        versioned = [*Path("/etc").glob("java*"), *Path("/usr/share").glob("go-*")]
+        folders = [str(path) for path in (*versioned, self._go_cache) if path and path.is_dir()]
+        return (*SYSTEM_PATHS, *folders, *dict.fromkeys(self._folders()))
 
     def _folders(self) -> list[str]:
         """Of what lies elsewhere, the folder that holds its bin/."""
@@ -183,8 +202,12 @@ class Toolchains:
         await self.ready()
         if name not in self._found:
             return None
+        cache = None
+        if name == "go" and self._filling is not None:
+            await asyncio.shield(self._filling)
+            cache = self._go_cache
         programs = {program: self._real.get(path, path) for program, path in self._found[name].items()}
-        return Toolchain(_BY_NAME[name], programs, self._versions[name])
+        return Toolchain(_BY_NAME[name], programs, self._versions[name], cache)
 
     async def _look_closer(self) -> None:
         await asyncio.gather(*(self._ask(name) for name in list(self._found)))
@@ -201,11 +224,14 @@ class Toolchains:
             del self._found[name]
             return
         self._versions[name] = found.group()
-        if name == "rust":
-            # rustup's rustc only starts another one, by files that the cage doesn't show
-            real = Path((await _output(first, "--print", "sysroot")).strip()) / "bin" / "rustc"
+        if language.root:
+            root = Path((await _output(first, *language.root)).strip())
+            real = (root / "bin" / language.programs[0]).resolve()
             if real.is_file():
                 self._real[first] = str(real)
+            if name == "go" and (cache := go_cache.folder(found.group())):
+                self._go_cache = cache
+                self._filling = asyncio.create_task(go_cache.fill(cache, first, str(root)))
 
 
 def _where(language: Language) -> dict[str, str]:
@@ -215,7 +241,7 @@ def _where(language: Language) -> dict[str, str]:
         return {}
     # by the name that it was found under where the cage has that: g++ is told from gcc by it
     return {
-        program: path if path.startswith(_ALREADY_THERE) or language.name == "rust" else real[program]
+        program: path if path.startswith(_ALREADY_THERE) or language.root else real[program]
         for program, path in found.items()
         if path
     }

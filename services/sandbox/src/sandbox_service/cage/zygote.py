@@ -184,7 +184,7 @@ class Zygote:
         os.closerange(job.CHANNEL_FD + 1 if channel else job.CHANNEL_FD, 256)
         job.make_stdin(payload.get("stdin", ""))
         libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
-        jail.limit(head["memory"] + self._data_bytes, head["cpu"], processes=bool(self._group))
+        jail.limit(head["memory"] + self._data_bytes, head["cpu"], bool(self._group))
         if self._group:
             # a signal to its group must not reach the lane's own processes
             os.setsid()
