@@ -3,10 +3,11 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import psutil
 import pytest
 
 from ratchet_kit.errors import Unimplemented
-from sandbox_service.adapters.zygotes import ZygoteExecutor
+from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.program import CallTest, CheckTest, File, Limits, Program, StdioTest
 from sandbox_service.domain.sandbox import Sandbox
@@ -133,3 +134,20 @@ async def test_what_the_node_tells_of_it(executor: ZygoteExecutor) -> None:
     assert runtime.language == "python"
     assert runtime.packages["numpy"].count(".") == 2
     assert "numpy" in runtime.modules
+
+
+async def test_lanes_of_other_kinds_are_given_up_when_there_are_many() -> None:
+    before = len(psutil.Process().children())
+    async with ZygoteExecutor(ZygoteOptions(lanes=1)) as executor:
+        names = [each.name for each in executor.capabilities.runtimes if each.language == "python"]
+        if len(names) < 2 or not executor.capabilities.processes:
+            pytest.skip("there are too few kinds of lanes here")
+        sandbox = Sandbox(executor, queue_limit=10)
+        seen = []
+        for _ in range(2):
+            for name in names:
+                for processes in (False, True):
+                    execution = await script(sandbox, "x = 1", runtime=name, processes=processes)
+                    assert execution.verdict is Verdict.PASSED, execution
+                    seen.append(len(psutil.Process().children()) - before)
+        assert max(seen) <= 4

@@ -5,7 +5,7 @@ import pytest
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, Unimplemented
 from sandbox_service.domain.ports import Capabilities, Runtime
 from sandbox_service.domain.program import CallTest, CheckTest, Program, StdioTest
-from sandbox_service.domain.runtimes import foreign_imports, settle
+from sandbox_service.domain.runtimes import foreign_imports, is_plain, settle
 
 NUMPY = frozenset({"numpy"})
 SCIENCE = frozenset({"numpy", "pandas", "sklearn", "scipy"})
@@ -98,3 +98,18 @@ def test_processes_where_they_cannot_be_held() -> None:
     without = Capabilities((), "3.11", 2)
     with pytest.raises(FailedPrecondition, match="processes: programs may start processes only where"):
         settle(Program("p", "", processes=True), without)
+
+
+@pytest.mark.parametrize(
+    ("program", "plain"),
+    [
+        (Program("p", "import os, re\nx = 1"), True),
+        (Program("p", "import numpy"), False),
+        (Program("p", "", tests=(CheckTest("import numpy"),)), False),
+        (Program("p", "", language="cpp"), False),
+        (Program("p", "", processes=True), False),
+        (Program("p", "", runtime="numpy"), False),
+    ],
+)
+def test_most_programs_are_plain(program: Program, plain: bool) -> None:
+    assert is_plain(program) is plain

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -85,6 +86,11 @@ class Kind:
     processes: bool
 
 
+_PLAIN = Kind("python", processes=False)
+# Lanes that are kept, for each job that may run at a time: one of plain Python, and some of other kinds.
+_LANES_FOR_EACH = 4
+
+
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """How the lanes of one kind are made. `paths`: what their root shows beside the standard library."""
@@ -98,7 +104,7 @@ class _Lane:
     """One zygote process, started when needed, and thrown away whenever something about it is in doubt."""
 
     def __init__(self, options: ZygoteOptions, number: int, plan: _Plan, home: cgroups.Home | cgroups.NoCgroup) -> None:
-        self._options, self._number, self._plan, self._home = options, number, plan, home
+        self._options, self.number, self._plan, self._home = options, number, plan, home
         self._cgroup: cgroups.LaneCgroup | None = None
         self._oom_kills = 0
         self._at_rest = (0, 0)
@@ -122,7 +128,7 @@ class _Lane:
                     str(theirs.fileno()),
                     str(os.getpid()),
                     self._stage,
-                    str(self._options.job_uid + self._number),
+                    str(self._options.job_uid + self.number),
                 ]
                 self._process = await asyncio.create_subprocess_exec(
                     self._python,
@@ -211,9 +217,9 @@ class _Lane:
         processes, mounts = self._census()
         found = []
         if processes > self._at_rest[0]:
-            found.append(f"lane {self._number} has {processes} processes, at rest {self._at_rest[0]}")
+            found.append(f"lane {self.number} has {processes} processes, at rest {self._at_rest[0]}")
         elif mounts > self._at_rest[1]:
-            found.append(f"lane {self._number} has {mounts} mounts, at rest {self._at_rest[1]}")
+            found.append(f"lane {self.number} has {mounts} mounts, at rest {self._at_rest[1]}")
         return found
 
     @property
@@ -239,7 +245,7 @@ class _Lane:
         except (OSError, EOFError, TimeoutError) as error:
             killed = self._killed_for_memory()
             if not killed:
-                log.warning("lane_lost", lane=self._number, error=repr(error), last_words=await self._last_words())
+                log.warning("lane_lost", lane=self.number, error=repr(error), last_words=await self._last_words())
             await self.stop()
             if killed:
                 return _out_of_memory(self.layers, self.level, job)
@@ -310,7 +316,7 @@ class _Lane:
     def _remove_traces(self) -> None:
         cgroup, self._cgroup = self._cgroup, None
         if cgroup is not None and not cgroup.remove():
-            log.warning("cgroup_left_behind", lane=self._number)
+            log.warning("cgroup_left_behind", lane=self.number)
         self._remove_stage()
 
     def _remove_stage(self) -> None:
@@ -377,11 +383,10 @@ class ZygoteExecutor:
             self._uids = Uids(self._options.job_uid)
             self._options = replace(self._options, job_uid=self._uids.first)
         try:
-            plain = Kind("python", processes=False)
             for _ in range(self._options.lanes):
-                lane = await self._new_lane(plain)
+                lane = await self._new_lane(_PLAIN)
                 await lane.start()
-                self._free[plain].append(lane)
+                self._free[_PLAIN].append(lane)
             await self._probe()
         except BaseException:
             await self.__aexit__()
@@ -485,6 +490,8 @@ class ZygoteExecutor:
 
     async def _new_lane(self, kind: Kind) -> _Lane:
         """Raises Unimplemented if there's no such runtime."""
+        if len(self._lanes) >= _LANES_FOR_EACH * self._options.lanes:
+            await self._give_up_a_lane()
         environment = self._environments.get(kind.runtime)
         if environment is None:
             there = ", ".join(self._environments)
@@ -494,6 +501,16 @@ class ZygoteExecutor:
             await self._toolchains.ready()
             # its own interpreter, for subprocess and multiprocessing
             paths = (*self._toolchains.paths, environment.python)
-        lane = _Lane(self._options, len(self._lanes), _Plan(environment, kind.processes, paths), self._home)
+        number = next(number for number in itertools.count() if number not in {lane.number for lane in self._lanes})
+        lane = _Lane(self._options, number, _Plan(environment, kind.processes, paths), self._home)
         self._lanes.append(lane)
         return lane
+
+    async def _give_up_a_lane(self) -> None:
+        """One that's idle, and not for plain Python."""
+        for kind, free in self._free.items():
+            if free and kind != _PLAIN:
+                lane = free.pop(0)
+                await lane.stop()
+                self._lanes.remove(lane)
+                return

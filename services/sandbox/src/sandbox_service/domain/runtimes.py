@@ -20,6 +20,19 @@ PARSER = threading.Lock()
 """Held by whoever parses, since threads that meet there get a SystemError up to 3.12 (cpython issue 106905)."""
 
 
+def is_plain(program: Program) -> bool:
+    """Whether any node has what it takes: the standard library, and nothing else. Most programs are like that."""
+    return (
+        program.language == "python"
+        and not (program.runtime or program.processes)
+        and not any(foreign_imports(text) for text in _texts(program))
+    )
+
+
+def _texts(program: Program) -> list[str]:
+    return [program.source, *(test.code for test in program.tests if isinstance(test, CheckTest))]
+
+
 def settle(program: Program, capabilities: Capabilities) -> Program:
     """The program with its language and runtime decided.
 
@@ -66,8 +79,7 @@ def _python_runtime(program: Program, capabilities: Capabilities) -> Runtime:
     if len(runtimes) == 1:
         return runtimes[0]
     known = frozenset().union(*(runtime.modules for runtime in runtimes))
-    texts = [program.source, *(test.code for test in program.tests if isinstance(test, CheckTest))]
-    wanted = frozenset(name for text in texts for name in foreign_imports(text)) & known
+    wanted = frozenset(name for text in _texts(program) for name in foreign_imports(text)) & known
     fitting = [runtime for runtime in runtimes if wanted <= runtime.modules]
     return min(fitting, key=lambda runtime: len(runtime.modules)) if fitting else runtimes[0]
 

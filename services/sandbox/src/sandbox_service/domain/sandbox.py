@@ -11,7 +11,7 @@ from sandbox_service.domain.execution import Execution
 from sandbox_service.domain.grading import Outcome, conclude, plan
 from sandbox_service.domain.ports import Capabilities, Executor, Job, Report
 from sandbox_service.domain.program import Program
-from sandbox_service.domain.runtimes import settle
+from sandbox_service.domain.runtimes import is_plain, settle
 
 _LEAST_CPU = timedelta(milliseconds=10)
 
@@ -44,7 +44,7 @@ class Sandbox:
 
         Raises what `settle` raises.
         """
-        program = settle(program, self.capabilities)
+        program = self._settle(program)
         with self._admit(1):
             return await self._grade(program)
 
@@ -53,7 +53,7 @@ class Sandbox:
 
         Raises what `settle` raises.
         """
-        programs = [settle(program, self.capabilities) for program in programs]
+        programs = [self._settle(program) for program in programs]
         with self._admit(len(programs)):
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._grade_or_fault(program)) for program in programs]
@@ -72,6 +72,9 @@ class Sandbox:
             yield
         finally:
             self._admitted -= count
+
+    def _settle(self, program: Program) -> Program:
+        return program if is_plain(program) else settle(program, self.capabilities)
 
     async def _grade_or_fault(self, program: Program) -> Execution | PlatformFault:
         try:
