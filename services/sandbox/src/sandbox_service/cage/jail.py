@@ -94,9 +94,8 @@ def change_root(
         os.mkdir(stage + SHARED_MEMORY)
         libc.mount(stage + SCRATCH, stage + SHARED_MEMORY, None, libc.MS_BIND)
     os.chdir(stage)
-    libc.syscall(
-        libc.PIVOT_ROOT, b".", b"."
-    )  # pivot_root(".", "."): the old root ends up stacked on the new one, pivot_root(2)
+    # pivot_root(".", "."): the old root ends up stacked on the new one, pivot_root(2)
+    libc.syscall(libc.PIVOT_ROOT, b".", b".")
     libc.umount(".", libc.MNT_DETACH)
     os.chdir("/")
     libc.mount("none", "/", None, libc.MS_REMOUNT | libc.MS_BIND | libc.MS_RDONLY | libc.MS_NOSUID)

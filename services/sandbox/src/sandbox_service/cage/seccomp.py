@@ -3,7 +3,7 @@
 It takes away what a single-process program never needs: new processes, other programs, sockets, signals to others,
 tracing, mounts, namespaces, io_uring, bpf, keyrings, System V IPC, and the kinds of memory that RLIMIT_DATA doesn't
 count (anonymous files, shared anonymous mappings). A denied call fails with EPERM, so the program sees an ordinary
-OSError. Numbers: linux/arch/x86/entry/syscalls/syscall_64.tbl.
+OSError. For x86-64 and ARM64, each with its own numbers: see syscalls.py.
 
 A second one, for lanes that have their own process and network namespaces, lets a program start processes and talk to
 them, by signals and local sockets. Memory that RLIMIT_DATA doesn't count is then counted by crowd.py.
@@ -16,40 +16,38 @@ import platform
 import struct
 
 import libc
+import syscalls
 
-AUDIT_ARCH_X86_64 = 0xC000003E
+# The door by which a call entered the kernel: a 32-bit one has other numbers. From linux/include/uapi/linux/audit.h.
+AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 CLONE_THREAD = 0x00010000
 CLONE_NAMESPACES = 0x7E020000
 AF_UNIX = 1
 X32_BIT = 0x40000000
 
-MMAP, MAP_SHARED, MAP_ANONYMOUS = 9, 0x01, 0x20
-PRCTL, PR_SET_PDEATHSIG = 157, 1
-CLONE, CLONE3, KILL, TGKILL, PRLIMIT, IOCTL, SOCKET = 56, 435, 62, 234, 302, 16, 41
-FCNTL = 72
+MAP_SHARED, MAP_ANONYMOUS = 0x01, 0x20
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 IOCTL_DENIED = (0x5412, 0x8901, 0x8902)  # TIOCSTI, FIOSETOWN, SIOCSPGRP
 FCNTL_DENIED = (8, 10, 15, 1024, 1026, 1031)  # F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ
 
-DENIED = {
+DENIED = [
     # processes and other programs
-    "fork": 57, "vfork": 58, "execve": 59, "execveat": 322, "tkill": 200, "rt_sigqueueinfo": 129,
-    "rt_tgsigqueueinfo": 297, "pidfd_open": 434, "pidfd_send_signal": 424, "pidfd_getfd": 438, "process_madvise": 440,
-    "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312, "setpriority": 141,
-    "sched_setparam": 142, "sched_setscheduler": 144, "sched_setaffinity": 203, "sched_setattr": 314, "ioprio_set": 251,
-    "migrate_pages": 256, "move_pages": 279, "personality": 135,
+    "fork", "vfork", "execve", "execveat", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open",
+    "pidfd_send_signal", "pidfd_getfd", "process_madvise", "process_mrelease", "ptrace", "process_vm_readv",
+    "process_vm_writev", "kcmp", "setpriority", "sched_setparam", "sched_setscheduler", "sched_setaffinity",
+    "sched_setattr", "ioprio_set", "migrate_pages", "move_pages", "personality",
     # the network
-    "socket": 41, "connect": 42, "accept": 43, "bind": 49, "listen": 50, "accept4": 288,
+    "socket", "connect", "accept", "bind", "listen", "accept4",
     # mounts, namespaces, the kernel itself
-    "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "unshare": 272, "setns": 308, "open_tree": 428,
-    "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "mount_setattr": 442,
-    "open_by_handle_at": 304, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "io_uring_setup": 425,
-    "io_uring_enter": 426, "io_uring_register": 427, "add_key": 248, "request_key": 249, "keyctl": 250, "swapon": 167,
-    "swapoff": 168, "reboot": 169, "kexec_load": 246, "kexec_file_load": 320, "init_module": 175, "finit_module": 313,
-    "delete_module": 176, "acct": 163, "quotactl": 179, "syslog": 103, "fanotify_init": 300, "seccomp": 317,
+    "mount", "umount2", "pivot_root", "chroot", "unshare", "setns", "open_tree", "move_mount", "fsopen",
+    "fsconfig", "fsmount", "fspick", "mount_setattr", "statmount", "listmount", "open_by_handle_at", "bpf",
+    "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register", "add_key",
+    "request_key", "keyctl", "swapon", "swapoff", "reboot", "kexec_load", "kexec_file_load", "init_module",
+    "finit_module", "delete_module", "acct", "quotactl", "quotactl_fd", "syslog", "fanotify_init", "seccomp",
     # what would outlive the program or its memory limit
-    "shmget": 29, "shmat": 30, "shmctl": 31, "semget": 64, "semop": 65, "semctl": 66, "msgget": 68, "msgsnd": 69,
-    "msgrcv": 70, "msgctl": 71, "mq_open": 240, "memfd_create": 319, "memfd_secret": 447,
-}  # fmt: skip
+    "shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv",
+    "msgctl", "mq_open", "memfd_create", "memfd_secret",
+]  # fmt: skip
 
 # What a program needs that may start processes. Its sockets are local ones alone: see _assemble_with_processes.
 WITH_PROCESSES = {
@@ -63,37 +61,38 @@ _NR, _ARCH, _ARG0, _ARG1, _ARG3 = 0, 4, 16, 24, 40
 
 
 def supported() -> bool:
-    return platform.machine() == "x86_64" and struct.calcsize("P") == 8
+    return platform.machine() in AUDIT_ARCH and struct.calcsize("P") == 8
 
 
 def _instruction(code: int, k: int, jump_true: int = 0, jump_false: int = 0) -> bytes:
     return struct.pack("=HBBI", code, jump_true, jump_false, k)
 
 
-def _preamble() -> list[bytes]:
+def _preamble(machine: str, numbers: dict[str, int]) -> list[bytes]:
     return [
         _instruction(_LOAD, _ARCH),
-        _instruction(_JEQ, AUDIT_ARCH_X86_64, 1, 0),
+        _instruction(_JEQ, AUDIT_ARCH[machine], 1, 0),
         _instruction(_RET, _KILL),
         _instruction(_LOAD, _NR),
+        # the numbers of x32 on x86-64; ARM64 has none so high
         _instruction(_JGE, X32_BIT, 0, 1),
         _instruction(_RET, _EPERM),
         # glibc falls back to clone, whose flags a filter can read
-        _instruction(_JEQ, CLONE3, 0, 1),
+        _instruction(_JEQ, numbers["clone3"], 0, 1),
         _instruction(_RET, _ENOSYS),
     ]
 
 
-def _no_strings_attached() -> list[bytes]:
+def _no_strings_attached(numbers: dict[str, int]) -> list[bytes]:
     """Nobody types into a terminal for others, has the kernel signal others when a descriptor is ready (F_SETOWN asks
     only for the same uid), or changes the pipes that the next program gets."""
     return [
-        _instruction(_JEQ, FCNTL, 0, 3 + len(FCNTL_DENIED)),
+        _instruction(_JEQ, numbers["fcntl"], 0, 3 + len(FCNTL_DENIED)),
         _instruction(_LOAD, _ARG1),
         *(_instruction(_JEQ, command, len(FCNTL_DENIED) - index, 0) for index, command in enumerate(FCNTL_DENIED)),
         _instruction(_RET, _ALLOW),
         _instruction(_RET, _EPERM),
-        _instruction(_JEQ, IOCTL, 0, 3 + len(IOCTL_DENIED)),
+        _instruction(_JEQ, numbers["ioctl"], 0, 3 + len(IOCTL_DENIED)),
         _instruction(_LOAD, _ARG1),
         *(_instruction(_JEQ, request, len(IOCTL_DENIED) - index, 0) for index, request in enumerate(IOCTL_DENIED)),
         _instruction(_RET, _ALLOW),
@@ -107,43 +106,49 @@ def _deny(numbers: list[int]) -> list[bytes]:
     return [*steps, _instruction(_RET, _ALLOW), _instruction(_RET, _EPERM)]
 
 
-def _assemble_with_processes() -> bytes:
+def _numbers_denied(numbers: dict[str, int], allowed: set[str]) -> list[int]:
+    return sorted(numbers[name] for name in DENIED if name in numbers and name not in allowed)
+
+
+def assemble_with_processes(machine: str) -> bytes:
+    numbers = syscalls.numbers_of(machine)
     program = [
-        *_preamble(),
-        _instruction(_JEQ, CLONE, 0, 4),
+        *_preamble(machine, numbers),
+        _instruction(_JEQ, numbers["clone"], 0, 4),
         _instruction(_LOAD, _ARG0),
         _instruction(_JSET, CLONE_NAMESPACES, 0, 1),
         _instruction(_RET, _EPERM),
         _instruction(_RET, _ALLOW),
     ]
-    for number, only in ((PRLIMIT, 0), (SOCKET, AF_UNIX)):
+    for name, only in (("prlimit64", 0), ("socket", AF_UNIX)):
         # limits for oneself, sockets within the lane
         program += [
-            _instruction(_JEQ, number, 0, 4),
+            _instruction(_JEQ, numbers[name], 0, 4),
             _instruction(_LOAD, _ARG0),
             _instruction(_JEQ, only, 1, 0),
             _instruction(_RET, _EPERM),
             _instruction(_RET, _ALLOW),
         ]
-    program += _no_strings_attached()
-    program += _deny(sorted(number for name, number in DENIED.items() if name not in WITH_PROCESSES))
+    program += _no_strings_attached(numbers)
+    program += _deny(_numbers_denied(numbers, WITH_PROCESSES))
     return b"".join(program)
 
 
-def _assemble(own_pid: int) -> bytes:
+def assemble(machine: str, own_pid: int) -> bytes:
     """`own_pid` is patched in because the filter is built once and the pid is known only after the fork."""
+    numbers = syscalls.numbers_of(machine)
     program = [
-        *_preamble(),
-        _instruction(_JEQ, CLONE, 0, 4),
+        *_preamble(machine, numbers),
+        _instruction(_JEQ, numbers["clone"], 0, 4),
         _instruction(_LOAD, _ARG0),
         _instruction(_JSET, CLONE_THREAD, 1, 0),
         _instruction(_RET, _EPERM),
         _instruction(_RET, _ALLOW),
     ]
-    for number, also_zero in ((KILL, False), (TGKILL, False), (PRLIMIT, True)):
+    for name, also_zero in (("kill", False), ("tgkill", False), ("prlimit64", True)):
         # a signal or a limit for oneself only
         program += [
-            _instruction(_JEQ, number, 0, 5 if also_zero else 4),
+            _instruction(_JEQ, numbers[name], 0, 5 if also_zero else 4),
             _instruction(_LOAD, _ARG0),
             *([_instruction(_JEQ, 0, 2, 0)] if also_zero else []),
             _instruction(_JEQ, own_pid, 1, 0),
@@ -151,20 +156,21 @@ def _assemble(own_pid: int) -> bytes:
             _instruction(_RET, _ALLOW),
         ]
     program += [
-        # to outlive the zygote
-        _instruction(_JEQ, PRCTL, 0, 4),
+        # to outlive the zygote; to be dumped into a handler that the machine may have for that
+        _instruction(_JEQ, numbers["prctl"], 0, 5),
         _instruction(_LOAD, _ARG0),
-        _instruction(_JEQ, PR_SET_PDEATHSIG, 0, 1),
+        _instruction(_JEQ, PR_SET_PDEATHSIG, 1, 0),
+        _instruction(_JEQ, PR_SET_DUMPABLE, 0, 1),
         _instruction(_RET, _EPERM),
         _instruction(_RET, _ALLOW),
-        _instruction(_JEQ, MMAP, 0, 5),
+        _instruction(_JEQ, numbers["mmap"], 0, 5),
         _instruction(_LOAD, _ARG3),
         _instruction(_AND, MAP_SHARED | MAP_ANONYMOUS),
         _instruction(_JEQ, MAP_SHARED | MAP_ANONYMOUS, 0, 1),
         _instruction(_RET, _EPERM),
         _instruction(_RET, _ALLOW),
-        *_no_strings_attached(),
-        *_deny(sorted(DENIED.values())),
+        *_no_strings_attached(numbers),
+        *_deny(_numbers_denied(numbers, set())),
     ]
     return b"".join(program)
 
@@ -182,7 +188,8 @@ class Filter:
     _MARK = 0x5EC0DE77
 
     def __init__(self, processes: bool = False) -> None:
-        code = _assemble_with_processes() if processes else _assemble(self._MARK)
+        machine = platform.machine()
+        code = assemble_with_processes(machine) if processes else assemble(machine, self._MARK)
         buffer = ctypes.create_string_buffer(code, len(code))
         self._words = (ctypes.c_uint32 * (len(code) // 4)).from_buffer(buffer)
         self._pids = [place for place, word in enumerate(self._words) if word == self._MARK]

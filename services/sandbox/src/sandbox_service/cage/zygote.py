@@ -400,6 +400,7 @@ def main() -> None:
         "checking",
         "scratch",
         "seccomp",
+        "syscalls",
     ):
         del sys.modules[name]
     del sys.path[0]

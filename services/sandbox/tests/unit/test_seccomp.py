@@ -1,0 +1,137 @@
+"""The filters for both machines, run by an interpreter of classic BPF: what the kernel would answer to a call."""
+
+import errno
+import struct
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import sandbox_service.cage
+
+ALLOW, EPERM, ENOSYS, KILL = 0x7FFF0000, 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS, 0x80000000
+OWN_PID = 4711
+MACHINES = ["x86_64", "aarch64"]
+
+
+@pytest.fixture
+def seccomp(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(Path(next(iter(sandbox_service.cage.__path__)))))
+    import seccomp
+
+    return seccomp
+
+
+def answer(program: bytes, arch: int, number: int, *arguments: int) -> int:
+    """Of linux/filter.h, the instructions that the filters use."""
+    padded = [*arguments, 0, 0, 0, 0, 0, 0][:6]
+    data = struct.pack("=IIQ6Q", number & 0xFFFFFFFF, arch, 0, *padded)
+    place = accumulator = 0
+    while True:
+        code, yes, no, k = struct.unpack_from("=HBBI", program, place * 8)
+        place += 1
+        if code == 0x06:
+            return k
+        if code == 0x20:
+            (accumulator,) = struct.unpack_from("=I", data, k)
+        elif code == 0x54:
+            accumulator &= k
+        else:
+            holds = {0x15: accumulator == k, 0x35: accumulator >= k, 0x45: bool(accumulator & k)}[code]
+            place += yes if holds else no
+
+
+class Machine:
+    def __init__(self, seccomp: ModuleType, name: str, processes: bool) -> None:
+        self.arch = seccomp.AUDIT_ARCH[name]
+        self.numbers = seccomp.syscalls.numbers_of(name)
+        self._program = seccomp.assemble_with_processes(name) if processes else seccomp.assemble(name, OWN_PID)
+
+    def call(self, name: str, *arguments: int) -> int:
+        return answer(self._program, self.arch, self.numbers[name], *arguments)
+
+    def raw(self, number: int, arch: int) -> int:
+        return answer(self._program, arch, number)
+
+
+@pytest.fixture(params=MACHINES)
+def strict(seccomp: ModuleType, request: pytest.FixtureRequest) -> Machine:
+    return Machine(seccomp, request.param, processes=False)
+
+
+@pytest.fixture(params=MACHINES)
+def roomy(seccomp: ModuleType, request: pytest.FixtureRequest) -> Machine:
+    return Machine(seccomp, request.param, processes=True)
+
+
+def test_what_is_denied_is_denied(strict: Machine, seccomp: ModuleType) -> None:
+    known = [name for name in seccomp.DENIED if name in strict.numbers]
+    assert len(known) >= len(seccomp.DENIED) - 2  # ARM64 has no fork and no vfork
+    assert {strict.call(name) for name in known} == {EPERM}
+
+
+def test_what_a_program_needs_is_allowed(strict: Machine) -> None:
+    denied = set(strict.numbers.values())
+    for number in range(400):
+        if number not in denied:
+            assert strict.raw(number, strict.arch) == ALLOW, number
+
+
+def test_threads_and_no_processes(strict: Machine) -> None:
+    thread = 0x3D0F00
+    assert strict.call("clone", thread) == ALLOW
+    assert strict.call("clone", 17) == EPERM
+    assert strict.call("clone3") == ENOSYS
+
+
+@pytest.mark.parametrize("name", ["kill", "tgkill", "prlimit64"])
+def test_signals_and_limits_for_oneself(strict: Machine, name: str) -> None:
+    assert strict.call(name, OWN_PID) == ALLOW
+    assert strict.call(name, 1) == EPERM
+    assert strict.call(name, 0) == (ALLOW if name == "prlimit64" else EPERM)
+
+
+def test_memory_that_is_counted(strict: Machine) -> None:
+    assert strict.call("mmap", 0, 4096, 3, 0x22) == ALLOW
+    assert strict.call("mmap", 0, 4096, 3, 0x21) == EPERM
+    assert strict.call("mmap", 0, 4096, 3, 0x01) == ALLOW
+
+
+def test_it_stays_mortal_and_is_not_dumped(strict: Machine) -> None:
+    assert strict.call("prctl", 1) == EPERM
+    assert strict.call("prctl", 4) == EPERM
+    assert strict.call("prctl", 15) == ALLOW
+
+
+def test_requests_that_reach_others(strict: Machine, roomy: Machine) -> None:
+    for machine in (strict, roomy):
+        assert machine.call("ioctl", 0, 0x5412) == EPERM
+        assert machine.call("ioctl", 0, 0x5401) == ALLOW
+        assert machine.call("fcntl", 0, 8) == EPERM
+        assert machine.call("fcntl", 0, 1) == ALLOW
+
+
+def test_the_other_doors_of_the_kernel(strict: Machine, roomy: Machine, seccomp: ModuleType) -> None:
+    i386, arm = 0x40000003, 0x40000028
+    for machine in (strict, roomy):
+        for arch in {i386, arm, *seccomp.AUDIT_ARCH.values()} - {machine.arch}:
+            assert machine.raw(20, arch) == KILL
+        assert machine.raw(0x40000000 | 39, machine.arch) == EPERM
+
+
+def test_processes_where_they_may_be(roomy: Machine, seccomp: ModuleType) -> None:
+    assert roomy.call("clone", 17) == ALLOW
+    assert roomy.call("clone", 0x10000000 | 17) == EPERM
+    assert roomy.call("socket", 1) == ALLOW
+    assert roomy.call("socket", 2) == EPERM
+    assert roomy.call("prlimit64", 0) == ALLOW
+    assert roomy.call("prlimit64", 1) == EPERM
+    for name in seccomp.DENIED:
+        if name in roomy.numbers and name != "socket":
+            assert roomy.call(name) == (ALLOW if name in seccomp.WITH_PROCESSES else EPERM), name
+
+
+def test_numbers_are_distinct(seccomp: ModuleType) -> None:
+    for name in MACHINES:
+        numbers = seccomp.syscalls.numbers_of(name)
+        assert len(set(numbers.values())) == len(numbers)
