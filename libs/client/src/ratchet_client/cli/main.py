@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from ratchet_client.cli import evaluating, platform, releasing, sandboxing, showing, training
+from ratchet_client.cli import evaluating, platform, releasing, runtimes, sandboxing, showing, training
 from ratchet_client.cli.output import stderr
 from ratchet_client.errors import ApiError, CommandError, Unreachable
 
@@ -25,6 +25,7 @@ evaluating.add_to(app)
 releasing.add_to(app)
 showing.add_to(app)
 sandboxing.add_to(app)
+runtimes.add_to(sandboxing.app)
 
 
 def main() -> None:

@@ -64,6 +64,8 @@ def _require_language(language: str, capabilities: Capabilities) -> None:
         return
     there = ", ".join(sorted({runtime.language for runtime in capabilities.runtimes}))
     remedy = capabilities.missing_languages.get(language)
+    if not capabilities.processes:
+        remedy = "other languages than Python need level L2 or L3, where programs can be held that start processes"
     raise Unimplemented(f"language {language!r} is not on this node{f': {remedy}' if remedy else ''}; it has {there}")
 
 
