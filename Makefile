@@ -4,11 +4,8 @@ export DEVICE
 LIGHT := .venvs/light/bin
 SETUP := scripts/setup.sh
 
-<<<<<<< Updated upstream
-.PHONY: help setup runtimes demo test test-unit test-e2e test-engines e2e-full chaos bench compose-test lint protos locks starter clean
-=======
-.PHONY: help setup demo test test-unit test-e2e test-engines e2e-full chaos soak bench compose-test lint protos locks starter clean
->>>>>>> Stashed changes
+.PHONY: help setup runtimes demo test lint test-unit test-e2e test-engines e2e-full chaos soak bench compose-test protos locks \
+        starter clean
 
 help:  ## What can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16

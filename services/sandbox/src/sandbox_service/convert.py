@@ -17,8 +17,9 @@ from sandbox_service.domain.execution import Execution, TestResult, Verdict
 from sandbox_service.domain.grading import clip
 from sandbox_service.domain.ports import Capabilities
 from sandbox_service.domain.program import CallTest, CheckTest, File, Limits, Program, StdioTest, Test
+from sandbox_service.domain.queue import Priority
 from sandbox_service.domain.runtimes import PARSER
-from sandbox_service.domain.sandbox import PlatformFault
+from sandbox_service.domain.sandbox import Item, PlatformFault
 
 MAX_BATCH = 256
 MAX_TESTS = 1000
@@ -37,6 +38,12 @@ _VERDICTS = {
     Verdict.MEMORY_LIMIT: pb.VERDICT_MEMORY_LIMIT,
     Verdict.OUTPUT_LIMIT: pb.VERDICT_OUTPUT_LIMIT,
     Verdict.TAMPERED: pb.VERDICT_TAMPERED,
+}
+_PRIORITIES: dict[int, Priority] = {
+    pb.PRIORITY_UNSPECIFIED: Priority.NORMAL,
+    pb.PRIORITY_HIGH: Priority.HIGH,
+    pb.PRIORITY_NORMAL: Priority.NORMAL,
+    pb.PRIORITY_LOW: Priority.LOW,
 }
 _NO_ARGS: object = ()
 _T = TypeVar("_T")
@@ -95,13 +102,13 @@ def program_from_proto(message: pb.Program, bounds: Bounds) -> Program:
     return program
 
 
-def programs_from_proto(messages: Sequence[pb.Program], bounds: Bounds) -> list[Program]:
-    """Raises InvalidArgument, with all the faults of all programs."""
+def programs_from_proto(messages: Sequence[pb.Program], bounds: Bounds, first: int = 0) -> list[Program]:
+    """`first`: the place of the first one in its stream. Raises InvalidArgument, with all the faults of all."""
     reading = _Reading(bounds)
     if len(messages) > MAX_BATCH:
         reading.fault("programs", f"{len(messages)} programs, and a batch takes at most {MAX_BATCH}")
         reading.raise_if_faulty()
-    programs = [_program(message, f"programs[{i}]", reading) for i, message in enumerate(messages)]
+    programs = [_program(message, f"programs[{i}]", reading) for i, message in enumerate(messages, first)]
     reading.raise_if_faulty()
     return programs
 
@@ -270,10 +277,19 @@ def _result_to_proto(result: TestResult) -> pb.TestResult:
     return pb.TestResult(passed=result.passed, got=result.got, expected=result.expected, error=result.error)
 
 
-def item_to_proto(item: Execution | PlatformFault, index: int) -> pb.BatchItem:
-    if isinstance(item, PlatformFault):
-        return pb.BatchItem(index=index, platform_error=item.message)
-    return pb.BatchItem(index=index, execution=execution_to_proto(item))
+def item_to_proto(item: Item) -> pb.BatchItem:
+    if isinstance(item.outcome, PlatformFault):
+        return pb.BatchItem(index=item.index, platform_error=item.outcome.message)
+    return pb.BatchItem(index=item.index, execution=execution_to_proto(item.outcome))
+
+
+def priority_from_proto(value: int) -> Priority:
+    """Raises InvalidArgument."""
+    try:
+        return _PRIORITIES[value]
+    except KeyError:
+        text = f"{value} is no priority"
+        raise InvalidArgument(f"priority: {text}", [FieldViolation("priority", text)]) from None
 
 
 def finding_to_proto(finding: Finding, total: int) -> pb.AuditResponse:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Any, ParamSpec, TypeVar
 
 from google.protobuf.message import Message
@@ -10,6 +11,7 @@ from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet.sandbox.v1 import sandbox_pb2_grpc
 from sandbox_service import convert
 from sandbox_service.domain.audit import Audit
+from sandbox_service.domain.program import Program
 from sandbox_service.domain.sandbox import Sandbox
 
 SERVICE = pb.DESCRIPTOR.services_by_name["SandboxService"].full_name
@@ -27,6 +29,17 @@ async def _unpack(convert: Callable[_P, _T], request: Message, *args: _P.args, *
     return await asyncio.to_thread(convert, *args, **kwargs)
 
 
+async def _joined(first: _T, rest: AsyncIterator[_T]) -> AsyncIterator[_T]:
+    yield first
+    async for one in rest:
+        yield one
+
+
+def _caller(named: str, context: Any) -> str:
+    """As the request says, or the peer's address without its port: "ipv4:10.0.0.7"."""
+    return named or str(context.peer()).rpartition(":")[0]
+
+
 class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
     def __init__(self, sandbox: Sandbox, bounds: convert.Bounds, audit: Audit) -> None:
         self._sandbox = sandbox
@@ -34,20 +47,30 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         self._bounds = bounds
 
     async def Execute(self, request: pb.ExecuteRequest, context: Any) -> pb.ExecuteResponse:
+        priority = convert.priority_from_proto(request.priority)
         program = await _unpack(convert.program_from_proto, request, request.program, self._bounds)
-        return pb.ExecuteResponse(execution=convert.execution_to_proto(await self._sandbox.execute(program)))
+        execution = await self._sandbox.execute(program, _caller(request.caller, context), priority)
+        return pb.ExecuteResponse(execution=convert.execution_to_proto(execution))
 
     async def ExecuteBatch(
         self, requests: AsyncIterator[pb.ExecuteBatchRequest], context: Any
     ) -> AsyncIterator[pb.ExecuteBatchResponse]:
-        first = 0
-        async for request in requests:
-            programs = await _unpack(convert.programs_from_proto, request, request.programs, self._bounds)
-            items = await self._sandbox.execute_batch(programs)
-            yield pb.ExecuteBatchResponse(
-                items=[convert.item_to_proto(item, first + i) for i, item in enumerate(items)]
-            )
-            first += len(programs)
+        first = await anext(aiter(requests), None)
+        if first is None:
+            return
+        batches = self._batches(first, requests)
+        caller, priority = _caller(first.caller, context), convert.priority_from_proto(first.priority)
+        async with aclosing(self._sandbox.execute_stream(batches, caller, priority)) as stream:
+            async for items in stream:
+                yield pb.ExecuteBatchResponse(items=[convert.item_to_proto(item) for item in items])
+
+    async def _batches(
+        self, first: pb.ExecuteBatchRequest, rest: AsyncIterator[pb.ExecuteBatchRequest]
+    ) -> AsyncIterator[list[Program]]:
+        index = 0
+        async for request in _joined(first, rest):
+            yield await _unpack(convert.programs_from_proto, request, request.programs, self._bounds, index)
+            index += len(request.programs)
 
     async def GetCapabilities(self, request: pb.GetCapabilitiesRequest, context: Any) -> pb.GetCapabilitiesResponse:
         return convert.capabilities_to_proto(await self._sandbox.describe(), self._bounds.limits)

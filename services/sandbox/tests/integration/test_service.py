@@ -125,6 +125,79 @@ async def _batch(stub: sandbox_pb2_grpc.SandboxServiceStub, programs: list[pb.Pr
     return sorted(items, key=lambda item: item.index)
 
 
+async def test_a_stream_goes_both_ways(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+    call = stub.ExecuteBatch()
+    for i in range(3):
+        await call.write(pb.ExecuteBatchRequest(programs=[ADD] * (i + 1)))
+        items = []
+        while len(items) <= i:
+            items += (await call.read()).items
+        assert sorted(item.index for item in items) == [[0], [1, 2], [3, 4, 5]][i]
+        assert all(item.execution.verdict == pb.VERDICT_PASSED for item in items)
+    await call.done_writing()
+    assert await call.read() is grpc.aio.EOF
+
+
+async def test_a_later_fault_is_named_by_its_place_in_the_stream(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+    bad = pb.Program(entry_point="f", tests=[pb.Test()])
+    requests = [pb.ExecuteBatchRequest(programs=[ADD] * 10), pb.ExecuteBatchRequest(programs=[ADD, bad])]
+    with pytest.raises(InvalidArgument) as refused, rpc_errors():
+        async for _ in stub.ExecuteBatch(iter(requests)):
+            pass
+    assert [violation.field for violation in refused.value.violations] == ["programs[11].tests[0]"]
+
+
+async def test_a_long_stream_is_never_refused(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+    """Twice as long as the service's queue."""
+    seen = [
+        item.index
+        async for response in stub.ExecuteBatch(iter([pb.ExecuteBatchRequest(programs=[ADD] * 100)] * 6))
+        for item in response.items
+    ]
+    assert sorted(seen) == list(range(600))
+
+
+@pytest.mark.parametrize("batch", [False, True])
+async def test_cancelling_a_call_kills_its_programs(stub: sandbox_pb2_grpc.SandboxServiceStub, batch: bool) -> None:
+    endless = pb.Program(source="while True: pass")
+    endless.limits.cpu_time.FromTimedelta(timedelta(seconds=50))
+    if batch:
+        call = stub.ExecuteBatch(iter([pb.ExecuteBatchRequest(programs=[endless] * 100)]))
+        waiting = asyncio.create_task(call.read())
+    else:
+        call = stub.Execute(pb.ExecuteRequest(program=endless))
+        waiting = asyncio.create_task(asyncio.wait_for(call, 60))
+    await asyncio.sleep(0.5)
+    assert _computing()
+    call.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    async with asyncio.timeout(5):
+        while _computing():
+            await asyncio.sleep(0.05)
+        assert (await stub.Execute(pb.ExecuteRequest(program=ADD))).execution.verdict == pb.VERDICT_PASSED
+
+
+def _computing() -> list[int]:
+    """Programs are the children of zygotes, which are grandchildren of this process at the most."""
+    return [
+        process.pid
+        for process in psutil.Process().children(recursive=True)
+        if process.status() == psutil.STATUS_RUNNING and process.cpu_times().user > 0.1
+    ]
+
+
+async def test_priorities_and_callers_are_taken(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+    busy = asyncio.create_task(_batch(stub, [ADD] * 250))
+    await asyncio.sleep(0.02)
+    started = time.monotonic()
+    urgent = pb.ExecuteRequest(program=ADD, priority=pb.PRIORITY_HIGH, caller="somebody else")
+    assert (await stub.Execute(urgent)).execution.verdict == pb.VERDICT_PASSED
+    assert not busy.done(), time.monotonic() - started
+    await busy
+    with pytest.raises(InvalidArgument, match="priority"), rpc_errors():
+        await stub.Execute(pb.ExecuteRequest(program=ADD, priority=77))  # type: ignore[arg-type]
+
+
 async def test_the_grader_of_trainer_and_eval(door: grpc.aio.Channel) -> None:
     tests = (
         CallTest.of([1], 2),

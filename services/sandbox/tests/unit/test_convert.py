@@ -8,7 +8,7 @@ from ratchet_kit.errors import InvalidArgument
 from sandbox_service import convert
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
 from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest
-from sandbox_service.domain.sandbox import PlatformFault
+from sandbox_service.domain.sandbox import Item, PlatformFault
 
 BOUNDS = convert.Bounds(Limits(timedelta(seconds=10), 1 << 30, 1 << 20), text_bytes=10_000)
 
@@ -150,4 +150,4 @@ def test_every_verdict_has_its_number() -> None:
 
 
 def test_a_fault_is_no_execution() -> None:
-    assert convert.item_to_proto(PlatformFault("lost"), 0).WhichOneof("outcome") == "platform_error"
+    assert convert.item_to_proto(Item(0, PlatformFault("lost"))).WhichOneof("outcome") == "platform_error"

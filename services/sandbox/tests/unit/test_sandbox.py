@@ -1,15 +1,18 @@
 import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from ratchet_kit.errors import ResourceExhausted, Unavailable
-from sandbox_service.adapters.scripted import ScriptedExecutor
+from ratchet_kit.errors import InvalidArgument, ResourceExhausted, Unavailable
+from sandbox_service.adapters.scripted import Script, ScriptedExecutor
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.ports import CallJob, End, Job, Report, Returned, Stage
 from sandbox_service.domain.program import CallTest, Limits, Program, StdioTest
-from sandbox_service.domain.sandbox import PlatformFault, Sandbox
+from sandbox_service.domain.queue import Priority
+from sandbox_service.domain.sandbox import READ_AHEAD, PlatformFault, Sandbox
 
 RIGHT = Report(
     End.EXITED,
@@ -117,3 +120,181 @@ async def test_a_batch_of_nothing_is_nothing() -> None:
     assert await Sandbox(executor, 10).execute_batch([]) == []
     assert not executor.jobs
     assert isinstance(CallJob("", "f", (), Limits()), CallJob)
+
+
+class Gate:
+    """An executor that holds every job until it's let through, and notes in which order they came."""
+
+    def __init__(self, lanes: int = 1) -> None:
+        self.open = asyncio.Event()
+        self.killed = 0
+        self.executor = ScriptedExecutor(self._script, lanes)
+
+    async def _script(self, job: Job) -> Report:
+        try:
+            await self.open.wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.01)  # as a lane, which is gone only when its process is
+            self.killed += 1
+            raise
+        return RIGHT
+
+    @property
+    def order(self) -> list[str]:
+        return [job.source for job in self.executor.jobs]
+
+
+async def _settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_a_caller_with_thousands_does_not_keep_another_from_its_turn() -> None:
+    gate = Gate()
+    sandbox = Sandbox(gate.executor, 5000)
+    many = asyncio.create_task(sandbox.execute_batch([PROGRAM] * 4000, "a"))
+    await _settle()
+    one = asyncio.create_task(sandbox.execute(replace(PROGRAM, source="mine"), "b"))
+    urgent = asyncio.create_task(sandbox.execute(replace(PROGRAM, source="urgent"), "a", Priority.HIGH))
+    await _settle()
+    gate.open.set()
+    await one
+    await urgent
+    await many
+    assert gate.order.index("urgent") <= 4
+    assert gate.order.index("mine") <= 5
+    assert len(gate.order) == 4002
+
+
+async def test_a_queue_that_one_caller_filled_still_takes_anothers_share() -> None:
+    gate = Gate()
+    sandbox = Sandbox(gate.executor, 10)
+    many = asyncio.create_task(sandbox.execute_batch([PROGRAM] * 10, "a"))
+    await _settle()
+    with pytest.raises(ResourceExhausted):
+        await sandbox.execute(PROGRAM, "a")
+    with pytest.raises(ResourceExhausted):
+        await sandbox.execute_batch([PROGRAM] * 6, "b")
+    few = asyncio.create_task(sandbox.execute_batch([PROGRAM] * 5, "b"))
+    await _settle()
+    gate.open.set()
+    assert len(await few) == 5
+    assert len(await many) == 10
+
+
+async def test_cancelling_kills_what_runs_and_takes_out_what_waits() -> None:
+    gate = Gate(lanes=2)
+    sandbox = Sandbox(gate.executor, 100)
+    batch = asyncio.create_task(sandbox.execute_batch([PROGRAM] * 50))
+    single = asyncio.create_task(sandbox.execute(PROGRAM))
+    await _settle()
+    batch.cancel()
+    single.cancel()
+    await asyncio.gather(batch, single, return_exceptions=True)
+    assert batch.cancelled()
+    assert single.cancelled()
+    assert gate.killed == len(gate.executor.jobs) == 3
+    gate.open.set()
+    assert len(await sandbox.execute_batch([PROGRAM] * 100)) == 100  # all the room is back, and every slot
+    assert len(gate.executor.jobs) == 103
+
+
+async def test_cancelled_before_its_first_step() -> None:
+    gate = Gate()
+    sandbox = Sandbox(gate.executor, 1)
+    for _ in range(5):
+        running = asyncio.create_task(sandbox.execute(PROGRAM))
+        await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.wait({running})
+    gate.open.set()
+    async with asyncio.timeout(5):
+        assert (await sandbox.execute(PROGRAM)).verdict is Verdict.PASSED
+
+
+async def test_a_stream_gives_results_as_they_come() -> None:
+    gate, asked = Gate(), asyncio.Event()
+
+    async def batches() -> AsyncIterator[Sequence[Program]]:
+        yield [replace(PROGRAM, id="0")]
+        await asked.wait()
+        yield [replace(PROGRAM, id="1"), replace(PROGRAM, id="2")]
+
+    gate.open.set()
+    seen: list[tuple[int, str]] = []
+    async for items in Sandbox(gate.executor, 10).execute_stream(batches()):
+        asked.set()  # only after a first result was there
+        seen += [(item.index, item.outcome.program_id) for item in items if isinstance(item.outcome, Execution)]
+    assert seen == [(0, "0"), (1, "1"), (2, "2")]
+
+
+async def test_a_stream_is_not_read_far_ahead_and_never_refused_half_way() -> None:
+    gate, read = Gate(), 0
+
+    async def batches() -> AsyncIterator[Sequence[Program]]:
+        nonlocal read
+        for _ in range(40):
+            read += 1
+            yield [PROGRAM] * 50
+
+    sandbox = Sandbox(gate.executor, 100)
+    stream = sandbox.execute_stream(batches())
+    first = asyncio.create_task(anext(stream))
+    await _settle()
+    assert read == 3  # two fill the queue, the third waits for room
+    gate.open.set()
+    items = await first
+    await asyncio.sleep(0.05)
+    assert read <= (len(items) + READ_AHEAD) // 50 + 2  # results that nobody takes count as well
+    async for more in stream:
+        items += more
+    assert sorted(item.index for item in items) == list(range(2000))
+
+
+async def test_a_stream_ends_with_what_broke_its_input_and_leaves_nothing() -> None:
+    gate = Gate()
+
+    async def batches() -> AsyncIterator[Sequence[Program]]:
+        yield [PROGRAM] * 5
+        raise InvalidArgument("programs[5].source: too long")
+
+    sandbox = Sandbox(gate.executor, 5)
+    with pytest.raises(InvalidArgument, match=r"programs\[5\]"):
+        async for _ in sandbox.execute_stream(batches()):
+            pass
+    assert gate.killed == 2
+    gate.open.set()
+    assert len(await sandbox.execute_batch([PROGRAM] * 5)) == 5
+
+
+async def test_a_stream_that_is_closed_early_leaves_nothing() -> None:
+    gate = Gate()
+    gate.open.set()
+
+    async def batches() -> AsyncIterator[Sequence[Program]]:
+        while True:
+            yield [PROGRAM]
+            await asyncio.sleep(0)
+
+    sandbox = Sandbox(gate.executor, 5)
+    async with aclosing(sandbox.execute_stream(batches())) as stream:
+        await anext(stream)
+    assert len(await sandbox.execute_batch([PROGRAM] * 5)) == 5
+
+
+async def test_a_bug_is_raised_and_is_no_fault_of_the_platform() -> None:
+    async def bug(job: Job) -> Report:
+        raise ZeroDivisionError("bug")
+
+    sandbox = Sandbox(ScriptedExecutor(bug), 5)
+    with pytest.raises(ZeroDivisionError):
+        await sandbox.execute(PROGRAM)
+    with pytest.raises(ZeroDivisionError):
+        await sandbox.execute_batch([PROGRAM] * 5)
+    assert (await _with(sandbox, right)).verdict is Verdict.PASSED
+
+
+async def _with(sandbox: Sandbox, script: Script) -> Execution:
+    assert isinstance(sandbox._executor, ScriptedExecutor)
+    sandbox._executor._script = script
+    return await sandbox.execute(PROGRAM)
