@@ -49,3 +49,15 @@ def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(OSError, match="link"):
         scratch.empty(str(tmp_path / "link"))
+
+
+def test_what_is_too_much_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "file").write_bytes(b"x" * 100_000)
+    (tmp_path / "sparse").touch()
+    os.truncate(tmp_path / "sparse", 1 << 40)
+    (tmp_path / "loop").symlink_to(tmp_path)
+    assert not scratch.overfull(str(tmp_path), size=200_000, inodes=4)
+    assert scratch.overfull(str(tmp_path), size=90_000, inodes=4)
+    assert scratch.overfull(str(tmp_path), size=200_000, inodes=3)
+    assert not scratch.overfull(str(tmp_path / "gone"))

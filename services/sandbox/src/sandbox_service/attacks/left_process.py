@@ -10,7 +10,7 @@ import time
 
 
 def f(x):
-    if os.path.exists("/tmp/answer"):
+    if os.path.exists("answer"):
         return 2
     try:
         if os.fork() == 0:
@@ -23,7 +23,7 @@ def f(x):
                         pass
                 while True:
                     time.sleep(0.005)
-                    with open("/tmp/answer", "w") as file:
+                    with open("answer", "w") as file:
                         file.write("2")
             os._exit(0)
     except OSError:

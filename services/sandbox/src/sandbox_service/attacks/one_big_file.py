@@ -6,6 +6,6 @@ Expect: RUNTIME_ERROR
 
 
 def f(x):
-    with open("/tmp/big", "wb") as file:
+    with open("big", "wb") as file:
         while True:
             file.write(b"x" * (1 << 20))

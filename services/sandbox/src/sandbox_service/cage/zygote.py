@@ -53,6 +53,7 @@ class Zygote:
         self._connection = connection
         self._scratch = locked.scratch
         self._own_pids = "pid-ns" in locked.layers
+        self._meter = None if "private-root" in locked.layers else scratch.Meter(self._scratch)
         self._group = locked.group
         self._filter = seccomp.Filter(processes=bool(locked.group)) if "seccomp" in locked.layers else None
         self._result, self._tests = Pipe(setup["result"]), Pipe(64 << 10)
@@ -149,6 +150,8 @@ class Zygote:
                 raise SystemExit("the service hung up")
             if limit := budget.spent():
                 return limit
+            if self._meter and self._meter.over():
+                return "memory"
             ready = poll.poll(1000 * budget.patience())
 
     def _overflow(self, head: dict) -> str:
