@@ -1,11 +1,14 @@
 """Programs that aren't Python: a compiler or what it made takes the forked child's place. And the files of programs."""
 
+import itertools
 import os
 import signal
+import stat
+from collections.abc import Iterator
 
 import job
 
-MAX_FETCHED = 16 << 20
+MAX_FETCHED, MAX_FILES = 16 << 20, 256
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
@@ -44,69 +47,60 @@ def take_files(descriptor: int, files: list) -> None:
 
 
 class Fetched:
-    """Files that a program left, opened one by one without following any link. A name that ends in "/" is a folder."""
+    """Files that a program left, found without following any link. A name that ends in "/" is a folder.
+
+    Its processes are dead by now: what's there stays as it is.
+    """
 
     def __init__(self, scratch: str, names: list[str]) -> None:
-        self._files: list[tuple[str, int, int]] = []
-        self._room = MAX_FETCHED
-        if not names:
+        self._scratch = scratch
+        self.sizes: list[tuple[str, int]] = []
+        room = MAX_FETCHED
+        for name in itertools.chain.from_iterable(self._named(name) for name in names):
+            try:
+                descriptor = self._open(name)
+            except OSError:
+                continue  # it isn't there, or is no plain file
+            status = os.fstat(descriptor)
+            os.close(descriptor)
+            if stat.S_ISREG(status.st_mode) and status.st_size <= room and len(self.sizes) < MAX_FILES:
+                room -= status.st_size
+                self.sizes.append((name, status.st_size))
+
+    def _named(self, name: str) -> Iterator[str]:
+        if not name.endswith("/"):
+            yield name
             return
-        top = os.open(scratch, _FOLDER)
         try:
-            for name in names:
-                self._add(name, top)
+            top = self._open(name.rstrip("/"))
+        except OSError:
+            return
+        try:
+            for folder, _, files, _ in os.fwalk(dir_fd=top):
+                yield from (os.path.normpath(os.path.join(name, folder, file)) for file in files)
         finally:
             os.close(top)
 
-    @property
-    def sizes(self) -> list[tuple[str, int]]:
-        return [(name, size) for name, _, size in self._files]
-
-    def _add(self, name: str, top: int) -> None:
-        folder = os.dup(top)
+    def _open(self, name: str) -> int:
+        folder = os.open(self._scratch, _FOLDER)
         try:
-            *parents, last = name.rstrip("/").split("/")
+            *parents, last = name.split("/")
             for parent in parents:
                 inner = os.open(parent, _FOLDER, dir_fd=folder)
                 os.close(folder)
                 folder = inner
-            if name.endswith("/"):
-                self._add_folder(name, last, folder)
-            else:
-                self._add_file(name, last, folder)
-        except OSError:
-            return  # it isn't there, or is no plain file
+            return os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
         finally:
             os.close(folder)
 
-    def _add_folder(self, path: str, name: str, parent: int) -> None:
-        for found, _, names, descriptor in os.fwalk(name, dir_fd=parent):
-            for entry in names:
-                self._add_file(f"{path.rstrip('/')}{found[len(name) :]}/{entry}", entry, descriptor)
-
-    def _add_file(self, path: str, name: str, folder: int) -> None:
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-        size = os.fstat(descriptor).st_size
-        if not _is_plain(descriptor) or size > self._room or len(self._files) >= 256:
-            os.close(descriptor)
-            return
-        self._room -= size
-        self._files.append((path, descriptor, size))
-
     def send(self, connection: int) -> None:
         """From file to socket within the kernel: what programs leave never enters this process's memory."""
-        for _, descriptor, size in self._files:
+        for name, size in self.sizes:
+            descriptor = self._open(name)
             sent = 0
             while sent < size:
                 count = os.sendfile(connection, descriptor, sent, size - sent)
                 if count == 0:
                     raise SystemExit("a file shrank while it was sent")
                 sent += count
-
-    def close(self) -> None:
-        for _, descriptor, _ in self._files:
             os.close(descriptor)
-
-
-def _is_plain(descriptor: int) -> bool:
-    return os.fstat(descriptor).st_mode & 0o170000 == 0o100000

@@ -235,7 +235,6 @@ class Zygote:
             self._connection.sendall(blob)
             blob.release()
         fetched.send(self._connection.fileno())
-        fetched.close()
 
     def _clean_scratch(self) -> None:
         """After the answer. What can't be removed ends the lane, and the next one starts on a fresh folder."""
