@@ -8,7 +8,7 @@ async with Grader(GrpcSandbox(channel), reward=rewards.get("tests_passed")) as g
 from ratchet_rewards.extraction import extract_code
 from ratchet_rewards.functions import Reward, RewardFunction, compose, get, names, register
 from ratchet_rewards.grader import Graded, Grader
-from ratchet_rewards.programs import program_for
+from ratchet_rewards.programs import program_for, source_for
 from ratchet_rewards.sandbox import GrpcSandbox, SandboxPort
 
 __all__ = [
@@ -24,4 +24,5 @@ __all__ = [
     "names",
     "program_for",
     "register",
+    "source_for",
 ]

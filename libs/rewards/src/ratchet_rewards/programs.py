@@ -21,18 +21,18 @@ def program_for(
         limits.cpu_time.CopyFrom(duration_to_proto(cpu_time))
     return pb.Program(
         id=program_id or problem.id,
-        source=_source(problem, completion),
+        source=source_for(problem.prompt, problem.entry_point, completion),
         entry_point=problem.entry_point,
         tests=[_test(test) for test in problem.tests],
         limits=limits,
     )
 
 
-def _source(problem: Problem, completion: str) -> str:
-    code = extract_code(completion, problem.entry_point)
-    name = problem.entry_point
-    if name and not defines(code, name) and defines(problem.prompt, name):
-        return extract_code(problem.prompt + code, name)
+def source_for(prompt: str, entry_point: str, completion: str) -> str:
+    """The program that a completion means. Where the prompt begins it and the completion goes on, both together."""
+    code = extract_code(completion, entry_point)
+    if entry_point and not defines(code, entry_point) and defines(prompt, entry_point):
+        return extract_code(prompt + code, entry_point)
     return code
 
 

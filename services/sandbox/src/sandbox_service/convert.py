@@ -12,7 +12,9 @@ from typing import TypeVar
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_kit.times import duration_from_proto, duration_to_proto
+from ratchet_rewards.programs import source_for
 from sandbox_service.domain.audit import Finding
+from sandbox_service.domain.benchmark import Measurement
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
 from sandbox_service.domain.grading import clip
 from sandbox_service.domain.ports import Capabilities
@@ -111,6 +113,48 @@ def programs_from_proto(messages: Sequence[pb.Program], bounds: Bounds, first: i
     programs = [_program(message, f"programs[{i}]", reading) for i, message in enumerate(messages, first)]
     reading.raise_if_faulty()
     return programs
+
+
+def graded_from_proto(request: pb.GradeRequest, bounds: Bounds) -> tuple[Program, str]:
+    """The program that a completion means, with its problem's tests, and its source. Raises InvalidArgument."""
+    problem, reading = request.problem, _Reading(bounds)
+    reading.fits("completion", request.completion)
+    reading.fits("problem.prompt", problem.prompt)
+    if not problem.tests:
+        reading.fault("problem.tests", "holds no test to grade by")
+    reading.raise_if_faulty()
+    is_python = problem.language in ("", "python")
+    source = source_for(problem.prompt, problem.entry_point if is_python else "", request.completion)
+    message = pb.Program(
+        id=problem.id,
+        source=source,
+        entry_point=problem.entry_point,
+        tests=problem.tests,
+        limits=request.limits,
+        language=problem.language,
+        runtime=problem.runtime,
+    )
+    program = _program(message, "problem", reading)
+    reading.raise_if_faulty()
+    return program, source
+
+
+def benchmark_size(programs: int) -> int:
+    """Raises InvalidArgument."""
+    if not 0 <= programs <= 100_000:
+        text = "must be between 1 and 100000"
+        raise InvalidArgument(f"programs: {text}", [FieldViolation("programs", text)])
+    return programs or 1000
+
+
+def measurement_to_proto(measurement: Measurement) -> pb.BenchmarkResponse:
+    return pb.BenchmarkResponse(
+        name=measurement.name,
+        programs_per_second=measurement.rate,
+        of_limit=measurement.of_limit,
+        p50=duration_to_proto(measurement.p50),
+        p99=duration_to_proto(measurement.p99),
+    )
 
 
 def _program(message: pb.Program, path: str, reading: _Reading) -> Program:

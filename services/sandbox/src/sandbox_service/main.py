@@ -18,6 +18,7 @@ from sandbox_service.adapters.observed import ObservedExecutor
 from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
 from sandbox_service.convert import Bounds
 from sandbox_service.domain.audit import Audit
+from sandbox_service.domain.benchmark import Benchmark
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.sandbox import Sandbox
 from sandbox_service.rest import app as rest
@@ -34,10 +35,11 @@ class Service:
     sandbox: Sandbox
     bounds: Bounds
     audit: Audit
+    benchmark: Benchmark
 
     @property
     def servicer(self) -> SandboxServicer:
-        return SandboxServicer(self.sandbox, self.bounds, self.audit)
+        return SandboxServicer(self.sandbox, self.bounds, self.audit, self.benchmark)
 
 
 @asynccontextmanager
@@ -55,9 +57,12 @@ async def provision(settings: Settings) -> AsyncIterator[Service]:
         min_level=Level[settings.min_level],
     )
     async with ZygoteExecutor(options) as executor:
-        sandbox = Sandbox(ObservedExecutor(executor), settings.queue_limit)
+        observed = ObservedExecutor(executor)
+        sandbox = Sandbox(observed, settings.queue_limit)
         audit = Audit(sandbox, executor, suite.attacks())
-        yield Service(sandbox, Bounds(settings.max_limits, settings.max_source_bytes), audit)
+        yield Service(
+            sandbox, Bounds(settings.max_limits, settings.max_source_bytes), audit, Benchmark(sandbox, observed)
+        )
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet.sandbox.v1 import sandbox_pb2_grpc
 from sandbox_service import convert
 from sandbox_service.domain.audit import Audit
+from sandbox_service.domain.benchmark import Benchmark
 from sandbox_service.domain.program import Program
 from sandbox_service.domain.sandbox import Sandbox
 
@@ -41,8 +42,9 @@ def _caller(named: str, context: Any) -> str:
 
 
 class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
-    def __init__(self, sandbox: Sandbox, bounds: convert.Bounds, audit: Audit) -> None:
+    def __init__(self, sandbox: Sandbox, bounds: convert.Bounds, audit: Audit, benchmark: Benchmark) -> None:
         self._sandbox = sandbox
+        self._benchmark = benchmark
         self._audit = audit
         self._bounds = bounds
 
@@ -71,6 +73,16 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         async for request in _joined(first, rest):
             yield await _unpack(convert.programs_from_proto, request, request.programs, self._bounds, index)
             index += len(request.programs)
+
+    async def Grade(self, request: pb.GradeRequest, context: Any) -> pb.GradeResponse:
+        priority = convert.priority_from_proto(request.priority)
+        program, source = await _unpack(convert.graded_from_proto, request, request, self._bounds)
+        execution = await self._sandbox.execute(program, _caller(request.caller, context), priority)
+        return pb.GradeResponse(execution=convert.execution_to_proto(execution), source=source)
+
+    async def Benchmark(self, request: pb.BenchmarkRequest, context: Any) -> AsyncIterator[pb.BenchmarkResponse]:
+        async for measurement in self._benchmark.run(convert.benchmark_size(request.programs)):
+            yield convert.measurement_to_proto(measurement)
 
     async def GetCapabilities(self, request: pb.GetCapabilitiesRequest, context: Any) -> pb.GetCapabilitiesResponse:
         return convert.capabilities_to_proto(await self._sandbox.describe(), self._bounds.limits)

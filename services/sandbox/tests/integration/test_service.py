@@ -68,6 +68,28 @@ async def test_a_batch_is_in_order(stub: sandbox_pb2_grpc.SandboxServiceStub) ->
     assert [item.execution.stdout for item in items] == [f"{i}\n" for i in range(256)]
 
 
+async def test_grade(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+    problem = pb.Problem(id="p", prompt='def f(x):\n    """One more."""\n', entry_point="f")
+    problem.tests.add(call=pb.CallTest(args="[1]", expected="2"))
+    graded = await stub.Grade(pb.GradeRequest(completion="    return x + 1\n", problem=problem))
+    assert graded.execution.verdict == pb.VERDICT_PASSED
+    assert graded.source == problem.prompt + "    return x + 1\n"
+    fenced = "Here:\n```python\ndef f(x):\n    return x\n```\nDone."
+    assert (
+        await stub.Grade(pb.GradeRequest(completion=fenced, problem=problem))
+    ).execution.verdict == pb.VERDICT_FAILED
+    del problem.tests[:]
+    with pytest.raises(InvalidArgument, match=r"problem\.tests"), rpc_errors():
+        await stub.Grade(pb.GradeRequest(completion="x", problem=problem))
+
+
+async def test_the_benchmark_measures_against_the_fork_limit(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+    found = [one async for one in stub.Benchmark(pb.BenchmarkRequest(programs=100))]
+    assert [one.name for one in found][:2] == ["fork limit", "call tests"]
+    assert all(0 < one.of_limit <= 1 for one in found), found
+    assert all(one.p99.ToTimedelta() >= one.p50.ToTimedelta() > timedelta() for one in found[1:])
+
+
 async def test_capabilities(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
     capabilities = await stub.GetCapabilities(pb.GetCapabilitiesRequest())
     assert capabilities.lanes == 2

@@ -1,4 +1,4 @@
-"""`ratchet sandbox`: what the sandbox withstands. It talks to the sandbox itself, not to the gateway."""
+"""`ratchet sandbox`: what the sandbox withstands and how fast it is. It asks the sandbox itself, not the gateway."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,10 +19,11 @@ from ratchet_client.local import control
 from ratchet_client.local.layout import Home
 
 AUDIT_TIMEOUT_S = 1800.0
+BENCH_TIMEOUT_S = 600.0
 
 TargetOption = Annotated[str, typer.Option(help="host:port of a sandbox; default: the one that `ratchet up` started.")]
 
-app = typer.Typer(help="What the sandbox withstands.", no_args_is_help=True)
+app = typer.Typer(help="What the sandbox withstands, and how fast it is.", no_args_is_help=True)
 
 
 def add_to(parent: typer.Typer) -> None:
@@ -72,6 +73,32 @@ def audit(
         stdout.print(f"Level {offered.level}: {len(found) - len(through)} of {len(found)} attacks caught.")
     if through:
         raise CommandError(f"{len(through)} attacks got through: {', '.join(one.attack for one in through)}.")
+
+
+@app.command()
+def bench(
+    programs: Annotated[int, typer.Option(help="Programs for each line.", min=100)] = 1000,
+    target: TargetOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure the sandbox against its own fork limit: the bare fork and exit of what forks the programs."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("", "programs/s", "of the limit", "p50", "p99"):
+        table.add_column(column, justify="left" if not column else "right")
+    found = []
+    with connected(target) as stub, stderr.status("measuring") as status:
+        for one in stub.Benchmark(pb.BenchmarkRequest(programs=programs), timeout=BENCH_TIMEOUT_S):
+            found.append(one)
+            status.update(f"measured {escape(one.name)}")
+            times = [
+                f"{each.ToTimedelta().total_seconds() * 1e3:.1f} ms" if each.nanos else ""
+                for each in (one.p50, one.p99)
+            ]
+            table.add_row(one.name, f"{one.programs_per_second:.0f}", f"{one.of_limit:.2f}", *times)
+    if as_json:
+        print_json([to_json(one) for one in found])
+    else:
+        stdout.print(table)
 
 
 def _attacked(

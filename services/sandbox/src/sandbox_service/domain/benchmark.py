@@ -40,22 +40,27 @@ class Measurement:
     p99: timedelta = timedelta()
 
 
-async def measure(sandbox: Sandbox, executor: Executor, count: int) -> AsyncIterator[Measurement]:
-    """The fork limit is taken before and after each kind and averaged: other work on the machine moves them all.
+class Benchmark:
+    def __init__(self, sandbox: Sandbox, executor: Executor) -> None:
+        self._sandbox, self._executor = sandbox, executor
 
-    Raises Unavailable if the platform failed, or a trivial program did.
-    """
-    before = await executor.fork_limit(count)
-    yield Measurement("fork limit", before, 1.0)
-    for name, program in KINDS.items():
-        if program.processes and not executor.capabilities.processes:
-            continue
-        await _run(sandbox, program, _BATCH)
-        rate = await _run(sandbox, program, count)
-        after = await executor.fork_limit(count)
-        p50, p99 = await _latency(sandbox, program, count // 4)
-        yield Measurement(name, rate, 2 * rate / (before + after), p50, p99)
-        before = after
+    async def run(self, count: int) -> AsyncIterator[Measurement]:
+        """`count` programs for each kind. The fork limit is taken before and after each and averaged: other work on the
+        machine moves them all.
+
+        Raises Unavailable if the platform failed, or a trivial program did.
+        """
+        before = await self._executor.fork_limit(count)
+        yield Measurement("fork limit", before, 1.0)
+        for name, program in KINDS.items():
+            if program.processes and not self._executor.capabilities.processes:
+                continue
+            await _run(self._sandbox, program, _BATCH)
+            rate = await _run(self._sandbox, program, count)
+            after = await self._executor.fork_limit(count)
+            p50, p99 = await _latency(self._sandbox, program, max(count // 4, 1))
+            yield Measurement(name, rate, 2 * rate / (before + after), p50, p99)
+            before = after
 
 
 async def _run(sandbox: Sandbox, program: Program, count: int) -> float:
@@ -68,7 +73,7 @@ async def _run(sandbox: Sandbox, program: Program, count: int) -> float:
 
 async def _latency(sandbox: Sandbox, program: Program, count: int) -> tuple[timedelta, timedelta]:
     seconds = []
-    for _ in range(max(count, 1)):
+    for _ in range(count):
         started = time.perf_counter()
         _demand_pass(await sandbox.execute(program))
         seconds.append(time.perf_counter() - started)

@@ -100,6 +100,7 @@ async def _unoffered(request: Request) -> None:
 
 
 async def _while_connected(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
+    running.CALLER.set(request.client.host if request.client else "")
     """A program is killed when its caller has gone. Raises Cancelled then."""
     working, gone = asyncio.create_task(work), asyncio.create_task(_disconnected(request))
     try:

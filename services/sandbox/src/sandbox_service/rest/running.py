@@ -7,6 +7,7 @@ import contextlib
 import re
 import socket
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import timedelta
 
@@ -25,6 +26,8 @@ MIN_MEMORY_MIB = convert.MIN_MEMORY // MIB
 # scores nothing. Before that it's told 504, the one status after which it tries again.
 PATIENCE = timedelta(seconds=8)
 _LARGE_REQUEST = 1 << 18  # bytes
+CALLER = ContextVar("caller", default="")
+"""Whose request this is: the address it came from."""
 _RETRY_SECONDS = 0.2
 _TESTS = "test_program.py"
 _PYTEST = f"import sys\nimport pytest\nsys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '{_TESTS}']))\n"
@@ -91,7 +94,7 @@ class Runner:
                 async with asyncio.timeout(patience.total_seconds()) as bound:
                     while True:
                         try:
-                            return convert.execution_to_proto(await self._sandbox.execute(program))
+                            return convert.execution_to_proto(await self._sandbox.execute(program, CALLER.get()))
                         except (Unavailable, ResourceExhausted):
                             if not await _waited(bound):
                                 raise
