@@ -132,7 +132,8 @@ async def test_what_never_ends(sandbox: Sandbox, language: str) -> None:
 
 @pytest.mark.parametrize("language", GREEDY)
 async def test_what_takes_memory_without_end(sandbox: Sandbox, language: str) -> None:
-    execution = await sandbox.execute(program(language, GREEDY[language]))
+    asked = replace(program(language, GREEDY[language]), limits=replace(LIMITS, cpu_time=timedelta(seconds=20)))
+    execution = await sandbox.execute(asked)
     assert execution.verdict is Verdict.MEMORY_LIMIT, execution
     assert execution.max_memory_bytes < 1 << 30
 

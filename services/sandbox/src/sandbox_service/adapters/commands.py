@@ -87,7 +87,10 @@ class Commands:
             if report.error is not None:
                 raise Unavailable(f"{argv[0]} can't be started in the sandbox: {report.error}")
             made = report.end is End.EXITED and report.exit_status == 0
-            build = self._builds[key] = _Build(report.files if made else (), replace(report, files=()))
+            build = _Build(report.files if made else (), replace(report, files=()))
+            if report.end is not End.EXITED or report.exit_status < 0:
+                return build  # a limit or a signal: another time it may come out otherwise
+            self._builds[key] = build
             while sum(_size(each) for each in self._builds.values()) > _KEPT_BYTES and len(self._builds) > 1:
                 self._builds.popitem(last=False)
             return build
