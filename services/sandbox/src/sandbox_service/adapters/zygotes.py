@@ -115,6 +115,7 @@ class _Lane:
         self._stage = ""
         self.layers: tuple[str, ...] = ()
         self.refused: dict[str, str] = {}
+        self.level = Level.NONE
         self.python_version = ""
 
     async def start(self) -> None:
@@ -164,6 +165,7 @@ class _Lane:
             self.layers += ("cgroup",)
         self.refused = dict.fromkeys((*levels.NAMESPACES, "private-root"), hello["refused"]) if hello["refused"] else {}
         self.refused |= {"cgroup": no_cgroup} if no_cgroup else {}
+        self.level = levels.level_of(self.layers)
         try:
             self._demand_level()
         except FailedPrecondition:
@@ -194,10 +196,6 @@ class _Lane:
         except cgroups.NoCgroup as error:
             return str(error)
         return ""
-
-    @property
-    def level(self) -> Level:
-        return levels.level_of(self.layers)
 
     def _demand_level(self) -> None:
         least = self._options.min_level
