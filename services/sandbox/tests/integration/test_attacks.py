@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
-import psutil
 import pytest
 import pytest_asyncio
 
 from ratchet_kit.errors import FailedPrecondition
+from ratchet_testing.processes import children
 from sandbox_service.adapters import suite
 from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
 from sandbox_service.domain.audit import Attack, Audit, Kind, parse
@@ -55,9 +55,8 @@ def sandbox(executor: ZygoteExecutor) -> Sandbox:
 
 def _traces() -> tuple[int, int, list[str]]:
     """What a program could leave: processes, descriptors of the service, temporary folders."""
-    children = [child for child in psutil.Process().children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
     folders = os.listdir(tempfile.gettempdir())
-    return len(children), len(os.listdir("/proc/self/fd")), folders
+    return len(children(recursive=True)), len(os.listdir("/proc/self/fd")), folders
 
 
 async def _grade(sandbox: Sandbox, source: str) -> Execution:

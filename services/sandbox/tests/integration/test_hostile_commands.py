@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
-import psutil
 import pytest
 import pytest_asyncio
 
+from ratchet_testing.processes import children
 from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.program import Limits, Program, StdioTest
@@ -71,5 +71,4 @@ async def _assert_nothing_is_left(sandbox: Sandbox) -> None:
     execution = await _grade(sandbox, source)
     assert execution.verdict is Verdict.PASSED, execution  # the program itself, seen twice
     await asyncio.sleep(0)
-    living = [child for child in psutil.Process().children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
-    assert len(living) == LANES * PROCESSES_PER_LANE
+    assert len(children(recursive=True)) == LANES * PROCESSES_PER_LANE

@@ -9,6 +9,7 @@ from datetime import timedelta
 import psutil
 import pytest
 
+from ratchet_testing.processes import children
 from sandbox_service.adapters.zygotes import ZygoteExecutor
 from sandbox_service.domain.execution import Verdict
 from sandbox_service.domain.ports import CallJob, CheckJob
@@ -28,7 +29,7 @@ async def test_a_lost_lane_is_retried_and_nobody_notices(sandbox: Sandbox) -> No
         sandbox.execute(program("import time\ndef f(x):\n    time.sleep(0.3)\n    return 2", CallTest((1,), 2)))
     )
     await asyncio.sleep(0.15)
-    for child in psutil.Process().children():
+    for child in children():
         os.kill(child.pid, signal.SIGKILL)
     assert (await running).verdict is Verdict.PASSED
 
@@ -51,7 +52,7 @@ def _computing() -> bool:
 
 
 def _zygotes() -> list[psutil.Process]:
-    return [inner for outer in psutil.Process().children() for inner in outer.children()]
+    return [inner for outer in children() for inner in outer.children()]
 
 
 async def test_a_large_batch_under_way_is_in_order(sandbox: Sandbox) -> None:

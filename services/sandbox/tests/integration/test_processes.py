@@ -7,6 +7,7 @@ from datetime import timedelta
 import psutil
 import pytest
 
+from ratchet_testing.processes import children
 from sandbox_service.adapters.zygotes import ZygoteExecutor
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, Test
@@ -164,10 +165,10 @@ async def test_what_is_stopped(sandbox: Sandbox, executor: ZygoteExecutor, name:
     ids=["kill_the_zygote", "kill_the_group", "daemons"],
 )
 async def test_the_lane_lives_on(sandbox: Sandbox, body: str) -> None:
-    before = {child.pid for child in psutil.Process().children()}
+    before = {child.pid for child in children()}
     await run(sandbox, body)
     await assert_nothing_is_left(sandbox)
-    assert before <= {child.pid for child in psutil.Process().children()}
+    assert before <= {child.pid for child in children()}
 
 
 async def test_no_pass_by_killing_the_tester(sandbox: Sandbox) -> None:
@@ -216,6 +217,6 @@ async def assert_nothing_is_left(sandbox: Sandbox) -> None:
     execution = await run(sandbox, body)
     assert execution.verdict is Verdict.PASSED, execution
     await asyncio.sleep(0)
-    for outer in psutil.Process().children():
+    for outer in children():
         descendants = [child for child in outer.children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
         assert len(descendants) <= 1, descendants

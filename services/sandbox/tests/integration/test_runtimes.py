@@ -3,10 +3,10 @@
 from dataclasses import replace
 from datetime import timedelta
 
-import psutil
 import pytest
 
 from ratchet_kit.errors import Unimplemented
+from ratchet_testing.processes import children
 from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.program import CallTest, CheckTest, File, Limits, Program, StdioTest
@@ -137,7 +137,7 @@ async def test_what_the_node_tells_of_it(executor: ZygoteExecutor) -> None:
 
 
 async def test_lanes_of_other_kinds_are_given_up_when_there_are_many() -> None:
-    before = len(psutil.Process().children())
+    before = len(children())
     async with ZygoteExecutor(ZygoteOptions(lanes=1)) as executor:
         names = [each.name for each in executor.capabilities.runtimes if each.language == "python"]
         if len(names) < 2 or not executor.capabilities.processes:
@@ -149,5 +149,5 @@ async def test_lanes_of_other_kinds_are_given_up_when_there_are_many() -> None:
                 for processes in (False, True):
                     execution = await script(sandbox, "x = 1", runtime=name, processes=processes)
                     assert execution.verdict is Verdict.PASSED, execution
-                    seen.append(len(psutil.Process().children()) - before)
+                    seen.append(len(children()) - before)
         assert max(seen) <= 4

@@ -23,6 +23,7 @@ from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.server import serve
 from ratchet_problems.problem import CallTest, CheckTest, Problem
 from ratchet_rewards import Grader, GrpcSandbox, get
+from ratchet_testing.processes import children
 from sandbox_service.main import adder, sandbox_servicer
 from sandbox_service.settings import Settings
 
@@ -203,7 +204,7 @@ def _computing() -> list[int]:
     """Programs are the children of zygotes, which are grandchildren of this process at the most."""
     return [
         process.pid
-        for process in psutil.Process().children(recursive=True)
+        for process in children(recursive=True)
         if process.status() == psutil.STATUS_RUNNING and process.cpu_times().user > 0.1
     ]
 

@@ -52,6 +52,8 @@ def read_exactly(descriptor: int, count: int) -> bytearray:
 
 def describe(error: BaseException) -> tuple[str, str]:
     """The type's name and the message, safe against a __str__ that raises, loops in memory or isn't UTF-8."""
+    if isinstance(error, MemoryError):
+        error.__traceback__ = error.__context__ = None  # what its frames hold may be all the memory there is
     try:
         message = str(error)[:_TEXT_LIMIT]
     except BaseException as second:

@@ -29,7 +29,7 @@ from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest, Test
 from sandbox_service.domain.sandbox import Sandbox
 
-LIMITS = Limits(cpu_time=timedelta(seconds=0.5), memory_bytes=256 << 20)
+LIMITS = Limits(cpu_time=timedelta(seconds=0.5), memory_bytes=128 << 20)
 _CALL = CallTest((1,), 2)
 _DEFAULT_CHECK = "assert candidate(1) == 2"
 _CLEAN_UP_LIMIT = timedelta(seconds=3)
