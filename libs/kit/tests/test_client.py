@@ -140,3 +140,24 @@ async def test_wait_healthy_of_a_server_without_health():
     with pytest.raises(errors.Unavailable, match="UNIMPLEMENTED"):
         await wait_healthy(f"127.0.0.1:{port}", timedelta(seconds=0.5))
     await server.stop(None)
+
+
+async def test_calls_are_spread_over_all_the_addresses_of_a_name():
+    seen = [0, 0]
+
+    def counting(place):
+        async def answer(request, context):
+            seen[place] += 1
+            return request
+
+        return adding(unary_unary=answer)
+
+    async with serving(counting(0)) as one, serving(counting(1)) as two:
+        async with channel(f"ipv4:{one},{two}") as door:
+            async with asyncio.timeout(10):
+                while min(seen) == 0:  # until both are connected
+                    await method(door, "unary_unary")(b"")
+            seen[:] = 0, 0
+            for _ in range(20):
+                await method(door, "unary_unary")(b"")
+    assert seen == [10, 10]

@@ -195,6 +195,65 @@ async def test_work_that_is_cancelled_inside_the_server_is_told_to_the_client():
         assert raised.value.code() is grpc.StatusCode.CANCELLED
 
 
+NO_MESSAGES = [b"\x0a\x01\xff", b"\x0a\x05a", b"\xff" * 11]  # a text that is not UTF-8, a cut one, no tag
+
+
+def greeting(kind: str, seen: list[str]):
+    """Takes HealthCheckRequests, each with a text."""
+
+    async def single(request, context):
+        seen.extend([one.service async for one in request] if kind.startswith("stream") else [request.service])
+        return b"done"
+
+    async def streaming(request, context):
+        if not kind.startswith("stream"):
+            seen.append(request.service)
+            yield b"done"
+            return
+        async for one in request:
+            seen.append(one.service)
+            yield b"done"
+
+    return adding(
+        parse=health_pb2.HealthCheckRequest.FromString,
+        **{kind: streaming if kind.endswith("stream") else single},
+    )
+
+
+async def send(door: grpc.aio.Channel, kind: str, *sent: bytes) -> list[bytes]:
+    rpc = method(door, kind)(iter(sent) if kind.startswith("stream") else sent[-1], timeout=10)
+    return [reply async for reply in rpc] if kind.endswith("stream") else [await rpc]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_bytes_that_are_no_message_are_the_callers_fault(kind):
+    seen: list[str] = []
+    good = health_pb2.HealthCheckRequest(service="é").SerializeToString()
+    async with serving(greeting(kind, seen), settings=quick()) as target, channel(target) as door:
+        for bad in NO_MESSAGES:
+            with pytest.raises(grpc.aio.AioRpcError) as raised:
+                await send(door, kind, good, bad)
+            assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+            assert "UTF-8" in raised.value.details()
+        seen.clear()
+        await send(door, kind, good, good)
+    assert seen == (["é"] * 2 if kind.startswith("stream") else ["é"])
+
+
+async def test_health_and_reflection_refuse_what_is_no_message():
+    methods = {
+        "/grpc.health.v1.Health/Check": "unary_unary",
+        "/grpc.health.v1.Health/Watch": "unary_stream",
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": "stream_stream",
+    }
+    async with serving(echo("unary_unary"), settings=quick()) as target, channel(target) as door:
+        for name, kind in methods.items():
+            rpc = getattr(door, kind)(name)(iter([NO_MESSAGES[0]]) if kind == "stream_stream" else NO_MESSAGES[0])
+            with pytest.raises(grpc.aio.AioRpcError) as raised:
+                await (rpc.read() if kind.endswith("stream") else rpc)
+            assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT, name
+
+
 async def test_ids_go_from_service_to_service():
     async def tell(request, context):
         return repr(sorted(logs.context().items())).encode()

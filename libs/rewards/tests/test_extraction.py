@@ -54,3 +54,18 @@ def test_an_unclosed_thought_leaves_nothing() -> None:
 
 def test_deep_nesting_does_not_raise() -> None:
     extract_code("x = " + "(" * 100_000)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```" + "a" * 1_000_000,
+        "def f(:\n" * 100_000,
+        "import a\n" + "x = [\n" * 150_000,
+        "```\n" * 200_000,
+        "<think>" * 150_000,
+    ],
+)
+def test_a_long_text_takes_no_time_that_grows_with_its_square(text: str) -> None:
+    assert isinstance(extract_code(text, "f"), str)

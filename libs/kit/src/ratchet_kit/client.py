@@ -16,7 +16,9 @@ METADATA_OF = {"request_id": "x-request-id", "run_id": "x-run-id"}
 """Ids that follow a request from service to service: their names in the log and in the metadata."""
 
 # gRPC makes at most five attempts, and spreads each wait between 0.8 and 1.2 of what is said here: about 3 s in all.
+# Where a name has several addresses, calls go to them in turn.
 _SERVICE_CONFIG = {
+    "loadBalancingConfig": [{"round_robin": {}}],
     "methodConfig": [
         {
             "name": [{}],
@@ -28,7 +30,7 @@ _SERVICE_CONFIG = {
                 "retryableStatusCodes": ["UNAVAILABLE"],
             },
         }
-    ]
+    ],
 }
 _OPTIONS = [
     ("grpc.enable_retries", 1),
@@ -50,7 +52,8 @@ def channel(
     timeout: timedelta = timedelta(seconds=30),
     stream_timeout: timedelta = timedelta(hours=1),
 ) -> grpc.aio.Channel:
-    """A channel to `target` (host:port). Close it, or use it in `async with`.
+    """A channel to `target` (host:port). Close it, or use it in `async with`. Calls go in turn to all the addresses
+    that a name has.
 
     Calls that fail with UNAVAILABLE before a reply are sent again, up to four times. A call made without a timeout
     gets `timeout`, or `stream_timeout` where the reply is a stream. Errors are `grpc.RpcError`; within

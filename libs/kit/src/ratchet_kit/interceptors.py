@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeAlias
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from ratchet_kit import errors, grpc_errors, ids, logs, metrics
 from ratchet_kit.client import METADATA_OF
@@ -39,6 +41,9 @@ Around: TypeAlias = Callable[[Call], AbstractAsyncContextManager[None]]
 class Surround(grpc.aio.ServerInterceptor):
     """Puts `arounds`, the first outermost, and a deadline around every handler of the four kinds of RPC.
 
+    It reads the messages, too: gRPC itself answers INTERNAL to bytes that are no message, and it is the caller's fault.
+    So what `context.read()` gives is bytes; a handler takes its requests from its first argument.
+
     `deadline` is for a call whose client sent none; `stream_deadline` where the reply is a stream.
     """
 
@@ -52,10 +57,9 @@ class Surround(grpc.aio.ServerInterceptor):
         if handler is None:
             return None
         method = handler_call_details.method
-        coders = {
-            "request_deserializer": handler.request_deserializer,
-            "response_serializer": handler.response_serializer,
-        }
+        parse = handler.request_deserializer or _as_it_is
+        read = partial(_Messages, parse) if handler.request_streaming else partial(_message, parse)
+        coders = {"request_deserializer": None, "response_serializer": handler.response_serializer}
         if handler.response_streaming:
             behaviour = handler.stream_stream or handler.unary_stream
             make = (
@@ -63,26 +67,26 @@ class Surround(grpc.aio.ServerInterceptor):
                 if handler.request_streaming
                 else grpc.unary_stream_rpc_method_handler
             )
-            return make(self._streaming(method, behaviour), **coders)
+            return make(self._streaming(method, read, behaviour), **coders)
         behaviour = handler.stream_unary or handler.unary_unary
         make = (
             grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
         )
-        return make(self._single(method, behaviour), **coders)
+        return make(self._single(method, read, behaviour), **coders)
 
-    def _single(self, method: str, behaviour: Any) -> Any:
+    def _single(self, method: str, read: Callable[[Any], Any], behaviour: Any) -> Any:
         async def answer(request: Any, context: Any) -> Any:
             async with self._surrounded(Call(method, False, context)):
                 async with asyncio.timeout_at(self._end(context, self._deadline)):
-                    return await behaviour(request, context)
+                    return await behaviour(read(request), context)
 
         return answer
 
-    def _streaming(self, method: str, behaviour: Any) -> Any:
+    def _streaming(self, method: str, read: Callable[[Any], Any], behaviour: Any) -> Any:
         async def answer(request: Any, context: Any) -> AsyncIterator[Any]:
             async with self._surrounded(Call(method, True, context)):
                 end = self._end(context, self._stream_deadline)
-                replies = behaviour(request, context)
+                replies = behaviour(read(request), context)
                 if not hasattr(replies, "__aiter__"):  # a coroutine that sends by context.write
                     async with asyncio.timeout_at(end):
                         await replies
@@ -114,6 +118,33 @@ class Surround(grpc.aio.ServerInterceptor):
 
 
 _END = object()
+
+
+def _as_it_is(data: bytes) -> bytes:
+    return data
+
+
+def _message(parse: Callable[[bytes], Any], data: bytes) -> Any:
+    try:
+        return parse(data)
+    except (DecodeError, UnicodeDecodeError) as error:  # the second: protobuf without its C library
+        raise errors.InvalidArgument(
+            f"the request is not the message that this method takes, or a text in it is not UTF-8: {error}"
+        ) from error
+
+
+class _Messages:
+    """The messages of a request stream. No generator: one that is being read can't be closed."""
+
+    def __init__(self, parse: Callable[[bytes], Any], raw: AsyncIterator[bytes]) -> None:
+        self._parse = parse
+        self._raw = raw
+
+    def __aiter__(self) -> "_Messages":
+        return self
+
+    async def __anext__(self) -> Any:
+        return _message(self._parse, await anext(self._raw))
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ import warnings
 _SPECIAL = re.compile(r"<\|[^|<>\n]{1,40}\|>|</?s>|<(?:eos|bos|pad)>")
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _FENCE = re.compile(
-    r"^[ \t]*(?:```|~~~)[ \t]*([\w+.-]*)[^\n]*\n"  # an opening fence, with its language
+    r"^[ \t]*(?:```|~~~)[ \t]*([\w+.-]*+)[^\n]*+\n"  # an opening fence, with its language; nothing to try twice
     r"(.*?)"
     r"(?:^[ \t]*(?:```|~~~)[ \t]*$|\Z)",
     re.DOTALL | re.MULTILINE,
@@ -14,6 +14,7 @@ _FENCE = re.compile(
 _PYTHON = frozenset({"", "python", "python3", "py", "py3"})
 _CODE_LINE = re.compile(r"(?:def |async def |class |import |from \w[\w.]* import |@\w|if __name__)")
 _MOST_TRIMS = 60
+_MOST_PARSED = 2 << 20  # characters, over all trims
 
 
 def extract_code(completion: str, entry_point: str = "") -> str:
@@ -52,7 +53,8 @@ def _without_chat(text: str) -> str:
     if start is None:
         return text
     code = lines[start:]
-    for end in range(len(code), max(0, len(code) - _MOST_TRIMS), -1):
+    trims = min(_MOST_TRIMS, _MOST_PARSED // max(1, len(text)))
+    for end in range(len(code), max(0, len(code) - trims), -1):
         candidate = "\n".join(code[:end])
         if _parses(candidate):
             return candidate + "\n"

@@ -8,9 +8,14 @@ import grpc
 SERVICE = "test.Echo"
 
 
-def adding(**behaviours: Any) -> Callable[[grpc.aio.Server], list[str]]:
-    """What `serve` calls to add the service. `adding(unary_unary=f)` has the method `unary_unary`, answered by f."""
-    handlers = {kind: getattr(grpc, f"{kind}_rpc_method_handler")(behaviour) for kind, behaviour in behaviours.items()}
+def adding(parse: Callable[[bytes], Any] | None = None, **behaviours: Any) -> Callable[[grpc.aio.Server], list[str]]:
+    """What `serve` calls to add the service. `adding(unary_unary=f)` has the method `unary_unary`, answered by f.
+
+    With `parse`, requests are what it makes of the bytes."""
+    handlers = {
+        kind: getattr(grpc, f"{kind}_rpc_method_handler")(behaviour, request_deserializer=parse)
+        for kind, behaviour in behaviours.items()
+    }
 
     def add(server: grpc.aio.Server) -> list[str]:
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))

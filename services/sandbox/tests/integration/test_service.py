@@ -25,6 +25,7 @@ from ratchet_problems.problem import CallTest, CheckTest, Problem
 from ratchet_rewards import Grader, GrpcSandbox, get
 from ratchet_testing.processes import children
 from sandbox_service.main import adder, sandbox_servicer
+from sandbox_service.servicer import SERVICE
 from sandbox_service.settings import Settings
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -129,6 +130,17 @@ async def test_faults_of_a_request_are_named(stub: sandbox_pb2_grpc.SandboxServi
     big = pb.Program(source="x" * (10 << 20))
     with pytest.raises(InvalidArgument, match=r"program\.source"), rpc_errors():
         await stub.Execute(pb.ExecuteRequest(program=big))
+
+
+async def test_text_that_is_not_utf_8_is_the_callers_fault(door: grpc.aio.Channel) -> None:
+    for field in (b"\x12\x01\xff", b"\x1a\x01\xff"):  # Program.source and entry_point
+        request = b"\x0a" + bytes([len(field)]) + field
+        with pytest.raises(InvalidArgument, match="UTF-8"), rpc_errors():
+            await door.unary_unary(f"/{SERVICE}/Execute")(request)
+        stream = door.stream_stream(f"/{SERVICE}/ExecuteBatch")
+        with pytest.raises(InvalidArgument, match="UTF-8"), rpc_errors():
+            async for _ in stream(iter([pb.ExecuteBatchRequest(programs=[ADD]).SerializeToString(), request])):
+                pass
 
 
 async def test_a_full_queue_asks_to_come_back(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
