@@ -56,6 +56,22 @@ async def test_every_violation_comes_back():
     assert list(back.violations) == violations
 
 
+@pytest.mark.parametrize("letter", ["x", "é", "\n"])
+async def test_what_is_too_long_for_trailers_is_cut(letter):
+    """A client that gets too much of it sees another code."""
+    long = letter * 100_000
+    back = await came_back(errors.InvalidArgument(long, [errors.FieldViolation(long, long)] * 1000))
+    assert type(back) is errors.InvalidArgument
+    assert back.message == letter * len(back.message[:-3]) + "..."
+    assert back.violations
+    many = [errors.FieldViolation(f"programs[{i}].entry_point", "no name") for i in range(1000)]
+    back = await came_back(errors.InvalidArgument("many faults", many))
+    assert isinstance(back, errors.InvalidArgument)
+    assert list(back.violations) == many[: len(back.violations)]
+    assert len(back.violations) > 20
+    assert type(await came_back(errors.NotFound(long))) is errors.NotFound
+
+
 async def test_the_retry_hint_comes_back():
     back = await came_back(errors.ResourceExhausted("full", retry_after=timedelta(seconds=1.5)))
     assert isinstance(back, errors.ResourceExhausted)

@@ -36,6 +36,12 @@ def test_durations(value):
     assert times.duration_from_proto(times.duration_to_proto(value)) == value
 
 
+def test_a_duration_that_no_timedelta_holds_is_the_longest_or_shortest():
+    assert times.duration_from_proto(Duration(seconds=2**62)) == timedelta.max
+    assert times.duration_from_proto(Duration(seconds=-(2**62), nanos=5)) == timedelta.min
+    assert times.duration_from_proto(Duration(seconds=10**13)) > timedelta(days=10**8)
+
+
 def test_a_duration_is_given_in_microseconds():
     assert times.duration_from_proto(Duration(seconds=1, nanos=1_500)) in (
         timedelta(seconds=1, microseconds=1),

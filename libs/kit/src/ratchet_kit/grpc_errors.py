@@ -19,6 +19,11 @@ from ratchet_kit import errors, times
 DETAILS_KEY = "grpc-status-details-bin"
 INTERNAL_TEXT = "internal error"
 
+# gRPC's clients drop a call whose trailers are larger than 8 KiB, and see RESOURCE_EXHAUSTED. The message travels
+# percent-encoded (three letters for a byte), and both of these together in base64.
+_MESSAGE_BYTES = 800
+_DETAILS_BYTES = 2400
+
 M = TypeVar("M", bound=ProtoMessage)
 
 CODES: dict[type[errors.RatchetError], grpc.StatusCode] = {
@@ -55,17 +60,21 @@ def code_of(error: errors.RatchetError) -> grpc.StatusCode:
 
 
 def to_status(error: errors.RatchetError) -> Status:
-    """The status, with details, that a server sends for `error`. INTERNAL gets a fixed text."""
+    """The status, with details, that a server sends for `error`. INTERNAL gets a fixed text.
+
+    A long message is cut, and of many violations the first ones are sent.
+    """
     code = code_of(error)
     if code is grpc.StatusCode.INTERNAL:
         return Status(code, INTERNAL_TEXT)
+    message = _clip(error.message, _MESSAGE_BYTES)
     details = _details(error)
     if not details:
-        return Status(code, error.message)
-    rich = status_pb2.Status(code=code.value[0], message=error.message)
+        return Status(code, message)
+    rich = status_pb2.Status(code=code.value[0], message=message)
     for detail in details:
         rich.details.add().Pack(detail)
-    return Status(code, error.message, ((DETAILS_KEY, rich.SerializeToString()),))
+    return Status(code, message, ((DETAILS_KEY, rich.SerializeToString()),))
 
 
 def from_rpc_error(error: grpc.RpcError) -> errors.RatchetError:
@@ -96,14 +105,22 @@ def rpc_errors() -> Iterator[None]:
 
 def _details(error: errors.RatchetError) -> Sequence[ProtoMessage]:
     if isinstance(error, errors.InvalidArgument) and error.violations:
-        violations = [
-            error_details_pb2.BadRequest.FieldViolation(field=v.field, description=v.description)
-            for v in error.violations
-        ]
-        return [error_details_pb2.BadRequest(field_violations=violations)]
+        bad = error_details_pb2.BadRequest()
+        for v in error.violations:
+            field, description = _clip(v.field, _MESSAGE_BYTES), _clip(v.description, _MESSAGE_BYTES)
+            bad.field_violations.add(field=field, description=description)
+            if bad.ByteSize() > _DETAILS_BYTES:
+                del bad.field_violations[-1]
+                break
+        return [bad]
     if isinstance(error, errors.ResourceExhausted) and error.retry_after is not None:
         return [error_details_pb2.RetryInfo(retry_delay=times.duration_to_proto(error.retry_after))]
     return []
+
+
+def _clip(text: str, most: int) -> str:
+    data = text[: most + 1].encode("utf-8", "replace")
+    return data.decode() if len(data) <= most else data[: most - 3].decode("utf-8", "ignore") + "..."
 
 
 def _violations(error: grpc.RpcError) -> list[errors.FieldViolation]:

@@ -30,8 +30,14 @@ def duration_to_proto(value: timedelta) -> Duration:
 
 
 def duration_from_proto(value: Duration) -> timedelta:
-    """Rounded to microseconds. A field that was not set gives zero: ask `HasField` first where that matters."""
-    return value.ToTimedelta()
+    """Rounded to microseconds. A field that was not set gives zero: ask `HasField` first where that matters.
+
+    The longest or the shortest there is stands for what no timedelta holds: a bound on it refuses both alike.
+    """
+    try:
+        return value.ToTimedelta()
+    except OverflowError:
+        return timedelta.max if value.seconds > 0 else timedelta.min
 
 
 def timestamp_to_proto(value: datetime) -> Timestamp:

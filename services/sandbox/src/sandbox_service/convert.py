@@ -13,6 +13,7 @@ from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_kit.times import duration_from_proto, duration_to_proto
 from ratchet_rewards.programs import source_for
+from sandbox_service.cage import codec
 from sandbox_service.domain.audit import Finding
 from sandbox_service.domain.benchmark import Measurement
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
@@ -48,6 +49,8 @@ _PRIORITIES: dict[int, Priority] = {
     pb.PRIORITY_LOW: Priority.LOW,
 }
 _NO_ARGS: object = ()
+# What codec writes for a value that can't reach a program; within a text these quotes are escaped.
+_OPAQUE = '{"o": ['
 _T = TypeVar("_T")
 
 
@@ -242,11 +245,14 @@ def _call_test(message: pb.CallTest, path: str, reading: _Reading) -> CallTest:
 def literal(text: str) -> object:
     """The value of a Python literal; inf, nan and -inf count as one. Raises ValueError, whatever the text."""
     try:
-        return ast.literal_eval(_WithNames().visit(parse(text.strip(), "eval")))
+        value: object = ast.literal_eval(_WithNames().visit(parse(text.strip(), "eval")))
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
         why = str(error) or type(error).__name__
         why = "it holds more than values" if why.startswith("malformed node") else clip(why)
         raise ValueError(f"is no Python literal: {why}") from None
+    if (sum(map(text.count, "([{")) > codec.MAX_DEPTH or "..." in text) and _OPAQUE in codec.dumps(value):
+        raise ValueError(f"holds an Ellipsis, or is nested more than {codec.MAX_DEPTH} deep")
+    return value
 
 
 def parse(text: str, mode: str) -> ast.AST:

@@ -105,7 +105,7 @@ class Zygote:
         for pipe in pipes:
             pipe.fill()
         end = self._overflow(head) or end
-        if not self._result.used or (channel and not self._tests.used and end == "exited" and children[1].status == 97):
+        if not self._result.used or (channel and not self._tests.used):
             raise SystemExit("a child died before it had read its payload")
         self._answer(head, children, end, budget.elapsed)
         for pipe in pipes[:3]:
@@ -125,9 +125,10 @@ class Zygote:
     def _watch(self, children: list[Child], head: dict, budget: Budget, pipes: tuple[Pipe, ...]) -> str:
         """Until the last of `children` ends by itself (exited) or at a limit: cpu, idle, wall, output, result.
 
+        No limit counts before that child has read its payload, which would be left in the way of the next request.
         Most programs end within milliseconds and write less than a pipe holds: only then are the pipes looked at, too.
         """
-        deciding = children[-1]
+        deciding, told = children[-1], pipes[-1] if head["mode"] == "check" else self._result
         poll = select.poll()
         poll.register(self._connection.fileno(), select.POLLRDHUP)
         poll.register(deciding.descriptor, select.POLLIN)
@@ -141,16 +142,16 @@ class Zygote:
             for descriptor, _ in ready:
                 if descriptor in streams and not streams[descriptor].fill():
                     poll.unregister(descriptor)
-            if limit := self._overflow(head):
+            if told.used and (limit := self._overflow(head)):
                 return limit
             if any(descriptor == deciding.descriptor for descriptor, _ in ready):
                 deciding.reap()
                 return "exited"
             if any(descriptor == self._connection.fileno() for descriptor, _ in ready):
                 raise SystemExit("the service hung up")
-            if limit := budget.spent():
+            if told.used and (limit := budget.spent()):
                 return limit
-            if self._meter and self._meter.over():
+            if told.used and self._meter and self._meter.over():
                 return "memory"
             ready = poll.poll(1000 * budget.patience())
 
