@@ -22,6 +22,26 @@ def test_a_prompt_that_begins_the_program_is_part_of_it() -> None:
     assert program_for(problem, "def f(x): return 2\n").source == "def f(x): return 2\n"
 
 
+HELPED = 'import math\nimport numpy\n\ndef poly(x):\n    return math.floor(x)\n\ndef f(x):\n    """One more."""\n'
+
+
+def test_the_tests_have_the_prompts_own_helpers() -> None:
+    problem = Problem("p", HELPED, (CheckTest("assert poly(f(1)) == 2"),), entry_point="f")
+    program = program_for(problem, "poly = lambda x: 2\ndef f(x): return x")
+    scope: dict[str, object] = {"f": lambda x: x + 1}
+    exec(program.tests[0].check.code, scope)
+    assert scope["poly"](1.5) == 1  # type: ignore[operator]
+    assert "numpy" not in program.tests[0].check.code
+
+
+def test_a_method_of_a_class_the_prompt_begins() -> None:
+    prompt = "class Solution:\n    def f(self, x):\n"
+    problem = Problem("p", prompt, (CallTest("[1]", "2"),), entry_point="Solution.f")
+    assert program_for(problem, "        return x + 1\n").source == prompt + "        return x + 1\n"
+    again = "```python\nclass Solution:\n    def f(self, x): return 2\n```"
+    assert program_for(problem, again).source == "class Solution:\n    def f(self, x): return 2\n"
+
+
 def test_limits_are_set_where_given() -> None:
     problem = Problem("p", "Write f.", (CallTest("[1]", "2"),), entry_point="f")
     limits = program_for(problem, "", cpu_time=timedelta(seconds=1.5), memory_bytes=1 << 28).limits

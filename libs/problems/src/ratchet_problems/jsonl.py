@@ -5,7 +5,10 @@ call it). A test is one of
     {"args": [[1, 2]], "expected": 3}        arguments and value as JSON, or each as a Python literal in a string:
     {"args": "[(1, 2)]", "expected": "{3}"}
     {"stdin": "1 2", "expected_stdout": "3"}
+    {"args": [-1], "raises": "ValueError"}   an exception of that type, or of a kind of it
     {"check": "def check(candidate): ..."}
+A call test may have "tolerance" (for floats) and "unordered": true (the elements of a list come in any order), any test
+"held_out": true (it counts, and is never shown).
 """
 
 import json
@@ -17,11 +20,17 @@ from ratchet_problems.problem import CallTest, CheckTest, InvalidProblem, Proble
 
 _TEXTS = ("id", "entry_point", "source", "licence", "structure")
 _FIELDS = {"prompt", "tests", "references", "difficulty", *_TEXTS}
-_TEST_FIELDS = (
-    ({"args", "expected"}, {"tolerance"}),
-    ({"stdin", "expected_stdout"}, set[str]()),
-    ({"check"}, set[str]()),
-)
+_CALL = {"args", "expected"}, {"tolerance", "unordered", "held_out"}
+_STDIO = {"stdin", "expected_stdout"}, {"held_out"}
+# Which kind of test it is, by the first of these fields that's there: what it needs, and what else it may have.
+_TEST_FIELDS = {
+    "raises": ({"args", "raises"}, {"held_out"}),
+    "args": _CALL,
+    "expected": _CALL,
+    "stdin": _STDIO,
+    "expected_stdout": _STDIO,
+    "check": ({"check"}, {"held_out"}),
+}
 
 
 def read(path: str | Path) -> tuple[Problem, ...]:
@@ -90,29 +99,46 @@ def parse(line: str, where: str, *, default_id: str) -> Problem:
 def _test(record: object, path: str, where: str) -> TestCase:
     if not isinstance(record, dict):
         raise InvalidProblem(where, path, f"must be an object, not {_kind(record)}")
-    needed, optional = next((shape for shape in _TEST_FIELDS if shape[0] & record.keys()), (None, None))
-    if needed is None or optional is None:
-        raise InvalidProblem(where, path, "must have args and expected, or stdin and expected_stdout, or check")
+    kind = next((name for name in _TEST_FIELDS if name in record), None)
+    if kind is None:
+        raise InvalidProblem(
+            where, path, "must have args and expected, or args and raises, or stdin and expected_stdout, or check"
+        )
+    needed, optional = _TEST_FIELDS[kind]
     if missing := sorted(needed - record.keys()):
         raise InvalidProblem(where, f"{path}.{missing[0]}", "is missing")
     if unknown := sorted(record.keys() - needed - optional):
         raise InvalidProblem(where, f"{path}.{unknown[0]}", "does not belong to this kind of test")
+    prefix = f"{path}."
+    held_out = _flag(record, "held_out", where, prefix)
     if "check" in needed:
-        return CheckTest(_text(record, "check", where, f"{path}."))
+        return CheckTest(_text(record, "check", where, prefix), held_out)
     if "stdin" in needed:
-        return StdioTest(_text(record, "stdin", where, f"{path}."), _text(record, "expected_stdout", where, f"{path}."))
-    return _call_test(record, path, where)
+        stdin, expected = _text(record, "stdin", where, prefix), _text(record, "expected_stdout", where, prefix)
+        return StdioTest(stdin, expected, held_out)
+    return _call_test(record, path, where, held_out)
 
 
-def _call_test(record: Mapping[str, Any], path: str, where: str) -> CallTest:
+def _call_test(record: Mapping[str, Any], path: str, where: str, held_out: bool) -> CallTest:
     """In the literal form both are strings; a list of arguments says that `expected` is a JSON value too."""
-    tolerance = float(_typed(record.get("tolerance", 0.0), (int, float), f"{path}.tolerance", where))
-    args, expected = record["args"], record["expected"]
-    if isinstance(args, list):
-        return CallTest(repr(args), repr(expected), tolerance)
-    if not isinstance(args, str):
+    args = record["args"]
+    if not isinstance(args, list | str):
         raise InvalidProblem(where, f"{path}.args", f"must be a list or the literal of one, not {_kind(args)}")
-    return CallTest(args, _typed(expected, str, f"{path}.expected", where), tolerance)
+    literal = args if isinstance(args, str) else repr(args)
+    if "raises" in record:
+        return CallTest(literal, raises=_text(record, "raises", where, f"{path}."), held_out=held_out)
+    expected = record["expected"]
+    expected = _typed(expected, str, f"{path}.expected", where) if isinstance(args, str) else repr(expected)
+    tolerance = float(_typed(record.get("tolerance", 0.0), (int, float), f"{path}.tolerance", where))
+    unordered = _flag(record, "unordered", where, f"{path}.")
+    return CallTest(literal, expected, tolerance, unordered=unordered, held_out=held_out)
+
+
+def _flag(record: Mapping[str, Any], name: str, where: str, prefix: str) -> bool:
+    value = record.get(name, False)
+    if not isinstance(value, bool):
+        raise InvalidProblem(where, f"{prefix}{name}", f"must be true or false, not {_kind(value)}")
+    return value
 
 
 def _text(record: Mapping[str, Any], name: str, where: str, prefix: str = "", *, required: bool = False) -> str:

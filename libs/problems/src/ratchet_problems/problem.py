@@ -34,17 +34,24 @@ class CallTest:
     """
 
     args: str
-    expected: str
+    expected: str = ""
     tolerance: float = 0.0
     """Absolute and relative tolerance between floats; 0 leaves it to the grader (1e-6)."""
+    raises: str = ""
+    """The name of the exception expected in place of a value: of its own type, or of one that it's a kind of."""
+    unordered: bool = False
+    """The elements of the expected list or tuple may come in any order."""
+    held_out: bool = False
 
     @classmethod
     def of(cls, args: Sequence[object], expected: object) -> "CallTest":
         return cls(args=repr(list(args)), expected=repr(expected))
 
     def to_json(self) -> dict[str, Any]:
-        record: dict[str, Any] = {"args": self.args, "expected": self.expected}
-        return record | {"tolerance": self.tolerance} if self.tolerance else record
+        record: dict[str, Any] = {"args": self.args}
+        record |= {"raises": self.raises} if self.raises else {"expected": self.expected}
+        more = {"tolerance": self.tolerance, "unordered": self.unordered, "held_out": self.held_out}
+        return record | {name: value for name, value in more.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +60,36 @@ class StdioTest:
 
     stdin: str
     expected_stdout: str
+    held_out: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {"stdin": self.stdin, "expected_stdout": self.expected_stdout}
+        return {"stdin": self.stdin, "expected_stdout": self.expected_stdout} | _held_out(self)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckTest:
-    """Opaque Python test code: `def check(candidate): ...`, which is given the entry point, or plain asserts."""
+    """Opaque Python test code: `def check(candidate): ...`, which is given the entry point, plain asserts, classes of
+    unittest, or functions named `test_...`."""
 
     code: str
+    held_out: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {"check": self.code}
+        return {"check": self.code} | _held_out(self)
 
 
 TestCase = CallTest | StdioTest | CheckTest
+"""`held_out`: it counts, and neither the test nor what the program said to it is ever shown."""
+
+
+def _held_out(test: StdioTest | CheckTest) -> dict[str, Any]:
+    return {"held_out": True} if test.held_out else {}
+
+
+def is_entry_point(name: str) -> bool:
+    """`f`, a function or class, or `Solution.f`: the method f of a new Solution."""
+    parts = name.split(".")
+    return len(parts) <= 2 and all(part.isidentifier() for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +116,10 @@ class Problem:
         for name in ("id", "prompt"):
             if not getattr(self, name).strip():
                 raise InvalidProblem(self.id or "problem", name, "must not be empty")
-        if self.entry_point and not self.entry_point.isidentifier():
-            raise InvalidProblem(self.id, "entry_point", f"{self.entry_point!r} is not a Python name")
+        if self.entry_point and not is_entry_point(self.entry_point):
+            raise InvalidProblem(
+                self.id, "entry_point", f"{self.entry_point!r} is neither a Python name nor Class.method"
+            )
         if not MIN_DIFFICULTY <= self.difficulty <= MAX_DIFFICULTY:
             raise InvalidProblem(
                 self.id, "difficulty", f"must be {MIN_DIFFICULTY} to {MAX_DIFFICULTY}, not {self.difficulty}"
@@ -114,7 +137,13 @@ class Problem:
                     raise InvalidProblem(self.id, "entry_point", f"{path} calls a function: name it")
                 if not _is_literal(test.args, list):
                     raise InvalidProblem(self.id, f"{path}.args", f"not the literal of a list: {test.args[:60]!r}")
-                if not _is_literal(test.expected, object):
+                if test.raises and test.expected:
+                    raise InvalidProblem(self.id, f"{path}.expected", "must be left out where an exception is expected")
+                if test.raises and not test.raises.isidentifier():
+                    raise InvalidProblem(self.id, f"{path}.raises", f"not the name of a type: {test.raises[:60]!r}")
+                if test.unordered and not _is_literal(test.expected, (list, tuple)):
+                    raise InvalidProblem(self.id, f"{path}.unordered", "is for an expected list or tuple")
+                if not test.raises and not _is_literal(test.expected, object):
                     raise InvalidProblem(self.id, f"{path}.expected", f"not a Python literal: {test.expected[:60]!r}")
                 if not 0 <= test.tolerance < float("inf"):
                     raise InvalidProblem(self.id, f"{path}.tolerance", "must be a finite number, 0 or more")
@@ -146,7 +175,7 @@ def data_digest(problems: Iterable[Problem]) -> str:
 
 
 @lru_cache(maxsize=65536)  # sets repeat their tests
-def _is_literal(text: str, kind: type) -> bool:
+def _is_literal(text: str, kind: type | tuple[type, ...]) -> bool:
     try:
         return isinstance(ast.literal_eval(text), kind)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):

@@ -12,7 +12,8 @@ from typing import TypeVar
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_kit.times import duration_from_proto, duration_to_proto
-from ratchet_rewards.programs import source_for
+from ratchet_problems.problem import is_entry_point
+from ratchet_rewards.programs import source_for, with_helpers
 from sandbox_service.cage import codec
 from sandbox_service.domain.audit import Finding
 from sandbox_service.domain.benchmark import Measurement
@@ -120,7 +121,8 @@ def programs_from_proto(messages: Sequence[pb.Program], bounds: Bounds, first: i
 
 def graded_from_proto(request: pb.GradeRequest, bounds: Bounds) -> tuple[Program, str]:
     """The program that a completion means, with its problem's tests, and its source. Raises InvalidArgument."""
-    problem, reading = request.problem, _Reading(bounds)
+    problem, reading = pb.Problem(), _Reading(bounds)
+    problem.CopyFrom(request.problem)
     reading.fits("completion", request.completion)
     reading.fits("problem.prompt", problem.prompt)
     if not problem.tests:
@@ -128,6 +130,9 @@ def graded_from_proto(request: pb.GradeRequest, bounds: Bounds) -> tuple[Program
     reading.raise_if_faulty()
     is_python = problem.language in ("", "python")
     source = source_for(problem.prompt, problem.entry_point if is_python else "", request.completion)
+    for test in problem.tests:
+        if test.WhichOneof("kind") == "check":
+            test.check.code = with_helpers(test.check.code, problem.prompt, problem.entry_point)
     message = pb.Program(
         id=problem.id,
         source=source,
@@ -167,12 +172,14 @@ def _program(message: pb.Program, path: str, reading: _Reading) -> Program:
         reading.fault(f"{path}.tests", f"{len(message.tests)} tests, and a program takes at most {MAX_TESTS}")
         return Program(message.id, "")
     calls = any(test.WhichOneof("kind") in ("call", "check") for test in message.tests)
-    if calls and not message.entry_point.isidentifier():
-        reading.fault(f"{path}.entry_point", "call and check tests need the name of a function")
+    entry_point = message.entry_point.replace("().", ".")
+    if calls and not is_entry_point(entry_point):
+        what = "call and check tests need the name of a function, of a class, or of a method as Solution.f"
+        reading.fault(f"{path}.entry_point", what)
     return Program(
         id=message.id,
         source=message.source,
-        entry_point=message.entry_point,
+        entry_point=entry_point,
         tests=tuple(_test(test, f"{path}.tests[{i}]", reading) for i, test in enumerate(message.tests)),
         stdin=message.stdin,
         limits=_limits(message.limits, f"{path}.limits", reading),
@@ -218,28 +225,39 @@ def _check_file_name(name: str, field: str, reading: _Reading) -> None:
 
 
 def _test(message: pb.Test, path: str, reading: _Reading) -> Test:
-    kind = message.WhichOneof("kind")
+    kind, held_out = message.WhichOneof("kind"), message.held_out
     if kind == "call":
-        return _call_test(message.call, f"{path}.call", reading)
+        return _call_test(message.call, held_out, f"{path}.call", reading)
     if kind == "stdio":
         reading.fits(f"{path}.stdio.stdin", message.stdio.stdin)
         reading.fits(f"{path}.stdio.expected_stdout", message.stdio.expected_stdout)
-        return StdioTest(message.stdio.stdin, message.stdio.expected_stdout)
+        return StdioTest(message.stdio.stdin, message.stdio.expected_stdout, held_out)
     if kind == "check":
-        return reading.take(f"{path}.check.code", _check_test, message.check.code, CheckTest(""))
+        check = functools.partial(_check_test, held_out=held_out)
+        return reading.take(f"{path}.check.code", check, message.check.code, CheckTest(""))
     reading.fault(path, "holds no test")
     return StdioTest("", "")
 
 
-def _call_test(message: pb.CallTest, path: str, reading: _Reading) -> CallTest:
+def _call_test(message: pb.CallTest, held_out: bool, path: str, reading: _Reading) -> CallTest:
     args = reading.take(f"{path}.args", reading.literal, message.args, _NO_ARGS)
     if not isinstance(args, list | tuple):
         reading.fault(f"{path}.args", f"is a {type(args).__name__}, and must be the list of the arguments")
         args = ()
-    expected = reading.take(f"{path}.expected", reading.literal, message.expected, None)
+    expected = None
+    if not message.raises:
+        expected = reading.take(f"{path}.expected", reading.literal, message.expected, None)
+    elif message.expected:
+        reading.fault(f"{path}.expected", "must be empty where an exception is expected")
+    elif not message.raises.isidentifier():
+        reading.fault(f"{path}.raises", "must be the name of an exception's type, as ValueError")
+    if message.unordered and not isinstance(expected, list | tuple):
+        reading.fault(f"{path}.unordered", "is for an expected list or tuple")
     if not (math.isfinite(message.tolerance) and message.tolerance >= 0):
         reading.fault(f"{path}.tolerance", "must be a finite number, 0 or more")
-    return CallTest(tuple(args), expected, message.tolerance or DEFAULT_TOLERANCE)
+    return CallTest(
+        tuple(args), expected, message.tolerance or DEFAULT_TOLERANCE, message.raises, message.unordered, held_out
+    )
 
 
 def literal(text: str) -> object:
@@ -269,12 +287,12 @@ class _WithNames(ast.NodeTransformer):
         return ast.Constant(float(node.id)) if node.id in ("inf", "nan") else node
 
 
-def _check_test(code: str) -> CheckTest:
+def _check_test(code: str, held_out: bool = False) -> CheckTest:
     """Parsed to say early that it can't be, and to see whether it calls its own `check`."""
     try:
         tree = parse(code, "exec")
         assert isinstance(tree, ast.Module)
-        return CheckTest(code, calls_check=any(_calls_check(statement) for statement in tree.body))
+        return CheckTest(code, any(_calls_check(statement) for statement in tree.body), held_out)
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError(f"is no Python: {clip(str(error) or type(error).__name__)}") from None
 
@@ -320,11 +338,14 @@ def execution_to_proto(execution: Execution) -> pb.Execution:
         exit_status=execution.exit_status,
         max_memory_bytes=execution.max_memory_bytes,
         level=str(execution.level),
+        signs=execution.signs,
     )
 
 
 def _result_to_proto(result: TestResult) -> pb.TestResult:
-    return pb.TestResult(passed=result.passed, got=result.got, expected=result.expected, error=result.error)
+    return pb.TestResult(
+        passed=result.passed, got=result.got, expected=result.expected, error=result.error, held_out=result.held_out
+    )
 
 
 def item_to_proto(item: Item) -> pb.BatchItem:

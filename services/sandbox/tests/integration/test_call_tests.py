@@ -2,6 +2,7 @@
 
 import asyncio
 import textwrap
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -151,6 +152,41 @@ async def test_verdicts_of_call_tests(sandbox: Sandbox, source: str, verdict: Ve
     execution = await sandbox.execute(program(source, CallTest((1,), 2)))
     assert execution.verdict is verdict, execution
     assert detail in execution.detail
+
+
+async def test_exceptions_orders_and_methods_are_expected(sandbox: Sandbox) -> None:
+    source = """
+        import json
+        class Own(ValueError): pass
+        class Solution:
+            def __init__(self): self.seen = []
+            def f(self, x):
+                self.seen.append(x)
+                if x == 0: raise Own("zero")
+                if x < 0: json.loads("{")
+                return self.seen
+        """
+    tests = (
+        CallTest((1,), [1]),
+        CallTest((2,), [2]),
+        CallTest((0,), raises="Own"),
+        CallTest((0,), raises="ValueError"),
+        CallTest((-1,), raises="JSONDecodeError"),
+        CallTest((0,), raises="KeyError"),
+    )
+    execution = await sandbox.execute(replace(program(source, *tests), entry_point="Solution.f"))
+    assert passed(execution) == [True] * 5 + [False]
+    assert execution.results[3].got == "Own: zero"
+    unordered = program("f = lambda x: [3, x, 2]", CallTest((1,), [1, 2, 3], unordered=True))
+    assert (await sandbox.execute(unordered)).verdict is Verdict.PASSED
+
+
+async def test_held_out_tests_count_and_are_not_shown(sandbox: Sandbox) -> None:
+    source = "def f(x):\n    print('seen', x)\n    return {1: 2}[x]"
+    tests = (CallTest((1,), 2), CallTest(("SECRET",), "SECRET", held_out=True))
+    execution = await sandbox.execute(program(source, *tests))
+    assert (execution.verdict, passed(execution)) == (Verdict.RUNTIME_ERROR, [True, False])
+    assert "SECRET" not in repr(execution)
 
 
 async def test_hash_order_and_random_numbers_are_the_same_every_time(sandbox: Sandbox) -> None:

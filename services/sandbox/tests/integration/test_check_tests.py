@@ -1,6 +1,7 @@
 """Opaque test code in a process of its own, in the real cage."""
 
 import textwrap
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -91,3 +92,98 @@ async def test_verdicts_of_check_tests(sandbox: Sandbox, source: str, code: str,
     execution = await sandbox.execute(program(source, CheckTest(code, calls_check=calls)))
     assert execution.verdict is verdict, execution
     assert passed(execution) in ([verdict is Verdict.PASSED], [])
+
+
+STACK = """
+import enum
+class Empty(LookupError): pass
+class Colour(enum.Enum):
+    RED = 1
+class Stack:
+    limit = 3
+    def __init__(self, items=()): self.items = list(items); self.next = None
+    def push(self, x): self.items.append(x); return self
+    def pop(self):
+        if not self.items: raise Empty("nothing there")
+        return self.items.pop()
+    def __len__(self): return len(self.items)
+    def __eq__(self, other): return self.items == other.items
+    def __add__(self, other): return Stack(self.items + other.items)
+    @classmethod
+    def of(cls, *items): return cls(items)
+class Tall(Stack): pass
+def f(stack):
+    top = Stack([stack.pop()])
+    top.next = stack
+    return top
+def g(x): return Colour.RED
+def adder(n): return lambda x: x + n
+def evens(n): yield from range(0, n, 2)
+"""
+UNITTEST = """
+import unittest
+class T(unittest.TestCase):
+    def setUp(self):
+        self.stack = Stack([1, 2])
+    def test_pop(self):
+        self.assertEqual(self.stack.pop(), 2)
+        self.assertEqual(len(self.stack), 1)
+    def test_empty(self):
+        with self.assertRaises(Empty):
+            Stack().pop()
+        with self.assertRaises(LookupError):
+            Stack().pop()
+    @unittest.skip("later")
+    def test_later(self):
+        self.fail()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict"),
+    [
+        ("s = Stack([1])\nassert s.push(2).push(3).pop() == 3 and len(s) == 2 and s.items == [1, 2]", Verdict.PASSED),
+        ("s = Stack([1])\nt = f(s)\nassert t.items == [1] and t.next.items == []", Verdict.PASSED),
+        ("a = Stack()\na.next = Stack([5])\nassert a.next.items == [5] and not a.items", Verdict.PASSED),
+        ("assert Stack([1]) == Stack([1]) and Stack([1]) != Stack([2])", Verdict.PASSED),
+        ("assert (Stack([1]) + Stack([2])).items == [1, 2]", Verdict.PASSED),
+        ("assert Stack.of(1, 2).items == [1, 2] and Stack.limit == 3", Verdict.PASSED),
+        ("assert isinstance(Tall([1]), Stack) and not isinstance(Stack(), Tall)", Verdict.PASSED),
+        ("assert adder(2)(3) == 5", Verdict.PASSED),
+        ("assert list(evens(5)) == [0, 2, 4] and sum(evens(7)) == 12", Verdict.PASSED),
+        ("assert g(1) == Colour.RED", Verdict.PASSED),
+        ("assert Stack([1]) == [1]", Verdict.FAILED),
+        ("assert f(Stack([1])).pop() == 1", Verdict.RUNTIME_ERROR),
+        ("try:\n    Stack().pop()\nexcept Empty as e:\n    assert str(e) == 'nothing there'", Verdict.PASSED),
+        ("from solution import Stack, f\nassert f(Stack([4])).items == [4]", Verdict.PASSED),
+        (UNITTEST, Verdict.PASSED),
+        (UNITTEST + "unittest.main()", Verdict.PASSED),
+        (UNITTEST.replace("), 1)", "), 7)"), Verdict.FAILED),
+        (UNITTEST.replace("LookupError", "KeyError"), Verdict.RUNTIME_ERROR),
+        (UNITTEST.replace("Stack([1, 2])", "Nothing()"), Verdict.RUNTIME_ERROR),
+        ("import unittest\nclass T(unittest.TestCase): pass", Verdict.RUNTIME_ERROR),
+        (UNITTEST.replace("class", "@unittest.skip('')\nclass"), Verdict.RUNTIME_ERROR),
+        ("def test_a(): assert not Stack().items\ndef test_b(): assert Stack().items", Verdict.FAILED),
+        ("def test_a():\n    assert Stack().items == []", Verdict.PASSED),
+    ],
+)  # fmt: skip
+async def test_objects_and_frameworks_of_tests(sandbox: Sandbox, code: str, verdict: Verdict) -> None:
+    execution = await sandbox.execute(program(STACK, CheckTest(code)))
+    assert execution.verdict is verdict, execution
+
+
+async def test_which_test_of_a_class_failed_is_told(sandbox: Sandbox) -> None:
+    execution = await sandbox.execute(program(STACK, CheckTest(UNITTEST.replace("), 1)", "), 7)"))))
+    assert "test_pop: 1 != 7" in execution.results[0].error
+
+
+async def test_methods_and_large_constants_cross(sandbox: Sandbox) -> None:
+    source = "BIG = list(range(300_000))\nclass Solution:\n    def f(self, x): return BIG[x]"
+    test = CheckTest("def check(candidate):\n    assert candidate(7) == 7\n    assert len(BIG) == 300000")
+    execution = await sandbox.execute(replace(program(source, test), entry_point="Solution.f"))
+    assert execution.verdict is Verdict.PASSED, execution
+
+
+async def test_leaving_with_success_is_a_sign(sandbox: Sandbox) -> None:
+    execution = await sandbox.execute(program("import os\ndef f(x): os._exit(0)", CheckTest(CHECK)))
+    assert (execution.verdict, "status 0" in execution.signs[0]) == (Verdict.RUNTIME_ERROR, True)

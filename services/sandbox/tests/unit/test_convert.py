@@ -133,6 +133,42 @@ def test_numbers_of_things_have_bounds() -> None:
     assert "programs[0].tests" in faults(pb.Program(entry_point="f", tests=[call()] * 1001))
 
 
+def test_entry_points_may_be_methods() -> None:
+    for text, name in {"f": "f", "Solution.f": "Solution.f", "Solution().f": "Solution.f"}.items():
+        message = pb.Program(source="x", entry_point=text, tests=[pb.Test(check=pb.CheckTest(code="pass"))])
+        assert convert.program_from_proto(message, BOUNDS).entry_point == name
+    for text in ("a.b.c", "f()", "2", "a.", ""):
+        message = pb.Program(source="x", entry_point=text, tests=[pb.Test(check=pb.CheckTest(code="pass"))])
+        with pytest.raises(InvalidArgument, match=r"program\.entry_point"):
+            convert.program_from_proto(message, BOUNDS)
+
+
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        (pb.CallTest(args="[]", raises="ValueError", expected="1"), "expected"),
+        (pb.CallTest(args="[]", raises="not one"), "raises"),
+        (pb.CallTest(args="[]", expected="{1}", unordered=True), "unordered"),
+        (pb.CallTest(args="[]", raises="KeyError", unordered=True), "unordered"),
+    ],
+)
+def test_what_contradicts_itself_in_a_call_test(call: pb.CallTest, field: str) -> None:
+    message = pb.Program(source="x", entry_point="f", tests=[pb.Test(call=call)])
+    with pytest.raises(InvalidArgument, match=rf"tests\[0\]\.call\.{field}"):
+        convert.program_from_proto(message, BOUNDS)
+
+
+def test_held_out_goes_both_ways() -> None:
+    tests = [
+        pb.Test(call=pb.CallTest(args="[1]", raises="KeyError"), held_out=True),
+        pb.Test(stdio=pb.StdioTest(), held_out=True),
+        pb.Test(check=pb.CheckTest(code="check(1)"), held_out=True),
+    ]
+    program = convert.program_from_proto(pb.Program(source="x", entry_point="f", tests=tests), BOUNDS)
+    assert all(test.held_out for test in program.tests)
+    assert program.tests[0] == CallTest((1,), None, raises="KeyError", held_out=True)
+
+
 def test_nan_tolerance() -> None:
     assert list(faults(pb.Program(entry_point="f", tests=[call(tolerance=float("nan"))]))) == [
         "programs[0].tests[0].call.tolerance"

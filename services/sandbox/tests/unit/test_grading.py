@@ -130,6 +130,60 @@ def test_the_first_test_that_did_not_pass_decides_and_tampering_stands_above() -
     assert conclude(program, [passed], [RIGHT]).verdict is Verdict.PASSED
 
 
+def test_an_expected_exception_is_of_that_name_or_of_a_kind_of_it() -> None:
+    raised = Raised("JSONDecodeError", "no", ("JSONDecodeError", "ValueError", "Exception", "BaseException"))
+    for name, verdict in {
+        "JSONDecodeError": Verdict.PASSED,
+        "ValueError": Verdict.PASSED,
+        "KeyError": Verdict.RUNTIME_ERROR,
+        "": Verdict.RUNTIME_ERROR,
+    }.items():
+        outcome = judge_calls([CallTest((1,), None, raises=name)], replace(ENDED, answers=(raised,)))
+        assert outcome.verdict is verdict, name
+    outcome = judge_calls([CallTest((1,), raises="ValueError")], replace(ENDED, answers=(Returned(None),)))
+    assert (outcome.verdict, outcome.results[0].expected) == (Verdict.FAILED, "raises ValueError")
+
+
+def test_order_matters_unless_the_test_says_not() -> None:
+    answers = replace(ENDED, answers=(Returned([3, 1, 2]),))
+    assert judge_calls([CallTest((1,), [1, 2, 3])], answers).verdict is Verdict.FAILED
+    assert judge_calls([CallTest((1,), [1, 2, 3], unordered=True)], answers).verdict is Verdict.PASSED
+
+
+def test_of_a_held_out_test_only_whether_it_passed_is_told() -> None:
+    secret = (CallTest(("SECRET",), "SECRET", held_out=True),)
+    program = Program("p", "source", "f", (CallTest((1,), 2), *secret, CheckTest("SECRET", held_out=True)))
+    visible, hidden, check = plan(program)
+    assert (visible.held_out, hidden.held_out, check.held_out) == (False, True, True)
+    good = replace(ENDED, answers=(Returned(2),), stdout="shown")
+    raised = replace(ENDED, answers=(Raised("KeyError", "SECRET"),), stdout="SECRET", stderr="SECRET")
+    asserted = replace(ENDED, tester=CheckReport(CheckVerdict.FAILED, "SECRET"), stdout="SECRET")
+    wrong = replace(ENDED, answers=(Returned("SECRET?"),), stdout="SECRET")
+    died = replace(ENDED, stage=Stage.LOADED, exit_status=1, error=Raised("SECRET", ""), stderr="SECRET")
+    for report in (raised, wrong, died):
+        execution = conclude(program, [visible.outcome(good), hidden.outcome(report)], [good, report])
+        assert execution.verdict is not Verdict.PASSED
+        assert "SECRET" not in repr(execution)
+        assert [result.held_out for result in execution.results] == [False, True]
+    execution = conclude(program, [visible.outcome(good), check.outcome(asserted)], [good, asserted])
+    assert (execution.verdict, "SECRET" in repr(execution)) == (Verdict.FAILED, False)
+    wordy = replace(good, stage=Stage.STARTED, exit_status=1, error=Raised("SyntaxError", "line 3"), answers=())
+    assert "line 3" in conclude(program, [hidden.outcome(wordy)], [wordy]).detail
+
+
+def test_signs_of_cheating_are_told_whatever_the_verdict() -> None:
+    (step,) = plan(Program("p", "source", "f", (CallTest((1,), 2), CallTest((2,), 3))))
+    left = replace(ENDED, stage=Stage.LOADED)
+    assert "status 0" in step.outcome(left).signs[0]
+    assert step.outcome(left).verdict is Verdict.RUNTIME_ERROR
+    assert step.outcome(RIGHT).signs == ()
+    assert step.outcome(replace(left, exit_status=1)).signs == ()
+    assert "own type named 'int'" in step.outcome(replace(ENDED, answers=(Returned(object(), "int"),))).signs[0]
+    assert step.outcome(replace(RIGHT, malformed="unasked")).signs == ("unasked",)
+    (script,) = plan(Program("p", "source", tests=(StdioTest("", ""),)))
+    assert script.outcome(replace(ENDED, stage=Stage.COMPILED)).signs == ()
+
+
 def test_texts_are_short_and_valid() -> None:
     assert len(clip("é" * 5000).encode()) <= 1024
     assert clip("a\ud800b").encode() == b"a?b"

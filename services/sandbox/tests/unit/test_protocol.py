@@ -22,9 +22,11 @@ def read(text: str | bytes, end: str = "exited", tests: bytes = b"") -> Report:
 
 def test_a_whole_story() -> None:
     loaded = '\n["N", "compiled"]\n["N", "loaded"]\n'
-    told = read(loaded + '["N", "value", 0, {"t": [1]}]\n["N", "raised", 1, "E", "m"]\n["N", "end"]\n')
+    told = read(
+        loaded + '["N", "value", 0, {"t": [1]}]\n["N", "raised", 1, "E", "m", ["E", "Exception"]]\n["N", "end"]\n'
+    )
     assert told.stage is Stage.ENDED
-    assert told.answers == (Returned((1,)), Raised("E", "m"))
+    assert told.answers == (Returned((1,)), Raised("E", "m", ("E", "Exception")))
     assert told.malformed == ""
     assert told.stdout == "\ufffd"
 

@@ -163,9 +163,11 @@ class _Told:
                 case [got, "end"] if got == nonce and self.stage in (Stage.COMPILED, Stage.LOADED):
                     self.stage = Stage.ENDED
                 case [got, "value", int(index), value] if got == nonce and index == len(self.answers):
-                    self.answers.append(Returned(codec.decode(value)))
-                case [got, "raised", int(index), str(name), str(text)] if got == nonce and index == len(self.answers):
-                    self.answers.append(Raised(name, text))
+                    self.answers.append(_returned(codec.decode(value)))
+                case [got, "raised", int(index), str(name), str(text), [*kinds]] if got == nonce and index == len(
+                    self.answers
+                ):
+                    self.answers.append(Raised(name, text, tuple(str(kind) for kind in kinds)))
                 case [got, "error", str(name), str(text)] if got == nonce and self.error is None:
                     self.error = Raised(name, text)
                 case _:
@@ -173,6 +175,10 @@ class _Told:
         except (ValueError, TypeError, LookupError, RecursionError, OverflowError, AttributeError, MemoryError):
             return False
         return True
+
+
+def _returned(value: object) -> Returned:
+    return Returned(value, value.type_name if isinstance(value, codec.Opaque) else "")
 
 
 def _tester(data: bytes, nonce: str) -> CheckReport | None:

@@ -1,36 +1,23 @@
-"""Opaque test code in two processes: one holds the program, the other the tests. By value they meet, in no other way.
+"""Opaque test code in two processes: one holds the program, the other the tests.
 
-The tests see each function of the program as a proxy. A call sends the arguments, JSON a line, and gets a value or an
-exception back; lists, dicts and sets that the program changed in place are changed in the tests, too. The tester alone
-says how the tests ended, on a pipe that the program's process never had.
+Plain values cross as copies. What isn't plain stays where it is, and the tests hold a reference: `references.py`. The
+tester alone says how the tests ended, on a pipe that the program's process never had.
+
+Tests are plain asserts, `check(candidate)`, classes of unittest, or functions `test_...` without arguments.
 """
 
 # ruff: noqa: BLE001 (programs and tests may raise anything, and whatever they raise is an answer)
 
-import builtins
-import json
 import socket
 import sys
 import types
-from collections.abc import Callable
 
-import codec
 import job
-
-_LINE_LIMIT = 1 << 20
-_PLAIN = (int, float, complex, str, bytes, list, tuple, dict, set)
+import references
 
 
-class ProgramGone(BaseException):
-    """The program's process ended: not an Exception, so that no test catches it by chance."""
-
-
-class Garbled(BaseException):
-    """The program's process sent what its own loop never sends."""
-
-
-class CannotCross(TypeError):
-    """A test handed the program something that isn't a plain value."""
+class NothingTested(Exception):
+    """The test code holds test classes, and no test."""
 
 
 def serve_program(payload: dict, frames: job.Frames) -> int:
@@ -40,174 +27,33 @@ def serve_program(payload: dict, frames: job.Frames) -> int:
         return 1
     try:
         module = job.load(code, "program")
-        job.find(module, payload["entry_point"])
+        entry = job.find(module, payload["entry_point"])
     except BaseException as error:
         job.report(error, frames)
         return 1
     frames.send("loaded")
-    channel = socket.socket(fileno=job.CHANNEL_FD)
-    lines = channel.makefile("rb")
-    _send(channel, _hello(module))
-    for line in lines:
-        _send(channel, _answer(module, json.loads(line)))
+    references.Lender(socket.socket(fileno=job.CHANNEL_FD), module, entry).serve()
     job.flush()
     return 0
-
-
-def _hello(module: types.ModuleType) -> dict:
-    """What tests may want of the program beside its entry point: functions, plain constants, the modules it imports."""
-    items = [(name, item) for name, item in module.__dict__.items() if not name.startswith("__")]
-    return {
-        "functions": [name for name, item in items if callable(item)],
-        "constants": {name: codec.encode(item) for name, item in items if isinstance(item, _PLAIN)},
-        "modules": [name for name, item in items if isinstance(item, types.ModuleType) and item.__name__ == name],
-    }
-
-
-def _answer(module: types.ModuleType, request: dict) -> dict:
-    arguments = codec.decode(request["arguments"])
-    keywords = codec.decode(request["keywords"])
-    before = json.dumps(request["arguments"])
-    try:
-        answer: dict = {"value": codec.encode(module.__dict__[request["function"]](*arguments, **keywords))}
-    except BaseException as error:
-        answer = {"raised": job.describe(error)}
-    after = codec.encode(arguments)
-    if json.dumps(after) != before:
-        answer["arguments"] = after
-    job.flush()
-    return answer
-
-
-def _send(channel: socket.socket, message: dict) -> None:
-    line = json.dumps(message).encode() + b"\n"
-    if len(line) > _LINE_LIMIT:
-        what = f"{len(line)} bytes, and at most {_LINE_LIMIT} cross between the program and its tests"
-        line = json.dumps({"raised": ["OverflowError", what]}).encode() + b"\n"
-    channel.sendall(line)
-
-
-class Program:
-    """In the tester's process: the program, as far as a test can see it."""
-
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel
-        self._lines = channel.makefile("rb")
-
-    def _receive(self) -> dict:
-        line = self._lines.readline(_LINE_LIMIT + 1)
-        if not line:
-            raise ProgramGone
-        try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            message = None
-        if not isinstance(message, dict):
-            raise Garbled
-        return message
-
-    def names(self, entry_point: str) -> dict[str, object]:
-        """The program's functions as proxies, its plain constants as copies, and the modules of the library it imports.
-
-        No builtin but the entry point: a program that defines its own `abs` must not lend it to the tests.
-        """
-        hello = self._receive()
-        names: dict[str, object] = {}
-        for name in hello.get("modules", ()):
-            if name in sys.stdlib_module_names:
-                names[name] = __import__(name)
-        for name, item in hello.get("constants", {}).items():
-            names[name] = _guard(codec.decode, item)
-        for name in hello.get("functions", ()):
-            names[name] = self._proxy(name)
-        return {name: item for name, item in names.items() if name == entry_point or not hasattr(builtins, name)}
-
-    def _proxy(self, name: str) -> Callable[..., object]:
-        def call(*arguments: object, **keywords: object) -> object:
-            sent = {"function": name, "arguments": _cross(list(arguments)), "keywords": _cross(keywords)}
-            try:
-                _send(self._channel, sent)
-            except OSError:
-                raise ProgramGone from None
-            answer = self._receive()
-            if "arguments" in answer:
-                for mine, theirs in zip(arguments, _guard(codec.decode, answer["arguments"]), strict=False):
-                    _update(mine, theirs)
-            if "raised" in answer:
-                raise _rebuild(answer["raised"])
-            if "value" not in answer:
-                raise Garbled
-            return _guard(codec.decode, answer["value"])
-
-        call.__name__ = call.__qualname__ = name
-        return call
-
-
-def _guard(decode: Callable[[object], object], data: object) -> object:
-    try:
-        return decode(data)
-    except (ValueError, TypeError, LookupError, RecursionError, OverflowError, AttributeError):
-        raise Garbled from None
-
-
-def _cross(value: object) -> object:
-    encoded = codec.encode(value)
-    if '{"o":' in json.dumps(encoded):
-        _refuse_opaque(encoded)
-    return encoded
-
-
-def _refuse_opaque(encoded: object) -> None:
-    if isinstance(encoded, list):
-        for item in encoded:
-            _refuse_opaque(item)
-    elif isinstance(encoded, dict):
-        if "o" in encoded:
-            raise CannotCross(f"a test passes a {encoded['o'][0]}, and only plain values cross to the program")
-        for item in encoded.values():
-            _refuse_opaque(item)
-
-
-def _update(mine: object, theirs: object) -> None:
-    if type(mine) is not type(theirs):
-        return
-    if isinstance(mine, list):
-        mine[:] = theirs  # type: ignore[call-overload]
-    elif isinstance(mine, dict | set):
-        mine.clear()
-        mine.update(theirs)  # type: ignore[call-overload]
-
-
-def _rebuild(raised: object) -> BaseException:
-    """The builtin exception of that name, or a new class of it: a test may expect `ValueError`, or any Exception."""
-    if not (isinstance(raised, list) and len(raised) == 2 and all(isinstance(part, str) for part in raised)):
-        return Garbled()
-    name, message = raised
-    kind = getattr(builtins, name, None)
-    if not (isinstance(kind, type) and issubclass(kind, Exception)):
-        kind = type(name, (Exception,), {})
-    try:
-        error = kind(message)
-    except Exception:
-        error = type(name, (kind,), {"__init__": lambda self: None, "__str__": lambda self: message})()
-    error.from_program = True
-    return error
 
 
 def run_tests(tests: dict, frames: job.Frames) -> int:
     """In the tester's process. Frames: passed | failed, raised or broken, with type and message | gone | garbled."""
     try:
-        program = Program(socket.socket(fileno=job.CHANNEL_FD))
-        names = program.names(tests["entry_point"])
-        entry = names.get(tests["entry_point"])
+        borrower = references.Borrower(socket.socket(fileno=job.CHANNEL_FD))
+        names = borrower.names(tests["entry_point"])
+        entry = borrower.entry
+        _prepare(names, tests["code"])
         namespace = {"__name__": "tests", **names, "candidate": entry}
         exec(compile(tests["code"], "tests.py", "exec", dont_inherit=True), namespace)
         check = namespace.get("check")
         if tests["call_check"] and isinstance(check, types.FunctionType) and check is not names.get("check"):
             check(entry)
-    except ProgramGone:
+        else:
+            _run_collected(namespace, names)
+    except references.ProgramGone:
         frames.send("gone")
-    except Garbled:
+    except references.Garbled:
         frames.send("garbled")
     except AssertionError as error:
         frames.send("raised" if hasattr(error, "from_program") else "failed", *job.describe(error))
@@ -216,3 +62,79 @@ def run_tests(tests: dict, frames: job.Frames) -> int:
     else:
         frames.send("passed")
     return 0
+
+
+def _prepare(names: dict[str, object], code: str) -> None:
+    """Many test files come by the program with `from solution import f`, and end with `unittest.main()`."""
+    if "unittest" in code:
+        import unittest
+
+        unittest.main = lambda *_, **__: None  # type: ignore[assignment,misc]
+    module = types.ModuleType("solution")
+    module.__dict__.update(names)
+    for name in ("solution", "program"):
+        sys.modules[name] = module
+
+
+def _run_collected(namespace: dict[str, object], names: dict[str, object]) -> None:
+    """Classes of unittest and functions named test_..., in the order of the text; the first that fails raises."""
+    own = [item for name, item in namespace.items() if item is not names.get(name)]
+    unittest = sys.modules.get("unittest")
+    cases = [item for item in own if unittest and isinstance(item, type) and issubclass(item, unittest.TestCase)]
+    functions = [
+        item
+        for item in own
+        if isinstance(item, types.FunctionType) and item.__name__.startswith("test_") and not item.__code__.co_argcount
+    ]
+    for function in functions:
+        try:
+            function()
+        except Exception as error:
+            raise _with_name(error, function.__name__) from None
+    if cases:
+        _run_cases(unittest, cases)
+
+
+def _run_cases(unittest: types.ModuleType, cases: list[type]) -> None:
+    """Raises what the first test raised that didn't succeed, with its name; a test that was skipped counts as none."""
+    suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromTestCase(case) for case in cases)
+    result = _first_failure(unittest)
+    suite.run(result)
+    if result.error is not None:
+        raise result.error
+    if result.testsRun == len(result.skipped):
+        raise NothingTested("no test ran")
+
+
+def _first_failure(unittest: types.ModuleType) -> object:
+    class Result(unittest.TestResult):  # type: ignore[name-defined,misc]
+        """Stops at the first failure, and keeps the exception itself."""
+
+        error: BaseException | None = None
+
+        def addError(self, test: object, err: tuple) -> None:
+            self._keep(test, err[1])
+
+        def addFailure(self, test: object, err: tuple) -> None:
+            self._keep(test, err[1])
+
+        def addSubTest(self, test: object, subtest: object, err: tuple | None) -> None:
+            if err is not None:
+                self._keep(subtest, err[1])
+
+        def addUnexpectedSuccess(self, test: object) -> None:
+            self._keep(test, AssertionError("unexpected success"))
+
+        def _keep(self, test: object, error: BaseException) -> None:
+            if self.error is None:
+                self.error = _with_name(error, str(getattr(test, "_testMethodName", test)))
+            self.stop()
+
+    return Result()
+
+
+def _with_name(error: BaseException, name: str) -> BaseException:
+    """The exception with the test's name before its message, where it has a plain one."""
+    if isinstance(error, Exception) and len(error.args) <= 1:
+        error.args = (f"{name}: {error}" if error.args else name,)
+    return error

@@ -3,12 +3,15 @@
 JSON's own null, true, false, numbers, strings and lists stand for themselves; everything else is a one-key object
 whose key is the tag. Nothing but None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset and dict is
 ever rebuilt, so no code of the sender runs at the receiver. A subclass crosses as its base (Counter as dict, IntEnum
-as int); any other object crosses as its type's name and its repr, which equals nothing.
+as int), a number of numpy as Python's, an array of numpy as its type and the list of its items. Any other object
+crosses as its type's name and its repr, which equals nothing, or as what the two sides agree on: see `other`.
 
 Used on both sides: the cage imports it by path, the service as a module.
 """
 
 import json
+import sys
+from collections.abc import Callable
 
 MAX_DEPTH = 100
 _SAFE_INT = 1 << 53
@@ -49,7 +52,8 @@ def loads(text: str) -> object:
         raise Malformed(f"{type(error).__name__}: {str(error)[:200]}") from None
 
 
-def encode(value: object, depth: int = 0) -> object:
+def encode(value: object, other: Callable[[object], object] | None = None, depth: int = 0) -> object:
+    """`other` gives the form of a value that isn't plain, for a `rebuild` to take; None leaves it opaque."""
     kind = type(value)
     if value is None or kind is bool or kind is str or kind is float:
         return value
@@ -59,37 +63,44 @@ def encode(value: object, depth: int = 0) -> object:
         return _opaque(value)
     below = depth + 1
     if kind is list:
-        return [encode(item, below) for item in value]  # type: ignore[attr-defined]
+        return [encode(item, other, below) for item in value]  # type: ignore[attr-defined]
     if kind is tuple:
-        return {"t": [encode(item, below) for item in value]}  # type: ignore[attr-defined]
+        return {"t": [encode(item, other, below) for item in value]}  # type: ignore[attr-defined]
     if kind is dict:
-        return {"d": [[encode(key, below), encode(item, below)] for key, item in value.items()]}  # type: ignore[attr-defined]
-    return _encode_rare(value, depth)
+        return {"d": [[encode(key, other, below), encode(item, other, below)] for key, item in value.items()]}  # type: ignore[attr-defined]
+    return _encode_rare(value, other, depth)
 
 
-def _encode_rare(value: object, depth: int) -> object:
-    below = depth + 1
-    if isinstance(value, bytes | bytearray):
+def _encode_rare(value: object, other: Callable[[object], object] | None, depth: int) -> object:
+    kind, below = type(value), depth + 1  # and not isinstance: an object may claim to be of another class
+    if issubclass(kind, bytes | bytearray):
         return {"b": bytes(value).hex()}
-    if isinstance(value, set):
-        return {"s": [encode(item, below) for item in set.__iter__(value)]}
-    if isinstance(value, frozenset):
-        return {"f": [encode(item, below) for item in frozenset.__iter__(value)]}
-    if isinstance(value, complex):
+    if issubclass(kind, set):
+        return {"s": [encode(item, other, below) for item in set.__iter__(value)]}
+    if issubclass(kind, frozenset):
+        return {"f": [encode(item, other, below) for item in frozenset.__iter__(value)]}
+    if issubclass(kind, complex):
         return {"c": [value.real, value.imag]}
-    if isinstance(value, int):
-        return encode(int.__add__(value, 0), depth)
-    if isinstance(value, float):
+    if issubclass(kind, int):
+        return encode(int.__add__(value, 0))
+    if issubclass(kind, float):
         return float.__add__(value, 0.0)
-    if isinstance(value, str):
+    if issubclass(kind, str):
         return str.__str__(value)[:]
-    if isinstance(value, list):
-        return [encode(item, below) for item in list.__iter__(value)]
-    if isinstance(value, tuple):
-        return {"t": [encode(item, below) for item in tuple.__iter__(value)]}
-    if isinstance(value, dict):
-        return {"d": [[encode(key, below), encode(item, below)] for key, item in dict.items(value)]}
-    return _opaque(value)
+    if issubclass(kind, list):
+        return [encode(item, other, below) for item in list.__iter__(value)]
+    if issubclass(kind, tuple):
+        return {"t": [encode(item, other, below) for item in tuple.__iter__(value)]}
+    if issubclass(kind, dict):
+        return {"d": [[encode(key, other, below), encode(item, other, below)] for key, item in dict.items(value)]}
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and kind.__module__ == "numpy":
+        if issubclass(kind, numpy.generic):
+            return encode(value.item(), other, below)
+        if issubclass(kind, numpy.ndarray):
+            return {"a": [str(value.dtype), encode(value.tolist(), other, below)]}
+    form = other(value) if other else None
+    return _opaque(value) if form is None else {"r": form}
 
 
 def _opaque(value: object) -> dict[str, list[str]]:
@@ -100,36 +111,48 @@ def _opaque(value: object) -> dict[str, list[str]]:
     return {"o": [type(value).__name__, str.__str__(text)]}
 
 
-def decode(data: object, depth: int = 0) -> object:
+def decode(data: object, rebuild: Callable[[object], object] | None = None, depth: int = 0) -> object:
+    """`rebuild` makes a value of what `other` made of one. Without it, an array of numpy is a list."""
     if depth > MAX_DEPTH + 1:
         raise Malformed("nested too deeply")
     below = depth + 1
     if isinstance(data, list):
-        return [decode(item, below) for item in data]
+        return [decode(item, rebuild, below) for item in data]
     if not isinstance(data, dict):
         return data
     ((tag, body),) = data.items()
     if tag == "t":
-        return tuple(decode(item, below) for item in _list(body))
+        return tuple(decode(item, rebuild, below) for item in _list(body))
     if tag == "d":
-        return {decode(key, below): decode(item, below) for key, item in _list(body)}  # type: ignore[misc]
+        return {decode(key, rebuild, below): decode(item, rebuild, below) for key, item in _list(body)}  # type: ignore[misc]
     if tag == "i":
         return int(body, 16)
     if tag == "s":
-        return {decode(item, below) for item in _list(body)}
+        return {decode(item, rebuild, below) for item in _list(body)}
     if tag == "f":
-        return frozenset(decode(item, below) for item in _list(body))
+        return frozenset(decode(item, rebuild, below) for item in _list(body))
     if tag == "b":
         return bytes.fromhex(body)
     if tag == "c":
         real, imag = body
         return complex(real, imag)
+    if tag == "a":
+        dtype, items = body
+        return _array(dtype, decode(items, rebuild, below)) if rebuild else decode(items, None, below)
+    if tag == "r" and rebuild:
+        return rebuild(body)
     if tag == "o":
         type_name, text = body
         if not (isinstance(type_name, str) and isinstance(text, str)):
             raise Malformed("an opaque value is two strings")
         return Opaque(type_name[:256], text[:1024])
     raise Malformed(f"unknown tag {tag[:16]!r}")
+
+
+def _array(dtype: object, items: object) -> object:
+    """An array where numpy is at hand, and else what `tolist` gives."""
+    numpy = sys.modules.get("numpy")
+    return items if numpy is None else numpy.array(items, dtype=numpy.dtype(str(dtype)))
 
 
 def _list(body: object) -> list[object]:

@@ -1,7 +1,8 @@
 """What a forked child does with a program: load it, run it, and tell what came back.
 
 It judges nothing. What it tells are frames, one JSON list a line, `[nonce, kind, ...]`:
-  compiled | loaded | value, index, encoded | raised, index, type, message | error, type, message | end
+  compiled | loaded | value, index, encoded | raised, index, type, message, names | error, type, message | end
+`names` are those of the exception's type and of the types that it is a kind of.
 The program can find the nonce and write frames itself; all it can say that way is "to these arguments I answer that".
 """
 
@@ -12,6 +13,7 @@ import json
 import os
 import sys
 import types
+from typing import Any
 
 import codec
 
@@ -50,15 +52,24 @@ def read_exactly(descriptor: int, count: int) -> bytearray:
     return data
 
 
+def relieve(error: BaseException) -> None:
+    """What the frames of a MemoryError hold may be all the memory there is: no list can be made before it's let go."""
+    if isinstance(error, MemoryError):
+        error.__traceback__ = error.__context__ = None
+
+
 def describe(error: BaseException) -> tuple[str, str]:
     """The type's name and the message, safe against a __str__ that raises, loops in memory or isn't UTF-8."""
-    if isinstance(error, MemoryError):
-        error.__traceback__ = error.__context__ = None  # what its frames hold may be all the memory there is
     try:
         message = str(error)[:_TEXT_LIMIT]
     except BaseException as second:
         message = f"<its __str__ raised {type(second).__name__}>"
     return type(error).__name__[:_TEXT_LIMIT], str.__str__(message).encode("utf-8", "replace").decode()
+
+
+def kinds(kind: type) -> list[str]:
+    """The type's name and those of the types that it's a kind of, the nearest first."""
+    return [one.__name__[:_TEXT_LIMIT] for one in kind.__mro__[:32] if one is not object]
 
 
 def make_stdin(text: str) -> None:
@@ -101,6 +112,7 @@ def load(code: types.CodeType, name: str) -> types.ModuleType:
 
 def report(error: BaseException, frames: Frames) -> None:
     """Tells the service, and prints the trace as Python would, without the frames of the cage."""
+    relieve(error)
     frames.send("error", *describe(error))
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != "program.py":
@@ -135,17 +147,22 @@ def run_calls(payload: dict, frames: Frames) -> int:
         try:
             frames.send("value", index, codec.encode(entry(*codec.decode(encoded))))
         except BaseException as error:
-            frames.send("raised", index, *describe(error))
+            relieve(error)
+            frames.send("raised", index, *describe(error), kinds(type(error)))
     frames.send("end")
     flush()
     return 0
 
 
-def find(module: types.ModuleType, name: str) -> object:
-    try:
-        return module.__dict__[name]
-    except KeyError:
-        raise NameError(f"the program defines no {name!r}") from None
+def find(module: types.ModuleType, name: str) -> Any:
+    """`Solution.f` is the method f of a new Solution each time that it's called."""
+    owner, _, method = name.rpartition(".")
+    if not owner:
+        if name in module.__dict__:
+            return module.__dict__[name]
+    elif hasattr(make := module.__dict__.get(owner), method):
+        return lambda *arguments, **keywords: getattr(make(), method)(*arguments, **keywords)
+    raise NameError(f"the program defines no {name!r}")
 
 
 def run_script(payload: dict, frames: Frames) -> int:

@@ -168,6 +168,7 @@ class Zygote:
         try:
             status = self._be_child(head, length, channel, result)
         except BaseException as error:  # noqa: BLE001 (whatever it is, this process ends here)
+            job.relieve(error)
             os.write(2, f"{type(error).__name__}: {error}"[:512].encode("utf-8", "replace"))
         finally:
             os._exit(status)
@@ -401,6 +402,7 @@ def main() -> None:
         "landlock",
         "libc",
         "checking",
+        "references",
         "scratch",
         "seccomp",
         "syscalls",

@@ -23,7 +23,10 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
-    """One test that was reached. `got` and `expected` are reprs (or text), at most 1 KiB each, valid UTF-8."""
+    """One test that was reached. `got` and `expected` are reprs (or text), at most 1 KiB each, valid UTF-8.
+
+    Of a held-out test there's no more than whether it passed.
+    """
 
     __test__ = False  # not for pytest
 
@@ -31,6 +34,7 @@ class TestResult:
     got: str = ""
     expected: str = ""
     error: str = ""
+    held_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,8 @@ class Execution:
     exit_status: int = 0
     max_memory_bytes: int = 0
     level: Level = Level.NONE
+    signs: tuple[str, ...] = ()
+    """Of cheating, in words, whatever the verdict."""
 
     @property
     def tests_passed(self) -> int:

@@ -7,11 +7,11 @@ exit status and no printed word is one.
 
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import groupby
 
-from sandbox_service.domain.compare import matches, tokens_match
+from sandbox_service.domain.compare import matches, matches_unordered, tokens_match
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
 from sandbox_service.domain.ports import (
     Answer,
@@ -23,6 +23,7 @@ from sandbox_service.domain.ports import (
     Job,
     Raised,
     Report,
+    Returned,
     ScriptJob,
     Setting,
     Stage,
@@ -30,6 +31,7 @@ from sandbox_service.domain.ports import (
 from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest, Test
 
 _TEXT_BYTES = 1024
+_PLAIN = {kind.__name__ for kind in (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class Outcome:
     results: tuple[TestResult, ...] = ()
     detail: str = ""
     stop: bool = False
+    held_out: bool = False
+    signs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,21 @@ class Step:
 
     job: Callable[[Limits], Job]
     judge: Callable[[Report], Outcome]
+    held_out: bool = False
+
+    def outcome(self, report: Report) -> Outcome:
+        outcome = self.judge(report)
+        if outcome.verdict is Verdict.TAMPERED:
+            outcome = replace(outcome, signs=(outcome.detail, *outcome.signs))
+        return _hidden(outcome, report) if self.held_out else outcome
+
+
+def _hidden(outcome: Outcome, report: Report) -> Outcome:
+    """Nothing of a held-out test but whether it passed. What went wrong before the program saw any may be told."""
+    results = tuple(TestResult(result.passed, held_out=True) for result in outcome.results)
+    told = outcome.verdict in (Verdict.PASSED, Verdict.TAMPERED) or report.stage is Stage.STARTED
+    detail = outcome.detail if told else "in a held-out test"
+    return replace(outcome, results=results, detail=detail, held_out=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +78,25 @@ class _Trouble:
 
 
 def plan(program: Program) -> list[Step]:
-    """Call tests that follow one another share a process; every other test has its own."""
+    """Call tests that follow one another share a process, held-out ones another; every other test has its own."""
     if not program.tests:
         return [Step(lambda limits: _script(program, program.stdin, limits), judge_run)]
     steps: list[Step] = []
-    for kind, group in groupby(program.tests, key=type):
+    for (kind, held_out), group in groupby(program.tests, key=lambda test: (type(test), test.held_out)):
         tests = tuple(group)
         if kind is CallTest:
-            steps.append(_call_step(program, [test for test in tests if isinstance(test, CallTest)]))
+            steps.append(_call_step(program, [test for test in tests if isinstance(test, CallTest)], held_out))
         else:
             steps += [_single_step(program, test) for test in tests]
     return steps
 
 
-def _call_step(program: Program, tests: Sequence[CallTest]) -> Step:
+def _call_step(program: Program, tests: Sequence[CallTest], held_out: bool) -> Step:
     calls = tuple(test.args for test in tests)
     return Step(
         lambda limits: CallJob(program.source, program.entry_point, calls, limits, _setting(program)),
-        lambda report: judge_calls(tests, report),
+        lambda report: replace(judge_calls(tests, report), signs=signs(report)),
+        held_out,
     )
 
 
@@ -85,13 +105,15 @@ def _single_step(program: Program, test: Test) -> Step:
         return Step(
             lambda limits: _script(program, test.stdin, limits),
             lambda report: judge_stdio(test, report),
+            test.held_out,
         )
     assert isinstance(test, CheckTest)
     return Step(
         lambda limits: CheckJob(
             program.source, program.entry_point, test.code, not test.calls_check, limits, _setting(program)
         ),
-        judge_check,
+        lambda report: replace(judge_check(report), signs=signs(report)),
+        test.held_out,
     )
 
 
@@ -108,32 +130,48 @@ def _setting(program: Program) -> Setting:
 def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Report]) -> Execution:
     """One execution out of all the jobs of a program, at least one.
 
-    Times add up; the texts are those of the job that decided.
+    Times add up; the texts are those of the job that decided, unless its tests are held out.
     """
     decisive = next((outcome for outcome in outcomes if outcome.verdict is Verdict.TAMPERED), None)
     decisive = decisive or next(
         (outcome for outcome in outcomes if outcome.verdict is not Verdict.PASSED), outcomes[-1]
     )
     seen = reports[outcomes.index(decisive)]
+    shown = replace(seen, stdout="", stderr="", files=()) if decisive.held_out else seen
     return Execution(
         program_id=program.id,
         verdict=decisive.verdict,
         results=tuple(result for outcome in outcomes for result in outcome.results),
         tests_total=len(program.tests),
-        stdout=seen.stdout,
-        stderr=seen.stderr,
+        stdout=shown.stdout,
+        stderr=shown.stderr,
         cpu_time=sum((report.cpu_time for report in reports), timedelta()),
         wall_time=sum((report.wall_time for report in reports), timedelta()),
         isolation=seen.isolation,
         detail=clip(decisive.detail),
         runtime=seen.runtime,
-        files=seen.files,
+        files=shown.files,
         compile_output=seen.compile_output,
         compile_time=seen.compile_time,
         exit_status=seen.exit_status,
         max_memory_bytes=max(report.max_rss_bytes for report in reports),
         level=min(report.level for report in reports),
+        signs=tuple(dict.fromkeys(sign for outcome in outcomes for sign in outcome.signs)),
     )
+
+
+def signs(report: Report) -> tuple[str, ...]:
+    """Of call and check tests: what programs that cheat do, and a few honest ones. So they are told, and not judged."""
+    seen = []
+    unfinished = report.stage in (Stage.COMPILED, Stage.LOADED) and not report.error
+    passed = report.tester is not None and report.tester.verdict is not CheckVerdict.GONE
+    if report.end is End.EXITED and report.exit_status == 0 and unfinished and not passed:
+        seen.append("ended its process with status 0 before the tests were done")
+    if report.exit_status == -signal.SIGSYS:
+        seen.append("made a system call that the cage forbids")
+    named = {answer.opaque for answer in report.answers if isinstance(answer, Returned)} & _PLAIN
+    seen += [f"answered with an object of its own type named {name!r}" for name in sorted(named)]
+    return tuple(seen)
 
 
 def judge_run(report: Report) -> Outcome:
@@ -163,7 +201,7 @@ def judge_calls(tests: Sequence[CallTest], report: Report) -> Outcome:
         details.append(trouble.detail)
         if report.stage is Stage.LOADED:
             in_progress = tests[len(results)]
-            results.append(TestResult(False, "", show(in_progress.expected), clip(trouble.detail)))
+            results.append(TestResult(False, "", _wanted(in_progress), clip(trouble.detail)))
     first = next((i for i, verdict in enumerate(verdicts) if verdict is not Verdict.PASSED), None)
     if first is None:
         return Outcome(Verdict.PASSED, tuple(results))
@@ -172,12 +210,21 @@ def judge_calls(tests: Sequence[CallTest], report: Report) -> Outcome:
 
 def _judge_answer(test: CallTest, answer: Answer) -> TestResult:
     if isinstance(answer, Raised):
-        return TestResult(False, "", show(test.expected), clip(str(answer)))
-    return TestResult(matches(answer.value, test.expected, test.tolerance), show(answer.value), show(test.expected))
+        if test.raises and test.raises in (answer.type_name, *answer.kinds):
+            return TestResult(True, clip(str(answer)), _wanted(test))
+        return TestResult(False, "", _wanted(test), clip(str(answer)))
+    if test.raises:
+        return TestResult(False, show(answer.value), _wanted(test))
+    same = matches_unordered if test.unordered else matches
+    return TestResult(same(answer.value, test.expected, test.tolerance), show(answer.value), _wanted(test))
+
+
+def _wanted(test: CallTest) -> str:
+    return f"raises {test.raises}" if test.raises else show(test.expected)
 
 
 def _verdict_of_answer(result: TestResult, answer: Answer) -> Verdict:
-    if isinstance(answer, Raised):
+    if isinstance(answer, Raised) and not result.passed:
         return Verdict.MEMORY_LIMIT if answer.type_name == "MemoryError" else Verdict.RUNTIME_ERROR
     return Verdict.PASSED if result.passed else Verdict.FAILED
 

@@ -93,10 +93,11 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An exception of the program: the type's name and its message."""
+    """An exception of the program: the type's name, its message, and what the type is a kind of by name, if told."""
 
     type_name: str
     message: str
+    kinds: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.type_name}: {self.message}" if self.message else self.type_name
@@ -104,9 +105,13 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A plain value of the program, rebuilt by the receiver: no code of the sender is in it."""
+    """A plain value of the program, rebuilt by the receiver: no code of the sender is in it.
+
+    `opaque`: the name of the type of a value that isn't plain, and so equals nothing.
+    """
 
     value: object
+    opaque: str = ""
 
 
 Answer = Returned | Raised

@@ -20,11 +20,18 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class CallTest:
-    """The entry point, called with `args`, returns `expected`: floats within `tolerance`, absolute and relative."""
+    """The entry point, called with `args`, returns `expected`: floats within `tolerance`, absolute and relative.
+
+    `raises`: it raises an exception of that name, or of a kind of it, instead. `unordered`: the elements of a list or
+    tuple come in any order.
+    """
 
     args: tuple[object, ...]
-    expected: object
+    expected: object = None
     tolerance: float = 1e-6
+    raises: str = ""
+    unordered: bool = False
+    held_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +40,21 @@ class StdioTest:
 
     stdin: str
     expected_stdout: str
+    held_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CheckTest:
-    """Test code that calls the program: plain asserts, or `def check(candidate)`, called here if the code doesn't."""
+    """Test code that calls the program: plain asserts, classes of unittest, functions named `test_...`, or
+    `def check(candidate)`, called here if the code doesn't."""
 
     code: str
     calls_check: bool = False
+    held_out: bool = False
 
 
 Test = CallTest | StdioTest | CheckTest
+"""`held_out`: it counts, and nothing of it is ever shown, nor what the program said to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +69,9 @@ class File:
 class Program:
     """Untrusted source with the tests it's judged by. Without tests it's only run, on `stdin`.
 
-    `runtime` is a Python environment; empty, the imports choose one: see runtimes.py. `processes`: it may start some.
-    `files` are in its folder before it starts, those named by `fetch_files` come back.
+    `entry_point` is what call tests call and check tests receive: a function, a class, or `Solution.f`, a method of a
+    new Solution. `runtime` is a Python environment; empty, the imports choose one: see runtimes.py. `processes`: it may
+    start some. `files` are in its folder before it starts, those named by `fetch_files` come back.
     """
 
     id: str

@@ -259,7 +259,7 @@ class Sandbox:
         for step in plan(program):
             report = await self._run(step.job(replace(program.limits, cpu_time=left)))
             started = time.perf_counter()
-            outcomes.append(step.judge(report))
+            outcomes.append(step.outcome(report))
             judging += time.perf_counter() - started
             reports.append(report)
             left = max(left - report.cpu_time, _LEAST_CPU)
