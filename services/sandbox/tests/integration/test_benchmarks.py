@@ -1,0 +1,75 @@
+"""The reference solutions of public benchmarks pass, graded as completions are, in the real cage."""
+
+import asyncio
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+
+from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from sandbox_service.convert import Bounds, graded_from_proto
+from sandbox_service.domain.execution import Execution, Verdict
+from sandbox_service.domain.program import Limits
+from sandbox_service.domain.sandbox import Sandbox
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+DATA = Path(__file__).parents[5] / "shared" / "data"
+BOUNDS = Bounds(Limits(timedelta(seconds=60), 4 << 30, 1 << 20), text_bytes=4 << 20)
+LIMITS = pb.Limits(cpu_time=Duration(seconds=30), memory_bytes=1 << 30)
+_CALLED = re.compile(r"(\w+) ?\(")
+
+
+def _rows(name: str) -> Iterator[dict]:
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"{path} isn't there: the benchmarks lie beside the project, not in it")
+    lines = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return map(json.loads, lines.splitlines())
+
+
+def _human_eval() -> Iterator[pb.GradeRequest]:
+    for row in _rows("humaneval/HumanEval.jsonl.gz"):
+        yield _graded(row["task_id"], row["prompt"], row["entry_point"], row["canonical_solution"], row["test"])
+
+
+def _mbpp() -> Iterator[pb.GradeRequest]:
+    for row in _rows("mbpp/mbpp.jsonl"):
+        tests = row["test_list"] + row["challenge_test_list"]
+        called = next(name for name in _CALLED.findall(tests[0]) if re.search(rf"(def|class) {name}\b", row["code"]))
+        check = "\n".join([row.get("test_setup_code") or "", *tests])
+        yield _graded(str(row["task_id"]), row["text"], called, row["code"], check)
+
+
+def _leet_code() -> Iterator[pb.GradeRequest]:
+    for row in _rows("leetcode/LeetCodeDataset-v0.2.0-test.jsonl.gz"):
+        if "sortedcontainers" not in row["completion"] and "SortedList" not in row["completion"]:
+            source = f"{row['prompt'].replace('from sortedcontainers import SortedList', '')}\n{row['completion']}"
+            yield _graded(row["task_id"], "", row["entry_point"], source, row["test"])
+
+
+def _graded(name: str, prompt: str, entry_point: str, completion: str, check: str) -> pb.GradeRequest:
+    tests = [pb.Test(check=pb.CheckTest(code=check))]
+    problem = pb.Problem(id=name, prompt=prompt, entry_point=entry_point, tests=tests)
+    return pb.GradeRequest(completion=completion, problem=problem, limits=LIMITS)
+
+
+async def _failures(sandbox: Sandbox, requests: list[pb.GradeRequest]) -> dict[str, str]:
+    programs = [graded_from_proto(request, BOUNDS)[0] for request in requests]
+    executions: list[Execution] = await asyncio.gather(*(sandbox.execute(program) for program in programs))
+    return {one.program_id: one.detail or str(one.verdict) for one in executions if one.verdict is not Verdict.PASSED}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("requests", "count"), [(_human_eval, 164), (_mbpp, 974), (_leet_code, 199)], ids=["HumanEval", "MBPP", "LeetCode"]
+)
+async def test_references_pass(sandbox: Sandbox, requests, count: int) -> None:  # type: ignore[no-untyped-def]
+    graded = list(requests())
+    assert len(graded) == count
+    assert await _failures(sandbox, graded) == {}
