@@ -11,11 +11,13 @@ from typing import TypeVar
 
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet_kit.errors import FieldViolation, InvalidArgument
-from ratchet_kit.times import duration_from_proto, duration_to_proto
+from ratchet_kit.times import duration_from_proto, duration_to_proto, timestamp_to_proto
 from ratchet_problems.problem import is_entry_point
 from ratchet_rewards.programs import source_for, with_helpers
 from sandbox_service.cage import codec
 from sandbox_service.domain.audit import Finding
+from sandbox_service.domain.batch import PLATFORM_ERROR, Asked, Batch, Record, State
+from sandbox_service.domain.batches import Progress
 from sandbox_service.domain.benchmark import Measurement
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
 from sandbox_service.domain.grading import clip
@@ -26,6 +28,7 @@ from sandbox_service.domain.runtimes import PARSER
 from sandbox_service.domain.sandbox import Item, PlatformFault
 
 MAX_BATCH = 256
+MAX_STORED_BATCH = 10_000
 MAX_TESTS = 1000
 MIN_MEMORY = 64 << 20
 MAX_FILES = 256
@@ -43,6 +46,7 @@ _VERDICTS = {
     Verdict.OUTPUT_LIMIT: pb.VERDICT_OUTPUT_LIMIT,
     Verdict.TAMPERED: pb.VERDICT_TAMPERED,
 }
+_STATES = {state: pb.Batch.State.Value(f"STATE_{state}") for state in State}
 _PRIORITIES: dict[int, Priority] = {
     pb.PRIORITY_UNSPECIFIED: Priority.NORMAL,
     pb.PRIORITY_HIGH: Priority.HIGH,
@@ -108,15 +112,28 @@ def program_from_proto(message: pb.Program, bounds: Bounds) -> Program:
     return program
 
 
-def programs_from_proto(messages: Sequence[pb.Program], bounds: Bounds, first: int = 0) -> list[Program]:
+def programs_from_proto(
+    messages: Sequence[pb.Program], bounds: Bounds, first: int = 0, most: int = MAX_BATCH
+) -> list[Program]:
     """`first`: the place of the first one in its stream. Raises InvalidArgument, with all the faults of all."""
     reading = _Reading(bounds)
-    if len(messages) > MAX_BATCH:
-        reading.fault("programs", f"{len(messages)} programs, and a batch takes at most {MAX_BATCH}")
+    if len(messages) > most:
+        reading.fault("programs", f"{len(messages)} programs, and a batch takes at most {most}")
         reading.raise_if_faulty()
     programs = [_program(message, f"programs[{i}]", reading) for i, message in enumerate(messages, first)]
     reading.raise_if_faulty()
     return programs
+
+
+def batch_from_proto(messages: Sequence[pb.Program], bounds: Bounds) -> list[Asked]:
+    """The programs of a batch that is kept. Raises InvalidArgument, with all the faults of all."""
+    programs = programs_from_proto(messages, bounds, most=MAX_STORED_BATCH)
+    return [Asked(program, message.SerializeToString()) for program, message in zip(programs, messages, strict=True)]
+
+
+def program_from_bytes(content: bytes, bounds: Bounds) -> Program:
+    """A program that was kept. Raises InvalidArgument where this node's bounds are narrower."""
+    return program_from_proto(pb.Program.FromString(content), bounds)
 
 
 def graded_from_proto(request: pb.GradeRequest, bounds: Bounds) -> tuple[Program, str]:
@@ -352,6 +369,30 @@ def item_to_proto(item: Item) -> pb.BatchItem:
     if isinstance(item.outcome, PlatformFault):
         return pb.BatchItem(index=item.index, platform_error=item.outcome.message)
     return pb.BatchItem(index=item.index, execution=execution_to_proto(item.outcome))
+
+
+def batch_to_proto(batch: Batch) -> pb.Batch:
+    message = pb.Batch(
+        id=batch.id,
+        state=_STATES[batch.state],
+        programs_total=batch.programs_total,
+        programs_done=batch.programs_done,
+        create_time=timestamp_to_proto(batch.create_time),
+    )
+    if batch.end_time is not None:
+        message.end_time.CopyFrom(timestamp_to_proto(batch.end_time))
+    return message
+
+
+def progress_to_proto(progress: Progress) -> pb.WatchBatchResponse:
+    items = [pb.BatchItem.FromString(record.content) for record in progress.records]
+    return pb.WatchBatchResponse(batch=batch_to_proto(progress.batch), items=items)
+
+
+def record_from_item(item: Item) -> Record:
+    """As it is kept, and sent."""
+    verdict = PLATFORM_ERROR if isinstance(item.outcome, PlatformFault) else item.outcome.verdict.name
+    return Record(item.index, verdict, item_to_proto(item).SerializeToString())
 
 
 def priority_from_proto(value: int) -> Priority:

@@ -11,6 +11,7 @@ from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet.sandbox.v1 import sandbox_pb2_grpc
 from sandbox_service import convert
 from sandbox_service.domain.audit import Audit
+from sandbox_service.domain.batches import Batches, NoBatches
 from sandbox_service.domain.benchmark import Benchmark
 from sandbox_service.domain.program import Program
 from sandbox_service.domain.sandbox import Sandbox
@@ -42,8 +43,16 @@ def _caller(named: str, context: Any) -> str:
 
 
 class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
-    def __init__(self, sandbox: Sandbox, bounds: convert.Bounds, audit: Audit, benchmark: Benchmark) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        bounds: convert.Bounds,
+        audit: Audit,
+        benchmark: Benchmark,
+        batches: Batches | NoBatches,
+    ) -> None:
         self._sandbox = sandbox
+        self._stored = batches
         self._benchmark = benchmark
         self._audit = audit
         self._bounds = bounds
@@ -79,6 +88,22 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         program, source = await _unpack(convert.graded_from_proto, request, request, self._bounds)
         execution = await self._sandbox.execute(program, _caller(request.caller, context), priority)
         return pb.GradeResponse(execution=convert.execution_to_proto(execution), source=source)
+
+    async def CreateBatch(self, request: pb.CreateBatchRequest, context: Any) -> pb.CreateBatchResponse:
+        priority = convert.priority_from_proto(request.priority)
+        asked = await _unpack(convert.batch_from_proto, request, request.programs, self._bounds)
+        batch = await self._stored.create(asked, _caller(request.caller, context), priority, request.request_id)
+        return pb.CreateBatchResponse(batch=convert.batch_to_proto(batch))
+
+    async def GetBatch(self, request: pb.GetBatchRequest, context: Any) -> pb.GetBatchResponse:
+        return pb.GetBatchResponse(batch=convert.batch_to_proto(await self._stored.get(request.id)))
+
+    async def WatchBatch(self, request: pb.WatchBatchRequest, context: Any) -> AsyncIterator[pb.WatchBatchResponse]:
+        async for progress in self._stored.watch(request.id):
+            yield convert.progress_to_proto(progress)
+
+    async def CancelBatch(self, request: pb.CancelBatchRequest, context: Any) -> pb.CancelBatchResponse:
+        return pb.CancelBatchResponse(batch=convert.batch_to_proto(await self._stored.cancel(request.id)))
 
     async def Benchmark(self, request: pb.BenchmarkRequest, context: Any) -> AsyncIterator[pb.BenchmarkResponse]:
         async for measurement in self._benchmark.run(convert.benchmark_size(request.programs)):

@@ -49,6 +49,22 @@ class Settings(ServiceSettings):
     min_level: Literal["L1", "L2", "L3"] = "L1"
     """The least isolation to start with, see docs/sandbox.md. Below it the service says what is missing, and ends."""
 
+    redis_url: str = ""
+    database_url: str = ""
+    """With both, this node takes and works off stored batches (CreateBatch), together with all nodes that have the
+    same two. Nothing else needs them."""
+    batch_lease: timedelta = timedelta(seconds=30)
+    """How long programs of a stored batch stay with a node that has died, or with one that failed them."""
+    batch_reconcile_interval: timedelta = timedelta(seconds=10)
+    """How often stored batches are put back on a queue that has lost them."""
+    batch_retention: timedelta = timedelta(days=7)
+    """How long a stored batch can be read after its end."""
+
+    @property
+    def missing_for_batches(self) -> list[str]:
+        named = {"REDIS_URL": self.redis_url, "DATABASE_URL": self.database_url}
+        return [name for name, value in named.items() if not value]
+
     @property
     def max_limits(self) -> Limits:
         return Limits(self.max_cpu_time, self.max_memory_bytes, self.max_output_bytes)
