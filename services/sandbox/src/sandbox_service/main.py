@@ -18,6 +18,7 @@ from ratchet_kit.ids import new_id
 from ratchet_kit.server import Background, serve
 from ratchet_kit.times import SystemClock
 from sandbox_service.adapters import suite
+from sandbox_service.adapters.meter import PrometheusMeter
 from sandbox_service.adapters.observed import ObservedExecutor
 from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
 from sandbox_service.convert import Bounds, program_from_bytes, record_from_item
@@ -69,7 +70,7 @@ async def provision(settings: Settings) -> AsyncIterator[Service]:
     async with AsyncExitStack() as stack:
         executor = await stack.enter_async_context(ZygoteExecutor(options))
         observed = ObservedExecutor(executor)
-        sandbox = Sandbox(observed, settings.queue_limit)
+        sandbox = Sandbox(observed, settings.queue_limit, PrometheusMeter())
         audit = Audit(sandbox, executor, suite.attacks())
         bounds = Bounds(settings.max_limits, settings.max_source_bytes)
         batches: Batches | NoBatches = NoBatches(settings.missing_for_batches)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from typing import Protocol
 
 from ratchet_kit import metrics
 from ratchet_kit.errors import Unavailable
@@ -14,13 +15,31 @@ _waiting_seconds = metrics.histogram(
     "sandbox_wait_seconds", "What a job took beside its run: waiting for a lane, mostly"
 )
 _level = metrics.gauge("sandbox_level", "Isolation of the weakest lane: 3 for L3, 0 for less than L1")
+_lanes = metrics.gauge("sandbox_lanes", "Lanes: limit (programs at a time), up (of all kinds), busy", ["state"])
 _under_way = metrics.gauge("sandbox_jobs_under_way", "Jobs that wait for a lane or run")
 
 
+class Lanes(Protocol):
+    """What can be counted of an executor's lanes, from any thread."""
+
+    @property
+    def lanes_up(self) -> int: ...
+
+    @property
+    def lanes_busy(self) -> int: ...
+
+
+class ObservedLanes(Lanes, Executor, Protocol):
+    pass
+
+
 class ObservedExecutor:
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: ObservedLanes) -> None:
         self._executor = executor
         _level.set_function(lambda: float(executor.capabilities.level))
+        _lanes.labels("limit").set(executor.capabilities.lanes)
+        _lanes.labels("up").set_function(lambda: float(executor.lanes_up))
+        _lanes.labels("busy").set_function(lambda: float(executor.lanes_busy))
 
     @property
     def capabilities(self) -> Capabilities:

@@ -15,6 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
+from ratchet_kit import metrics
 from ratchet_kit.errors import FailedPrecondition, Unavailable, Unimplemented
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters import cgroups, environments, leftovers, protocol, suite
@@ -30,6 +31,7 @@ from sandbox_service.domain.program import File
 from sandbox_service.domain.sandbox import Sandbox
 
 log = get_logger(__name__)
+_lost = metrics.counter("sandbox_lanes_lost", "Lanes that ended under a program, which is then tried once more")
 
 _ZYGOTE = Path(__file__).parent.parent / "cage" / "zygote.py"
 _START_LIMIT = timedelta(seconds=20)
@@ -224,6 +226,11 @@ class _Lane:
     def stage(self) -> str:
         return self._stage
 
+    @property
+    def is_up(self) -> bool:
+        process = self._process
+        return process is not None and process.returncode is None
+
     async def run(self, job: protocol.Job | protocol.Command) -> Report:
         idle = job.limits.idle_time
         if idle is None:
@@ -243,6 +250,7 @@ class _Lane:
         except (OSError, EOFError, TimeoutError) as error:
             killed = self._killed_for_memory()
             if not killed:
+                _lost.inc()
                 log.warning("lane_lost", lane=self.number, error=repr(error), last_words=await self._last_words())
             await self.stop()
             if killed:
@@ -372,6 +380,7 @@ class ZygoteExecutor:
         self._lanes: list[_Lane] = []
         self._free: defaultdict[Kind, list[_Lane]] = defaultdict(list)
         self._gate = asyncio.Semaphore(options.lanes)
+        self.lanes_busy = 0
 
     async def __aenter__(self) -> Self:
         """Raises Unavailable if a lane doesn't start, FailedPrecondition if the level is below `min_level`."""
@@ -453,6 +462,10 @@ class ZygoteExecutor:
             [*self._broken, *(str(lack) for lack in levels.lacks(first.layers, first.refused))],
         )
 
+    @property
+    def lanes_up(self) -> int:
+        return sum(lane.is_up for lane in tuple(self._lanes))
+
     async def describe(self) -> Capabilities:
         await self._toolchains.ready()
         return self.capabilities
@@ -480,10 +493,12 @@ class ZygoteExecutor:
         async with self._gate:
             free = self._free[kind]
             lane = free.pop() if free else await self._new_lane(kind)
+            self.lanes_busy += 1
             try:
                 report = await lane.run(job)
                 return report if report.level <= self._ceiling else replace(report, level=self._ceiling)
             finally:
+                self.lanes_busy -= 1
                 free.append(lane)
 
     async def _new_lane(self, kind: Kind) -> _Lane:

@@ -1,0 +1,65 @@
+"""Meter by Prometheus. Labels have few values each: no name that a caller chose is one."""
+
+from datetime import timedelta
+
+from ratchet_kit import metrics
+from sandbox_service.domain.execution import Execution, Verdict
+from sandbox_service.domain.queue import Priority
+
+_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+# How the sentences begin that Execution tells its signs in.
+_SIGNS = {
+    "unasked bytes": "unasked bytes",
+    "ended its process": "early exit",
+    "made a system call": "forbidden system call",
+    "answered with an object": "disguised object",
+}
+
+
+class PrometheusMeter:
+    def __init__(self) -> None:
+        self._programs = metrics.counter(
+            "sandbox_programs", "Programs executed, by verdict, by what ran them and how isolated",
+            ["verdict", "runtime", "level"],
+        )  # fmt: skip
+        self._seconds = metrics.histogram(
+            "sandbox_program_seconds",
+            "What a program took: in the queue, on the clock, of CPU time, to be compiled, to be judged",
+            ["phase", "verdict"],
+            _BUCKETS,
+        )
+        self._signs = metrics.counter("sandbox_signs", "Signs of cheating, whatever the verdict", ["sign"])
+        self._faults = metrics.counter("sandbox_platform_faults", "Programs that the platform failed twice: no verdict")
+        self._refused = metrics.counter("sandbox_refused", "Calls refused since the queue was full")
+        self._waiting = metrics.gauge("sandbox_queue_waiting", "Programs that wait for their turn", ["priority"])
+        for priority in Priority:
+            self._waiting.labels(priority.name.lower())
+
+    def executed(self, execution: Execution, waited: timedelta, graded: timedelta) -> None:
+        verdict = execution.verdict.value
+        self._programs.labels(verdict, execution.runtime, str(execution.level)).inc()
+        phases = {"queue": waited, "run": execution.wall_time, "cpu": execution.cpu_time, "judge": graded}
+        if execution.compile_time:
+            phases["compile"] = execution.compile_time
+        for phase, time in phases.items():
+            self._seconds.labels(phase, verdict).observe(time.total_seconds())
+        for sign in _signs(execution):
+            self._signs.labels(kind_of_sign(sign)).inc()
+
+    def faulted(self) -> None:
+        self._faults.inc()
+
+    def queued(self, priority: Priority, waiting: int) -> None:
+        self._waiting.labels(priority.name.lower()).set(waiting)
+
+    def refused(self) -> None:
+        self._refused.inc()
+
+
+def _signs(execution: Execution) -> tuple[str, ...]:
+    return (execution.detail,) if execution.verdict is Verdict.TAMPERED else ()
+
+
+def kind_of_sign(sign: str) -> str:
+    """One of few: the sentence itself may hold what a program wrote."""
+    return next((kind for start, kind in _SIGNS.items() if sign.startswith(start)), "other")

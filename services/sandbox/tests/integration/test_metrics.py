@@ -1,0 +1,210 @@
+"""What the service tells Prometheus, and whether Grafana's dashboard asks for what there is."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Iterable
+from datetime import timedelta
+from pathlib import Path
+
+import grpc
+import httpx
+import pytest
+import pytest_asyncio
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.sandbox.v1 import sandbox_pb2_grpc
+from ratchet_kit.client import channel
+from ratchet_kit.server import serve
+from ratchet_testing import free_port
+from sandbox_service.main import adder, sandbox_servicer
+from sandbox_service.settings import Settings
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+DEPLOY = Path(__file__).parents[4] / "deploy"
+CALLER = "caller-that-nobody-should-see"
+CALL = pb.Test(call=pb.CallTest(args="[1]", expected="2"))
+SHORT = pb.Limits(output_bytes=1000)
+SHORT.cpu_time.FromTimedelta(timedelta(seconds=0.1))
+FORGED = "import os\ndef f(x):\n    os.write(3, b'forged')\n    return 2"
+PROGRAMS = {
+    "passed": pb.Program(source="def f(x): return 2", entry_point="f", tests=[CALL]),
+    "failed": pb.Program(source="def f(x): return 3", entry_point="f", tests=[CALL]),
+    "runtime_error": pb.Program(source="def f(x): return 1 / 0", entry_point="f", tests=[CALL]),
+    "compile_error": pb.Program(source="def f(x:", entry_point="f", tests=[CALL]),
+    "time_limit": pb.Program(source="while True: pass", limits=SHORT),
+    "memory_limit": pb.Program(source="x = bytearray(2 ** 40)"),
+    "output_limit": pb.Program(source="print('x' * 5000)", limits=SHORT),
+    "tampered": pb.Program(source=FORGED, entry_point="f", tests=[CALL]),
+}
+
+
+class Samples(dict[tuple[str, frozenset[tuple[str, str]]], float]):
+    """The samples of a /metrics page, by name and labels."""
+
+    def of(self, name: str, **labels: str) -> float:
+        """The sum of those that have these labels."""
+        return sum(value for (one, has), value in self.items() if one == name and has >= set(labels.items()))
+
+    def labels(self, name: str) -> set[str]:
+        return {label for one, has in self if one == name for label, _ in has}
+
+    @property
+    def names(self) -> set[str]:
+        return {name for name, _ in self}
+
+
+class Door:
+    def __init__(self, channel: grpc.aio.Channel, url: str) -> None:
+        self.stub = sandbox_pb2_grpc.SandboxServiceStub(channel)
+        self._url = url
+
+    async def execute(self, *programs: pb.Program) -> list[pb.Execution]:
+        requests = [pb.ExecuteRequest(program=program, caller=CALLER) for program in programs]
+        return [reply.execution for reply in await asyncio.gather(*map(self.stub.Execute, requests))]
+
+    async def page(self) -> str:
+        async with httpx.AsyncClient() as client:
+            return (await client.get(self._url)).text
+
+    async def samples(self) -> Samples:
+        families = text_string_to_metric_families(await self.page())
+        return Samples(
+            {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
+        )
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def door() -> AsyncIterator[Door]:
+    settings = Settings(port=0, metrics_port=free_port(), lanes=2, queue_limit=6)
+    ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    stop = asyncio.Event()
+    async with sandbox_servicer(settings) as servicer:
+        serving = asyncio.create_task(serve(settings, "sandbox", adder(servicer), on_ready=ready.set_result, stop=stop))
+        async with channel(f"127.0.0.1:{await ready}") as opened:
+            yield Door(opened, f"http://127.0.0.1:{settings.metrics_port}/metrics")
+        stop.set()
+        await serving
+
+
+@pytest.mark.parametrize("verdict", PROGRAMS)
+async def test_each_verdict_is_counted_with_its_times(door: Door, verdict: str) -> None:
+    before = await door.samples()
+    (execution,) = await door.execute(PROGRAMS[verdict])
+    after = await door.samples()
+
+    def more(name: str, **labels: str) -> float:
+        return after.of(name, **labels) - before.of(name, **labels)
+
+    assert more("ratchet_sandbox_programs_total") == 1
+    assert more("ratchet_sandbox_programs_total", verdict=verdict, runtime="python", level=execution.level) == 1
+    for phase in ("queue", "run", "cpu", "judge"):
+        assert more("ratchet_sandbox_program_seconds_count", phase=phase, verdict=verdict) == 1
+    took = {"run": execution.wall_time.ToTimedelta(), "cpu": execution.cpu_time.ToTimedelta()}
+    for phase, time in took.items():
+        seconds = more("ratchet_sandbox_program_seconds_sum", phase=phase, verdict=verdict)
+        assert seconds == pytest.approx(time.total_seconds(), abs=1e-5)
+    assert more("ratchet_sandbox_signs_total", sign="unasked bytes") == (verdict == "tampered")
+
+
+async def test_lanes_level_and_queue(door: Door) -> None:
+    sleeper = pb.Program(source="import time; time.sleep(1)")
+    running = asyncio.create_task(door.execute(*[sleeper] * 6))
+    async with asyncio.timeout(10):
+        while (samples := await door.samples()).of("ratchet_sandbox_lanes", state="busy") < 2:
+            await asyncio.sleep(0.02)
+    assert samples.of("ratchet_sandbox_lanes", state="limit") == 2
+    assert samples.of("ratchet_sandbox_lanes", state="up") == 2
+    assert samples.of("ratchet_sandbox_queue_waiting", priority="normal") == 3  # one waits at the lanes
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await door.execute(PROGRAMS["passed"])
+    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    executions = await running
+    later = await door.samples()
+    assert later.of("ratchet_sandbox_refused_total") - samples.of("ratchet_sandbox_refused_total") == 1
+    assert later.of("ratchet_sandbox_queue_waiting") == 0
+    assert later.of("ratchet_sandbox_lanes", state="busy") == 0
+    assert f"L{later.of('ratchet_sandbox_level'):.0f}" == executions[0].level
+    waited = later.of("ratchet_sandbox_program_seconds_sum", phase="queue")
+    assert waited - samples.of("ratchet_sandbox_program_seconds_sum", phase="queue") > 1
+
+
+async def test_nothing_of_the_callers_choosing_is_a_label(door: Door) -> None:
+    odd = pb.Program(source="raise SystemExit('word-of-a-program')", id="id-of-a-program", entry_point="word")
+    await door.execute(odd)
+    for unknown in (pb.Program(source="1", language="lingo"), pb.Program(source="1", runtime="runtime-nobody-has")):
+        with pytest.raises(grpc.aio.AioRpcError):
+            await door.execute(unknown)
+    page = await door.page()
+    for word in (CALLER, "word-of-a-program", "id-of-a-program", "lingo", "runtime-nobody-has"):
+        assert word not in page
+
+
+# The dashboard
+
+DASHBOARD = json.loads((DEPLOY / "grafana" / "sandbox.json").read_text())
+
+
+def expressions() -> list[str]:
+    return [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", ())]
+
+
+def _labels_asked(expression: str) -> Iterable[tuple[str, str]]:
+    """(metric, label) for each label that a selector or the grouping around it names."""
+    groups = {label.strip() for inner in re.findall(r"\bby \(([^)]*)\)", expression) for label in inner.split(",")}
+    for name, selector in re.findall(r"(ratchet_\w+)\{([^}]*)\}", expression):
+        yield from ((name, label) for label in {*groups, *re.findall(r"(\w+)\s*=~?\"", selector)})
+
+
+async def test_the_dashboard_asks_for_what_there_is(door: Door) -> None:
+    await door.execute(*list(PROGRAMS.values())[:4])
+    await door.execute(PROGRAMS["tampered"])
+    samples = await door.samples()
+    asked = {name for expression in expressions() for name in re.findall(r"ratchet_\w+", expression)}
+    asked |= set(re.findall(r"ratchet_\w+", json.dumps(DASHBOARD["templating"])))
+    assert len(asked) > 10
+    assert asked <= samples.names
+    from_prometheus = {"instance", "job", "service"}
+    for expression in expressions():
+        for name, label in _labels_asked(expression):
+            assert label in samples.labels(name) | from_prometheus, (name, label, expression)
+
+
+async def test_the_dashboard_shows_every_metric_of_programs(door: Door) -> None:
+    await door.execute(PROGRAMS["tampered"])
+    exported = {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in (await door.samples()).names}
+    own = {
+        name for name in exported if re.match(r"ratchet_sandbox_(program|signs|lanes|queue|level|refused|plat)", name)
+    }
+    text = " ".join(expressions())
+    assert [name for name in own if name not in text and not name.endswith("_created")] == []
+
+
+async def test_the_dashboard_can_be_read(door: Door) -> None:
+    panels = DASHBOARD["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    spots = [(spot["x"] + i, spot["y"] + j) for spot in (panel["gridPos"] for panel in panels)
+             for i in range(spot["w"]) for j in range(spot["h"])]  # fmt: skip
+    assert len(set(spots)) == len(spots)
+    assert max(x for x, _ in spots) == 23
+    variables = {f"${one['name']}" for one in DASHBOARD["templating"]["list"]}
+    used = set(re.findall(r"\$\w+", " ".join(expressions()))) - {"$__rate_interval"}
+    assert used | {"$datasource"} == variables
+    assert all(panel["datasource"]["uid"] == "${datasource}" for panel in panels if panel["type"] != "row")
+
+
+async def test_prometheus_reads_all_six_services() -> None:
+    compose = yaml.safe_load((DEPLOY.parent / "docker-compose.yml").read_text())["services"]
+    (job,) = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
+    (names,) = job["dns_sd_configs"]
+    services = {name for name in compose if "build" in compose[name] and not name.endswith("-gpu")}
+    assert set(names["names"]) == services
+    assert len(services) == 6
+    for service in services:
+        dockerfile = (DEPLOY.parent / "services" / service / "Dockerfile").read_text()
+        assert f"RATCHET_{service.upper()}_METRICS_PORT={names['port']}" in dockerfile
+    mounted = [volume.split(":")[0] for name in ("prometheus", "grafana") for volume in compose[name]["volumes"]]
+    assert all((DEPLOY.parent / path).exists() for path in mounted if path.startswith("./"))
