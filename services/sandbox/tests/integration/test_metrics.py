@@ -110,6 +110,23 @@ async def test_each_verdict_is_counted_with_its_times(door: Door, verdict: str) 
     assert more("ratchet_sandbox_signs_total", sign="unasked bytes") == (verdict == "tampered")
 
 
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [
+        ("unasked bytes", FORGED),
+        ("early exit", "import os\ndef f(x): os._exit(0)"),
+        ("disguised object", "int = type('int', (), {})\ndef f(x): return int()"),
+    ],
+)
+async def test_each_sign_is_counted(door: Door, kind: str, source: str) -> None:
+    before = await door.samples()
+    (execution,) = await door.execute(pb.Program(source=source, entry_point="f", tests=[CALL]))
+    after = await door.samples()
+    for labels, count in (({"sign": kind}, 1), ({}, len(execution.signs)), ({"sign": "other"}, 0)):
+        more = after.of("ratchet_sandbox_signs_total", **labels) - before.of("ratchet_sandbox_signs_total", **labels)
+        assert more == count, (labels, execution.signs)
+
+
 async def test_lanes_level_and_queue(door: Door) -> None:
     sleeper = pb.Program(source="import time; time.sleep(1)")
     running = asyncio.create_task(door.execute(*[sleeper] * 6))

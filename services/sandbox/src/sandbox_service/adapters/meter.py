@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from ratchet_kit import metrics
-from sandbox_service.domain.execution import Execution, Verdict
+from sandbox_service.domain.execution import Execution
 from sandbox_service.domain.queue import Priority
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -43,7 +43,7 @@ class PrometheusMeter:
             phases["compile"] = execution.compile_time
         for phase, time in phases.items():
             self._seconds.labels(phase, verdict).observe(time.total_seconds())
-        for sign in _signs(execution):
+        for sign in execution.signs:
             self._signs.labels(kind_of_sign(sign)).inc()
 
     def faulted(self) -> None:
@@ -54,10 +54,6 @@ class PrometheusMeter:
 
     def refused(self) -> None:
         self._refused.inc()
-
-
-def _signs(execution: Execution) -> tuple[str, ...]:
-    return (execution.detail,) if execution.verdict is Verdict.TAMPERED else ()
 
 
 def kind_of_sign(sign: str) -> str:
