@@ -249,6 +249,16 @@ async def test_the_grader_of_trainer_and_eval(door: grpc.aio.Channel) -> None:
     assert [one.reward.verdict for one in graded[:3]] == ["PASSED", "FAILED", "COMPILE_ERROR"]
 
 
+async def test_the_grader_finds_the_bad_among_many(door: grpc.aio.Channel) -> None:
+    """More of them than one refusal has room to name."""
+    bad = pb.Program(source=ADD.source, entry_point="f", tests=[pb.Test()])
+    programs = [bad if i % 10 else ADD for i in range(250)]
+    async with Grader(GrpcSandbox(door)) as grader:
+        ends = await asyncio.gather(*map(grader.execute, programs), return_exceptions=True)
+    for program, end in zip(programs, ends, strict=True):
+        assert isinstance(end, InvalidArgument if program is bad else pb.Execution), end
+
+
 @pytest.fixture
 def port() -> int:
     with socket.socket() as probe:
