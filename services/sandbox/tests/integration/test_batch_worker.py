@@ -1,0 +1,185 @@
+"""The worker of stored batches on a real stream: faults of the platform are tried again, and never a verdict."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet_kit.errors import Unavailable
+from ratchet_kit.streams import Stream
+from ratchet_kit.times import SystemClock
+from sandbox_service.adapters.batch_memory import MemoryBatchStore
+from sandbox_service.adapters.scripted import ScriptedExecutor
+from sandbox_service.convert import Bounds, batch_from_proto, program_from_bytes, record_from_item
+from sandbox_service.domain.batch import PLATFORM_ERROR, Batch, Record, State
+from sandbox_service.domain.batches import Batches
+from sandbox_service.domain.ports import End, Job, Report, Stage
+from sandbox_service.domain.program import Limits
+from sandbox_service.domain.sandbox import Sandbox
+from sandbox_service.worker import MAX_ATTEMPTS, StreamQueue, Timing, Wire, Worker
+
+pytestmark = pytest.mark.integration
+
+BOUNDS = Bounds(Limits(), 1 << 20)
+FAST = Timing(timedelta(seconds=0.3), timedelta(seconds=0.1), timedelta(seconds=0.2), timedelta(days=7))
+RAN = Report(End.EXITED, 0, Stage.ENDED, timedelta(), timedelta(), "scripted")
+
+
+class World:
+    """Any number of nodes over one store in memory and one stream; `fault` says whether a job fails."""
+
+    def __init__(self, redis: Any) -> None:
+        self.redis, self.store, self.clock = redis, MemoryBatchStore(), SystemClock()
+        self.runs: Counter[str] = Counter()
+        self.fault: Callable[[str], BaseException | None] = lambda source: None
+        self.hang = asyncio.Event()
+        self.hang.set()
+        self.timing = FAST
+        self.batches = Batches(
+            self.store,
+            StreamQueue(self.stream("door")),
+            lambda: self.sandbox().capabilities,
+            self.clock,
+            timedelta(milliseconds=20),
+        )
+
+    def stream(self, name: str) -> Stream:
+        return Stream(self.redis, "sandbox.batches", "sandbox-nodes", name, MAX_ATTEMPTS + 1, self.timing.lease)
+
+    def sandbox(self) -> Sandbox:
+        async def run(job: Job) -> Report:
+            self.runs[job.source] += 1
+            if fault := self.fault(job.source):
+                raise fault
+            await self.hang.wait()
+            return RAN
+
+        return Sandbox(ScriptedExecutor(run), 100)
+
+    @asynccontextmanager
+    async def node(self, name: str) -> AsyncIterator[None]:
+        stream, stop = self.stream(name), asyncio.Event()
+        wire = Wire(partial(program_from_bytes, bounds=BOUNDS), record_from_item)
+        worker = Worker(name, stream, StreamQueue(stream), self.store, self.sandbox(), wire, self.clock, self.timing)
+        running = asyncio.create_task(worker.run(stop))
+        try:
+            yield
+        finally:
+            stop.set()
+            await asyncio.wait_for(running, 10)
+
+    async def create(self, *sources: str) -> Batch:
+        programs = [pb.Program(id=source, source=source) for source in sources]
+        return await self.batches.create(batch_from_proto(programs, BOUNDS))
+
+    async def end(self, batch: Batch) -> tuple[Batch, dict[int, Record]]:
+        records: dict[int, Record] = {}
+        async with asyncio.timeout(30):
+            async for progress in self.batches.watch(batch.id):
+                records |= {record.index: record for record in progress.records}
+        return progress.batch, records
+
+
+@pytest.fixture
+async def world(redis: Any) -> World:
+    return World(redis)
+
+
+async def test_a_fault_of_the_platform_is_tried_again(world: World) -> None:
+    """A node tries a program twice; here the third time works, for the rest is recorded at once."""
+    world.fault = lambda source: Unavailable("lane lost") if source == "bad" and world.runs["bad"] <= 2 else None
+    async with world.node("one"):
+        batch, records = await world.end(await world.create("good", "bad", "fine"))
+    assert batch.state is State.SUCCEEDED
+    assert {record.verdict for record in records.values()} == {"PASSED"}
+    assert world.runs == {"good": 1, "bad": 3, "fine": 1}
+
+
+async def test_after_the_last_attempt_it_says_so(world: World, redis: Any) -> None:
+    world.fault = lambda source: Unavailable("lane lost") if source == "bad" else None
+    async with world.node("one"):
+        batch, records = await world.end(await world.create("good", "bad"))
+    assert batch.state is State.SUCCEEDED
+    assert [records[i].verdict for i in range(2)] == ["PASSED", PLATFORM_ERROR]
+    item = pb.BatchItem.FromString(records[1].content)
+    assert (item.index, item.WhichOneof("outcome")) == (1, "platform_error")
+    assert item.platform_error == f"one: lane lost (after {MAX_ATTEMPTS} attempts)"
+    assert world.runs == {"good": 1, "bad": 2 * MAX_ATTEMPTS}
+    letters = await world.stream("door").dead_letters()
+    assert [(letter["batch_id"], letter["dead_error"]) for letter in letters] == [(batch.id, "one: lane lost")]
+    assert sum((await world.stream("door").depth()).values()) == 0
+
+
+async def test_a_bug_is_no_verdict_either(world: World) -> None:
+    world.fault = lambda source: ValueError("a bug") if source == "bad" else None
+    async with world.node("one"):
+        _, records = await world.end(await world.create("bad"))
+    assert records[0].verdict == PLATFORM_ERROR
+    assert b"internal error" in records[0].content
+    assert b"a bug" not in records[0].content
+
+
+async def test_nodes_that_die_of_a_chunk_do_not_do_so_for_ever(world: World) -> None:
+    """As after a kill -9: the hold runs out, with nothing said. One node is left to say it."""
+    batch = await world.create("killer", "other")
+    [waiting] = await world.store.waiting(world.clock.now(), 10)
+    await world.store.record(batch.id, [Record(1, "PASSED", b"")])
+    for _ in range(MAX_ATTEMPTS):
+        await world.store.claim(waiting.ref, "dead", world.clock.now() - timedelta(hours=1), timedelta(seconds=1))
+    async with world.node("one"):
+        ended, records = await world.end(batch)
+    assert ended.state is State.SUCCEEDED
+    assert [records[i].verdict for i in range(2)] == [PLATFORM_ERROR, "PASSED"]
+    assert world.runs == {}
+
+
+async def test_a_flushed_queue_is_filled_by_any_node(world: World, redis: Any) -> None:
+    made = [await world.create(*(f"{batch}.{i}" for i in range(40))) for batch in range(3)]
+    await redis.flushall()
+    async with world.node("one"), world.node("two"):
+        ends = [await world.end(batch) for batch in made]
+    assert [(batch.state, len(records)) for batch, records in ends] == [(State.SUCCEEDED, 40)] * 3
+    assert set(world.runs.values()) == {1}
+
+
+async def test_a_message_for_nothing_is_dropped(world: World) -> None:
+    stream = world.stream("door")
+    for payload in ({"batch_id": "gone", "first": "0"}, {"evaluation_id": "astray"}):
+        await stream.publish(payload)
+    async with world.node("one"):
+        await world.end(await world.create("good"))
+        async with asyncio.timeout(5):
+            while sum((await stream.depth()).values()):
+                await asyncio.sleep(0.02)
+
+
+async def test_a_hold_is_kept_while_programs_run(world: World) -> None:
+    """Longer than the lease, with another node that would take what is let go."""
+    world.hang.clear()
+    async with world.node("one"), world.node("two"):
+        batch = await world.create("slow")
+        await asyncio.sleep(4 * FAST.lease.total_seconds())
+        world.hang.set()
+        await world.end(batch)
+    assert world.runs == {"slow": 1}
+
+
+async def test_what_is_cancelled_stops_running(world: World) -> None:
+    world.hang.clear()
+    async with world.node("one"):
+        batch = await world.create("endless", "other")
+        async with asyncio.timeout(5):
+            while not world.runs:
+                await asyncio.sleep(0.01)
+        await world.batches.cancel(batch.id)
+        await asyncio.sleep(3 * FAST.beat.total_seconds())
+        world.hang.set()
+        ended, records = await world.end(batch)
+        assert (ended.state, records) == (State.CANCELLED, {})
+        assert (await world.end(await world.create("next")))[0].state is State.SUCCEEDED

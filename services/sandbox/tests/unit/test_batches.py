@@ -1,0 +1,144 @@
+"""Stored batches over a store in memory."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, RatchetError, Unavailable, Unimplemented
+from ratchet_testing.clock import ManualClock
+from sandbox_service.adapters.batch_memory import MemoryBatchStore
+from sandbox_service.domain.batch import CHUNK, Asked, ChunkRef, Record, State
+from sandbox_service.domain.batches import Batches, NoBatches
+from sandbox_service.domain.ports import Capabilities, Runtime
+from sandbox_service.domain.program import CallTest, Program
+from sandbox_service.domain.queue import Priority
+
+
+class MemoryQueue:
+    def __init__(self) -> None:
+        self.published: list[tuple[ChunkRef, Priority]] = []
+        self.fault: RatchetError | None = None
+
+    async def publish(self, refs: Sequence[ChunkRef], priority: Priority) -> None:
+        if self.fault:
+            raise self.fault
+        self.published += [(ref, priority) for ref in refs]
+
+    async def depth(self) -> int:
+        return len(self.published)
+
+
+class World:
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock, self.store, self.queue = clock, MemoryBatchStore(), MemoryQueue()
+        runtimes = (Runtime("python", "python", ""), Runtime("bash", "bash", ""))
+        self.capabilities = Capabilities((), "3.11", 2, runtimes)
+        self.batches = Batches(
+            self.store, self.queue, lambda: self.capabilities, clock, watch_interval=timedelta(milliseconds=1)
+        )
+
+
+@pytest.fixture
+def world(clock: ManualClock) -> World:
+    return World(clock)
+
+
+def asked(count: int) -> list[Asked]:
+    return [Asked(Program(str(i), "pass"), str(i).encode()) for i in range(count)]
+
+
+async def test_a_batch_is_queued_in_chunks(world: World) -> None:
+    batch = await world.batches.create(asked(2 * CHUNK + 1), "me", Priority.LOW)
+    assert [(ref.first, priority) for ref, priority in world.queue.published] == [
+        (0, Priority.LOW),
+        (CHUNK, Priority.LOW),
+        (2 * CHUNK, Priority.LOW),
+    ]
+    assert (batch.state, batch.programs_total, batch.caller) == (State.RUNNING, 2 * CHUNK + 1, "me")
+
+
+async def test_a_request_queues_once_and_means_one_thing(world: World) -> None:
+    first = await world.batches.create(asked(3), request_id="r")
+    assert await world.batches.create(asked(3), "someone else", request_id="r") == first
+    assert len(world.queue.published) == 1
+    with pytest.raises(InvalidArgument, match="used before"):
+        await world.batches.create(asked(3), priority=Priority.HIGH, request_id="r")
+    glued = [Asked(Program("0", "pass"), b"01"), Asked(Program("2", "pass"), b"2")]
+    with pytest.raises(InvalidArgument, match="used before"):
+        await world.batches.create(glued, request_id="r")
+    assert (await world.batches.create(asked(3))).id != first.id
+
+
+async def test_a_queue_that_is_away_loses_nothing(world: World) -> None:
+    world.queue.fault = Unavailable("Redis is away")
+    batch = await world.batches.create(asked(1))
+    assert [one.ref.batch_id for one in await world.store.waiting(world.clock.now(), 10)] == [batch.id]
+
+
+async def test_what_this_node_cannot_run_is_refused_and_not_stored(world: World) -> None:
+    cobol = Asked(Program("c", "STOP RUN.", language="cobol"), b"c")
+    with pytest.raises(Unimplemented, match="cobol"):
+        await world.batches.create([*asked(2), cobol])
+    called = Asked(Program("b", "exit", "f", (CallTest((), 1),), language="bash"), b"b")
+    with pytest.raises(InvalidArgument) as refused:
+        await world.batches.create([*asked(2), called])
+    assert [one.field for one in refused.value.violations] == ["programs[2].tests[0]"]
+    with pytest.raises(InvalidArgument) as refused:
+        await world.batches.create([], request_id="a\0b")
+    assert [one.field for one in refused.value.violations] == ["programs", "request_id"]
+    assert await world.store.waiting(world.clock.now(), 10) == []
+
+
+async def test_watching_tells_each_record_once_and_ends_with_the_batch(world: World) -> None:
+    batch = await world.batches.create(asked(70))
+    seen: list[int] = []
+    states: list[State] = []
+
+    async def watch() -> None:
+        async for progress in world.batches.watch(batch.id):
+            seen.extend(record.index for record in progress.records)
+            states.append(progress.batch.state)
+
+    watching = asyncio.create_task(watch())
+    order = [*range(69, 0, -2), *range(0, 70, 2)]
+    for index in order:
+        await world.store.record(batch.id, [Record(index, "PASSED", b"")])
+        if index % 7 == 0:
+            await asyncio.sleep(0.003)
+    for chunk in range(0, 70, CHUNK):
+        await world.store.finish(ChunkRef(batch.id, chunk), world.clock.now())
+    await asyncio.wait_for(watching, 5)
+    assert sorted(seen) == list(range(70))
+    assert states[0] is State.RUNNING
+    assert states[-1] is State.SUCCEEDED
+
+
+async def test_large_records_travel_apart(world: World) -> None:
+    batch = await world.batches.create(asked(5))
+    sizes = [5 << 20, 5 << 20, 1, 1, 20 << 20]
+    await world.store.record(batch.id, [Record(i, "PASSED", bytes(size)) for i, size in enumerate(sizes)])
+    await world.batches.cancel(batch.id)
+    told = [[one.index for one in each.records] async for each in world.batches.watch(batch.id)]
+    assert told == [[0], [1, 2, 3], [4], []]
+
+
+async def test_cancelling(world: World) -> None:
+    batch = await world.batches.create(asked(1))
+    cancelled = await world.batches.cancel(batch.id)
+    assert cancelled == replace(batch, state=State.CANCELLED, end_time=world.clock.now())
+    for call in (world.batches.cancel, world.batches.get):
+        with pytest.raises(NotFound):
+            await call("nowhere")
+
+
+async def test_a_node_without_a_queue_says_what_to_set() -> None:
+    none = NoBatches(["REDIS_URL", "DATABASE_URL"])
+    for call in (none.create(asked(1)), none.get("x"), none.cancel("x")):
+        with pytest.raises(FailedPrecondition, match="REDIS_URL and DATABASE_URL"):
+            await call
+    with pytest.raises(FailedPrecondition, match="REDIS_URL"):
+        async for _ in none.watch("x"):
+            pass
