@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from ratchet_client.cli import evaluating, platform, releasing, runtimes, sandboxing, showing, training
+from ratchet_client.cli import batching, evaluating, platform, releasing, runtimes, sandboxing, showing, training
 from ratchet_client.cli.output import stderr
 from ratchet_client.errors import ApiError, CommandError, Unreachable
 
@@ -26,6 +26,7 @@ releasing.add_to(app)
 showing.add_to(app)
 sandboxing.add_to(app)
 runtimes.add_to(sandboxing.app)
+batching.add_to(sandboxing.app)
 
 
 def main() -> None:

@@ -30,11 +30,15 @@ def add_to(parent: typer.Typer) -> None:
     parent.add_typer(app, name="sandbox")
 
 
+def local_target() -> str:
+    """Where the sandbox of `ratchet up` answers. Raises CommandError when no platform runs."""
+    return f"127.0.0.1:{control.running_state(Home.default()).ports['sandbox']}"
+
+
 @contextmanager
 def connected(target: str) -> Iterator[sandbox_pb2_grpc.SandboxServiceStub]:
     """A stub of the sandbox at `target`, or of the local platform's. Raises ApiError or Unreachable."""
-    if not target:
-        target = f"127.0.0.1:{control.running_state(Home.default()).ports['sandbox']}"
+    target = target or local_target()
     with grpc.insecure_channel(target) as channel:
         try:
             yield sandbox_pb2_grpc.SandboxServiceStub(channel)
