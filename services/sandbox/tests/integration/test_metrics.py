@@ -128,14 +128,21 @@ async def test_each_sign_is_counted(door: Door, kind: str, source: str) -> None:
 
 
 async def test_lanes_level_and_queue(door: Door) -> None:
-    sleeper = pb.Program(source="import time; time.sleep(1)")
+    sleeper = pb.Program(source="import time; time.sleep(2)")
     running = asyncio.create_task(door.execute(*[sleeper] * 6))
-    async with asyncio.timeout(10):
-        while (samples := await door.samples()).of("ratchet_sandbox_lanes", state="busy") < 2:
-            await asyncio.sleep(0.02)
+    samples = await door.samples()
+    # two run, and one waits at the lanes
+    wanted = {"busy": 2, "waiting": 3}
+    for _ in range(80):
+        busy, waiting = samples.of("ratchet_sandbox_lanes", state="busy"), samples.of("ratchet_sandbox_queue_waiting")
+        if (seen := {"busy": busy, "waiting": waiting}) == wanted:
+            break
+        await asyncio.sleep(0.02)
+        samples = await door.samples()
+    assert seen == wanted
     assert samples.of("ratchet_sandbox_lanes", state="limit") == 2
     assert samples.of("ratchet_sandbox_lanes", state="up") == 2
-    assert samples.of("ratchet_sandbox_queue_waiting", priority="normal") == 3  # one waits at the lanes
+    assert samples.of("ratchet_sandbox_queue_waiting", priority="normal") == 3
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await door.execute(PROGRAMS["passed"])
     assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
