@@ -22,7 +22,7 @@ class Sandbox(sandbox_pb2_grpc.SandboxServiceServicer):
     def __init__(self) -> None:
         self.created: list[pb.CreateBatchRequest] = []
         self.outcomes: dict[str, pb.BatchItem] = {}
-        self.breaks = 0
+        self.breaks: list[grpc.StatusCode] = []
         self.end = pb.Batch.STATE_SUCCEEDED
 
     def CreateBatch(self, request: pb.CreateBatchRequest, context: Any) -> pb.CreateBatchResponse:
@@ -41,8 +41,7 @@ class Sandbox(sandbox_pb2_grpc.SandboxServiceServicer):
             if item.WhichOneof("outcome"):
                 yield pb.WatchBatchResponse(items=[item])
             if index == 1 and self.breaks:
-                self.breaks -= 1
-                context.abort(grpc.StatusCode.UNAVAILABLE, "this node has gone")
+                context.abort(self.breaks.pop(), "this node has gone")
         yield pb.WatchBatchResponse(batch=pb.Batch(id="batch_1", state=self.end))
 
 
@@ -129,7 +128,7 @@ def test_a_bad_file_is_named(content: str, fault: str, target: str, tmp_path: Pa
 
 
 def test_a_watch_outlives_the_node_that_told(sandbox: Sandbox, target: str) -> None:
-    sandbox.breaks = 2
+    sandbox.breaks = [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE]
     with SandboxBatches(target) as batches:
         batches.create([pb.Program(id=name) for name in "abcd"])
         replies = list(batches.watch("batch_1"))
@@ -137,11 +136,15 @@ def test_a_watch_outlives_the_node_that_told(sandbox: Sandbox, target: str) -> N
     assert replies[-1].batch.state == pb.Batch.STATE_SUCCEEDED
 
 
-def test_refusals_and_silence(target: str) -> None:
+def test_refusals_and_silence(sandbox: Sandbox, target: str) -> None:
     with SandboxBatches(target) as batches:
         with pytest.raises(ApiError, match="no program"):
             batches.create([])
         with pytest.raises(ApiError):  # the sandbox of this test has no such method
             batches.cancel("batch_1")
+    sandbox.breaks = [grpc.StatusCode.INTERNAL]
+    with SandboxBatches(target) as batches, pytest.raises(ApiError, match="gone"):
+        batches.create([pb.Program(), pb.Program()])
+        list(batches.watch("batch_1"))
     with SandboxBatches("127.0.0.1:1") as batches, pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
         batches.get("batch_1")

@@ -84,6 +84,8 @@ class SandboxBatches:
                     yield pb.WatchBatchResponse(batch=reply.batch, items=new)
                 return
             except grpc.RpcError as error:
+                if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:  # the server's bound on a stream: it lives
+                    continue
                 if error.code() is not grpc.StatusCode.UNAVAILABLE or time.monotonic() > until:
                     raise self._translated(error) from error
             time.sleep(_PAUSE_S)

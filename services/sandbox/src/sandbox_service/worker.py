@@ -173,14 +173,10 @@ class Worker:
 
         Raises NotFound and FailedPrecondition when the batch has gone or ended, Unavailable.
         """
-        faults: dict[int, str] = {}
-        programs: dict[int, Program] = {}
-        for index, content in claim.programs.items():
-            try:
-                program = await self._program(content)
-                programs[index] = settle(program, self._sandbox.capabilities)
-            except _NOT_HERE as error:
-                faults[index] = f"{self._name}: {error.message}"
+        if sum(len(content) for content in claim.programs.values()) <= _LARGE:
+            programs, faults = self._read(claim)
+        else:  # as in the servicer: literals take about a second for each MB to parse
+            programs, faults = await asyncio.to_thread(self._read, claim)
         places = list(programs)
         if not programs:
             return faults
@@ -201,11 +197,16 @@ class Worker:
                 await self._store.record(claim.chunk.ref.batch_id, done)
         return faults
 
-    async def _program(self, content: bytes) -> Program:
-        """As in the servicer: literals take about a second for each MB to parse."""
-        if len(content) <= _LARGE:
-            return self._wire.program(content)
-        return await asyncio.to_thread(self._wire.program, content)
+    def _read(self, claim: Claim) -> tuple[dict[int, Program], dict[int, str]]:
+        """The programs by index, and why some can't be run here."""
+        programs: dict[int, Program] = {}
+        faults: dict[int, str] = {}
+        for index, content in claim.programs.items():
+            try:
+                programs[index] = settle(self._wire.program(content), self._sandbox.capabilities)
+            except _NOT_HERE as error:
+                faults[index] = f"{self._name}: {error.message}"
+        return programs, faults
 
     async def _keep(self, ref: ChunkRef, message: Message) -> bool:
         """Renews the hold. False when the batch was cancelled, or the chunk is with another node now."""

@@ -17,7 +17,7 @@ from ratchet_kit.times import SystemClock
 from sandbox_service.adapters.batch_memory import MemoryBatchStore
 from sandbox_service.adapters.scripted import ScriptedExecutor
 from sandbox_service.convert import Bounds, batch_from_proto, program_from_bytes, record_from_item
-from sandbox_service.domain.batch import PLATFORM_ERROR, Batch, Record, State
+from sandbox_service.domain.batch import PLATFORM_ERROR, Batch, Record, Request, State
 from sandbox_service.domain.batches import Batches
 from sandbox_service.domain.ports import End, Job, Report, Stage
 from sandbox_service.domain.program import Limits
@@ -183,3 +183,22 @@ async def test_what_is_cancelled_stops_running(world: World) -> None:
         ended, records = await world.end(batch)
         assert (ended.state, records) == (State.CANCELLED, {})
         assert (await world.end(await world.create("next")))[0].state is State.SUCCEEDED
+
+
+async def test_what_this_node_cannot_take_is_a_fault_that_names_the_field(world: World) -> None:
+    """Another node may have wider bounds, or what this one lacks. The large program is read in a thread."""
+    large = "#" * (300 << 10)
+    programs = [
+        pb.Program(source=large),
+        pb.Program(source="good"),
+        pb.Program(source="wide", limits=pb.Limits(memory_bytes=8 << 30)),
+    ]
+    contents = [program.SerializeToString() for program in programs]
+    batch = Batch("batch_1", 3, world.clock.now())
+    await world.store.create(batch, contents, Request("r", ""))
+    async with world.node("one"):
+        _, records = await world.end(batch)
+    assert [records[i].verdict for i in range(3)] == ["PASSED", "PASSED", PLATFORM_ERROR]
+    fault = pb.BatchItem.FromString(records[2].content).platform_error
+    assert fault.startswith("one: program.limits.memory_bytes: ")
+    assert world.runs == {large: 1, "good": 1}

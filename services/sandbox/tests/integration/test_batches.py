@@ -35,7 +35,7 @@ class Node:
         settings = {
             "RATCHET_SANDBOX_PORT": str(self.port),
             "RATCHET_SANDBOX_LANES": "1",
-            "RATCHET_SANDBOX_BATCH_LEASE": "2",
+            "RATCHET_SANDBOX_BATCH_LEASE": "1",
             "RATCHET_SANDBOX_BATCH_RECONCILE_INTERVAL": "0.5",
             "RATCHET_SANDBOX_LOG_LEVEL": "DEBUG",
         }
@@ -143,7 +143,7 @@ async def test_after_a_kill_9_each_program_has_one_verdict(cluster: Cluster, red
     one, two = await cluster.node(), await cluster.node()
     async with channel(one.target) as door:
         stub = Stub(door)
-        id = (await stub.CreateBatch(pb.CreateBatchRequest(programs=programs(130, SLOW)))).batch.id
+        id = (await stub.CreateBatch(pb.CreateBatchRequest(programs=programs(100, SLOW)))).batch.id
         await until_done(stub, id, 20)
     one.kill()
     async with channel(two.target) as door:
@@ -154,10 +154,10 @@ async def test_after_a_kill_9_each_program_has_one_verdict(cluster: Cluster, red
     async with channel(three.target) as door:
         before = (await Stub(door).GetBatch(pb.GetBatchRequest(id=id))).batch
         assert before.state == pb.Batch.STATE_RUNNING
-        assert 0 < before.programs_done < 130
-        check_all_ran(*await watched(Stub(door), id), 130)
+        assert 0 < before.programs_done < 100
+        check_all_ran(*await watched(Stub(door), id), 100)
     indices = [index for (index,) in await cluster.rows('SELECT "index" FROM sandbox_batch_records')]
-    assert sorted(indices) == list(range(130))
+    assert sorted(indices) == list(range(100))
 
 
 async def test_flushall_loses_nothing(cluster: Cluster, redis: Any) -> None:

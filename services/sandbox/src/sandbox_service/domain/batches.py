@@ -142,7 +142,8 @@ class Batches:
         request = Request(request_id or new_id("req"), _fingerprint(asked, priority))
         if existing := await self._store.find(request):
             return existing
-        self._settle(asked)
+        # In a thread: what imports something is parsed, and these are many.
+        await asyncio.to_thread(self._settle, asked)
         wanted = Batch(new_id("batch"), len(asked), self._clock.now(), priority, caller)
         batch = await self._store.create(wanted, [one.content for one in asked], request)
         try:
