@@ -3,6 +3,7 @@
 import fcntl
 import mmap
 import os
+import select
 import signal
 import time
 
@@ -79,8 +80,12 @@ class Pipe:
 class Child:
     """A forked process and what the kernel said about it."""
 
-    def __init__(self, pid: int) -> None:
-        self.pid, self.descriptor = pid, os.pidfd_open(pid)
+    def __init__(self, pid: int, patience: float = 0) -> None:
+        """Waits for its end, for at most `patience` seconds."""
+        descriptor = os.pidfd_open(pid)
+        if patience:
+            select.select((descriptor,), (), (), patience)
+        self.pid, self.descriptor = pid, descriptor
         self.status: int | None = None
         self.cpu = 0.0
         self.max_rss = 0

@@ -1,19 +1,24 @@
-"""A seccomp-BPF filter, assembled here so that no library is needed.
+"""Seccomp-BPF filters, assembled here so that no library is needed.
 
-It takes away what a single-process program never needs: new processes, other programs, sockets, signals to others,
+They take away what a single-process program never needs: new processes, other programs, sockets, signals to others,
 tracing, mounts, namespaces, io_uring, bpf, keyrings, System V IPC, and the kinds of memory that RLIMIT_DATA doesn't
 count (anonymous files, shared anonymous mappings). A denied call fails with EPERM, so the program sees an ordinary
 OSError. For x86-64 and ARM64, each with its own numbers: see syscalls.py.
 
-A second one, for lanes that have their own process and network namespaces, lets a program start processes and talk to
-them, by signals and local sockets. Memory that RLIMIT_DATA doesn't count is then counted by crowd.py.
+Others, for lanes that have their own process and network namespaces, let a program start processes and talk to them,
+by signals and local sockets. Memory that RLIMIT_DATA doesn't count is then counted by crowd.py.
+
+Loading one costs a program 2 microseconds an instruction: the kernel compiles it. So a lane loads once what it can do
+without itself, which its programs inherit, and each program adds the little that the lane needs.
 """
 
 import ctypes
 import errno
+import mmap
 import os
 import platform
 import struct
+import sys
 
 import libc
 import syscalls
@@ -55,6 +60,9 @@ WITH_PROCESSES = {
     "pidfd_send_signal", "socket", "connect", "accept", "bind", "listen", "accept4",
 }  # fmt: skip
 
+# What a lane needs, or a program before it is let go, and no program after.
+FOR_THE_LANE = {"pidfd_open", "memfd_create"}
+
 _LOAD, _AND, _JEQ, _JGE, _JSET, _RET = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _EPERM, _ENOSYS, _KILL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS, 0x80000000
 _NR, _ARCH, _ARG0, _ARG1, _ARG3 = 0, 4, 16, 24, 40
@@ -86,51 +94,61 @@ def _preamble(machine: str, numbers: dict[str, int]) -> list[bytes]:
 def _no_strings_attached(numbers: dict[str, int]) -> list[bytes]:
     """Nobody types into a terminal for others, has the kernel signal others when a descriptor is ready (F_SETOWN asks
     only for the same uid), or changes the pipes that the next program gets."""
+    return [*_deny_requests(numbers["fcntl"], FCNTL_DENIED), *_deny_requests(numbers["ioctl"], IOCTL_DENIED)]
+
+
+def _deny_requests(number: int, requests: tuple[int, ...]) -> list[bytes]:
     return [
-        _instruction(_JEQ, numbers["fcntl"], 0, 3 + len(FCNTL_DENIED)),
+        _instruction(_JEQ, number, 0, 3 + len(requests)),
         _instruction(_LOAD, _ARG1),
-        *(_instruction(_JEQ, command, len(FCNTL_DENIED) - index, 0) for index, command in enumerate(FCNTL_DENIED)),
-        _instruction(_RET, _ALLOW),
-        _instruction(_RET, _EPERM),
-        _instruction(_JEQ, numbers["ioctl"], 0, 3 + len(IOCTL_DENIED)),
-        _instruction(_LOAD, _ARG1),
-        *(_instruction(_JEQ, request, len(IOCTL_DENIED) - index, 0) for index, request in enumerate(IOCTL_DENIED)),
+        *(_instruction(_JEQ, request, len(requests) - index, 0) for index, request in enumerate(requests)),
         _instruction(_RET, _ALLOW),
         _instruction(_RET, _EPERM),
     ]
 
 
-def _deny(numbers: list[int]) -> list[bytes]:
+def _demand(number: int, *values: int) -> list[bytes]:
+    """The first argument of the call must be one of `values`."""
+    return [
+        _instruction(_JEQ, number, 0, 3 + len(values)),
+        _instruction(_LOAD, _ARG0),
+        *(_instruction(_JEQ, value, len(values) - index, 0) for index, value in enumerate(values)),
+        _instruction(_RET, _EPERM),
+        _instruction(_RET, _ALLOW),
+    ]
+
+
+def _deny(numbers: dict[str, int], names: set[str]) -> list[bytes]:
     """The end of a filter."""
-    steps = [_instruction(_JEQ, number, len(numbers) - index, 0) for index, number in enumerate(numbers)]
+    denied = sorted(numbers[name] for name in names if name in numbers)
+    steps = [_instruction(_JEQ, number, len(denied) - index, 0) for index, number in enumerate(denied)]
     return [*steps, _instruction(_RET, _ALLOW), _instruction(_RET, _EPERM)]
 
 
-def _numbers_denied(numbers: dict[str, int], allowed: set[str]) -> list[int]:
-    return sorted(numbers[name] for name in DENIED if name in numbers and name not in allowed)
-
-
-def assemble_with_processes(machine: str) -> bytes:
+def assemble_for_lane(machine: str, processes: bool) -> bytes:
     numbers = syscalls.numbers_of(machine)
-    program = [
-        *_preamble(machine, numbers),
-        _instruction(_JEQ, numbers["clone"], 0, 4),
-        _instruction(_LOAD, _ARG0),
-        _instruction(_JSET, CLONE_NAMESPACES, 0, 1),
-        _instruction(_RET, _EPERM),
-        _instruction(_RET, _ALLOW),
-    ]
-    for name, only in (("prlimit64", 0), ("socket", AF_UNIX)):
-        # limits for oneself, sockets within the lane
+    program = [*_preamble(machine, numbers), *_no_strings_attached(numbers)]
+    if processes:
         program += [
-            _instruction(_JEQ, numbers[name], 0, 4),
+            _instruction(_JEQ, numbers["clone"], 0, 4),
             _instruction(_LOAD, _ARG0),
-            _instruction(_JEQ, only, 1, 0),
+            _instruction(_JSET, CLONE_NAMESPACES, 0, 1),
+            _instruction(_RET, _EPERM),
+            _instruction(_RET, _ALLOW),
+            # limits for oneself, sockets within the lane
+            *_demand(numbers["prlimit64"], 0),
+            *_demand(numbers["socket"], AF_UNIX),
+        ]
+    else:
+        program += [
+            _instruction(_JEQ, numbers["mmap"], 0, 5),
+            _instruction(_LOAD, _ARG3),
+            _instruction(_AND, MAP_SHARED | MAP_ANONYMOUS),
+            _instruction(_JEQ, MAP_SHARED | MAP_ANONYMOUS, 0, 1),
             _instruction(_RET, _EPERM),
             _instruction(_RET, _ALLOW),
         ]
-    program += _no_strings_attached(numbers)
-    program += _deny(_numbers_denied(numbers, WITH_PROCESSES))
+    program += _deny(numbers, set(DENIED) - FOR_THE_LANE - (WITH_PROCESSES if processes else set()))
     return b"".join(program)
 
 
@@ -138,24 +156,16 @@ def assemble(machine: str, own_pid: int) -> bytes:
     """`own_pid` is patched in because the filter is built once and the pid is known only after the fork."""
     numbers = syscalls.numbers_of(machine)
     program = [
-        *_preamble(machine, numbers),
+        _instruction(_LOAD, _NR),
         _instruction(_JEQ, numbers["clone"], 0, 4),
         _instruction(_LOAD, _ARG0),
         _instruction(_JSET, CLONE_THREAD, 1, 0),
         _instruction(_RET, _EPERM),
         _instruction(_RET, _ALLOW),
-    ]
-    for name, also_zero in (("kill", False), ("tgkill", False), ("prlimit64", True)):
         # a signal or a limit for oneself only
-        program += [
-            _instruction(_JEQ, numbers[name], 0, 5 if also_zero else 4),
-            _instruction(_LOAD, _ARG0),
-            *([_instruction(_JEQ, 0, 2, 0)] if also_zero else []),
-            _instruction(_JEQ, own_pid, 1, 0),
-            _instruction(_RET, _EPERM),
-            _instruction(_RET, _ALLOW),
-        ]
-    program += [
+        *_demand(numbers["kill"], own_pid),
+        *_demand(numbers["tgkill"], own_pid),
+        *_demand(numbers["prlimit64"], 0, own_pid),
         # to outlive the zygote; to be dumped into a handler that the machine may have for that
         _instruction(_JEQ, numbers["prctl"], 0, 5),
         _instruction(_LOAD, _ARG0),
@@ -163,16 +173,14 @@ def assemble(machine: str, own_pid: int) -> bytes:
         _instruction(_JEQ, PR_SET_DUMPABLE, 0, 1),
         _instruction(_RET, _EPERM),
         _instruction(_RET, _ALLOW),
-        _instruction(_JEQ, numbers["mmap"], 0, 5),
-        _instruction(_LOAD, _ARG3),
-        _instruction(_AND, MAP_SHARED | MAP_ANONYMOUS),
-        _instruction(_JEQ, MAP_SHARED | MAP_ANONYMOUS, 0, 1),
-        _instruction(_RET, _EPERM),
-        _instruction(_RET, _ALLOW),
-        *_no_strings_attached(numbers),
-        *_deny(_numbers_denied(numbers, set())),
+        *_deny(numbers, FOR_THE_LANE),
     ]
     return b"".join(program)
+
+
+def assemble_with_processes(machine: str) -> bytes:
+    numbers = syscalls.numbers_of(machine)
+    return b"".join([_instruction(_LOAD, _NR), *_deny(numbers, FOR_THE_LANE - WITH_PROCESSES)])
 
 
 class _Program(ctypes.Structure):
@@ -180,7 +188,7 @@ class _Program(ctypes.Structure):
 
 
 class Filter:
-    """Built once in the zygote, loaded by every program after its fork. Needs no_new_privs.
+    """What every program of a lane loads after its fork. Needs no_new_privs.
 
     All that loading takes is laid out beforehand: a program's every first touch of a page is a copy of it.
     """
@@ -188,19 +196,41 @@ class Filter:
     _MARK = 0x5EC0DE77
 
     def __init__(self, processes: bool = False) -> None:
+        """Confines this process as well, for good: see assemble_for_lane."""
         machine = platform.machine()
-        code = assemble_with_processes(machine) if processes else assemble(machine, self._MARK)
-        buffer = ctypes.create_string_buffer(code, len(code))
-        self._words = (ctypes.c_uint32 * (len(code) // 4)).from_buffer(buffer)
-        self._pids = [place for place, word in enumerate(self._words) if word == self._MARK]
-        self._program = _Program(len(code) // 8, ctypes.cast(buffer, ctypes.c_void_p))
-        self._arguments = (libc.PR_SET_SECCOMP, libc.SECCOMP_MODE_FILTER, ctypes.byref(self._program), 0, 0)
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
-        self._prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_ulong)
+        self._load(assemble_for_lane(machine, processes))
+        self._code = assemble_with_processes(machine) if processes else assemble(machine, self._MARK)
+        self._memory = mmap.mmap(-1, len(self._code), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._memory[:] = self._code
+        mark = struct.pack("=I", self._MARK)
+        self._pids = [slice(i, i + 4) for i in range(0, len(self._code), 4) if self._code[i : i + 4] == mark]
+        self._program = _Program(len(self._code) // 8, ctypes.addressof(ctypes.c_char.from_buffer(self._memory)))
+        self._arguments = _arguments(libc.PR_SET_SECCOMP, libc.SECCOMP_MODE_FILTER, ctypes.addressof(self._program))
+
+    def _load(self, code: bytes) -> None:
+        buffer = ctypes.create_string_buffer(code, len(code))
+        program = _Program(len(code) // 8, ctypes.addressof(buffer))
+        self._call(_arguments(libc.PR_SET_SECCOMP, libc.SECCOMP_MODE_FILTER, ctypes.addressof(program)))
 
     def load(self) -> None:
-        pid = os.getpid()
+        self._patch()
+        self._call(self._arguments)
+
+    def rehearse(self) -> None:
+        """All of `load` but its effect: what Python does at the first times of a call is then done."""
+        self._patch()
+        self._call(_arguments(libc.PR_GET_DUMPABLE, 0, 0))
+
+    def _patch(self) -> None:
+        pid = os.getpid().to_bytes(4, sys.byteorder)
         for place in self._pids:
-            self._words[place] = pid
-        if self._prctl(*self._arguments) != 0:
+            self._memory[place] = pid
+
+    def _call(self, arguments: tuple[object, ...]) -> None:
+        if self._prctl(*arguments) < 0:
             raise OSError(ctypes.get_errno(), "the seccomp filter was refused")
+
+
+def _arguments(option: int, first: int, second: int) -> tuple[object, ...]:
+    return ctypes.c_int(option), ctypes.c_ulong(first), ctypes.c_ulong(second), ctypes.c_ulong(0), ctypes.c_ulong(0)
