@@ -305,10 +305,13 @@ class _WithNames(ast.NodeTransformer):
 
 
 def _check_test(code: str, held_out: bool = False) -> CheckTest:
-    """Parsed to say early that it can't be, and to see whether it calls its own `check`."""
+    """Compiled to say early that it can't be, and parsed to see whether it calls its own `check`."""
     try:
         tree = parse(code, "exec")
         assert isinstance(tree, ast.Module)
+        with PARSER, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(tree, "tests.py", "exec", dont_inherit=True)  # a return outside of a function parses
         return CheckTest(code, any(_calls_check(statement) for statement in tree.body), held_out)
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError(f"is no Python: {clip(str(error) or type(error).__name__)}") from None

@@ -158,6 +158,12 @@ def test_what_contradicts_itself_in_a_call_test(call: pb.CallTest, field: str) -
         convert.program_from_proto(message, BOUNDS)
 
 
+def test_a_check_that_parses_and_does_not_compile_is_refused() -> None:
+    message = pb.Program(source="x", entry_point="f", tests=[pb.Test(check=pb.CheckTest(code="return f(1)"))])
+    with pytest.raises(InvalidArgument, match=r"tests\[0\]\.check\.code: is no Python: 'return' outside function"):
+        convert.program_from_proto(message, BOUNDS)
+
+
 def test_held_out_goes_both_ways() -> None:
     tests = [
         pb.Test(call=pb.CallTest(args="[1]", raises="KeyError"), held_out=True),
