@@ -10,8 +10,10 @@ import socket
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -100,6 +102,14 @@ class _Plan:
     environment: Environment
     processes: bool = False
     paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What came back, unread: the lane is free before that's done. `size` in bytes."""
+
+    read: Callable[[], Report]
+    size: int = 0
 
 
 class _Lane:
@@ -231,7 +241,7 @@ class _Lane:
         process = self._process
         return process is not None and process.returncode is None
 
-    async def run(self, job: protocol.Job | protocol.Command) -> Report:
+    async def run(self, job: protocol.Job | protocol.Command) -> _Answer:
         idle = job.limits.idle_time
         if idle is None:
             idle = job.limits.cpu_time + self._options.idle_extra
@@ -254,7 +264,7 @@ class _Lane:
                 log.warning("lane_lost", lane=self.number, error=repr(error), last_words=await self._last_words())
             await self.stop()
             if killed:
-                return _out_of_memory(self.layers, self.level, job)
+                return _Answer(partial(_out_of_memory, self.layers, self.level, job))
             raise Unavailable(f"a sandbox lane was lost: {type(error).__name__}") from error
         except BaseException:
             # cancelled: the program dies with its lane
@@ -262,11 +272,8 @@ class _Lane:
             raise
         if self._killed_for_memory():
             head["end"] = End.MEMORY.value
-        isolation = ",".join(self.layers)
-        if sum(head["blobs"]) > _LARGE_ANSWER:
-            # what a program answers may take long to read, and others wait meanwhile
-            return await asyncio.to_thread(protocol.report, asked, head, blobs, isolation, self.level, files)
-        return protocol.report(asked, head, blobs, isolation, self.level, files)
+        read = partial(protocol.report, asked, head, blobs, ",".join(self.layers), self.level, files)
+        return _Answer(read, sum(head["blobs"]))
 
     def _killed_for_memory(self) -> bool:
         """Whether the kernel has done that in this lane since this was last asked."""
@@ -495,11 +502,14 @@ class ZygoteExecutor:
             lane = free.pop() if free else await self._new_lane(kind)
             self.lanes_busy += 1
             try:
-                report = await lane.run(job)
-                return report if report.level <= self._ceiling else replace(report, level=self._ceiling)
+                answer = await lane.run(job)
             finally:
                 self.lanes_busy -= 1
                 free.append(lane)
+        await asyncio.sleep(0)  # whoever waits for the lane sends it the next program first
+        # what a program answers may take long to read, and others wait meanwhile
+        report = await asyncio.to_thread(answer.read) if answer.size > _LARGE_ANSWER else answer.read()
+        return report if report.level <= self._ceiling else replace(report, level=self._ceiling)
 
     async def _new_lane(self, kind: Kind) -> _Lane:
         """Raises Unimplemented if there's no such runtime."""

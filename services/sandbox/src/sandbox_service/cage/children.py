@@ -44,8 +44,9 @@ class Pipe:
     def fill(self) -> bool:
         """Takes what's there. False once there's nothing more to come, or no room for it."""
         while self.used < self.size:
+            room = self._view[self.used :]
             try:
-                count = os.readv(self.reader, [self._view[self.used :]])
+                count = os.readv(self.reader, [room])
             except BlockingIOError:
                 return True
             self.used += count
@@ -63,12 +64,13 @@ class Pipe:
 
     def renew(self) -> None:
         """For the next program, when nobody is left who writes: empty, and blocking as it was made."""
-        self.wipe()
-        try:
-            while os.read(self.reader, 1 << 16):
+        if self.used == self.size:  # there may be more than it took
+            try:
+                while os.read(self.reader, 1 << 16):
+                    pass
+            except BlockingIOError:
                 pass
-        except BlockingIOError:
-            pass
+        self.wipe()
         fcntl.fcntl(self.writer, fcntl.F_SETFL, os.O_WRONLY)
 
     def wipe(self) -> None:
@@ -80,15 +82,17 @@ class Pipe:
 class Child:
     """A forked process and what the kernel said about it."""
 
-    def __init__(self, pid: int, patience: float = 0) -> None:
-        """Waits for its end, for at most `patience` seconds."""
-        descriptor = os.pidfd_open(pid)
-        if patience:
-            select.select((descriptor,), (), (), patience)
-        self.pid, self.descriptor = pid, descriptor
+    def __init__(self, pid: int) -> None:
+        self.pid, self.descriptor = pid, os.pidfd_open(pid)
         self.status: int | None = None
         self.cpu = 0.0
         self.max_rss = 0
+
+    def ends_within(self, seconds: float) -> bool:
+        if not select.select((self.descriptor,), (), (), seconds)[0]:
+            return False
+        self.reap()
+        return True
 
     def cpu_so_far(self) -> float:
         if self.status is not None:

@@ -119,8 +119,9 @@ class Zygote:
             for child in children:
                 child.close()
             self._end_strays()
-        for pipe in pipes:
-            pipe.fill()
+        readers = {pipe.reader: pipe for pipe in pipes}
+        for reader in select.select(readers, (), (), 0)[0]:
+            readers[reader].fill()
         end = self._overflow(head) or end
         if not self._result.used or (channel and not self._tests.used):
             raise SystemExit("a child died before it had read its payload")
@@ -143,18 +144,19 @@ class Zygote:
         """Until the last of `children` ends by itself (exited) or at a limit: cpu, idle, wall, output, result.
 
         No limit counts before that child has read its payload, which would be left in the way of the next request.
-        Most programs end within milliseconds and write less than a pipe holds: only then are the pipes looked at, too.
+        Most programs end within milliseconds and write less than a pipe holds. What this process writes to meanwhile it
+        has to copy, so at first it does nothing else than wait.
         """
         deciding, told = children[-1], pipes[-1] if head["mode"] == "check" else self._result
+        if deciding.ends_within(_FIRST_LOOK):
+            return "exited"
         poll = select.poll()
         poll.register(self._connection.fileno(), select.POLLRDHUP)
         poll.register(deciding.descriptor, select.POLLIN)
         streams = {pipe.reader: pipe for pipe in pipes}
-        ready = poll.poll(1000 * _FIRST_LOOK if len(children) > 1 else 0)
-        if not ready:
-            for reader in streams:
-                poll.register(reader, select.POLLIN)
-            ready = poll.poll(0)
+        for reader in streams:
+            poll.register(reader, select.POLLIN)
+        ready = poll.poll(0)
         while True:
             for descriptor, _ in ready:
                 if descriptor in streams and not streams[descriptor].fill():
@@ -180,8 +182,7 @@ class Zygote:
     def _fork(self, head: dict, length: int, channel: socket.socket | None, result: Pipe | None = None) -> Child:
         pid = os.fork()
         if pid:
-            # Most programs end meanwhile: what this process then writes to, it needn't copy any more.
-            return Child(pid, 0 if channel else _FIRST_LOOK)
+            return Child(pid)
         status = 97
         try:
             status = self._be_child(head, length, channel, result)
@@ -219,8 +220,8 @@ class Zygote:
         return RUNNERS[head["mode"]](payload, frames)
 
     def _end_strays(self) -> None:
-        """As pid 1, kills whatever a program left behind. Elsewhere seccomp lets no program make a process."""
-        if not self._own_pids:
+        """As pid 1, kills whatever a program left behind. Where it may start none, seccomp lets it make none."""
+        if not self._own_pids or (self._filter and not self._group):
             return
         try:
             os.kill(-1, signal.SIGKILL)
