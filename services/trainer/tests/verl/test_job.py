@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from ratchet_testing.services import serving
 from trainer_service.job.config import JobConfig, spec_to_json
 
 ROOT = Path(__file__).parents[4]
+LIGHT = ROOT / ".venvs/light/bin/python"
 TRAINER = ROOT / ".venvs/trainer/bin/python"
 ROLLOUT = ROOT / ".venvs/rollout/bin/python"
 STARTER = ROOT / "models/starter"
@@ -138,7 +138,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
     async with AsyncExitStack() as stack:
         targets = {}
-        for name, python in (("rollout", str(ROLLOUT)), ("sandbox", sys.executable)):
+        for name, python in (("rollout", str(ROLLOUT)), ("sandbox", str(LIGHT))):
             port = free_port()
             env = {f"RATCHET_{name.upper()}_PORT": str(port), f"RATCHET_{name.upper()}_METRICS_PORT": "0"}
             env["RATCHET_ROLLOUT_WORK_DIR"] = str(tmp_path / "rollout")
@@ -146,7 +146,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             await stack.enter_async_context(process(log, python, "-m", f"{name}_service.main", **env))
             targets[name] = f"127.0.0.1:{port}"
         for target in targets.values():
-            await wait_healthy(target, PATIENCE)
+            await wait_healthy(target, timedelta(minutes=2))
         trainer = await stack.enter_async_context(serving(add))
         yield World(reports, tmp_path, trainer, **targets)
 
