@@ -49,7 +49,7 @@ class Service:
             "processes": len(self.process.children(recursive=True)),
             "descriptors": self.process.num_fds(),
             "mounts": len(mounts),
-            "cgroups": sum(1 for path in Path("/sys/fs/cgroup").glob("**/ratchet-sandbox*")),
+            "cgroups": sum(1 for path in Path("/sys/fs/cgroup").glob(f"**/ratchet-sandbox-{self.process.pid}-*")),
             "folders": sorted(os.listdir(self.folder)),
         }
 
