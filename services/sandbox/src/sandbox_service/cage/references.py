@@ -164,13 +164,14 @@ class Borrower:
     def names(self, entry_point: str) -> dict[str, object]:
         """The program's functions and classes, its plain constants as copies, what it imports of the library.
 
-        No builtin but the entry point: a program that defines its own `abs` must not lend it to the tests.
+        No builtin but the entry point: a program that defines its own `abs` must not lend it to the tests. Nor a name
+        that means something to Python: with `__builtins__` it would lend them all.
         """
         try:
             names = self._names(self._receive(), entry_point)
         except (ValueError, TypeError, LookupError, RecursionError, OverflowError, AttributeError):
             raise Garbled from None
-        return {name: item for name, item in names.items() if name == entry_point or not hasattr(builtins, name)}
+        return {name: item for name, item in names.items() if name == entry_point or _is_free(name)}
 
     def _names(self, hello: dict, entry_point: str) -> dict[str, object]:
         names: dict[str, object] = {}
@@ -287,6 +288,10 @@ class Borrower:
             error = type(name, (kind,), {"__init__": lambda self: None, "__str__": lambda self: message})()
         error.from_program = True  # type: ignore[attr-defined]
         return error
+
+
+def _is_free(name: str) -> bool:
+    return name.isidentifier() and not name.startswith("__") and not hasattr(builtins, name)
 
 
 def _builtin_error(kinds: list) -> type[Exception]:
