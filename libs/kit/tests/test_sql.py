@@ -99,6 +99,14 @@ async def test_several_migrate_at_once(database_url, package):
     assert await run(database_url, "SELECT count(*) FROM runs") == [(0,)]
 
 
+async def test_several_open_a_new_file_at_once(tmp_path):
+    """All of them would set its journal mode, which SQLite lets nobody wait for."""
+    for number in range(25):
+        url = f"sqlite:///{tmp_path}/{number}.db"
+        await asyncio.gather(*(run(url, "CREATE TABLE IF NOT EXISTS runs (id INTEGER)") for _ in range(8)))
+        assert await run(url, "PRAGMA journal_mode") == [("wal",)]
+
+
 async def test_two_packages_share_a_database(database_url, package, tmp_path, monkeypatch):
     package.add(FIRST)
     other = Package(tmp_path / "other")

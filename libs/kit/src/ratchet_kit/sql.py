@@ -1,5 +1,6 @@
 """SQL: the same code on SQLite and PostgreSQL, migrations at start, and times that are always aware (extra `sql`)."""
 
+import sqlite3
 import zlib
 from datetime import UTC, datetime
 from importlib import resources
@@ -104,13 +105,14 @@ def _upgrade(connection: Connection, package: str) -> None:
 def _configure_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # the driver begins no transactions of its own: `_begin_sqlite` does
     cursor = connection.cursor()
-    for pragma in (
-        f"busy_timeout = {_BUSY_TIMEOUT_MS}",
-        "journal_mode = WAL",
-        "synchronous = NORMAL",
-        "foreign_keys = ON",
-    ):
+    for pragma in (f"busy_timeout = {_BUSY_TIMEOUT_MS}", "synchronous = NORMAL", "foreign_keys = ON"):
         cursor.execute(f"PRAGMA {pragma}")
+    try:
+        cursor.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:
+        # No timeout holds for this one. It is a property of the file: whoever has it locked is about to set it.
+        if error.sqlite_errorcode not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise
     cursor.close()
 
 
