@@ -30,7 +30,11 @@ lint:  ## Format, lint, types, layers, protos and their stubs
 	cd proto && ../$(LIGHT)/buf lint
 	scripts/generate_protos.sh --check
 
-test-unit:  ## Unit and integration tests: no torch, two to three minutes
+test-quick:  ## Unit tests alone: a minute
+	@$(SETUP) light
+	$(LIGHT)/pytest libs services -m "not integration and not verl and not vllm and not e2e" -n 2
+
+test-unit:  ## Unit and integration tests: no torch; seven minutes on two cores, most of them attacks on the sandbox
 	@$(SETUP) light sandbox-numpy
 	$(LIGHT)/pytest libs services -m "not verl and not vllm and not e2e" -n 2
 
@@ -50,7 +54,7 @@ e2e-full: setup  ## Every algorithm through the service, 3 steps and more each
 chaos: setup  ## kill -9 of worker, job, vLLM and Redis, each during a run
 	$(LIGHT)/pytest tests/chaos
 
-soak:  ## 100,000 programs, a tenth of them hostile; 20,000 references under load (20 minutes)
+soak:  ## 100,000 programs, a tenth of them hostile; 20,000 references under load (eight minutes)
 	@$(SETUP) light
 	$(LIGHT)/pytest tests/soak -s
 

@@ -1,4 +1,4 @@
-"""What only shows after many programs: `make soak`, 20 minutes or so on two cores.
+"""What only shows after many programs: `make soak`, eight minutes or so on two cores.
 
 Through a sandbox-service of its own and its public API. SOAK_PROGRAMS (default 100,000) and SOAK_REFERENCES (default
 20,000) shorten it.
