@@ -4,7 +4,7 @@ export DEVICE
 LIGHT := .venvs/light/bin
 SETUP := scripts/setup.sh
 
-.PHONY: help setup runtimes demo test lint test-unit test-e2e test-engines e2e-full chaos soak bench compose-test protos locks \
+.PHONY: help setup runtimes demo test lint test-quick test-unit test-e2e test-engines e2e-full chaos soak bench compose-test protos locks \
         starter clean
 
 help:  ## What can be made
