@@ -4,10 +4,8 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import grpc
 import pytest
 
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
@@ -30,16 +28,6 @@ class Sandbox(sandbox_pb2_grpc.SandboxServiceServicer):
 @pytest.fixture
 def sandbox() -> Sandbox:
     return Sandbox()
-
-
-@pytest.fixture
-def target(sandbox: Sandbox) -> Iterator[str]:
-    server = grpc.server(ThreadPoolExecutor(2))
-    sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(sandbox, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    yield f"127.0.0.1:{port}"
-    server.stop(0).wait()
 
 
 def audit(target: str, *arguments: str) -> subprocess.CompletedProcess[str]:

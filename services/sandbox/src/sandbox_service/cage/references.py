@@ -59,7 +59,7 @@ def _call(function: Callable[..., object], *arguments: object, **keywords: objec
 
 OPERATIONS: dict[str, Callable[..., object]] = {
     "call": _call, "getattr": getattr, "setattr": setattr, "delattr": delattr, "len": len, "bool": bool, "str": str,
-    "repr": repr, "hash": hash, "iter": iter, "next": next, "getitem": operator.getitem, "setitem": operator.setitem,
+    "repr": repr, "iter": iter, "next": next, "getitem": operator.getitem, "setitem": operator.setitem,
     "delitem": operator.delitem, "enter": lambda it: it.__enter__(), "leave": lambda it: it.__exit__(None, None, None),
     **{name: getattr(operator, name) for name in f"eq {_COMPARISONS} {_ARITHMETIC} {_SINGLE}".split()},
 }  # fmt: skip

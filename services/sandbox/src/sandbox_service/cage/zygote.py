@@ -242,8 +242,8 @@ class Zygote:
         fetched = command.Fetched(self._scratch, head["fetch"]) if head["fetch"] else None
         peak = self._group.peak if self._group else 0
         cpu = sum(child.cpu for child in children) + self._strays_cpu
-        # JSON by hand, and sent at once: what this process touches after a fork it copies
         max_rss = max(peak, *[child.max_rss for child in children])
+        # JSON by hand, and sent at once: what this process touches after a fork it copies
         fields = (
             f'{{"end": "{end}", "status": {children[0].status}, "cpu": {cpu:.6f}, "wall": {wall:.6f}, '
             f'"max_rss": {max_rss}, "blobs": {[len(blob) for blob in blobs]}, '
@@ -284,7 +284,7 @@ RUNNERS = {
 
 
 def receive(descriptor: int) -> dict:
-    """One header: a length and JSON. Raises EOFError when the service hung up."""
+    """One header: a length and a marshalled dictionary. Raises EOFError when the service hung up."""
     (length,) = _LENGTH.unpack(job.read_exactly(descriptor, _LENGTH.size))
     return marshal.loads(job.read_exactly(descriptor, length))
 
