@@ -10,11 +10,12 @@ import pytest
 from eval_service.adapters.memory import MemoryEvaluationStore
 from eval_service.adapters.sql import SqlEvaluationStore
 from eval_service.domain.evaluation import Evaluation, PassAtK, Progress, ResolvedModel, Sample, State
-from eval_service.domain.ports import EvaluationStore, Request, SampleKey
+from eval_service.domain.ports import EvaluationStore, SampleKey
 from eval_service.domain.spec import AliasRef, EvaluationSpec, PathRef, ProblemSetRef, VersionRef
 from eval_service.domain.statistics import Estimate, Tally
 from ratchet_kit import sql
 from ratchet_kit.errors import Aborted, InvalidArgument, NotFound
+from ratchet_kit.idempotency import Request
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 LEASE = timedelta(seconds=30)

@@ -9,10 +9,11 @@ import pytest
 
 from ratchet_kit import sql
 from ratchet_kit.errors import Aborted, AlreadyExists, InvalidArgument, NotFound
+from ratchet_kit.idempotency import Request
 from registry_service.adapters.memory import MemoryModelStore
 from registry_service.adapters.sql import SqlModelStore
 from registry_service.domain.gates import Estimate, Gate
-from registry_service.domain.models import AliasChange, Artifact, Lineage, Model, Request, Version, VersionDraft
+from registry_service.domain.models import AliasChange, Artifact, Lineage, Model, Version, VersionDraft
 from registry_service.domain.ports import ModelStore
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)

@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from eval_service.domain.evaluation import PASSED, Evaluation, Progress, Sample
-from eval_service.domain.ports import Request, SampleKey
+from eval_service.domain.ports import SampleKey
 from eval_service.domain.statistics import Tally
 from ratchet_kit.errors import NotFound
+from ratchet_kit.idempotency import Request
 
 
 class MemoryEvaluationStore:
@@ -28,7 +29,7 @@ class MemoryEvaluationStore:
         if request.id not in self._requests:
             return None
         first, id = self._requests[request.id]
-        request.check_same(first.fingerprint)
+        request.check_same(first.fingerprint, "evaluation")
         return self._evaluations[id]
 
     async def get(self, id: str) -> Evaluation:

@@ -12,9 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from eval_service.adapters.rows import evaluation_row, sample_row, to_evaluation, to_sample
 from eval_service.adapters.tables import evaluations, samples
 from eval_service.domain.evaluation import PASSED, Evaluation, Progress, Sample, State
-from eval_service.domain.ports import Request, SampleKey
+from eval_service.domain.ports import SampleKey
 from eval_service.domain.statistics import Tally
 from ratchet_kit.errors import NotFound, Unavailable
+from ratchet_kit.idempotency import Request
 
 
 class SqlEvaluationStore:
@@ -36,7 +37,7 @@ class SqlEvaluationStore:
         rows = await self._rows(select(evaluations).where(evaluations.c.request_id == request.id))
         if not rows:
             return None
-        request.check_same(rows[0].fingerprint)
+        request.check_same(rows[0].fingerprint, "evaluation")
         return to_evaluation(rows[0])
 
     async def get(self, id: str) -> Evaluation:

@@ -10,9 +10,10 @@ from functools import partial
 
 from eval_service.domain.comparison import Comparison, check_comparable, compare
 from eval_service.domain.evaluation import Evaluation, Progress, Sample
-from eval_service.domain.ports import EvaluationStore, ModelSource, ProblemSource, Queue, Request, SampleKey
+from eval_service.domain.ports import EvaluationStore, ModelSource, ProblemSource, Queue, SampleKey
 from eval_service.domain.spec import EvaluationSpec
 from ratchet_kit.errors import Unavailable
+from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page, fetch_page

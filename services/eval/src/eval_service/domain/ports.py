@@ -8,22 +8,8 @@ from typing import Protocol
 from eval_service.domain.evaluation import Evaluation, Progress, ResolvedModel, Sample
 from eval_service.domain.spec import ModelRef, ProblemSetRef
 from eval_service.domain.statistics import Tally
-from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_kit.idempotency import Request
 from ratchet_problems.problem import Problem
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What makes a create idempotent: the caller's id, and a digest of what was asked under it."""
-
-    id: str
-    fingerprint: str
-
-    def check_same(self, fingerprint: str) -> None:
-        """Raises InvalidArgument when this id was used before to ask for something else."""
-        if self.fingerprint != fingerprint:
-            text = f"{self.id!r} was used before, for another evaluation; use a new one"
-            raise InvalidArgument(f"request_id {text}", [FieldViolation("request_id", text)])
 
 
 @dataclass(frozen=True, slots=True)

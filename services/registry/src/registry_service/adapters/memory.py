@@ -5,8 +5,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
+from ratchet_kit.idempotency import Request
 from registry_service.domain.gates import Gate
-from registry_service.domain.models import AliasChange, Model, RecordedChange, Request, Version, VersionDraft
+from registry_service.domain.models import AliasChange, Model, RecordedChange, Version, VersionDraft
 
 
 class MemoryModelStore:

@@ -6,8 +6,9 @@ from typing import Any
 
 from sqlalchemy import Row
 
+from ratchet_kit.idempotency import Request
 from registry_service.domain.gates import Estimate, Gate
-from registry_service.domain.models import AliasChange, Artifact, Lineage, Model, RecordedChange, Request, Version
+from registry_service.domain.models import AliasChange, Artifact, Lineage, Model, RecordedChange, Version
 
 
 def to_model(row: Row[Any], aliases: Mapping[str, int]) -> Model:

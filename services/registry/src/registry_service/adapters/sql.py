@@ -12,10 +12,11 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from ratchet_kit.errors import Aborted, AlreadyExists, NotFound, Unavailable
+from ratchet_kit.idempotency import Request
 from registry_service.adapters.rows import gate_row, to_gate, to_model, to_recorded, to_version, version_row
 from registry_service.adapters.tables import alias_changes, aliases, gates, models, uploads, versions
 from registry_service.domain.gates import Gate
-from registry_service.domain.models import AliasChange, Model, RecordedChange, Request, Version, VersionDraft
+from registry_service.domain.models import AliasChange, Model, RecordedChange, Version, VersionDraft
 
 
 class SqlModelStore:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from functools import partial
 
 from ratchet_kit.errors import AlreadyExists, InvalidArgument, NotFound, RatchetError
+from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page, fetch_page
@@ -13,7 +14,6 @@ from ratchet_kit.times import Clock
 from registry_service.domain.models import (
     Lineage,
     Model,
-    Request,
     Version,
     VersionDraft,
     check_model_name,

@@ -4,12 +4,12 @@ from dataclasses import asdict
 from functools import partial
 
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument
+from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
 from registry_service.domain.gates import Gate, GateSpec, check_evidence, decide
-from registry_service.domain.models import Request
 from registry_service.domain.ports import EvaluationSource, ModelStore
 
 log = get_logger(__name__)

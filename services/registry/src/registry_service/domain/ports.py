@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from ratchet_kit.idempotency import Request
 from registry_service.domain.gates import Comparison, Evaluation, Gate
 from registry_service.domain.models import (
     AliasChange,
     Artifact,
     Model,
     RecordedChange,
-    Request,
     Version,
     VersionDraft,
 )

@@ -5,7 +5,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ratchet_kit.errors import NotFound
-from sandbox_service.domain.batch import Batch, Chunk, ChunkRef, Claim, Record, Request, chunks
+from ratchet_kit.idempotency import Request
+from sandbox_service.domain.batch import Batch, Chunk, ChunkRef, Claim, Record, chunks
 from sandbox_service.domain.batches import Waiting
 
 
@@ -32,7 +33,7 @@ class MemoryBatchStore:
         if request.id not in self._requests:
             return None
         first, id = self._requests[request.id]
-        request.check_same(first.fingerprint)
+        request.check_same(first.fingerprint, "batch")
         return await self.get(id)
 
     async def get(self, id: str) -> Batch:

@@ -13,9 +13,10 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from ratchet_kit.errors import NotFound, Unavailable
+from ratchet_kit.idempotency import Request
 from sandbox_service.adapters import batch_tables as t
 from sandbox_service.domain import batch as domain
-from sandbox_service.domain.batch import Batch, Chunk, ChunkRef, Claim, Record, Request, State
+from sandbox_service.domain.batch import Batch, Chunk, ChunkRef, Claim, Record, State
 from sandbox_service.domain.batches import Waiting
 from sandbox_service.domain.queue import Priority
 
@@ -57,7 +58,7 @@ class SqlBatchStore:
         rows = await self._rows(_BATCH.where(t.batches.c.request_id == request.id))
         if not rows:
             return None
-        request.check_same(rows[0].fingerprint)
+        request.check_same(rows[0].fingerprint, "batch")
         return _to_batch(rows[0])
 
     async def get(self, id: str) -> Batch:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
-from ratchet_kit.errors import Aborted, FailedPrecondition, FieldViolation, InvalidArgument
+from ratchet_kit.errors import Aborted, FailedPrecondition
 from sandbox_service.domain.program import Program
 from sandbox_service.domain.queue import Priority
 
@@ -70,20 +70,6 @@ class Record:
     index: int
     verdict: str
     content: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What makes a create idempotent: the caller's id, and a digest of what was asked under it."""
-
-    id: str
-    fingerprint: str
-
-    def check_same(self, fingerprint: str) -> None:
-        """Raises InvalidArgument when this id was used before to ask for something else."""
-        if self.fingerprint != fingerprint:
-            text = f"{self.id!r} was used before, for another batch; use a new one"
-            raise InvalidArgument(f"request_id {text}", [FieldViolation("request_id", text)])
 
 
 @dataclass(frozen=True, slots=True)

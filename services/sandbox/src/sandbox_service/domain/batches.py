@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, Unavailable
+from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
-from sandbox_service.domain.batch import Asked, Batch, Chunk, ChunkRef, Claim, Record, Request, chunks
+from sandbox_service.domain.batch import Asked, Batch, Chunk, ChunkRef, Claim, Record, chunks
 from sandbox_service.domain.ports import Capabilities
 from sandbox_service.domain.queue import Priority
 from sandbox_service.domain.runtimes import settle
