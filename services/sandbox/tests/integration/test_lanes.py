@@ -24,13 +24,19 @@ def program(source: str, test: CallTest | CheckTest = CallTest((1,), 2)) -> Prog
     return Program("p", source, "f", (test,), limits=LIMITS)
 
 
-async def test_a_lost_lane_is_retried_and_nobody_notices(sandbox: Sandbox) -> None:
+@pytest.mark.parametrize("victim", ["the lane", "its zygote", "its templates"])
+async def test_a_lost_lane_is_retried_and_nobody_notices(victim: str, sandbox: Sandbox) -> None:
     running = asyncio.create_task(
         sandbox.execute(program("import time\ndef f(x):\n    time.sleep(0.3)\n    return 2", CallTest((1,), 2)))
     )
     await asyncio.sleep(0.15)
-    for child in children():
-        os.kill(child.pid, signal.SIGKILL)
+    victims = {
+        "the lane": children(),
+        "its zygote": _zygotes(),
+        "its templates": [one for zygote in _zygotes() for one in zygote.children()],
+    }
+    for process in victims[victim]:
+        os.kill(process.pid, signal.SIGKILL)
     assert (await running).verdict is Verdict.PASSED
 
 
@@ -47,8 +53,11 @@ async def test_cancelling_kills_the_program(executor: ZygoteExecutor) -> None:
 
 
 def _computing() -> bool:
-    """Whether a program, which is a child of a zygote, has used CPU time."""
-    return any(job.cpu_times().user > 0.1 for zygote in _zygotes() for job in zygote.children())
+    return any(job.cpu_times().user > 0.1 for job in _programs())
+
+
+def _programs() -> list[psutil.Process]:
+    return [job for zygote in _zygotes() for template in zygote.children() for job in template.children()]
 
 
 def _zygotes() -> list[psutil.Process]:
@@ -80,7 +89,7 @@ async def test_no_process_holds_what_it_must_not_know(executor: ZygoteExecutor, 
     patient = replace(LIMITS, cpu_time=timedelta(seconds=50))
     job = CheckJob(source, "f", "# THE-" + "TESTS\nassert f(1) == 2", False, patient)
     running = asyncio.create_task(executor.run(job))
-    while len(jobs := [job for zygote in _zygotes() for job in zygote.children()]) < 2:
+    while len(jobs := _programs()) < 2:
         await asyncio.sleep(0.05)
     marks = ["THE-" + "PROGRAM", "THE-" + "TESTS", "EARLIER-" + "PROGRAM", "EARLIER-" + "TESTS"]
     for _ in range(100):
@@ -89,7 +98,8 @@ async def test_no_process_holds_what_it_must_not_know(executor: ZygoteExecutor, 
         if all(found):
             break
     assert found == [["THE-" + "PROGRAM"], ["THE-" + "TESTS"]]
-    assert not any(mark.encode() in _memory(zygote.pid) for zygote in _zygotes() for mark in marks)
+    keepers = [one for zygote in _zygotes() for one in (zygote, *zygote.children())]
+    assert not any(mark.encode() in _memory(one.pid) for one in keepers for mark in marks)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

@@ -58,32 +58,24 @@ class Request:
 def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta) -> Request:
     """`idle_limit`: how long it may do nothing, in all. `wall_limit`: how long it may take on the clock."""
     nonce, tests_nonce = secrets.token_hex(8), secrets.token_hex(8)
-    files = job.setting.files
-    payload: dict[str, object] = {"nonce": nonce, "files": [(file.name, len(file.content)) for file in files]}
-    if not isinstance(job, Command):
-        payload["source"] = job.source
-    tests = b""
+    stdin, tests = "", b""
+    arguments: tuple[object, ...]
     match job:
         case CallJob():
             mode = "calls"
-            payload |= {"entry_point": job.entry_point, "calls": [codec.encode(list(args)) for args in job.calls]}
+            arguments = (job.source, job.entry_point, [codec.encode(list(args)) for args in job.calls])
         case ScriptJob():
-            mode = "script"
-            payload |= {"stdin": job.stdin}
+            mode, stdin = "script", job.stdin
+            arguments = (job.source,)
         case Command():
-            mode = "command"
-            payload |= {"stdin": job.stdin, "argv": job.argv, "environment": dict(job.environment)}
+            mode, stdin = "command", job.stdin
+            arguments = (job.argv, dict(job.environment))
         case CheckJob():
             mode = "check"
-            payload |= {"entry_point": job.entry_point}
-            fields = {
-                "nonce": tests_nonce,
-                "code": job.code,
-                "entry_point": job.entry_point,
-                "call_check": job.call_check,
-            }
-            tests = marshal.dumps(fields, _MARSHAL)
-    body = marshal.dumps(payload, _MARSHAL)
+            arguments = (job.source, job.entry_point)
+            tests = _payload(tests_nonce, (job.code, job.entry_point, job.call_check))
+    files = job.setting.files
+    body = _payload(nonce, arguments, stdin, files)
     head = {
         "mode": mode,
         "cpu": job.limits.cpu_time.total_seconds(),
@@ -97,6 +89,11 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta) ->
     }
     data = b"".join([frame(head), body, *(file.content for file in files), tests])
     return Request(data, nonce, tests_nonce, isinstance(job, Command))
+
+
+def _payload(nonce: str, arguments: tuple[object, ...], stdin: str = "", files: tuple[File, ...] = ()) -> bytes:
+    """What one process of the cage reads. `arguments` are those of its mode: see RUNNERS of cage/zygote.py."""
+    return marshal.dumps((nonce, arguments, stdin, [(file.name, len(file.content)) for file in files]), _MARSHAL)
 
 
 def frame(message: Mapping[str, object]) -> bytes:

@@ -44,6 +44,8 @@ _FLAGS = ("-s", "-S", "-P", "-B")
 _ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "PYTHONUTF8": "1",
+    # else each program would look up the functions of libraries anew
+    "LD_BIND_NOW": "1",
     "LANG": "C.UTF-8",
     "TZ": "UTC",
     "HOME": "/tmp",

@@ -20,14 +20,14 @@ class NothingTested(Exception):
     """The test code holds test classes, and no test."""
 
 
-def serve_program(payload: dict, frames: job.Frames) -> int:
+def serve_program(frames: job.Frames, source: str, entry_point: str) -> int:
     """In the program's process: answers calls until the tester hangs up."""
-    code = job.compile_program(payload["source"], frames)
+    code = job.compile_program(source, frames)
     if code is None:
         return 1
     try:
         module = job.load(code, "program")
-        entry = job.find(module, payload["entry_point"])
+        entry = job.find(module, entry_point)
     except BaseException as error:
         job.report(error, frames)
         return 1
@@ -37,17 +37,17 @@ def serve_program(payload: dict, frames: job.Frames) -> int:
     return 0
 
 
-def run_tests(tests: dict, frames: job.Frames) -> int:
+def run_tests(frames: job.Frames, tests: str, entry_point: str, call_check: bool) -> int:
     """In the tester's process. Frames: passed | failed, raised or broken, with type and message | gone | garbled."""
     try:
         borrower = references.Borrower(socket.socket(fileno=job.CHANNEL_FD))
-        names = borrower.names(tests["entry_point"])
+        names = borrower.names(entry_point)
         entry = borrower.entry
-        _prepare(names, tests["code"])
+        _prepare(names, tests)
         namespace = {"__name__": "tests", **names, "candidate": entry}
-        exec(compile(tests["code"], "tests.py", "exec", dont_inherit=True), namespace)
+        exec(compile(tests, "tests.py", "exec", dont_inherit=True), namespace)
         check = namespace.get("check")
-        if tests["call_check"] and isinstance(check, types.FunctionType) and check is not names.get("check"):
+        if call_check and isinstance(check, types.FunctionType) and check is not names.get("check"):
             check(entry)
         else:
             _run_collected(namespace, names)

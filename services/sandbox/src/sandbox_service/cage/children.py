@@ -13,6 +13,13 @@ _MADV_DONTFORK = 10
 _HIGH = 64  # above the descriptors that programs get
 
 
+def high(descriptor: int) -> int:
+    """Moves it out of the way of those that programs get."""
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+    os.close(descriptor)
+    return moved
+
+
 class Pipe:
     """One way out of a child, collected up to `size` bytes into a mapping that no fork inherits."""
 
@@ -28,10 +35,7 @@ class Pipe:
         self.reader, self.writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(self.writer, True)
         if place >= 0:
-            low = self.reader, self.writer
-            self.reader, writer = (fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH) for descriptor in low)
-            for descriptor in low:
-                os.close(descriptor)
+            self.reader, writer = high(self.reader), high(self.writer)
             os.dup2(writer, place)
             os.close(writer)
             self.writer = place
@@ -80,7 +84,7 @@ class Pipe:
 
 
 class Child:
-    """A forked process and what the kernel said about it."""
+    """A forked process and what the kernel said about it. `descriptor` is readable once it has ended."""
 
     def __init__(self, pid: int) -> None:
         self.pid, self.descriptor = pid, os.pidfd_open(pid)
@@ -102,20 +106,31 @@ class Child:
         except OSError:
             return 0.0
 
-    def kill(self) -> None:
-        if self.status is None:
-            os.kill(self.pid, signal.SIGKILL)
-
     def reap(self) -> None:
         if self.status is None:
-            _, status, usage = os.wait4(self.pid, 0)
+            status, self.cpu, self.max_rss = self._wait()
             self.status = os.waitstatus_to_exitcode(status)
-            self.cpu, self.max_rss = usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10
+
+    def _wait(self) -> tuple[int, float, int]:
+        return wait(self.pid)
 
     def close(self) -> None:
-        self.kill()
+        if self.status is None:
+            try:
+                os.kill(self.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         self.reap()
+        self._let_go()
+
+    def _let_go(self) -> None:
         os.close(self.descriptor)
+
+
+def wait(pid: int) -> tuple[int, float, int]:
+    """Status, CPU seconds and peak of resident bytes of a child, once it has ended."""
+    _, status, usage = os.wait4(pid, 0)
+    return status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10
 
 
 class Budget:

@@ -12,13 +12,13 @@ MAX_FETCHED, MAX_FILES = 16 << 20, 256
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
-def run_command(payload: dict, frames: job.Frames) -> int:
+def run_command(frames: job.Frames, argv: tuple, environment: dict) -> int:
     """Becomes `argv`. Returns only if that can't be started, which is told in a frame."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)  # Python ignores them, and its children would, too
     os.set_inheritable(job.RESULT_FD, False)
     try:
-        os.execve(payload["argv"][0], payload["argv"], payload["environment"])
+        os.execve(argv[0], argv, environment)
     except OSError as error:
         frames.send("error", *job.describe(error))
     return 127

@@ -45,14 +45,18 @@ def write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def read_exactly(descriptor: int, count: int) -> bytearray:
-    data = bytearray()
-    while len(data) < count:
-        chunk = os.read(descriptor, min(count - len(data), 1 << 20))
-        if not chunk:
-            raise EOFError("the service closed the connection")
-        data += chunk
-    return data
+def read_exactly(descriptor: int, count: int) -> bytes:
+    """Raises EOFError when the other side hung up."""
+    data = os.read(descriptor, min(count, 1 << 20))
+    if len(data) == count:  # as it is with most, and then there's one copy
+        return data
+    whole = bytearray(data)
+    while data and len(whole) < count:
+        data = os.read(descriptor, min(count - len(whole), 1 << 20))
+        whole += data
+    if len(whole) < count:
+        raise EOFError("the other side hung up")
+    return bytes(whole)
 
 
 def relieve(error: BaseException) -> None:
@@ -135,18 +139,18 @@ def flush() -> None:
             pass
 
 
-def run_calls(payload: dict, frames: Frames) -> int:
+def run_calls(frames: Frames, source: str, entry_point: str, calls: list) -> int:
     """Loads the program, calls its entry point with each list of arguments, sends each answer as soon as it's there."""
-    code = compile_program(payload["source"], frames)
+    code = compile_program(source, frames)
     if code is None:
         return 1
     try:
-        entry = find(load(code, "program"), payload["entry_point"])
+        entry = find(load(code, "program"), entry_point)
     except BaseException as error:
         report(error, frames)
         return 1
     frames.send("loaded")
-    for index, encoded in enumerate(payload["calls"]):
+    for index, encoded in enumerate(calls):
         try:
             frames.send("value", index, codec.encode(entry(*codec.decode(encoded))))
         except BaseException as error:
@@ -168,9 +172,9 @@ def find(module: types.ModuleType, name: str) -> Any:
     raise NameError(f"the program defines no {name!r}")
 
 
-def run_script(payload: dict, frames: Frames) -> int:
+def run_script(frames: Frames, source: str) -> int:
     """Runs the program as `python program.py` would: its exit status is the process's own."""
-    code = compile_program(payload["source"], frames)
+    code = compile_program(source, frames)
     if code is None:
         return 1
     status = 0

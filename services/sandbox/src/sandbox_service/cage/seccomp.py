@@ -16,7 +16,6 @@ import ctypes
 import errno
 import mmap
 import os
-import platform
 import struct
 import sys
 
@@ -69,7 +68,7 @@ _NR, _ARCH, _ARG0, _ARG1, _ARG3 = 0, 4, 16, 24, 40
 
 
 def supported() -> bool:
-    return platform.machine() in AUDIT_ARCH and struct.calcsize("P") == 8
+    return os.uname().machine in AUDIT_ARCH and struct.calcsize("P") == 8
 
 
 def _instruction(code: int, k: int, jump_true: int = 0, jump_false: int = 0) -> bytes:
@@ -197,7 +196,7 @@ class Filter:
 
     def __init__(self, processes: bool = False) -> None:
         """Confines this process as well, for good: see assemble_for_lane."""
-        machine = platform.machine()
+        machine = os.uname().machine
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
         self._load(assemble_for_lane(machine, processes))
         self._code = assemble_with_processes(machine) if processes else assemble(machine, self._MARK)

@@ -7,19 +7,20 @@ hangs up.
 """
 
 import builtins
-import dataclasses
 import fcntl
 import gc
 import importlib
 import json
 import marshal
 import os
+import resource
 import select
 import signal
 import socket
 import struct
 import sys
-import time
+from collections.abc import Callable
+from typing import NamedTuple
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -31,13 +32,12 @@ import job
 import libc
 import scratch
 import seccomp
-from children import Budget, Child, Pipe
+from children import Budget, Child, Pipe, high
+from template import Template, enter, seconds_of_forks
 
-# What programs import most, loaded once: each takes 0.2 to 8 ms when cold.
-_WARM = (
-    "bisect collections copy dataclasses datetime decimal fractions functools heapq itertools math operator re "
-    "statistics string typing"
-)
+# What programs import most, loaded once: each takes 0.2 to 3 ms when cold. What few import would cost all the others:
+# the kernel takes 0.1 microseconds for each page that a fork inherits, so dataclasses alone (which bring inspect) 30.
+_WARM = "bisect collections datetime functools heapq itertools json math operator re string typing"
 # `random` would seed itself anew after each fork; here every program finds it as seed(0) leaves it.
 _register, os.register_at_fork = os.register_at_fork, lambda **_: None  # type: ignore[assignment]
 for _name in ("random", *_WARM.split()):
@@ -65,22 +65,32 @@ class Zygote:
         for place, pipe in enumerate((self._output, self._error, self._result), start=1):
             pipe.open(place)
         self._cores = len(os.sched_getaffinity(0))
+        self._templates: list[Template] = []
         os.chdir(self._scratch)
 
     def rehearse(self) -> None:
-        """Does a few times what every program will do first. Python rewrites code that it runs often, and each program
-        would else have to copy what it rewrites: a tenth of what a trivial one takes."""
-        payload = marshal.dumps({"source": "def f(x):\n    return x + 1\n", "entry_point": "f", "calls": [[0], [1]]})
+        """Does a few times what every program will do first. Python rewrites code that it runs often, and remembers
+        where it found what it looked for: each program would else have to copy what that changes."""
+        payload = marshal.dumps(("rehearsal", ("def f(x):\n    return x + 1\n", "f", [[0], [1]]), "", []))
         reader, writer = os.pipe()
         nowhere = os.open(os.devnull, os.O_WRONLY)
+        same = jail.same_limits()
         for _ in range(20):
             os.write(writer, payload)
-            job.run_calls(marshal.loads(job.read_exactly(reader, len(payload))), job.Frames(nowhere, "rehearsal"))
-            if self._filter:
-                self._filter.rehearse()
+            nonce, arguments, stdin, _ = self._take_payload(reader, len(payload))
+            os.closerange(255, 256)
+            job.make_stdin(stdin)
+            self._confine(same, self._filter and self._filter.rehearse)
+            RUNNERS["calls"](job.Frames(nowhere, nonce), *arguments)
         for descriptor in (reader, writer, nowhere):
             os.close(descriptor)
         del sys.modules["program"]
+
+    def make_templates(self) -> None:
+        """One for programs and one for their testers. None where programs may start processes: the template would end
+        with what they leave behind."""
+        if not self._group:
+            self._templates = [Template(self._be_child) for _ in range(2)]
 
     def serve(self) -> None:
         while True:
@@ -89,7 +99,8 @@ class Zygote:
             except EOFError:
                 return
             if head["mode"] == "forks":
-                send(self._connection, {"seconds": seconds_of_forks(head["count"])})
+                forks = self._templates[0].seconds_of_forks if self._templates else seconds_of_forks
+                send(self._connection, {"seconds": forks(head["count"])})
             else:
                 self._run(head)
 
@@ -105,12 +116,15 @@ class Zygote:
             self._group.forget()
         self._strays_cpu = 0.0
         budget = Budget(children, head["cpu"], head["idle"], head["wall"], self._cores, self._group, head["memory"])
+        limits = jail.limits(head["memory"] + self._data_bytes, head["cpu"], bool(self._group))
         try:
-            children.append(self._fork(head, head["payload"], channel and channel[0]))
+            program = (head["mode"], head["payload"], limits)
+            children.append(self._fork(0, program, [channel[0].fileno()] if channel else []))
             if channel:
                 # the program must have left the socket before the tests come through it
                 self._await_payload_read(children[0])
-                children.append(self._fork({**head, "mode": "tests"}, head["tests"], channel[1], self._tests))
+                tester = ("tests", head["tests"], limits)
+                children.append(self._fork(1, tester, [channel[1].fileno(), self._tests.writer]))
                 for side in channel:
                     side.close()
                 self._tests.close_writer()
@@ -179,45 +193,46 @@ class Zygote:
             return "output"
         return "result" if self._result.used == self._result.size else ""
 
-    def _fork(self, head: dict, length: int, channel: socket.socket | None, result: Pipe | None = None) -> Child:
+    def _fork(self, number: int, message: tuple, descriptors: list[int]) -> Child:
+        if self._templates:
+            return self._templates[number].fork(message, descriptors)
         pid = os.fork()
-        if pid:
-            return Child(pid)
-        status = 97
-        try:
-            status = self._be_child(head, length, channel, result)
-        except BaseException as error:  # noqa: BLE001 (whatever it is, this process ends here)
-            job.relieve(error)
-            os.write(2, f"{type(error).__name__}: {error}"[:512].encode("utf-8", "replace"))
-        finally:
-            os._exit(status)
+        if pid == 0:
+            enter(self._be_child, message, descriptors)
+        return Child(pid)
 
-    def _be_child(self, head: dict, length: int, channel: socket.socket | None, result: Pipe | None) -> int:
-        raw = job.read_exactly(self._connection.fileno(), length)
-        payload = marshal.loads(raw)
-        if files := payload.pop("files", []):
+    def _be_child(self, message: tuple, descriptors: list[int]) -> int:
+        """`descriptors`: none, or that of the channel between program and tests; the tester's way out comes after."""
+        mode, length, limits = message
+        nonce, arguments, stdin, files = self._take_payload(self._connection.fileno(), length)
+        if files:
             command.take_files(self._connection.fileno(), files)
             sys.path.insert(0, self._scratch)  # where Python would look for modules first
-        if result:
-            os.dup2(result.writer, job.RESULT_FD)
-        if channel:
-            os.dup2(channel.fileno(), job.CHANNEL_FD)
+        first_free = job.RESULT_FD + 1
+        for descriptor, place in reversed([*zip(descriptors, (job.CHANNEL_FD, job.RESULT_FD), strict=False)]):
+            os.dup2(descriptor, place)
+            first_free = job.CHANNEL_FD + 1
         os.write(job.RESULT_FD, b"\n")
-        os.closerange(job.CHANNEL_FD + 1 if channel else job.CHANNEL_FD, 256)
-        job.make_stdin(payload.get("stdin", ""))
+        os.closerange(first_free, 256)
+        job.make_stdin(stdin)
         if not self._own_pids:  # there, all end with pid 1
             libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
-        jail.limit(head["memory"] + self._data_bytes, head["cpu"], bool(self._group))
         if self._group:
             # a signal to its group must not reach the lane's own processes
             os.setsid()
             # for the exact count of shared memory: crowd.py. Nobody else here has a /proc, or may trace.
             libc.prctl(libc.PR_SET_DUMPABLE, 1)
-        if self._filter:
-            self._filter.load()
-        gc.enable()
-        frames = job.Frames(job.RESULT_FD, payload.pop("nonce"))
-        return RUNNERS[head["mode"]](payload, frames)
+        self._confine(limits, self._filter and self._filter.load)
+        return RUNNERS[mode](job.Frames(job.RESULT_FD, nonce), *arguments)
+
+    def _take_payload(self, descriptor: int, length: int) -> tuple:
+        return marshal.loads(job.read_exactly(descriptor, length))
+
+    def _confine(self, limits: list, load_filter: Callable[[], None] | None) -> None:
+        for kind, values in limits:
+            resource.setrlimit(kind, values)
+        if load_filter:
+            load_filter()
 
     def _end_strays(self) -> None:
         """As pid 1, kills whatever a program left behind. Where it may start none, seccomp lets it make none."""
@@ -263,17 +278,6 @@ class Zygote:
             raise SystemExit(f"the scratch folder can't be emptied: {error}") from None
 
 
-def seconds_of_forks(count: int) -> float:
-    """What bounds every program: a fork of this process and its exit, `count` times in a row."""
-    started = time.perf_counter()
-    for _ in range(count):
-        child = os.fork()
-        if child == 0:
-            os._exit(0)
-        os.waitpid(child, 0)
-    return time.perf_counter() - started
-
-
 RUNNERS = {
     "calls": job.run_calls,
     "script": job.run_script,
@@ -298,8 +302,7 @@ class Lacking(Exception):
     """A lane of this kind would be weaker than it says."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Locked:
+class Locked(NamedTuple):
     """What `lock_in` came to. `refused`: why there are no namespaces, where there are none. `data_bytes`: what the
     packages of a runtime take, which no program pays for out of its own limit."""
 
@@ -315,15 +318,15 @@ def lock_in(stage: str, uid: int, setup: dict) -> Locked:
     layers: list[str] = []
     folder = stage
     processes, more, packages = setup["processes"], tuple(setup["paths"]), setup["packages"]
-    proc = _high(os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)) if processes else None
-    statm = _high(os.open("/proc/self/statm", os.O_RDONLY))
+    proc = high(os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)) if processes else None
+    statm = high(os.open("/proc/self/statm", os.O_RDONLY))
     refused = jail.why_not_unshare(stage, more, packages)
     if not refused:
         layers += jail.unshare()
         if os.fork():
             _wait_for_the_other(uid)
         os.close(statm)
-        statm = _high(os.open("/proc/self/statm", os.O_RDONLY))
+        statm = high(os.open("/proc/self/statm", os.O_RDONLY))
         owner = uid if os.geteuid() == 0 else os.geteuid()
         jail.change_root(stage, scratch.SIZE, owner, more, packages, processes)
         packages = packages and jail.PACKAGES
@@ -362,13 +365,6 @@ def _group(layers: list[str], proc: int | None) -> crowd.Crowd | None:
     return group
 
 
-def _high(descriptor: int) -> int:
-    """Out of the way of those that programs get."""
-    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 64)
-    os.close(descriptor)
-    return moved
-
-
 def _wait_for_the_other(uid: int) -> None:
     """The process outside the pid namespace: holds nothing, dies with the service, and takes pid 1 with it."""
     try:
@@ -396,11 +392,12 @@ def _warm_up(packages: str, names: list[str], statm: int) -> int:
 
 
 def main() -> None:
-    descriptor, parent, uid = _high(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[4])
+    descriptor, parent, uid = high(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[4])
     libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
     if not jail.parent_is(parent):
         raise SystemExit("the service is gone")
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    del os.environ["LD_BIND_NOW"]  # it has done its part, before this line
     connection = socket.socket(fileno=descriptor)
     setup = receive(descriptor)
     try:
@@ -423,6 +420,7 @@ def main() -> None:
         "scratch",
         "seccomp",
         "syscalls",
+        "template",
     ):
         del sys.modules[name]
     del sys.path[0]
@@ -436,8 +434,8 @@ def main() -> None:
     zygote = Zygote(connection, locked, setup)
     zygote.rehearse()
     gc.collect()
-    gc.disable()
     gc.freeze()
+    zygote.make_templates()
     send(connection, {"layers": locked.layers, "refused": locked.refused, "python": sys.version.split()[0]})
     try:
         zygote.serve()
