@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 HOSTILE = {path.stem: path.read_text() for path in sorted((Path(__file__).parent.parent / "hostile_c").glob("*.c"))}
 LIMITS = Limits(cpu_time=timedelta(seconds=1), memory_bytes=256 << 20, output_bytes=64 << 10)
 OPTIONS = ZygoteOptions(lanes=1, idle_extra=timedelta(seconds=0.5))
-OWN_PROCESSES = 4 + 2  # of the plain lane that's always there, and of the one for processes
+OWN_PROCESSES = 3 + 2  # of the plain lane that's always there, and of the one for processes
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

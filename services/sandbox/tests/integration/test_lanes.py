@@ -24,18 +24,13 @@ def program(source: str, test: CallTest | CheckTest = CallTest((1,), 2)) -> Prog
     return Program("p", source, "f", (test,), limits=LIMITS)
 
 
-@pytest.mark.parametrize("victim", ["the lane", "its zygote", "its templates"])
+@pytest.mark.parametrize("victim", ["the zygote", "the templates"])
 async def test_a_lost_lane_is_retried_and_nobody_notices(victim: str, sandbox: Sandbox) -> None:
     running = asyncio.create_task(
         sandbox.execute(program("import time\ndef f(x):\n    time.sleep(0.3)\n    return 2", CallTest((1,), 2)))
     )
     await asyncio.sleep(0.15)
-    victims = {
-        "the lane": children(),
-        "its zygote": _zygotes(),
-        "its templates": [one for zygote in _zygotes() for one in zygote.children()],
-    }
-    for process in victims[victim]:
+    for process in {"the zygote": children(), "the templates": _templates()}[victim]:
         os.kill(process.pid, signal.SIGKILL)
     assert (await running).verdict is Verdict.PASSED
 
@@ -57,11 +52,11 @@ def _computing() -> bool:
 
 
 def _programs() -> list[psutil.Process]:
-    return [job for zygote in _zygotes() for template in zygote.children() for job in template.children()]
+    return [job for template in _templates() for job in template.children()]
 
 
-def _zygotes() -> list[psutil.Process]:
-    return [inner for outer in children() for inner in outer.children()]
+def _templates() -> list[psutil.Process]:
+    return [template for zygote in children() for template in zygote.children()]
 
 
 async def test_a_large_batch_under_way_is_in_order(sandbox: Sandbox) -> None:
@@ -98,8 +93,7 @@ async def test_no_process_holds_what_it_must_not_know(executor: ZygoteExecutor, 
         if all(found):
             break
     assert found == [["THE-" + "PROGRAM"], ["THE-" + "TESTS"]]
-    keepers = [one for zygote in _zygotes() for one in (zygote, *zygote.children())]
-    assert not any(mark.encode() in _memory(one.pid) for one in keepers for mark in marks)
+    assert not any(mark.encode() in _memory(one.pid) for one in (*children(), *_templates()) for mark in marks)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

@@ -291,13 +291,13 @@ async def test_its_end_leaves_nothing_behind(signal: str, status: int, port: int
         await wait_healthy(f"127.0.0.1:{port}", timedelta(seconds=20))
         call = await _run_something_long(port)
         family = psutil.Process(process.pid).children(recursive=True)
-        assert len(family) == 2 * 5  # each lane's outer process, zygote, two templates, and a program
+        assert len(family) == 2 * 4  # each lane's zygote, two templates, and a program
     finally:
         getattr(process, signal)()
         code = await asyncio.to_thread(process.wait, 15)
     call.cancel()
     assert code == status
-    _, left = psutil.wait_procs(family, timeout=3)
+    _, left = psutil.wait_procs(family, timeout=15)  # pid 1 of this machine reaps in its own time
     assert left == []
     assert _content(tmp_path) == []
 

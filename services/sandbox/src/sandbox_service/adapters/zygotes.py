@@ -38,6 +38,7 @@ _lost = metrics.counter("sandbox_lanes_lost", "Lanes that ended under a program,
 _ZYGOTE = Path(__file__).parent.parent / "cage" / "zygote.py"
 _START_LIMIT = timedelta(seconds=20)
 _ANSWER_GRACE = timedelta(seconds=10)
+_STOP_GRACE = timedelta(seconds=0.5)
 _LARGE_ANSWER = 64 << 10  # bytes
 # Hash order, time zone and locale are the same in every lane. -I would ignore PYTHONHASHSEED, so -s -P take its place.
 _FLAGS = ("-s", "-S", "-P", "-B")
@@ -317,12 +318,14 @@ class _Lane:
         return (await self._process.stderr.read()).decode("utf-8", "replace").strip()[-500:]
 
     async def stop(self) -> None:
-        """Nothing of the lane is left: its session is killed, and pid 1 of its namespace takes every program along."""
+        """Nothing of the lane is left. The zygote ends when it's hung up on, and takes all along; else it's killed."""
         process, self._process = self._process, None
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
         if process is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), _STOP_GRACE.total_seconds() if writer else 0)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()

@@ -11,4 +11,4 @@ import os
 
 
 def f(x):
-    return 2 if os.getppid() > 9 else 3  # among the first of its own namespace
+    return 2 if os.getppid() != 1 else 3

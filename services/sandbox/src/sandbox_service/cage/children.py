@@ -115,7 +115,7 @@ class Child:
         return wait(self.pid)
 
     def close(self) -> None:
-        if self.status is None:
+        if self.status is None and self.pid:
             try:
                 os.kill(self.pid, signal.SIGKILL)
             except ProcessLookupError:

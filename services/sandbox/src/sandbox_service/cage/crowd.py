@@ -15,6 +15,7 @@ class Crowd:
 
     def __init__(self, proc: int) -> None:
         self._proc = proc
+        self._left_out = ""
         self.forget()
 
     def forget(self) -> None:
@@ -34,24 +35,14 @@ class Crowd:
             memory = sum(self._exact_memory(member) for member in members)
         self.cpu, self.memory, self.peak = cpu / _TICK, memory, max(self.peak, memory)
 
-    def works(self) -> bool:
-        """Whether this /proc shows a child of this process: not with hidepid, or without CONFIG_PROC_CHILDREN."""
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(writer)
-            os.read(reader, 1)
-            os._exit(0)
-        os.close(reader)
-        try:
-            members = self._members()
-            return len(members) == 1 and b" " in self._read(f"{members[0]}/stat")
-        finally:
-            os.close(writer)
-            os.waitpid(child, 0)
+    def leave_out(self, child: int) -> bool:
+        """From what is counted. False if this /proc doesn't show it: with hidepid, or without CONFIG_PROC_CHILDREN."""
+        there = self._members()
+        self._left_out = str(child)
+        return there == [self._left_out] and b" " in self._read(f"{child}/stat")
 
     def _members(self) -> list[str]:
-        """All that descend from this process, by their numbers in this /proc, which are those of its own namespace."""
+        """All that descend from this process, by their numbers in this /proc, which are those that it knows."""
         found: list[str] = []
         waiting = [os.readlink("self", dir_fd=self._proc)]
         while waiting:
@@ -60,7 +51,7 @@ class Crowd:
                 children = self._read(f"{parent}/task/{thread}/children").decode().split()
                 found += children
                 waiting += children
-        return found
+        return [member for member in found if member != self._left_out]
 
     def _threads(self, process: str) -> list[str]:
         try:

@@ -2,6 +2,7 @@
 
 import marshal
 import os
+import select
 import signal
 import socket
 import struct
@@ -25,42 +26,50 @@ class Template:
     All that it ever reads is the word to do so: each child begins where the first began, and no trace of one is in the
     next. And what the zygote writes while a child runs is copied by neither: a fork shares all memory until one side
     writes to it, and the copies are most of what a program costs.
+
+    The first one that a lane makes is pid 1 of its pid namespace, where it has one: no program can do anything to it,
+    and what it leaves running becomes a child of it. `pid` is its number outside.
     """
 
     _ENDED = struct.Struct("=idq")
     _NUMBER = struct.Struct("=I")
-    _PLAIN, _WITH_DESCRIPTORS, _TIMED = b"p", b"d", b"t"
+    _CREDENTIALS = struct.Struct("=iII")
+    _FORK, _FORK_WITH, _END_STRAYS, _TIME = b"f", b"d", b"e", b"t"
 
     def __init__(self, begin: Begin) -> None:
         asked, self._asked = (high(side.detach()) for side in socket.socketpair())
-        self._born, born = (high(side) for side in os.pipe())
+        born, there = socket.socketpair()
+        born.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._born, self._there = socket.socket(fileno=high(born.detach())), high(there.detach())
+        self._born.setblocking(False)
         self.ended, ended = (high(side) for side in os.pipe())
-        pid = os.fork()
-        if pid == 0:
+        self.pid = os.fork()
+        if self.pid == 0:
             try:
                 libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
-                for descriptor in (self._asked, self._born, self.ended):
+                for descriptor in (self._asked, self._born.fileno(), self.ended):
                     os.close(descriptor)
-                self._serve(asked, born, ended, begin)
+                self._serve(asked, ended, begin)
             finally:
                 os._exit(0)
-        for descriptor in (asked, born, ended):
+        for descriptor in (asked, self._there, ended):
             os.close(descriptor)
 
-    def _serve(self, asked: int, born: int, ended: int, begin: Begin) -> None:
+    def _serve(self, asked: int, ended: int, begin: Begin) -> None:
         while word := os.read(asked, 1):
-            if word == self._TIMED:
+            if word == self._END_STRAYS:
+                os.write(ended, self._ENDED.pack(0, _end_strays(), 0))
+            elif word == self._TIME:
                 (count,) = self._NUMBER.unpack(job.read_exactly(asked, self._NUMBER.size))
                 os.write(ended, self._ENDED.pack(0, seconds_of_forks(count), 0))
-                continue
-            pid = os.fork()
-            if pid == 0:
+            elif pid := os.fork():
+                os.write(ended, self._ENDED.pack(*wait(pid)))
+            else:
+                os.write(self._there, b".")
                 enter(begin, *self._take_message(asked, word))
-            os.write(born, self._NUMBER.pack(pid))
-            os.write(ended, self._ENDED.pack(*wait(pid)))
 
     def _take_message(self, asked: int, word: bytes) -> tuple[tuple, list[int]]:
-        if word == self._PLAIN:
+        if word == self._FORK:
             return marshal.loads(os.read(asked, _MESSAGE_BYTES)), []
         with socket.socket(fileno=asked) as connection:
             data, descriptors, _, _ = socket.recv_fds(connection, _MESSAGE_BYTES, 2)
@@ -70,10 +79,10 @@ class Template:
         """`begin` gets them both, with the numbers that the descriptors have there."""
         data = marshal.dumps(message)
         if not descriptors:
-            os.write(self._asked, self._PLAIN + data)
+            os.write(self._asked, self._FORK + data)
             return Forked(self)
         # apart, as descriptors go with the first byte of what they are sent with
-        os.write(self._asked, self._WITH_DESCRIPTORS)
+        os.write(self._asked, self._FORK_WITH)
         connection = socket.socket(fileno=self._asked)
         try:
             socket.send_fds(connection, [data], descriptors)
@@ -82,15 +91,31 @@ class Template:
         return Forked(self)
 
     def number(self) -> int:
-        """That of the child, to be asked for once."""
-        return int(self._NUMBER.unpack(job.read_exactly(self._born, self._NUMBER.size))[0])
+        """That of the child, as this process sees it: the kernel tells who wrote. To be asked for once, and 0 if there
+        is none."""
+        select.select((self._born, self.ended), (), ())
+        try:
+            _, control, _, _ = self._born.recvmsg(1, socket.CMSG_SPACE(self._CREDENTIALS.size))
+        except BlockingIOError:
+            return 0  # it ended before it wrote
+        return self._CREDENTIALS.unpack(control[0][2])[0] if control else 0
 
     def wait(self) -> tuple[int, float, int]:
         status, cpu, max_rss = self._ENDED.unpack(job.read_exactly(self.ended, self._ENDED.size))
         return status, cpu, max_rss
 
+    def end_strays(self) -> float:
+        """Of pid 1: kills all other processes of its namespace. Returns their CPU seconds."""
+        os.write(self._asked, self._END_STRAYS)
+        return self.wait()[1]
+
+    def end(self) -> None:
+        """And all that it forked, where it's pid 1."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
     def seconds_of_forks(self, count: int) -> float:
-        os.write(self._asked, self._TIMED + self._NUMBER.pack(count))
+        os.write(self._asked, self._TIME + self._NUMBER.pack(count))
         return self.wait()[1]
 
 
@@ -99,13 +124,13 @@ class Forked(Child):
 
     def __init__(self, template: Template) -> None:
         self._template, self.descriptor = template, template.ended
-        self._pid = 0
+        self._pid: int | None = None
         self.status = None
         self.cpu, self.max_rss = 0.0, 0
 
     @property
     def pid(self) -> int:  # type: ignore[override]
-        if not self._pid:
+        if self._pid is None:
             self._pid = self._template.number()
         return self._pid
 
@@ -113,7 +138,21 @@ class Forked(Child):
         return self._template.wait()
 
     def _let_go(self) -> None:
-        assert self.pid  # taken out of the pipe, out of the way of the next one's
+        _ = self.pid  # taken out of the way of the next one's
+
+
+def _end_strays() -> float:
+    try:
+        os.kill(-1, signal.SIGKILL)
+    except ProcessLookupError:
+        return 0.0
+    cpu = 0.0
+    while True:
+        try:
+            usage = os.wait4(-1, 0)[2]
+        except ChildProcessError:
+            return cpu
+        cpu += usage.ru_utime + usage.ru_stime
 
 
 def enter(begin: Begin, message: tuple, descriptors: list[int]) -> NoReturn:

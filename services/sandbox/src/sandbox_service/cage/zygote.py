@@ -33,7 +33,7 @@ import libc
 import scratch
 import seccomp
 from children import Budget, Child, Pipe, high
-from template import Template, enter, seconds_of_forks
+from template import Template, enter
 
 # What programs import most, loaded once: each takes 0.2 to 3 ms when cold. What few import would cost all the others:
 # the kernel takes 0.1 microseconds for each page that a fork inherits, so dataclasses alone (which bring inspect) 30.
@@ -59,13 +59,15 @@ class Zygote:
         self._filter = seccomp.Filter(processes=bool(locked.group)) if "seccomp" in locked.layers else None
         self._result, self._tests = Pipe(setup["result"]), Pipe(64 << 10)
         self._output, self._error = Pipe(setup["output"]), Pipe(setup["output"])
-        self._strays_cpu = 0.0
         self._data_bytes = locked.data_bytes
         # Where programs expect them, from now on; their descriptor 0 is this process's own, /dev/null.
         for place, pipe in enumerate((self._output, self._error, self._result), start=1):
             pipe.open(place)
         self._cores = len(os.sched_getaffinity(0))
-        self._templates: list[Template] = []
+        # Whether a program may leave processes behind: not where seccomp lets it make none.
+        self._strays = "pid-ns" in locked.layers and not (self._filter and not self._group)
+        self._template: Template
+        self._tester: Template | None = None
         os.chdir(self._scratch)
 
     def rehearse(self) -> None:
@@ -87,10 +89,21 @@ class Zygote:
         del sys.modules["program"]
 
     def make_templates(self) -> None:
-        """One for programs and one for their testers. None where programs may start processes: the template would end
-        with what they leave behind."""
-        if not self._group:
-            self._templates = [Template(self._be_child) for _ in range(2)]
+        """One for programs, and one for their testers where it would not end with what programs leave behind.
+
+        Raises Lacking where processes could not be counted.
+        """
+        self._template = Template(self._be_child)
+        if self._group and not self._group.leave_out(self._template.pid):
+            raise Lacking("programs that start processes can't be held here: /proc does not show them")
+        if not self._strays:
+            self._tester = Template(self._be_child)
+
+    def end_templates(self) -> None:
+        """So that no zombie of this lane is left to whatever is pid 1 of the machine or the container."""
+        for template in (self._tester, self._template):
+            if template:
+                template.end()
 
     def serve(self) -> None:
         while True:
@@ -99,8 +112,7 @@ class Zygote:
             except EOFError:
                 return
             if head["mode"] == "forks":
-                forks = self._templates[0].seconds_of_forks if self._templates else seconds_of_forks
-                send(self._connection, {"seconds": forks(head["count"])})
+                send(self._connection, {"seconds": self._template.seconds_of_forks(head["count"])})
             else:
                 self._run(head)
 
@@ -114,17 +126,16 @@ class Zygote:
         children: list[Child] = []
         if self._group:
             self._group.forget()
-        self._strays_cpu = 0.0
         budget = Budget(children, head["cpu"], head["idle"], head["wall"], self._cores, self._group, head["memory"])
         limits = jail.limits(head["memory"] + self._data_bytes, head["cpu"], bool(self._group))
         try:
             program = (head["mode"], head["payload"], limits)
-            children.append(self._fork(0, program, [channel[0].fileno()] if channel else []))
+            children.append(self._template.fork(program, [channel[0].fileno()] if channel else []))
             if channel:
                 # the program must have left the socket before the tests come through it
                 self._await_payload_read(children[0])
                 tester = ("tests", head["tests"], limits)
-                children.append(self._fork(1, tester, [channel[1].fileno(), self._tests.writer]))
+                children.append(self._fork_tester(tester, [channel[1].fileno(), self._tests.writer]))
                 for side in channel:
                     side.close()
                 self._tests.close_writer()
@@ -132,14 +143,15 @@ class Zygote:
         finally:
             for child in children:
                 child.close()
-            self._end_strays()
+            strays_cpu = self._template.end_strays() if self._strays else 0.0
         readers = {pipe.reader: pipe for pipe in pipes}
         for reader in select.select(readers, (), (), 0)[0]:
             readers[reader].fill()
         end = self._overflow(head) or end
         if not self._result.used or (channel and not self._tests.used):
             raise SystemExit("a child died before it had read its payload")
-        self._answer(head, children, end, budget.elapsed)
+        cpu = sum(child.cpu for child in children) + strays_cpu
+        self._answer(head, children, end, cpu, budget.elapsed)
         for pipe in pipes[:3]:
             pipe.renew()
         if channel:
@@ -158,8 +170,7 @@ class Zygote:
         """Until the last of `children` ends by itself (exited) or at a limit: cpu, idle, wall, output, result.
 
         No limit counts before that child has read its payload, which would be left in the way of the next request.
-        Most programs end within milliseconds and write less than a pipe holds. What this process writes to meanwhile it
-        has to copy, so at first it does nothing else than wait.
+        Most programs end within milliseconds and write less than a pipe holds, so at first it only waits.
         """
         deciding, told = children[-1], pipes[-1] if head["mode"] == "check" else self._result
         if deciding.ends_within(_FIRST_LOOK):
@@ -193,9 +204,9 @@ class Zygote:
             return "output"
         return "result" if self._result.used == self._result.size else ""
 
-    def _fork(self, number: int, message: tuple, descriptors: list[int]) -> Child:
-        if self._templates:
-            return self._templates[number].fork(message, descriptors)
+    def _fork_tester(self, message: tuple, descriptors: list[int]) -> Child:
+        if self._tester:
+            return self._tester.fork(message, descriptors)
         pid = os.fork()
         if pid == 0:
             enter(self._be_child, message, descriptors)
@@ -234,37 +245,24 @@ class Zygote:
         if load_filter:
             load_filter()
 
-    def _end_strays(self) -> None:
-        """As pid 1, kills whatever a program left behind. Where it may start none, seccomp lets it make none."""
-        if not self._own_pids or (self._filter and not self._group):
-            return
-        try:
-            os.kill(-1, signal.SIGKILL)
-        except ProcessLookupError:
-            return
-        while True:
-            try:
-                usage = os.wait4(-1, 0)[2]
-            except ChildProcessError:
-                return
-            self._strays_cpu += usage.ru_utime + usage.ru_stime
-
-    def _answer(self, head: dict, children: list[Child], end: str, wall: float) -> None:
+    def _answer(self, head: dict, children: list[Child], end: str, cpu: float, wall: float) -> None:
         room = head["output"]
         output = self._output.content(room)
         blobs = [self._result.content(self._result.size), output, self._error.content(room - len(output))]
         blobs.append(self._tests.content(self._tests.size))
         fetched = command.Fetched(self._scratch, head["fetch"]) if head["fetch"] else None
         peak = self._group.peak if self._group else 0
-        cpu = sum(child.cpu for child in children) + self._strays_cpu
         max_rss = max(peak, *[child.max_rss for child in children])
-        # JSON by hand, and sent at once: what this process touches after a fork it copies
-        fields = (
-            f'{{"end": "{end}", "status": {children[0].status}, "cpu": {cpu:.6f}, "wall": {wall:.6f}, '
-            f'"max_rss": {max_rss}, "blobs": {[len(blob) for blob in blobs]}, '
-            f'"files": {json.dumps(fetched.sizes) if fetched else "[]"}}}'
-        ).encode()
-        self._connection.sendall(b"".join((_LENGTH.pack(len(fields)), fields, *blobs)))
+        fields = {
+            "end": end,
+            "status": children[0].status,
+            "cpu": cpu,
+            "wall": wall,
+            "max_rss": max_rss,
+            "blobs": [len(blob) for blob in blobs],
+            "files": fetched.sizes if fetched else [],
+        }
+        self._connection.sendall(b"".join((frame(fields), *blobs)))
         for blob in blobs:
             blob.release()
         if fetched:
@@ -293,9 +291,13 @@ def receive(descriptor: int) -> dict:
     return marshal.loads(job.read_exactly(descriptor, length))
 
 
-def send(connection: socket.socket, message: dict) -> None:
+def frame(message: dict) -> bytes:
     data = json.dumps(message).encode()
-    connection.sendall(_LENGTH.pack(len(data)) + data)
+    return _LENGTH.pack(len(data)) + data
+
+
+def send(connection: socket.socket, message: dict) -> None:
+    connection.sendall(frame(message))
 
 
 class Lacking(Exception):
@@ -323,10 +325,6 @@ def lock_in(stage: str, uid: int, setup: dict) -> Locked:
     refused = jail.why_not_unshare(stage, more, packages)
     if not refused:
         layers += jail.unshare()
-        if os.fork():
-            _wait_for_the_other(uid)
-        os.close(statm)
-        statm = high(os.open("/proc/self/statm", os.O_RDONLY))
         owner = uid if os.geteuid() == 0 else os.geteuid()
         jail.change_root(stage, scratch.SIZE, owner, more, packages, processes)
         packages = packages and jail.PACKAGES
@@ -359,22 +357,7 @@ def _group(layers: list[str], proc: int | None) -> crowd.Crowd | None:
     lacking = {"pid-ns", "net-ns", "private-root", "seccomp"} - set(layers)
     if lacking:
         raise Lacking(f"programs that start processes can't be held here without {', '.join(sorted(lacking))}")
-    group = crowd.Crowd(proc)
-    if not group.works():
-        raise Lacking("programs that start processes can't be held here: /proc does not show them")
-    return group
-
-
-def _wait_for_the_other(uid: int) -> None:
-    """The process outside the pid namespace: holds nothing, dies with the service, and takes pid 1 with it."""
-    try:
-        os.closerange(0, 256)
-        if os.geteuid() == 0:
-            jail.become(uid)
-        jail.seal()
-        os._exit(os.waitstatus_to_exitcode(os.wait()[1]) & 0xFF)
-    finally:
-        os._exit(1)
+    return crowd.Crowd(proc)
 
 
 def _warm_up(packages: str, names: list[str], statm: int) -> int:
@@ -435,13 +418,19 @@ def main() -> None:
     zygote.rehearse()
     gc.collect()
     gc.freeze()
-    zygote.make_templates()
+    try:
+        zygote.make_templates()
+    except Lacking as lacking:
+        send(connection, {"lacking": str(lacking)})
+        return
     send(connection, {"layers": locked.layers, "refused": locked.refused, "python": sys.version.split()[0]})
     try:
         zygote.serve()
     except BaseException as end:
         os.write(complaints, f"{type(end).__name__}: {end}".encode("utf-8", "replace"))
         raise
+    finally:
+        zygote.end_templates()
 
 
 if __name__ == "__main__":
