@@ -36,7 +36,8 @@ class Template:
     _CREDENTIALS = struct.Struct("=iII")
     _FORK, _FORK_WITH, _END_STRAYS, _TIME = b"f", b"d", b"e", b"t"
 
-    def __init__(self, begin: Begin) -> None:
+    def __init__(self, begin: Begin, complaints: int) -> None:
+        """`complaints`: a descriptor for its last words."""
         asked, self._asked = (high(side.detach()) for side in socket.socketpair())
         born, there = socket.socketpair()
         born.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
@@ -50,6 +51,8 @@ class Template:
                 for descriptor in (self._asked, self._born.fileno(), self.ended):
                     os.close(descriptor)
                 self._serve(asked, ended, begin)
+            except BaseException as error:  # noqa: BLE001
+                complain(complaints, error)
             finally:
                 os._exit(0)
         for descriptor in (asked, self._there, ended):
@@ -161,10 +164,15 @@ def enter(begin: Begin, message: tuple, descriptors: list[int]) -> NoReturn:
     try:
         status = begin(message, descriptors)
     except BaseException as error:  # noqa: BLE001
-        job.relieve(error)
-        os.write(2, f"{type(error).__name__}: {error}"[:512].encode("utf-8", "replace"))
+        complain(2, error)
     finally:
         os._exit(status)
+
+
+def complain(descriptor: int, error: BaseException) -> None:
+    """The last words of a process, in a line."""
+    job.relieve(error)
+    os.write(descriptor, f"{type(error).__name__}: {error}"[:512].encode("utf-8", "replace"))
 
 
 def seconds_of_forks(count: int) -> float:

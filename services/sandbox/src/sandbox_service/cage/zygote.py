@@ -1,9 +1,9 @@
-"""The warm parent of all programs of one lane: `python -s -S -P -B zygote.py FD PARENT STAGE UID`.
+"""The keeper of one lane: `python -s -S -P -B zygote.py FD PARENT STAGE UID`.
 
-Started with a clean environment and one descriptor, it locks itself in, then serves one request at a time: a header,
-then a payload that it leaves in the socket for the child to read. So the zygote's memory, which every child inherits,
-holds no program, no test and no result: those it collects go to a mapping that forks leave out. Ends when the service
-hangs up.
+Started with a clean environment and one descriptor, it locks itself in, makes the template that programs are forked
+from, then serves one request at a time: a header, then a payload that it leaves in the socket for the program to read.
+So no program, no test and no result is in the memory that any process inherits: those that the zygote collects go to a
+mapping that forks leave out. Ends when the service hangs up.
 """
 
 import builtins
@@ -33,7 +33,7 @@ import libc
 import scratch
 import seccomp
 from children import Budget, Child, Pipe, high
-from template import Template, enter
+from template import Template, complain, enter
 
 # What programs import most, loaded once: each takes 0.2 to 3 ms when cold. What few import would cost all the others:
 # the kernel takes 0.1 microseconds for each page that a fork inherits, so dataclasses alone (which bring inspect) 30.
@@ -50,8 +50,8 @@ _FIRST_LOOK = 0.005  # seconds
 
 
 class Zygote:
-    def __init__(self, connection: socket.socket, locked: "Locked", setup: dict) -> None:
-        self._connection = connection
+    def __init__(self, connection: socket.socket, locked: "Locked", setup: dict, complaints: int) -> None:
+        self._connection, self._complaints = connection, complaints
         self._scratch = locked.scratch
         self._own_pids = "pid-ns" in locked.layers
         self._meter = None if "private-root" in locked.layers else scratch.Meter(self._scratch)
@@ -93,11 +93,11 @@ class Zygote:
 
         Raises Lacking where processes could not be counted.
         """
-        self._template = Template(self._be_child)
+        self._template = Template(self._be_child, self._complaints)
         if self._group and not self._group.leave_out(self._template.pid):
             raise Lacking("programs that start processes can't be held here: /proc does not show them")
         if not self._strays:
-            self._tester = Template(self._be_child)
+            self._tester = Template(self._be_child, self._complaints)
 
     def end_templates(self) -> None:
         """So that no zombie of this lane is left to whatever is pid 1 of the machine or the container."""
@@ -414,7 +414,7 @@ def main() -> None:
     job.make_streams()
     jail.limit_lane(FILE_BYTES, bool(locked.group))
     complaints = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, 100)  # descriptor 2 will be the programs' own
-    zygote = Zygote(connection, locked, setup)
+    zygote = Zygote(connection, locked, setup, complaints)
     zygote.rehearse()
     gc.collect()
     gc.freeze()
@@ -427,7 +427,7 @@ def main() -> None:
     try:
         zygote.serve()
     except BaseException as end:
-        os.write(complaints, f"{type(end).__name__}: {end}".encode("utf-8", "replace"))
+        complain(complaints, end)
         raise
     finally:
         zygote.end_templates()
