@@ -99,7 +99,7 @@ class Child:
         return True
 
     def cpu_so_far(self) -> float:
-        if self.status is not None:
+        if self.status is not None or not self.pid:
             return self.cpu
         try:
             return time.clock_gettime((~self.pid << 3) | 2)  # the CPU clock of a process: clock_getcpuclockid(3)

@@ -94,13 +94,15 @@ class Template:
         return Forked(self)
 
     def number(self) -> int:
-        """That of the child, as this process sees it: the kernel tells who wrote. To be asked for once, and 0 if there
-        is none."""
+        """That of the child, as this process sees it: the kernel tells who wrote. 0 if it ended before it could.
+
+        To be asked for once.
+        """
         select.select((self._born, self.ended), (), ())
         try:
             _, control, _, _ = self._born.recvmsg(1, socket.CMSG_SPACE(self._CREDENTIALS.size))
         except BlockingIOError:
-            return 0  # it ended before it wrote
+            return 0
         return self._CREDENTIALS.unpack(control[0][2])[0] if control else 0
 
     def wait(self) -> tuple[int, float, int]:

@@ -65,7 +65,7 @@ class Zygote:
             pipe.open(place)
         self._cores = len(os.sched_getaffinity(0))
         # Whether a program may leave processes behind: not where seccomp lets it make none.
-        self._strays = "pid-ns" in locked.layers and not (self._filter and not self._group)
+        self._strays = self._own_pids and bool(self._group or not self._filter)
         self._template: Template
         self._tester: Template | None = None
         os.chdir(self._scratch)
