@@ -24,7 +24,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 HOSTILE = {path.stem: path.read_text() for path in sorted((Path(__file__).parent.parent / "hostile_c").glob("*.c"))}
 LIMITS = Limits(cpu_time=timedelta(seconds=1), memory_bytes=256 << 20, output_bytes=64 << 10)
 OPTIONS = ZygoteOptions(lanes=1, idle_extra=timedelta(seconds=0.5))
-OWN_PROCESSES = 3 + 2  # of the plain lane that's always there, and of the one for processes
+LANES = 2  # the plain one that's always there, and the one for processes
+PROCESSES_PER_LANE = 2
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -70,4 +71,4 @@ async def _assert_nothing_is_left(sandbox: Sandbox) -> None:
     execution = await _grade(sandbox, source)
     assert execution.verdict is Verdict.PASSED, execution  # the program itself, seen twice
     await asyncio.sleep(0)
-    assert len(children(recursive=True)) == OWN_PROCESSES
+    assert len(children(recursive=True)) == LANES * PROCESSES_PER_LANE

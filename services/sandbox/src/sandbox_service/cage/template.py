@@ -1,4 +1,4 @@
-"""A process from which programs are forked, and what a forked process does until it ends."""
+"""The process from which a lane's programs are forked, and what a forked process does until it ends."""
 
 import marshal
 import os
@@ -27,8 +27,8 @@ class Template:
     next. And what the zygote writes while a child runs is copied by neither: a fork shares all memory until one side
     writes to it, and the copies are most of what a program costs.
 
-    The first one that a lane makes is pid 1 of its pid namespace, where it has one: no program can do anything to it,
-    and what it leaves running becomes a child of it. `pid` is its number outside.
+    It's pid 1 of the lane's pid namespace, where that has one: no program can do anything to it, and what a program
+    leaves running becomes its child. `pid` is its number outside.
     """
 
     _ENDED = struct.Struct("=idq")

@@ -67,7 +67,6 @@ class Zygote:
         # Whether a program may leave processes behind: not where seccomp lets it make none.
         self._strays = self._own_pids and bool(self._group or not self._filter)
         self._template: Template
-        self._tester: Template | None = None
         os.chdir(self._scratch)
 
     def rehearse(self) -> None:
@@ -88,22 +87,15 @@ class Zygote:
             os.close(descriptor)
         del sys.modules["program"]
 
-    def make_templates(self) -> None:
-        """One for programs, and one for their testers where it would not end with what programs leave behind.
-
-        Raises Lacking where processes could not be counted.
-        """
+    def make_template(self) -> None:
+        """Raises Lacking where processes could not be counted."""
         self._template = Template(self._be_child, self._complaints)
         if self._group and not self._group.leave_out(self._template.pid):
             raise Lacking("programs that start processes can't be held here: /proc does not show them")
-        if not self._strays:
-            self._tester = Template(self._be_child, self._complaints)
 
-    def end_templates(self) -> None:
+    def end_template(self) -> None:
         """So that no zombie of this lane is left to whatever is pid 1 of the machine or the container."""
-        for template in (self._tester, self._template):
-            if template:
-                template.end()
+        self._template.end()
 
     def serve(self) -> None:
         while True:
@@ -205,8 +197,7 @@ class Zygote:
         return "result" if self._result.used == self._result.size else ""
 
     def _fork_tester(self, message: tuple, descriptors: list[int]) -> Child:
-        if self._tester:
-            return self._tester.fork(message, descriptors)
+        """From here: another template would cost more by what one process waits for the other than its copies."""
         pid = os.fork()
         if pid == 0:
             enter(self._be_child, message, descriptors)
@@ -419,7 +410,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     try:
-        zygote.make_templates()
+        zygote.make_template()
     except Lacking as lacking:
         send(connection, {"lacking": str(lacking)})
         return
@@ -430,7 +421,7 @@ def main() -> None:
         complain(complaints, end)
         raise
     finally:
-        zygote.end_templates()
+        zygote.end_template()
 
 
 if __name__ == "__main__":
