@@ -11,7 +11,7 @@ from sandbox_service.domain.levels import Level
 from sandbox_service.domain.ports import CallJob, CheckJob, CheckVerdict, Raised, Report, Returned, ScriptJob, Stage
 from sandbox_service.domain.program import Limits
 
-ASKED = protocol.request(CallJob("source", "f", ((1,),), Limits()), timedelta(1), timedelta(2))
+ASKED = protocol.request(CallJob("source", "f", ((1,),), Limits()), timedelta(1), timedelta(2), 0)
 HEAD: dict[str, object] = {"end": "exited", "status": 0, "cpu": 0.1, "wall": 0.2, "max_rss": 1}
 
 
@@ -78,8 +78,8 @@ def test_the_tester_is_believed_in_its_own_form_only() -> None:
 
 def test_tests_go_apart_from_the_program() -> None:
     """The zygote leaves both in the socket: each child reads its own, and only its own, by these lengths."""
-    asked = protocol.request(CheckJob("SOURCE", "f", "TESTS", True, Limits()), timedelta(1), timedelta(2))
+    asked = protocol.request(CheckJob("SOURCE", "f", "TESTS", True, Limits()), timedelta(1), timedelta(2), 0)
     before, _, after = asked.data.partition(b"SOURCE")
     assert b"TESTS" not in before
     assert b"TESTS" in after
-    assert b"SECRET" not in protocol.request(ScriptJob("s", "in", Limits()), timedelta(1), timedelta(2)).data
+    assert b"SECRET" not in protocol.request(ScriptJob("s", "in", Limits()), timedelta(1), timedelta(2), 0).data

@@ -55,8 +55,11 @@ class Request:
     command: bool = False
 
 
-def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta) -> Request:
-    """`idle_limit`: how long it may do nothing, in all. `wall_limit`: how long it may take on the clock."""
+def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, core: int) -> Request:
+    """`idle_limit`: how long it may do nothing, in all. `wall_limit`: how long it may take on the clock.
+
+    `core`: the number of the one that it runs on.
+    """
     nonce, tests_nonce = secrets.token_hex(8), secrets.token_hex(8)
     stdin, tests = "", b""
     arguments: tuple[object, ...]
@@ -86,6 +89,7 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta) ->
         "payload": len(body),
         "tests": len(tests),
         "fetch": list(job.setting.fetch),
+        "core": core,
     }
     data = b"".join([frame(head), body, *(file.content for file in files), tests])
     return Request(data, nonce, tests_nonce, isinstance(job, Command))

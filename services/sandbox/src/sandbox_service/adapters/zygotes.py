@@ -128,6 +128,7 @@ class _Lane:
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter | None = None
         self._stage = ""
+        self.core = -1  # the one that its last job ran on
         self.layers: tuple[str, ...] = ()
         self.refused: dict[str, str] = {}
         self.level = Level.NONE
@@ -244,12 +245,13 @@ class _Lane:
         process = self._process
         return process is not None and process.returncode is None
 
-    async def run(self, job: protocol.Job | protocol.Command) -> _Answer:
+    async def run(self, job: protocol.Job | protocol.Command, core: int) -> _Answer:
         idle = job.limits.idle_time
         if idle is None:
             idle = job.limits.cpu_time + self._options.idle_extra
         wall = (job.limits.cpu_time + self._options.idle_extra) * self._options.wall_factor
-        asked = protocol.request(job, idle, wall)
+        self.core = core
+        asked = protocol.request(job, idle, wall, core)
         try:
             writer = await self._connected()
             if self._cgroup:
@@ -393,6 +395,7 @@ class ZygoteExecutor:
         self._free: defaultdict[Kind, list[_Lane]] = defaultdict(list)
         self._gate = asyncio.Semaphore(options.lanes)
         self.lanes_busy = 0
+        self._cores = dict.fromkeys(sorted(os.sched_getaffinity(0)), 0)  # how many jobs each runs
 
     async def __aenter__(self) -> Self:
         """Raises Unavailable if a lane doesn't start, FailedPrecondition if the level is below `min_level`."""
@@ -506,9 +509,13 @@ class ZygoteExecutor:
             free = self._free[kind]
             lane = free.pop() if free else await self._new_lane(kind)
             self.lanes_busy += 1
+            # the core with the fewest jobs, and where there are several the lane's own
+            core = min(self._cores, key=lambda core: (self._cores[core], core != lane.core))
+            self._cores[core] += 1
             try:
-                answer = await lane.run(job)
+                answer = await lane.run(job, core)
             finally:
+                self._cores[core] -= 1
                 self.lanes_busy -= 1
                 free.append(lane)
         await asyncio.sleep(0)  # whoever waits for the lane sends it the next program first

@@ -150,12 +150,11 @@ class Budget:
         cpu: float,
         idle: float,
         wall: float,
-        cores: int,
         group: crowd.Crowd | None = None,
         memory: int = 0,
     ) -> None:
         """With a `group`, the time and the memory of all its processes count, however they are related."""
-        self._children, self._cores = children, cores
+        self._children = children
         self._group, self._memory = group, memory
         self._cpu, self._idle, self._wall = cpu, idle, wall
         self._started = self._seen_at = time.monotonic()
@@ -185,9 +184,9 @@ class Budget:
         return "wall" if self.elapsed >= self._wall else ""
 
     def patience(self) -> float:
-        """Seconds until it's worth looking again. Threads burn CPU time faster than the clock runs."""
+        """Seconds until it's worth looking again. A program has one core: no faster than the clock runs."""
         longest = self._MEMORY_INTERVAL if self._group else 2 * self._INTERVAL
-        return max(0.005, min((self._cpu - self._cpu_so_far()) / self._cores, longest))
+        return max(0.005, min(self._cpu - self._cpu_so_far(), longest))
 
     def _cpu_so_far(self) -> float:
         cpu = sum(child.cpu_so_far() for child in self._children)

@@ -7,6 +7,7 @@ mapping that forks leave out. Ends when the service hangs up.
 """
 
 import builtins
+import contextlib
 import fcntl
 import gc
 import importlib
@@ -63,7 +64,7 @@ class Zygote:
         # Where programs expect them, from now on; their descriptor 0 is this process's own, /dev/null.
         for place, pipe in enumerate((self._output, self._error, self._result), start=1):
             pipe.open(place)
-        self._cores = len(os.sched_getaffinity(0))
+        self._core = -1
         # Whether a program may leave processes behind: not where seccomp lets it make none.
         self._strays = self._own_pids and bool(self._group or not self._filter)
         self._template: Template
@@ -118,7 +119,8 @@ class Zygote:
         children: list[Child] = []
         if self._group:
             self._group.forget()
-        budget = Budget(children, head["cpu"], head["idle"], head["wall"], self._cores, self._group, head["memory"])
+        self._move_to(head["core"])
+        budget = Budget(children, head["cpu"], head["idle"], head["wall"], self._group, head["memory"])
         limits = jail.limits(head["memory"] + self._data_bytes, head["cpu"], bool(self._group))
         try:
             program = (head["mode"], head["payload"], limits)
@@ -150,6 +152,14 @@ class Zygote:
             self._tests.wipe()
             self._tests.close()
         self._clean_scratch()
+
+    def _move_to(self, core: int) -> None:
+        """All of the lane: its processes take turns, and to wake one on another core costs more than it gains."""
+        if core != self._core:
+            with contextlib.suppress(OSError):  # the core was taken from the service since it started
+                for pid in (0, self._template.pid):
+                    os.sched_setaffinity(pid, {core})
+            self._core = core
 
     def _await_payload_read(self, child: Child) -> None:
         poll = select.poll()
