@@ -327,7 +327,8 @@ class _Lane:
             writer.close()
         if process is not None:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), _STOP_GRACE.total_seconds() if writer else 0)
+                async with asyncio.timeout(_STOP_GRACE.total_seconds() if writer else 0):
+                    await process.wait()
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()

@@ -1,5 +1,6 @@
 """What the zygote holds of a forked child: its process and its ways out."""
 
+import contextlib
 import fcntl
 import mmap
 import os
@@ -84,10 +85,11 @@ class Pipe:
 
 
 class Child:
-    """A forked process and what the kernel said about it. `descriptor` is readable once it has ended."""
+    """A forked process and what the kernel said about it."""
 
-    def __init__(self, pid: int) -> None:
-        self.pid, self.descriptor = pid, os.pidfd_open(pid)
+    def __init__(self, pid: int, descriptor: int) -> None:
+        """`descriptor` is readable once it has ended."""
+        self._pid, self.descriptor = pid, descriptor
         self.status: int | None = None
         self.cpu = 0.0
         self.max_rss = 0
@@ -99,10 +101,11 @@ class Child:
         return True
 
     def cpu_so_far(self) -> float:
-        if self.status is not None or not self.pid:
+        pid = self.number() if self.status is None else 0
+        if not pid:
             return self.cpu
         try:
-            return time.clock_gettime((~self.pid << 3) | 2)  # the CPU clock of a process: clock_getcpuclockid(3)
+            return time.clock_gettime((~pid << 3) | 2)  # the CPU clock of a process: clock_getcpuclockid(3)
         except OSError:
             return 0.0
 
@@ -112,14 +115,16 @@ class Child:
             self.status = os.waitstatus_to_exitcode(status)
 
     def _wait(self) -> tuple[int, float, int]:
-        return wait(self.pid)
+        return wait(self._pid)
+
+    def number(self) -> int:
+        """0 if it ended before it could be known."""
+        return self._pid
 
     def close(self) -> None:
-        if self.status is None and self.pid:
-            try:
-                os.kill(self.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        if self.status is None and (pid := self.number()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.reap()
         self._let_go()
 

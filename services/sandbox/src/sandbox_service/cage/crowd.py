@@ -42,7 +42,7 @@ class Crowd:
         return there == [self._left_out] and b" " in self._read(f"{child}/stat")
 
     def _members(self) -> list[str]:
-        """All that descend from this process, by their numbers in this /proc, which are those that it knows."""
+        """All that descend from this process, by their numbers in this /proc."""
         found: list[str] = []
         waiting = [os.readlink("self", dir_fd=self._proc)]
         while waiting:

@@ -94,9 +94,9 @@ class Template:
         return Forked(self)
 
     def number(self) -> int:
-        """That of the child, as this process sees it: the kernel tells who wrote. 0 if it ended before it could.
+        """That of the child, as this process sees it: the kernel tells who wrote. It can be taken once.
 
-        To be asked for once.
+        0 if the child ended before it could write.
         """
         select.select((self._born, self.ended), (), ())
         try:
@@ -128,22 +128,18 @@ class Forked(Child):
     """A child of the template, which passes on what the kernel says of its end."""
 
     def __init__(self, template: Template) -> None:
-        self._template, self.descriptor = template, template.ended
-        self._pid: int | None = None
-        self.status = None
-        self.cpu, self.max_rss = 0.0, 0
+        super().__init__(0, template.ended)
+        self._template = template
 
-    @property
-    def pid(self) -> int:  # type: ignore[override]
-        if self._pid is None:
-            self._pid = self._template.number()
+    def number(self) -> int:
+        self._pid = self._pid or self._template.number()
         return self._pid
 
     def _wait(self) -> tuple[int, float, int]:
         return self._template.wait()
 
     def _let_go(self) -> None:
-        _ = self.pid  # taken out of the way of the next one's
+        self.number()  # taken out of the way of the next one's
 
 
 def _end_strays() -> float:

@@ -211,7 +211,7 @@ class Zygote:
         pid = os.fork()
         if pid == 0:
             enter(self._be_child, message, descriptors)
-        return Child(pid)
+        return Child(pid, os.pidfd_open(pid))
 
     def _be_child(self, message: tuple, descriptors: list[int]) -> int:
         """`descriptors`: none, or that of the channel between program and tests; the tester's way out comes after."""
@@ -220,12 +220,12 @@ class Zygote:
         if files:
             command.take_files(self._connection.fileno(), files)
             sys.path.insert(0, self._scratch)  # where Python would look for modules first
-        first_free = job.RESULT_FD + 1
-        for descriptor, place in reversed([*zip(descriptors, (job.CHANNEL_FD, job.RESULT_FD), strict=False)]):
-            os.dup2(descriptor, place)
-            first_free = job.CHANNEL_FD + 1
+        if len(descriptors) > 1:
+            os.dup2(descriptors[1], job.RESULT_FD)
+        if descriptors:
+            os.dup2(descriptors[0], job.CHANNEL_FD)
         os.write(job.RESULT_FD, b"\n")
-        os.closerange(first_free, 256)
+        os.closerange(job.CHANNEL_FD + bool(descriptors), 256)
         job.make_stdin(stdin)
         if not self._own_pids:  # there, all end with pid 1
             libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
