@@ -18,9 +18,10 @@ from ratchet_kit.ids import new_id
 from ratchet_kit.server import Background, serve
 from ratchet_kit.times import SystemClock
 from sandbox_service.adapters import suite
+from sandbox_service.adapters.lanes import ZygoteOptions
 from sandbox_service.adapters.meter import PrometheusMeter
 from sandbox_service.adapters.observed import ObservedExecutor
-from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
+from sandbox_service.adapters.zygotes import ZygoteExecutor
 from sandbox_service.convert import Bounds, program_from_bytes, record_from_item
 from sandbox_service.domain.audit import Audit
 from sandbox_service.domain.batches import Batches, NoBatches

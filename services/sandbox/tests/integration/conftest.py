@@ -17,7 +17,8 @@ import pytest
 import pytest_asyncio
 
 from ratchet_kit.http_server import HttpServer
-from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
+from sandbox_service.adapters.lanes import ZygoteOptions
+from sandbox_service.adapters.zygotes import ZygoteExecutor
 from sandbox_service.convert import Bounds
 from sandbox_service.domain.ports import Executor
 from sandbox_service.domain.sandbox import Sandbox

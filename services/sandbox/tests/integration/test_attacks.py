@@ -13,7 +13,8 @@ import pytest_asyncio
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_testing.processes import children
 from sandbox_service.adapters import suite
-from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
+from sandbox_service.adapters.lanes import ZygoteOptions
+from sandbox_service.adapters.zygotes import ZygoteExecutor
 from sandbox_service.domain.audit import Attack, Audit, Kind, parse
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.levels import Level

@@ -13,7 +13,8 @@ import pytest
 import pytest_asyncio
 
 from sandbox_service.adapters import cgroups
-from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
+from sandbox_service.adapters.lanes import ZygoteOptions
+from sandbox_service.adapters.zygotes import ZygoteExecutor
 from sandbox_service.domain.execution import Verdict
 from sandbox_service.domain.program import CallTest, Limits, Program
 from sandbox_service.domain.sandbox import Sandbox

@@ -7,7 +7,8 @@ import pytest
 
 from ratchet_kit.errors import Unimplemented
 from ratchet_testing.processes import children
-from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
+from sandbox_service.adapters.lanes import ZygoteOptions
+from sandbox_service.adapters.zygotes import ZygoteExecutor
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.program import CallTest, CheckTest, File, Limits, Program, StdioTest
 from sandbox_service.domain.sandbox import Sandbox

@@ -13,7 +13,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from sandbox_service.adapters import suite
-from sandbox_service.adapters.zygotes import ZygoteExecutor, ZygoteOptions
+from sandbox_service.adapters.lanes import ZygoteOptions
+from sandbox_service.adapters.zygotes import ZygoteExecutor
 from sandbox_service.domain.audit import Audit
 from sandbox_service.domain.ports import ScriptJob
 from sandbox_service.domain.program import Limits
