@@ -1,12 +1,13 @@
 """What a problem is: a prompt, an entry point, tests, and references that pass them."""
 
-import ast
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
+
+from ratchet_kit import syntax
 
 MIN_DIFFICULTY = 1
 MAX_DIFFICULTY = 5
@@ -177,7 +178,7 @@ def data_digest(problems: Iterable[Problem]) -> str:
 @lru_cache(maxsize=65536)  # sets repeat their tests
 def _is_literal(text: str, kind: type | tuple[type, ...]) -> bool:
     try:
-        return isinstance(ast.literal_eval(text), kind)
+        return isinstance(syntax.literal(text), kind)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return False
 

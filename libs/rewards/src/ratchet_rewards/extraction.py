@@ -1,7 +1,8 @@
 """The program in a completion: what's left without markdown fences, thoughts, special tokens and chat."""
 
 import re
-import warnings
+
+from ratchet_kit import syntax
 
 _SPECIAL = re.compile(r"<\|[^|<>\n]{1,40}\|>|</?s>|<(?:eos|bos|pad)>")
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
@@ -63,9 +64,7 @@ def _without_chat(text: str) -> str:
 
 def _parses(code: str) -> bool:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(code, "completion", "exec", dont_inherit=True)
+        syntax.compiled(code, "completion")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True

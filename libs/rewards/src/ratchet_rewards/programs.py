@@ -3,10 +3,10 @@
 import ast
 import functools
 import sys
-import warnings
 from datetime import timedelta
 
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet_kit import syntax
 from ratchet_kit.times import duration_to_proto
 from ratchet_problems.problem import CallTest, CheckTest, Problem, StdioTest
 from ratchet_rewards.extraction import defines, extract_code
@@ -55,9 +55,7 @@ def _helpers(prompt: str, entry_point: str) -> str:
     if prompt.count("def ") < 2:
         return ""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            body = ast.parse(prompt).body
+        body = syntax.parse(prompt).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""
     functions = [node for node in body if isinstance(node, ast.FunctionDef) and node.name != entry_point]

@@ -3,13 +3,13 @@
 import ast
 import functools
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet_kit import syntax
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_kit.times import duration_from_proto, duration_to_proto, timestamp_to_proto
 from ratchet_problems.problem import is_entry_point
@@ -24,7 +24,6 @@ from sandbox_service.domain.grading import clip
 from sandbox_service.domain.ports import Capabilities
 from sandbox_service.domain.program import CallTest, CheckTest, File, Limits, Program, StdioTest, Test
 from sandbox_service.domain.queue import Priority
-from sandbox_service.domain.runtimes import PARSER
 from sandbox_service.domain.sandbox import Item, PlatformFault
 
 MAX_BATCH = 256
@@ -280,7 +279,7 @@ def _call_test(message: pb.CallTest, held_out: bool, path: str, reading: _Readin
 def literal(text: str) -> object:
     """The value of a Python literal; inf, nan and -inf count as one. Raises ValueError, whatever the text."""
     try:
-        value: object = ast.literal_eval(_WithNames().visit(parse(text.strip(), "eval")))
+        value: object = ast.literal_eval(_WithNames().visit(syntax.parse_expression(text)))
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
         why = str(error) or type(error).__name__
         why = "it holds more than values" if why.startswith("malformed node") else clip(why)
@@ -288,13 +287,6 @@ def literal(text: str) -> object:
     if (sum(map(text.count, "([{")) > codec.MAX_DEPTH or "..." in text) and _OPAQUE in codec.dumps(value):
         raise ValueError(f"holds an Ellipsis, or is nested more than {codec.MAX_DEPTH} deep")
     return value
-
-
-def parse(text: str, mode: str) -> ast.AST:
-    """ast.parse, one at a time: see PARSER."""
-    with PARSER, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(text, mode=mode)
 
 
 class _WithNames(ast.NodeTransformer):
@@ -307,11 +299,8 @@ class _WithNames(ast.NodeTransformer):
 def _check_test(code: str, held_out: bool = False) -> CheckTest:
     """Compiled to say early that it can't be, and parsed to see whether it calls its own `check`."""
     try:
-        tree = parse(code, "exec")
-        assert isinstance(tree, ast.Module)
-        with PARSER, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(tree, "tests.py", "exec", dont_inherit=True)  # a return outside of a function parses
+        tree = syntax.parse(code)
+        syntax.compiled(code, "tests.py")  # a return outside of a function parses
         return CheckTest(code, any(_calls_check(statement) for statement in tree.body), held_out)
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError(f"is no Python: {clip(str(error) or type(error).__name__)}") from None

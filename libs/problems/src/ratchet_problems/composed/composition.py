@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from ratchet_kit import syntax
 from ratchet_problems.composed.vocabulary import After, Filter, Finisher, Map, Source
 
 ENTRY_POINT = "solve"
@@ -123,6 +124,6 @@ def _fill(template: str, *, x: str = "", v: str = "") -> str:
     """The template with its operand, in parentheses where Python's precedence needs them."""
     operand = x or v
     alone = template in ("{x}", "{v}") or template.startswith(("abs(", "str(", "len(", "sum(", "max(", "min(", "set("))
-    needs = not alone and isinstance(ast.parse(operand, mode="eval").body, ast.BinOp | ast.UnaryOp | ast.IfExp)
+    needs = not alone and isinstance(syntax.parse_expression(operand).body, ast.BinOp | ast.UnaryOp | ast.IfExp)
     text = f"({operand})" if needs else operand
     return template.format(x=text, v=text)

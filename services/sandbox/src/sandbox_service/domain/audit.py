@@ -23,6 +23,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Protocol
 
+from ratchet_kit import syntax
 from ratchet_kit.errors import NotFound, Unavailable
 from sandbox_service.domain.execution import Verdict
 from sandbox_service.domain.levels import Level
@@ -89,7 +90,7 @@ class Lanes(Protocol):
 def parse(name: str, source: str) -> Attack:
     """Raises ValueError, with the name of the attack."""
     try:
-        title, _, rest = (ast.get_docstring(ast.parse(source)) or "").partition("\n\n")
+        title, _, rest = (ast.get_docstring(syntax.parse(source)) or "").partition("\n\n")
         fields = dict(line.split(": ", 1) for line in rest.strip().splitlines())
         expected = frozenset(Verdict[word.strip()] for word in fields.pop("Expect").split(","))
         attack = Attack(

@@ -4,10 +4,9 @@ import ast
 import functools
 import re
 import sys
-import threading
-import warnings
 from dataclasses import replace
 
+from ratchet_kit import syntax
 from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, Unimplemented
 from sandbox_service.domain.ports import Capabilities, Runtime
 from sandbox_service.domain.program import CheckTest, Program, StdioTest
@@ -16,8 +15,6 @@ ALIASES = {"c++": "cpp", "js": "javascript", "node": "javascript", "nodejs": "ja
            "sh": "bash", "python3": "python", "py": "python", "": "python"}  # fmt: skip
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([\w.]+(?:[ \t]*,[ \t]*[\w.]+)*)", re.MULTILINE)
 _LARGE = 1 << 16  # characters
-PARSER = threading.Lock()
-"""Held by whoever parses, since threads that meet there get a SystemError up to 3.12 (cpython issue 106905)."""
 
 
 def is_plain(program: Program) -> bool:
@@ -102,9 +99,7 @@ def foreign_imports(source: str) -> frozenset[str]:
 @functools.lru_cache(maxsize=256)
 def _parsed_imports(source: str) -> frozenset[str]:
     try:
-        with PARSER, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
+        tree = syntax.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
     names: set[str] = set()

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet_kit import syntax
 from ratchet_kit.errors import FieldViolation, InvalidArgument, Unimplemented
-from sandbox_service import convert
 from sandbox_service.rest.extraction import extract, extract_first, without_main
 from sandbox_service.rest.shapes import TestConfig
 
@@ -344,7 +344,7 @@ def _checked(source: str, entry_point: str, test: str, extracted: str) -> Work:
 def _require_a_test(tests: str) -> None:
     """Code that only defines things passes whatever it's run against."""
     with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-        statements = convert.parse(tests, "exec").body  # type: ignore[attr-defined]
+        statements = syntax.parse(tests).body
         idle = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
         checks = any(isinstance(each, ast.FunctionDef) and each.name == "check" for each in statements)
         if not checks and all(isinstance(each, idle) for each in statements):
@@ -368,7 +368,7 @@ def _imports(code: str) -> str:
 def _entry_point(tests: str, code: str) -> str:
     """The function that the tests are about: the first that they call and the code defines, or the first they call."""
     try:
-        nodes = list(ast.walk(convert.parse(tests, "exec")))
+        nodes = list(ast.walk(syntax.parse(tests)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         nodes = []  # the tests are parsed again, and their fault told, where the program is taken in
     called = [node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]

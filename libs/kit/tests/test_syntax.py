@@ -1,0 +1,51 @@
+"""Trees of Python source, built by several threads."""
+
+import gc
+import sys
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ratchet_kit import syntax
+
+
+@pytest.fixture
+def threads_that_meet() -> Iterator[None]:
+    """Lets Python change threads while a tree is built: in a collection, of which prometheus-client is told."""
+    threshold, interval = gc.get_threshold(), sys.getswitchinterval()
+
+    def pause(*_: object) -> None:
+        sum(range(200))
+
+    gc.callbacks.append(pause)
+    gc.set_threshold(50)
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+    gc.set_threshold(*threshold)
+    gc.callbacks.remove(pause)
+
+
+@pytest.mark.usefixtures("threads_that_meet")
+def test_threads_build_trees_at_once() -> None:
+    source = "def f(x):\n" + "    return [x, (x, {x: [1, 2, 3, (4, 5)]})]\n" * 200
+    with ThreadPoolExecutor(4) as pool:
+        trees = list(pool.map(syntax.parse, [source] * 200))
+    assert all(len(tree.body) == 1 for tree in trees)
+
+
+def test_an_expression_and_its_value() -> None:
+    assert syntax.literal(" [1, {'a': (2.5, None)}]\n") == [1, {"a": (2.5, None)}]
+    with pytest.raises(ValueError, match="malformed"):
+        syntax.literal("f(1)")
+    with pytest.raises(SyntaxError):
+        syntax.parse_expression("x = 1")
+
+
+def test_what_warns_is_silent() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert syntax.compiled("'\\d' is 1", "program").co_filename == "program"
+        syntax.parse("'\\d' is 1")
