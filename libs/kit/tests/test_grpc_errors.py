@@ -105,3 +105,22 @@ def test_a_code_without_an_error_is_internal():
     back = grpc_errors.from_rpc_error(Unknown())
     assert type(back) is errors.Internal
     assert back.message == "odd"
+
+
+async def test_an_end_while_messages_are_written_is_never_internal():
+    async def refuse(messages, context):
+        await anext(messages)
+        raise errors.NotFound("gone")
+
+    async def messages():
+        for _ in range(50):
+            yield bytes(100_000)
+
+    kinds = set()
+    async with serving(adding(stream_unary=refuse)) as target, channel(target) as door:
+        for _ in range(300):
+            with pytest.raises(errors.RatchetError) as caught, rpc_errors():
+                await method(door, "stream_unary")(messages())
+            kinds.add(caught.type)
+    assert errors.NotFound in kinds
+    assert kinds <= {errors.NotFound, errors.Unavailable}

@@ -18,6 +18,7 @@ from ratchet_kit import errors, times
 
 DETAILS_KEY = "grpc-status-details-bin"
 INTERNAL_TEXT = "internal error"
+_FORGOTTEN = "Internal error from Core"  # by grpc.aio of this side, not by a server
 
 # gRPC's clients drop a call whose trailers are larger than 8 KiB, and see RESOURCE_EXHAUSTED. The message travels
 # percent-encoded (three letters for a byte), and both of these together in base64.
@@ -78,9 +79,15 @@ def to_status(error: errors.RatchetError) -> Status:
 
 
 def from_rpc_error(error: grpc.RpcError) -> errors.RatchetError:
-    """The error that a server meant. A code without an entry in the table (UNKNOWN) becomes Internal."""
+    """The error that a server meant. A code without an entry in the table (UNKNOWN) becomes Internal.
+
+    A server that ends a call while messages are still written to it may have said why: grpc.aio forgets that in a few
+    of a hundred such calls, and calls it internal (grpc issue 36066). Asked again, the server says it again.
+    """
     code = error.code()
     message = error.details() or code.name
+    if code is grpc.StatusCode.INTERNAL and message == _FORGOTTEN:
+        return errors.Unavailable("the server ended the call while it was written to, and why is not known: try again")
     kind = _ERRORS.get(code, errors.Internal)
     if kind is errors.InvalidArgument:
         return errors.InvalidArgument(message, _violations(error))
