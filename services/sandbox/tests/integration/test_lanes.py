@@ -52,13 +52,11 @@ def _computing() -> bool:
 
 
 def _programs() -> list[psutil.Process]:
-    """Forked by templates, and by zygotes: the testers."""
-    return [job for keeper in (*children(), *_templates()) for job in keeper.children() if job not in _templates()]
+    return [job for template in _templates() for job in template.children()]
 
 
 def _templates() -> list[psutil.Process]:
-    """The first that a zygote forks."""
-    return [min(zygote.children(), key=lambda one: one.create_time()) for zygote in children()]
+    return [template for zygote in children() for template in zygote.children()]
 
 
 async def test_a_large_batch_under_way_is_in_order(sandbox: Sandbox) -> None:

@@ -76,9 +76,9 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
         case CheckJob():
             mode = "check"
             arguments = (job.source, job.entry_point)
-            tests = _payload(tests_nonce, (job.code, job.entry_point, job.call_check))
+            tests = _payload("tests", tests_nonce, (job.code, job.entry_point, job.call_check), job.limits)
     files = job.setting.files
-    body = _payload(nonce, arguments, stdin, files)
+    program = _payload(mode, nonce, arguments, job.limits, stdin, files)
     head = {
         "mode": mode,
         "cpu": job.limits.cpu_time.total_seconds(),
@@ -86,22 +86,23 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
         "wall": wall_limit.total_seconds(),
         "memory": job.limits.memory_bytes,
         "output": job.limits.output_bytes,
-        "payload": len(body),
-        "tests": len(tests),
         "fetch": list(job.setting.fetch),
         "core": core,
     }
-    data = b"".join([frame(head), body, *(file.content for file in files), tests])
+    data = b"".join([frame(head), program, *(file.content for file in files), tests])
     return Request(data, nonce, tests_nonce, isinstance(job, Command))
 
 
-def _payload(nonce: str, arguments: tuple[object, ...], stdin: str = "", files: tuple[File, ...] = ()) -> bytes:
+def _payload(
+    mode: str, nonce: str, arguments: tuple[object, ...], limits: Limits, stdin: str = "", files: tuple[File, ...] = ()
+) -> bytes:
     """What one process of the cage reads. `arguments` are those of its mode: see RUNNERS of cage/zygote.py."""
-    return marshal.dumps((nonce, arguments, stdin, [(file.name, len(file.content)) for file in files]), _MARSHAL)
+    sizes = [(file.name, len(file.content)) for file in files]
+    return frame((mode, nonce, arguments, stdin, sizes, limits.memory_bytes, limits.cpu_time.total_seconds()))
 
 
-def frame(message: Mapping[str, object]) -> bytes:
-    data = marshal.dumps(dict(message), _MARSHAL)
+def frame(message: dict[str, object] | tuple[object, ...]) -> bytes:
+    data = marshal.dumps(message, _MARSHAL)
     return LENGTH.pack(len(data)) + data
 
 

@@ -1,14 +1,15 @@
-"""What the zygote holds of a forked child: its process and its ways out."""
+"""What the zygote holds of the processes of a job: their ways out, and their time."""
 
-import contextlib
 import fcntl
 import mmap
 import os
-import select
-import signal
 import time
+from typing import TYPE_CHECKING
 
 import crowd
+
+if TYPE_CHECKING:
+    import template
 
 _MADV_DONTFORK = 10
 _HIGH = 64  # above the descriptors that programs get
@@ -84,60 +85,6 @@ class Pipe:
             self.used = 0
 
 
-class Child:
-    """A forked process and what the kernel said about it."""
-
-    def __init__(self, pid: int, descriptor: int) -> None:
-        """`descriptor` is readable once it has ended."""
-        self._pid, self.descriptor = pid, descriptor
-        self.status: int | None = None
-        self.cpu = 0.0
-        self.max_rss = 0
-
-    def ends_within(self, seconds: float) -> bool:
-        if not select.select((self.descriptor,), (), (), seconds)[0]:
-            return False
-        self.reap()
-        return True
-
-    def cpu_so_far(self) -> float:
-        pid = self.number() if self.status is None else 0
-        if not pid:
-            return self.cpu
-        try:
-            return time.clock_gettime((~pid << 3) | 2)  # the CPU clock of a process: clock_getcpuclockid(3)
-        except OSError:
-            return 0.0
-
-    def reap(self) -> None:
-        if self.status is None:
-            status, self.cpu, self.max_rss = self._wait()
-            self.status = os.waitstatus_to_exitcode(status)
-
-    def _wait(self) -> tuple[int, float, int]:
-        return wait(self._pid)
-
-    def number(self) -> int:
-        """0 if it ended before it could be known."""
-        return self._pid
-
-    def close(self) -> None:
-        if self.status is None and (pid := self.number()):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        self.reap()
-        self._let_go()
-
-    def _let_go(self) -> None:
-        os.close(self.descriptor)
-
-
-def wait(pid: int) -> tuple[int, float, int]:
-    """Status, CPU seconds and peak of resident bytes of a child, once it has ended."""
-    _, status, usage = os.wait4(pid, 0)
-    return status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10
-
-
 class Budget:
     """The time of a job: CPU seconds, seconds in which it did nothing, and seconds on the clock.
 
@@ -151,7 +98,7 @@ class Budget:
 
     def __init__(
         self,
-        children: list[Child],
+        children: "list[template.Child]",
         cpu: float,
         idle: float,
         wall: float,

@@ -174,30 +174,23 @@ def limit_lane(file_bytes: int, processes: bool) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-def limits(memory_bytes: int, cpu_seconds: float, processes: bool = False) -> list[tuple[int, tuple[int, int]]]:
-    """Hard limits of one program, for setrlimit; with `processes`, of each of its processes.
+def limit_program(memory_bytes: int, cpu_seconds: float, processes: bool) -> None:
+    """Hard limits of one program; with `processes`, of each of its processes.
 
     DATA counts what a program really uses; AS stays 1 GiB above it, because threads reserve address space (8 MiB of
     stack and a 128 MiB heap arena each) that they never touch. The CPU limit here is the backstop in whole seconds:
     the zygote measures. So it does with memory where there may be many processes (crowd.py): DATA is then the backstop,
     with room for what run-time systems reserve (stacks, heaps), and they reserve address space without end.
     """
-    found = {
-        resource.RLIMIT_CPU: int(cpu_seconds) + 2,
-        resource.RLIMIT_AS: resource.RLIM_INFINITY if processes else memory_bytes + (1 << 30),
-        resource.RLIMIT_DATA: memory_bytes + (2 << 30 if processes else 0),
-    }
+    data, space, seconds = memory_bytes, memory_bytes + (1 << 30), int(cpu_seconds) + 2
     if processes:
+        data, space = memory_bytes + (2 << 30), resource.RLIM_INFINITY
         # Counts all that the uid has in its user namespace. Not for single processes: their threads are bounded by AS,
         # and without namespaces the uid may be that of a whole platform.
-        found[resource.RLIMIT_NPROC] = _TASKS
-    return [(kind, (value, value)) for kind, value in found.items()]
-
-
-def same_limits() -> list[tuple[int, tuple[int, int]]]:
-    """Those that there are: to rehearse with."""
-    kinds = (resource.RLIMIT_CPU, resource.RLIMIT_AS, resource.RLIMIT_DATA)
-    return [(kind, resource.getrlimit(kind)) for kind in kinds]
+        resource.setrlimit(resource.RLIMIT_NPROC, (_TASKS, _TASKS))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_AS, (space, space))
+    resource.setrlimit(resource.RLIMIT_DATA, (data, data))
 
 
 def _write(path: str, text: str) -> None:

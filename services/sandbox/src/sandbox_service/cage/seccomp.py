@@ -60,7 +60,7 @@ WITH_PROCESSES = {
 }  # fmt: skip
 
 # What a lane needs, or a program before it is let go, and no program after.
-FOR_THE_LANE = {"pidfd_open", "memfd_create", "sched_setaffinity"}
+FOR_THE_LANE = {"memfd_create", "sched_setaffinity"}
 
 _LOAD, _AND, _JEQ, _JGE, _JSET, _RET = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _EPERM, _ENOSYS, _KILL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS, 0x80000000

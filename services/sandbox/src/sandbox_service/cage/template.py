@@ -1,31 +1,29 @@
 """The process from which a lane's programs are forked, and what a forked process does until it ends."""
 
-import marshal
+import contextlib
 import os
 import select
 import signal
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import job
 import libc
-from children import Child, high, wait
+from children import high
 
-_MESSAGE_BYTES = 4096
-
-# What a child does, told by a message and open descriptors: it returns the exit status.
-Begin = Callable[[tuple, list[int]], int]
+# What a child does, given open descriptors: it returns the exit status.
+Begin = Callable[[Sequence[int]], int]
 
 
 class Template:
-    """A process that does nothing but fork, one child at a time, for good.
+    """A process that does nothing but fork and wait, for good.
 
-    All that it ever reads is the word to do so: each child begins where the first began, and no trace of one is in the
-    next. And what the zygote writes while a child runs is copied by neither: a fork shares all memory until one side
-    writes to it, and the copies are most of what a program costs.
+    All that it ever reads is the word to do so, and descriptors to hand on: each child begins where the first began,
+    and no trace of one is in the next. And what the zygote writes while a child runs is copied by neither: a fork
+    shares all memory until one side writes to it, and the copies are most of what a program costs.
 
     It's pid 1 of the lane's pid namespace, where that has one: no program can do anything to it, and what a program
     leaves running becomes its child. `pid` is its number outside.
@@ -34,7 +32,8 @@ class Template:
     _ENDED = struct.Struct("=idq")
     _NUMBER = struct.Struct("=I")
     _CREDENTIALS = struct.Struct("=iII")
-    _FORK, _FORK_WITH, _END_STRAYS, _TIME = b"f", b"d", b"e", b"t"
+    _FORK, _FORK_WITH, _WAIT, _END_STRAYS, _TIME = b"f", b"d", b"w", b"e", b"t"
+    _DESCRIPTORS = 2  # at most
 
     def __init__(self, begin: Begin, complaints: int) -> None:
         """`complaints`: a descriptor for its last words."""
@@ -59,51 +58,64 @@ class Template:
             os.close(descriptor)
 
     def _serve(self, asked: int, ended: int, begin: Begin) -> None:
+        children = []
         while word := os.read(asked, 1):
-            if word == self._END_STRAYS:
+            if word == self._WAIT:
+                _, status, usage = os.wait4(children.pop(), 0)
+                cpu, max_rss = usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10
+                os.write(ended, self._ENDED.pack(status, cpu, max_rss))
+            elif word == self._END_STRAYS:
                 os.write(ended, self._ENDED.pack(0, _end_strays(), 0))
             elif word == self._TIME:
                 (count,) = self._NUMBER.unpack(job.read_exactly(asked, self._NUMBER.size))
                 os.write(ended, self._ENDED.pack(0, seconds_of_forks(count), 0))
-            elif pid := os.fork():
-                os.write(ended, self._ENDED.pack(*wait(pid)))
             else:
-                os.write(self._there, b".")
-                enter(begin, *self._take_message(asked, word))
+                descriptors = self._take_descriptors(asked) if word == self._FORK_WITH else ()
+                if pid := os.fork():
+                    children.append(pid)
+                    for descriptor in descriptors:
+                        os.close(descriptor)
+                else:
+                    os.write(self._there, b".")
+                    _enter(begin, descriptors)
 
-    def _take_message(self, asked: int, word: bytes) -> tuple[tuple, list[int]]:
-        if word == self._FORK:
-            return marshal.loads(os.read(asked, _MESSAGE_BYTES)), []
-        with socket.socket(fileno=asked) as connection:
-            data, descriptors, _, _ = socket.recv_fds(connection, _MESSAGE_BYTES, 2)
-        return marshal.loads(data), descriptors
+    def _take_descriptors(self, asked: int) -> list[int]:
+        connection = socket.socket(fileno=asked)
+        try:
+            return socket.recv_fds(connection, 1, self._DESCRIPTORS)[1]
+        finally:
+            connection.detach()
 
-    def fork(self, message: tuple, descriptors: list[int]) -> "Forked":
-        """`begin` gets them both, with the numbers that the descriptors have there."""
-        data = marshal.dumps(message)
+    def fork(self, descriptors: Sequence[int] = (), awaited: bool = True) -> "Child":
+        """`begin` gets them by the numbers that they have there. `awaited`: it's the last, for now."""
+        then = self._WAIT if awaited else b""
         if not descriptors:
-            os.write(self._asked, self._FORK + data)
-            return Forked(self)
+            os.write(self._asked, self._FORK + then)
+            return Child(self, awaited)
         # apart, as descriptors go with the first byte of what they are sent with
         os.write(self._asked, self._FORK_WITH)
         connection = socket.socket(fileno=self._asked)
         try:
-            socket.send_fds(connection, [data], descriptors)
+            socket.send_fds(connection, [b"." + then], descriptors)
         finally:
             connection.detach()
-        return Forked(self)
+        return Child(self, awaited)
+
+    def ask_to_wait(self) -> None:
+        """For the last child that it wasn't asked for yet: `ended` is readable once that has ended."""
+        os.write(self._asked, self._WAIT)
 
     def number(self) -> int:
-        """That of the child, as this process sees it: the kernel tells who wrote. It can be taken once.
-
-        0 if the child ended before it could write.
-        """
-        select.select((self._born, self.ended), (), ())
+        """That of the next child, as this process sees it, or 0: the kernel tells who wrote. It can be taken once."""
         try:
             _, control, _, _ = self._born.recvmsg(1, socket.CMSG_SPACE(self._CREDENTIALS.size))
         except BlockingIOError:
             return 0
         return self._CREDENTIALS.unpack(control[0][2])[0] if control else 0
+
+    def await_number(self) -> None:
+        """Until there's one, or the child that is waited for has ended."""
+        select.select((self._born, self.ended), (), ())
 
     def wait(self) -> tuple[int, float, int]:
         status, cpu, max_rss = self._ENDED.unpack(job.read_exactly(self.ended, self._ENDED.size))
@@ -124,21 +136,57 @@ class Template:
         return self.wait()[1]
 
 
-class Forked(Child):
-    """A child of the template, which passes on what the kernel says of its end."""
+class Child:
+    """A forked process and what the kernel said about it."""
 
-    def __init__(self, template: Template) -> None:
-        super().__init__(0, template.ended)
-        self._template = template
+    def __init__(self, template: Template, awaited: bool) -> None:
+        self._template, self._awaited = template, awaited
+        self._pid = 0
+        self.status: int | None = None
+        self.cpu = 0.0
+        self.max_rss = 0
+
+    @property
+    def descriptor(self) -> int:
+        """Readable once it has ended, of the one that is awaited."""
+        return self._template.ended
 
     def number(self) -> int:
-        self._pid = self._pid or self._template.number()
+        """0 if it ended before it could be known."""
+        if not self._pid:
+            if self.status is None:
+                self._template.await_number()
+            self._pid = self._template.number()
         return self._pid
 
-    def _wait(self) -> tuple[int, float, int]:
-        return self._template.wait()
+    def ends_within(self, seconds: float) -> bool:
+        if not select.select((self.descriptor,), (), (), seconds)[0]:
+            return False
+        self.reap()
+        return True
 
-    def _let_go(self) -> None:
+    def cpu_so_far(self) -> float:
+        pid = self.number() if self.status is None else 0
+        if not pid:
+            return self.cpu
+        try:
+            return time.clock_gettime((~pid << 3) | 2)  # the CPU clock of a process: clock_getcpuclockid(3)
+        except OSError:
+            return 0.0
+
+    def reap(self) -> None:
+        if self.status is None:
+            status, self.cpu, self.max_rss = self._template.wait()
+            self.status = os.waitstatus_to_exitcode(status)
+
+    def close(self) -> None:
+        """The last that was forked first."""
+        if not self._awaited:
+            self._template.ask_to_wait()
+        if self.status is None and (pid := self.number()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.reap()
         self.number()  # taken out of the way of the next one's
 
 
@@ -156,11 +204,11 @@ def _end_strays() -> float:
         cpu += usage.ru_utime + usage.ru_stime
 
 
-def enter(begin: Begin, message: tuple, descriptors: list[int]) -> NoReturn:
+def _enter(begin: Begin, descriptors: Sequence[int]) -> NoReturn:
     """All that a forked process does. Nothing that it raises gets out of here."""
     status = 97
     try:
-        status = begin(message, descriptors)
+        status = begin(descriptors)
     except BaseException as error:  # noqa: BLE001
         complain(2, error)
     finally:

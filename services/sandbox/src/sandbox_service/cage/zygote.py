@@ -14,14 +14,13 @@ import importlib
 import json
 import marshal
 import os
-import resource
 import select
 import signal
 import socket
 import struct
 import sys
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -33,8 +32,8 @@ import job
 import libc
 import scratch
 import seccomp
-from children import Budget, Child, Pipe, high
-from template import Template, complain, enter
+from children import Budget, Pipe, high
+from template import Child, Template, complain
 
 # What programs import most, loaded once: each takes 0.2 to 3 ms when cold. What few import would cost all the others:
 # the kernel takes 0.1 microseconds for each page that a fork inherits, so dataclasses alone (which bring inspect) 30.
@@ -73,17 +72,19 @@ class Zygote:
     def rehearse(self) -> None:
         """Does a few times what every program will do first. Python rewrites code that it runs often, and remembers
         where it found what it looked for: each program would else have to copy what that changes."""
-        payload = marshal.dumps(("rehearsal", ("def f(x):\n    return x + 1\n", "f", [[0], [1]]), "", []))
+        calls = ("def f(x):\n    return x + 1\n", "f", [[0], [1]])
+        payload = marshal.dumps(("calls", "rehearsal", calls, "", [], 1 << 30, 5.0))
+        payload = _LENGTH.pack(len(payload)) + payload
         reader, writer = os.pipe()
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        same = jail.same_limits()
         for _ in range(20):
             os.write(writer, payload)
-            nonce, arguments, stdin, _ = self._take_payload(reader, len(payload))
+            mode, nonce, arguments, stdin, *_ = receive(reader)
             os.closerange(255, 256)
             job.make_stdin(stdin)
-            self._confine(same, self._filter and self._filter.rehearse)
-            RUNNERS["calls"](job.Frames(nowhere, nonce), *arguments)
+            if self._filter:
+                self._filter.rehearse()
+            RUNNERS[mode](job.Frames(nowhere, nonce), *arguments)
         for descriptor in (reader, writer, nowhere):
             os.close(descriptor)
         del sys.modules["program"]
@@ -121,21 +122,19 @@ class Zygote:
             self._group.forget()
         self._move_to(head["core"])
         budget = Budget(children, head["cpu"], head["idle"], head["wall"], self._group, head["memory"])
-        limits = jail.limits(head["memory"] + self._data_bytes, head["cpu"], bool(self._group))
         try:
-            program = (head["mode"], head["payload"], limits)
-            children.append(self._template.fork(program, [channel[0].fileno()] if channel else []))
             if channel:
-                # the program must have left the socket before the tests come through it
-                self._await_payload_read(children[0])
-                tester = ("tests", head["tests"], limits)
-                children.append(self._fork_tester(tester, [channel[1].fileno(), self._tests.writer]))
-                for side in channel:
-                    side.close()
+                children.append(self._template.fork([channel[0].fileno()], awaited=False))
+                channel[0].close()
+                self._await_payload_read(children[0], channel[1])
+                children.append(self._template.fork([channel[1].fileno(), self._tests.writer]))
+                channel[1].close()
                 self._tests.close_writer()
+            else:
+                children.append(self._template.fork())
             end = self._watch(children, head, budget, pipes)
         finally:
-            for child in children:
+            for child in reversed(children):
                 child.close()
             strays_cpu = self._template.end_strays() if self._strays else 0.0
         readers = {pipe.reader: pipe for pipe in pipes}
@@ -161,12 +160,16 @@ class Zygote:
                     os.sched_setaffinity(pid, {core})
             self._core = core
 
-    def _await_payload_read(self, child: Child) -> None:
+    def _await_payload_read(self, program: Child, channel: socket.socket) -> None:
+        """The program must have left the socket before the tests come through it. `channel`: it holds the other end."""
         poll = select.poll()
         poll.register(self._result.reader, select.POLLIN)
-        poll.register(child.descriptor, select.POLLIN)
+        poll.register(channel.fileno(), select.POLLHUP)
         poll.poll()
         self._result.fill()
+        if not self._result.used:
+            raise SystemExit("a program died before it had read its payload")
+        program.number()  # the tester's will come the same way
 
     def _watch(self, children: list[Child], head: dict, budget: Budget, pipes: tuple[Pipe, ...]) -> str:
         """Until the last of `children` ends by itself (exited) or at a limit: cpu, idle, wall, output, result.
@@ -206,17 +209,9 @@ class Zygote:
             return "output"
         return "result" if self._result.used == self._result.size else ""
 
-    def _fork_tester(self, message: tuple, descriptors: list[int]) -> Child:
-        """From here: another template would cost more by what one process waits for the other than its copies."""
-        pid = os.fork()
-        if pid == 0:
-            enter(self._be_child, message, descriptors)
-        return Child(pid, os.pidfd_open(pid))
-
-    def _be_child(self, message: tuple, descriptors: list[int]) -> int:
+    def _be_child(self, descriptors: Sequence[int]) -> int:
         """`descriptors`: none, or that of the channel between program and tests; the tester's way out comes after."""
-        mode, length, limits = message
-        nonce, arguments, stdin, files = self._take_payload(self._connection.fileno(), length)
+        mode, nonce, arguments, stdin, files, memory, cpu = receive(self._connection.fileno())
         if files:
             command.take_files(self._connection.fileno(), files)
             sys.path.insert(0, self._scratch)  # where Python would look for modules first
@@ -234,17 +229,10 @@ class Zygote:
             os.setsid()
             # for the exact count of shared memory: crowd.py. Nobody else here has a /proc, or may trace.
             libc.prctl(libc.PR_SET_DUMPABLE, 1)
-        self._confine(limits, self._filter and self._filter.load)
+        jail.limit_program(memory + self._data_bytes, cpu, bool(self._group))
+        if self._filter:
+            self._filter.load()
         return RUNNERS[mode](job.Frames(job.RESULT_FD, nonce), *arguments)
-
-    def _take_payload(self, descriptor: int, length: int) -> tuple:
-        return marshal.loads(job.read_exactly(descriptor, length))
-
-    def _confine(self, limits: list, load_filter: Callable[[], None] | None) -> None:
-        for kind, values in limits:
-            resource.setrlimit(kind, values)
-        if load_filter:
-            load_filter()
 
     def _answer(self, head: dict, children: list[Child], end: str, cpu: float, wall: float) -> None:
         room = head["output"]
@@ -286,8 +274,8 @@ RUNNERS = {
 }
 
 
-def receive(descriptor: int) -> dict:
-    """One header: a length and a marshalled dictionary. Raises EOFError when the service hung up."""
+def receive(descriptor: int) -> Any:
+    """A header or a payload: see protocol.py. Raises EOFError when the service hung up."""
     (length,) = _LENGTH.unpack(job.read_exactly(descriptor, _LENGTH.size))
     return marshal.loads(job.read_exactly(descriptor, length))
 
