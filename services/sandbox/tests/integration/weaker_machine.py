@@ -74,7 +74,7 @@ def zygotes() -> list[str]:
             words = Path(f"/proc/{entry}/cmdline").read_text().split("\0")
         except (OSError, ValueError):
             continue
-        if any(word.endswith("cage/zygote.py") for word in words) and str(os.getpid()) in words:
+        if any(word.endswith("cage/enter.py") for word in words) and str(os.getpid()) in words:
             lines.append(" ".join(words))
     return lines
 

@@ -17,7 +17,9 @@ HEAD: dict[str, object] = {"end": "exited", "status": 0, "cpu": 0.1, "wall": 0.2
 
 def read(text: str | bytes, end: str = "exited", tests: bytes = b"") -> Report:
     data = text.replace("N", ASKED.nonce).encode() if isinstance(text, str) else text
-    return protocol.report(ASKED, {**HEAD, "end": end}, [data, b"\xff", b"", tests], "x", Level.L1)
+    blobs = [data, b"\xff", b"", tests]
+    head = {**HEAD, "end": end, "blobs": [len(blob) for blob in blobs]}
+    return protocol.report(ASKED, head, b"".join(blobs), "x", Level.L1)
 
 
 def test_a_whole_story() -> None:

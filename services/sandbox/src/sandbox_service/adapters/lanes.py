@@ -29,7 +29,7 @@ from sandbox_service.domain.program import File
 log = get_logger(__name__)
 _lost = metrics.counter("sandbox_lanes_lost", "Lanes that ended under a program, which is then tried once more")
 
-_ZYGOTE = Path(__file__).parent.parent / "cage" / "zygote.py"
+CAGE = Path(__file__).parent.parent / "cage"
 _START_LIMIT = timedelta(seconds=20)
 _ANSWER_GRACE = timedelta(seconds=10)
 _STOP_GRACE = timedelta(seconds=0.5)
@@ -128,7 +128,7 @@ class Lane:
                 self._process = await asyncio.create_subprocess_exec(
                     self._python,
                     *_FLAGS,
-                    str(_ZYGOTE),
+                    str(CAGE / "enter.py"),
                     *arguments,
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=asyncio.subprocess.DEVNULL,
@@ -238,7 +238,7 @@ class Lane:
                 writer.write(asked.data)
                 await writer.drain()
                 head = await self._receive()
-                blobs = [await self._reader.readexactly(size) for size in head["blobs"]]
+                data = await self._reader.readexactly(sum(head["blobs"]))
                 files = tuple([File(name, await self._reader.readexactly(size)) for name, size in head["files"]])
         except (OSError, EOFError, TimeoutError) as error:
             killed = self._killed_for_memory()
@@ -255,8 +255,8 @@ class Lane:
             raise
         if self._killed_for_memory():
             head["end"] = End.MEMORY.value
-        read = partial(protocol.report, asked, head, blobs, ",".join(self.layers), self.level, files)
-        return Answer(read, sum(head["blobs"]))
+        read = partial(protocol.report, asked, head, data, ",".join(self.layers), self.level, files)
+        return Answer(read, len(data))
 
     def _killed_for_memory(self) -> bool:
         """Whether the kernel has done that in this lane since this was last asked."""
@@ -339,4 +339,5 @@ def _out_of_memory(layers: tuple[str, ...], level: Level, job: protocol.Job | pr
         isolation=",".join(layers),
         level=level,
         max_rss_bytes=job.limits.memory_bytes,
+        runtime=job.setting.runtime,
     )

@@ -1,5 +1,6 @@
 """Jobs to the bytes that the cage reads, and what it answers to reports. Whatever a program wrote, nothing raises."""
 
+import itertools
 import json
 import marshal
 import secrets
@@ -7,6 +8,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from sandbox_service.cage import codec
 from sandbox_service.domain.levels import Level
@@ -32,6 +34,7 @@ Job = CallJob | ScriptJob | CheckJob
 # The version is one that all Pythons of a user's runtimes read.
 _MARSHAL = 2
 LENGTH = struct.Struct("!I")
+_DECODE = json.JSONDecoder().decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class Request:
     data: bytes
     nonce: str
     tests_nonce: str
+    runtime: str
     command: bool = False
 
 
@@ -90,7 +94,7 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
         "core": core,
     }
     data = b"".join([frame(head), program, *(file.content for file in files), tests])
-    return Request(data, nonce, tests_nonce, isinstance(job, Command))
+    return Request(data, nonce, tests_nonce, job.setting.runtime, isinstance(job, Command))
 
 
 def _payload(
@@ -108,14 +112,15 @@ def frame(message: dict[str, object] | tuple[object, ...]) -> bytes:
 
 def report(
     asked: Request,
-    head: dict[str, object],
-    blobs: list[bytes],
+    head: dict[str, Any],
+    data: bytes,
     isolation: str,
     level: Level,
     files: tuple[File, ...] = (),
 ) -> Report:
-    """`blobs`: the program's frames, stdout, stderr, the tester's frames. The zygote itself wrote `head` alone."""
-    frames, stdout, stderr, tests = blobs
+    """`data`: the program's frames, stdout, stderr, the tester's frames. The zygote itself wrote `head` alone."""
+    ends = list(itertools.accumulate(head["blobs"]))
+    frames, stdout, stderr, tests = (data[start:end] for start, end in itertools.pairwise([0, *ends]))
     end = End(head["end"])
     told = _Told()
     # the last line of a job that was cut off may be half a frame
@@ -136,6 +141,7 @@ def report(
         answers=tuple(told.answers),
         tester=_tester(tests, asked.tests_nonce) if tests.strip() else None,
         malformed=malformed,
+        runtime=asked.runtime,
         files=files,
     )
 
@@ -161,7 +167,7 @@ class _Told:
 
     def _take(self, line: bytes, nonce: str) -> bool:
         try:
-            match json.loads(line):
+            match _DECODE(line.decode()):
                 case [got, "compiled"] if got == nonce and self.stage is Stage.STARTED:
                     self.stage = Stage.COMPILED
                 case [got, "loaded"] if got == nonce and self.stage is Stage.COMPILED:

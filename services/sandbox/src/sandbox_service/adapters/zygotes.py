@@ -1,6 +1,7 @@
 """The real executor: lanes of every kind that is asked for, each running one program at a time. See lanes.py."""
 
 import asyncio
+import compileall
 import contextlib
 import itertools
 import os
@@ -14,7 +15,7 @@ from ratchet_kit.errors import FailedPrecondition, Unimplemented
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters import cgroups, environments, leftovers, protocol, suite
 from sandbox_service.adapters.commands import Commands
-from sandbox_service.adapters.lanes import Lane, Plan, ZygoteOptions
+from sandbox_service.adapters.lanes import CAGE, Lane, Plan, ZygoteOptions
 from sandbox_service.adapters.toolchains import Toolchains
 from sandbox_service.adapters.uids import Uids
 from sandbox_service.domain import audit, levels
@@ -83,6 +84,8 @@ class ZygoteExecutor:
         if os.geteuid() == 0:
             self._uids = Uids(self._options.job_uid)
             self._options = replace(self._options, job_uid=self._uids.first)
+        # so that no lane has to, which would keep what compiling leaves in memory
+        await asyncio.to_thread(compileall.compile_dir, CAGE, quiet=2)
         try:
             for _ in range(self._options.lanes):
                 lane = await self._new_lane(_PLAIN)
@@ -167,9 +170,7 @@ class ZygoteExecutor:
     async def run(self, job: Job) -> Report:
         if isinstance(job, CommandJob):
             return await self._commands.run(job)
-        setting = job.setting
-        report = await self._run_in(Kind(setting.runtime, setting.processes), job)
-        return replace(report, runtime=setting.runtime)
+        return await self._run_in(Kind(job.setting.runtime, job.setting.processes), job)
 
     async def fork_limit(self, count: int) -> float:
         each = count // self._options.lanes

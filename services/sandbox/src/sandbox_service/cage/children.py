@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import template
 
 _MADV_DONTFORK = 10
+_KEPT = 64 << 10
 _HIGH = 64  # above the descriptors that programs get
 
 
@@ -49,16 +50,13 @@ class Pipe:
 
     def fill(self) -> bool:
         """Takes what's there. False once there's nothing more to come, or no room for it."""
-        while self.used < self.size:
-            room = self._view[self.used :]
-            try:
-                count = os.readv(self.reader, [room])
-            except BlockingIOError:
-                return True
-            self.used += count
-            if count == 0:
-                break
-        return False
+        room = self._view[self.used :]
+        try:
+            count = os.readv(self.reader, [room]) if room else 0
+        except BlockingIOError:
+            return True
+        self.used += count
+        return 0 < count < len(room)
 
     def close(self) -> None:
         self.close_writer()
@@ -80,9 +78,10 @@ class Pipe:
         fcntl.fcntl(self.writer, fcntl.F_SETFL, os.O_WRONLY)
 
     def wipe(self) -> None:
-        if self.used:
+        """Gives back the memory of a large answer; that of others is written over by the next."""
+        if self.used > _KEPT:
             self._map.madvise(mmap.MADV_DONTNEED)
-            self.used = 0
+        self.used = 0
 
 
 class Budget:

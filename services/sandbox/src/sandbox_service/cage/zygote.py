@@ -1,4 +1,4 @@
-"""The keeper of one lane: `python -s -S -P -B zygote.py FD PARENT STAGE UID`.
+"""The keeper of one lane: enter.py starts it.
 
 Started with a clean environment and one descriptor, it locks itself in, makes the template that programs are forked
 from, then serves one request at a time: a header, then a payload that it leaves in the socket for the program to read.
@@ -21,8 +21,6 @@ import struct
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import checking
 import command
@@ -393,6 +391,7 @@ def main() -> None:
         "seccomp",
         "syscalls",
         "template",
+        "zygote",
     ):
         del sys.modules[name]
     del sys.path[0]
@@ -420,7 +419,3 @@ def main() -> None:
         raise
     finally:
         zygote.end_template()
-
-
-if __name__ == "__main__":
-    main()

@@ -254,15 +254,16 @@ class Sandbox:
     async def _grade(self, program: Program, waited: timedelta) -> Execution:
         outcomes: list[Outcome] = []
         reports: list[Report] = []
-        left = program.limits.cpu_time
+        limits = program.limits
         judging = 0.0
         for step in plan(program):
-            report = await self._run(step.job(replace(program.limits, cpu_time=left)))
+            if reports:
+                limits = replace(limits, cpu_time=max(limits.cpu_time - reports[-1].cpu_time, _LEAST_CPU))
+            report = await self._run(step.job(limits))
             started = time.perf_counter()
             outcomes.append(step.outcome(report))
             judging += time.perf_counter() - started
             reports.append(report)
-            left = max(left - report.cpu_time, _LEAST_CPU)
             if outcomes[-1].stop:
                 break
         execution = conclude(program, outcomes, reports)
