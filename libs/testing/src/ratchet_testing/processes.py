@@ -1,5 +1,8 @@
 """The processes that a test has started."""
 
+from collections.abc import Iterable
+from contextlib import suppress
+
 import psutil
 
 _SERVERS = frozenset({"valkey-server", "postgres"})
@@ -14,4 +17,14 @@ def children(*, recursive: bool = False) -> list[psutil.Process]:
                 found.append(child)
         except psutil.NoSuchProcess:
             continue
+    return found
+
+
+def computing(processes: Iterable[psutil.Process]) -> list[int]:
+    """The numbers of those that run now and have done so for a while."""
+    found = []
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            if process.status() == psutil.STATUS_RUNNING and process.cpu_times().user > 0.1:
+                found.append(process.pid)
     return found

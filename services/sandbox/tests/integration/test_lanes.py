@@ -9,7 +9,7 @@ from datetime import timedelta
 import psutil
 import pytest
 
-from ratchet_testing.processes import children
+from ratchet_testing.processes import children, computing
 from sandbox_service.adapters.zygotes import ZygoteExecutor
 from sandbox_service.domain.execution import Verdict
 from sandbox_service.domain.ports import CallJob, CheckJob
@@ -38,17 +38,13 @@ async def test_a_lost_lane_is_retried_and_nobody_notices(victim: str, sandbox: S
 async def test_cancelling_kills_the_program(executor: ZygoteExecutor) -> None:
     job = CallJob("def f(x):\n    while True: pass", "f", ((1,),), replace(LIMITS, cpu_time=timedelta(seconds=50)))
     running = asyncio.create_task(executor.run(job))
-    while not _computing():
+    while not computing(_programs()):
         await asyncio.sleep(0.05)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     await asyncio.sleep(0.1)
-    assert not _computing()
-
-
-def _computing() -> bool:
-    return any(job.cpu_times().user > 0.1 for job in _programs())
+    assert not computing(_programs())
 
 
 def _programs() -> list[psutil.Process]:

@@ -23,7 +23,7 @@ from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.server import serve
 from ratchet_problems.problem import CallTest, CheckTest, Problem
 from ratchet_rewards import Grader, GrpcSandbox, get
-from ratchet_testing.processes import children
+from ratchet_testing.processes import children, computing
 from sandbox_service.main import adder, sandbox_servicer
 from sandbox_service.servicer import SERVICE
 from sandbox_service.settings import Settings
@@ -203,21 +203,13 @@ async def test_cancelling_a_call_kills_its_programs(stub: sandbox_pb2_grpc.Sandb
         call = stub.Execute(pb.ExecuteRequest(program=endless))
         waiting = asyncio.create_task(asyncio.wait_for(call, 60))
     await asyncio.sleep(0.5)
-    assert _computing()
+    assert computing(children(recursive=True))
     call.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     async with asyncio.timeout(5):
-        while _computing():
+        while computing(children(recursive=True)):
             await asyncio.sleep(0.05)
         assert (await stub.Execute(pb.ExecuteRequest(program=ADD))).execution.verdict == pb.VERDICT_PASSED
-
-
-def _computing() -> list[int]:
-    return [
-        process.pid
-        for process in children(recursive=True)
-        if process.status() == psutil.STATUS_RUNNING and process.cpu_times().user > 0.1
-    ]
 
 
 async def test_priorities_and_callers_are_taken(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
