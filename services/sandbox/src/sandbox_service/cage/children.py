@@ -1,15 +1,18 @@
-"""What the zygote holds of the processes of a job: their ways out, and their time."""
+"""What the zygote holds of forked children: the processes, their ways out, their time."""
 
+import contextlib
 import fcntl
 import mmap
 import os
+import select
+import signal
 import time
 from typing import TYPE_CHECKING
 
 import crowd
 
 if TYPE_CHECKING:
-    import template
+    from template import Template
 
 _MADV_DONTFORK = 10
 _KEPT = 64 << 10
@@ -84,6 +87,60 @@ class Pipe:
         self.used = 0
 
 
+class Child:
+    """A forked process and what the kernel said about it."""
+
+    def __init__(self, template: "Template", awaited: bool) -> None:
+        self._template, self._awaited = template, awaited
+        self._pid = 0
+        self.status: int | None = None
+        self.cpu = 0.0
+        self.max_rss = 0
+
+    @property
+    def descriptor(self) -> int:
+        """Readable once it has ended, of the one that is awaited."""
+        return self._template.ended
+
+    def number(self) -> int:
+        """0 if it ended before it could be known."""
+        if not self._pid:
+            if self.status is None:
+                self._template.await_number()
+            self._pid = self._template.number()
+        return self._pid
+
+    def ends_within(self, seconds: float) -> bool:
+        if not select.select((self.descriptor,), (), (), seconds)[0]:
+            return False
+        self.reap()
+        return True
+
+    def cpu_so_far(self) -> float:
+        pid = self.number() if self.status is None else 0
+        if not pid:
+            return self.cpu
+        try:
+            return time.clock_gettime((~pid << 3) | 2)  # the CPU clock of a process: clock_getcpuclockid(3)
+        except OSError:
+            return 0.0
+
+    def reap(self) -> None:
+        if self.status is None:
+            status, self.cpu, self.max_rss = self._template.wait()
+            self.status = os.waitstatus_to_exitcode(status)
+
+    def close(self) -> None:
+        """The last that was forked first."""
+        if not self._awaited:
+            self._template.ask_to_wait()
+        if self.status is None and (pid := self.number()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.reap()
+        self.number()  # taken out of the way of the next one's
+
+
 class Budget:
     """The time of a job: CPU seconds, seconds in which it did nothing, and seconds on the clock.
 
@@ -97,7 +154,7 @@ class Budget:
 
     def __init__(
         self,
-        children: "list[template.Child]",
+        children: list[Child],
         cpu: float,
         idle: float,
         wall: float,

@@ -1,6 +1,5 @@
 """The process from which a lane's programs are forked, and what a forked process does until it ends."""
 
-import contextlib
 import os
 import select
 import signal
@@ -12,7 +11,7 @@ from typing import NoReturn
 
 import job
 import libc
-from children import high
+from children import Child, high
 
 # What a child does, given open descriptors: it returns the exit status.
 Begin = Callable[[Sequence[int]], int]
@@ -86,7 +85,7 @@ class Template:
         finally:
             connection.detach()
 
-    def fork(self, descriptors: Sequence[int] = (), awaited: bool = True) -> "Child":
+    def fork(self, descriptors: Sequence[int] = (), awaited: bool = True) -> Child:
         """`begin` gets them by the numbers that they have there. `awaited`: it's the last, for now."""
         then = self._WAIT if awaited else b""
         if not descriptors:
@@ -134,60 +133,6 @@ class Template:
     def seconds_of_forks(self, count: int) -> float:
         os.write(self._asked, self._TIME + self._NUMBER.pack(count))
         return self.wait()[1]
-
-
-class Child:
-    """A forked process and what the kernel said about it."""
-
-    def __init__(self, template: Template, awaited: bool) -> None:
-        self._template, self._awaited = template, awaited
-        self._pid = 0
-        self.status: int | None = None
-        self.cpu = 0.0
-        self.max_rss = 0
-
-    @property
-    def descriptor(self) -> int:
-        """Readable once it has ended, of the one that is awaited."""
-        return self._template.ended
-
-    def number(self) -> int:
-        """0 if it ended before it could be known."""
-        if not self._pid:
-            if self.status is None:
-                self._template.await_number()
-            self._pid = self._template.number()
-        return self._pid
-
-    def ends_within(self, seconds: float) -> bool:
-        if not select.select((self.descriptor,), (), (), seconds)[0]:
-            return False
-        self.reap()
-        return True
-
-    def cpu_so_far(self) -> float:
-        pid = self.number() if self.status is None else 0
-        if not pid:
-            return self.cpu
-        try:
-            return time.clock_gettime((~pid << 3) | 2)  # the CPU clock of a process: clock_getcpuclockid(3)
-        except OSError:
-            return 0.0
-
-    def reap(self) -> None:
-        if self.status is None:
-            status, self.cpu, self.max_rss = self._template.wait()
-            self.status = os.waitstatus_to_exitcode(status)
-
-    def close(self) -> None:
-        """The last that was forked first."""
-        if not self._awaited:
-            self._template.ask_to_wait()
-        if self.status is None and (pid := self.number()):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        self.reap()
-        self.number()  # taken out of the way of the next one's
 
 
 def _end_strays() -> float:

@@ -30,8 +30,8 @@ import job
 import libc
 import scratch
 import seccomp
-from children import Budget, Pipe, high
-from template import Child, Template, complain
+from children import Budget, Child, Pipe, high
+from template import Template, complain
 
 # What programs import most, loaded once: each takes 0.2 to 3 ms when cold. What few import would cost all the others:
 # the kernel takes 0.1 microseconds for each page that a fork inherits, so dataclasses alone (which bring inspect) 30.
