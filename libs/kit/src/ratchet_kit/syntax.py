@@ -1,8 +1,8 @@
 """Python source as a tree or as code: without its warnings, and one thread at a time.
 
 Two threads that build trees at once get a SystemError now and then up to CPython 3.12, which counts the depth of both
-as one (cpython issue 106905), and the list of warnings to ignore is everybody's. So nothing here calls ast.parse,
-ast.literal_eval or a compile that warns but through this module.
+as one (cpython issue 106905), and the list of warnings to ignore is everybody's. So all of Ratchet parses here: ruff
+refuses ast.parse and ast.literal_eval elsewhere (pyproject.toml).
 
 All raise what `compile` does for what is no Python: SyntaxError, ValueError, RecursionError, MemoryError.
 """
@@ -19,17 +19,17 @@ _turn = threading.Lock()
 
 def parse(source: str) -> ast.Module:
     with _alone():
-        return ast.parse(source)
+        return ast.parse(source)  # noqa: TID251
 
 
 def parse_expression(source: str) -> ast.Expression:
     with _alone():
-        return ast.parse(source.strip(), mode="eval")
+        return ast.parse(source.strip(), mode="eval")  # noqa: TID251
 
 
 def literal(source: str) -> object:
     """The value of a literal. Raises ValueError, or TypeError for what can't be hashed, where it's more than that."""
-    value: object = ast.literal_eval(parse_expression(source))
+    value: object = ast.literal_eval(parse_expression(source))  # noqa: TID251
     return value
 
 

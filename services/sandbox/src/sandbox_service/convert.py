@@ -279,7 +279,7 @@ def _call_test(message: pb.CallTest, held_out: bool, path: str, reading: _Readin
 def literal(text: str) -> object:
     """The value of a Python literal; inf, nan and -inf count as one. Raises ValueError, whatever the text."""
     try:
-        value: object = ast.literal_eval(_WithNames().visit(syntax.parse_expression(text)))
+        value: object = ast.literal_eval(_WithNames().visit(syntax.parse_expression(text)))  # noqa: TID251 (a tree)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
         why = str(error) or type(error).__name__
         why = "it holds more than values" if why.startswith("malformed node") else clip(why)
