@@ -16,11 +16,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from sandbox_doubles import ScriptedExecutor
 
 from ratchet_kit.errors import Unavailable
-from sandbox_service.adapters.scripted import ScriptedExecutor
-from sandbox_service.domain.ports import End, Job, Report, Stage
-from sandbox_service.rest.running import PATIENCE
+from sandbox_service.domain.jobs import End, Job, Report, Stage
+from sandbox_service.fusion.running import PATIENCE
 
 pytestmark = pytest.mark.integration
 

@@ -10,9 +10,9 @@ import psutil
 import pytest
 
 from ratchet_testing.processes import children, computing
-from sandbox_service.adapters.zygotes import ZygoteExecutor
+from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.domain.execution import Verdict
-from sandbox_service.domain.ports import CallJob, CheckJob
+from sandbox_service.domain.jobs import CallJob, CheckJob
 from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program
 from sandbox_service.domain.sandbox import Sandbox
 
@@ -35,7 +35,7 @@ async def test_a_lost_lane_is_retried_and_nobody_notices(victim: str, sandbox: S
     assert (await running).verdict is Verdict.PASSED
 
 
-async def test_cancelling_kills_the_program(executor: ZygoteExecutor) -> None:
+async def test_cancelling_kills_the_program(executor: LanePool) -> None:
     job = CallJob("def f(x):\n    while True: pass", "f", ((1,),), replace(LIMITS, cpu_time=timedelta(seconds=50)))
     running = asyncio.create_task(executor.run(job))
     while not computing(_programs()):
@@ -68,7 +68,7 @@ async def test_the_result_says_what_the_program_ran_under(sandbox: Sandbox) -> N
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may read another process's memory")
-async def test_no_process_holds_what_it_must_not_know(executor: ZygoteExecutor, sandbox: Sandbox) -> None:
+async def test_no_process_holds_what_it_must_not_know(executor: LanePool, sandbox: Sandbox) -> None:
     """Read from outside, all of it: the tests are in the tester alone, the program in its own process alone.
 
     What ran before in the same lane is nowhere at all: the zygote, whose memory all inherit, never held it.

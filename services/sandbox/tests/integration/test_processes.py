@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from ratchet_testing.processes import children
-from sandbox_service.adapters.zygotes import ZygoteExecutor
+from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, Test
 from sandbox_service.domain.sandbox import Sandbox
@@ -19,7 +19,7 @@ TESTS = (CallTest((1,), 2),)
 
 
 @pytest.fixture(autouse=True)
-def _can_hold_processes(executor: ZygoteExecutor) -> None:
+def _can_hold_processes(executor: LanePool) -> None:
     if not executor.capabilities.processes:
         pytest.skip("programs can't start processes here: that takes namespaces")
 
@@ -138,7 +138,7 @@ async def test_what_works(sandbox: Sandbox, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STOPPED)
-async def test_what_is_stopped(sandbox: Sandbox, executor: ZygoteExecutor, name: str) -> None:
+async def test_what_is_stopped(sandbox: Sandbox, executor: LanePool, name: str) -> None:
     body, verdicts = STOPPED[name]
     execution = await run(sandbox, body)
     assert execution.verdict in verdicts, execution

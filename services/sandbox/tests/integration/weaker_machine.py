@@ -12,11 +12,11 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-from sandbox_service.adapters import suite
-from sandbox_service.adapters.lanes import ZygoteOptions
-from sandbox_service.adapters.zygotes import ZygoteExecutor
+from sandbox_service.adapters import attack_suite
+from sandbox_service.adapters.lanes.lane import LaneOptions
+from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.domain.audit import Audit
-from sandbox_service.domain.ports import ScriptJob
+from sandbox_service.domain.jobs import ScriptJob
 from sandbox_service.domain.program import Limits
 from sandbox_service.domain.sandbox import Sandbox
 
@@ -43,8 +43,8 @@ def deny(*numbers: int) -> None:
 
 async def main() -> None:
     got_through = {}
-    async with ZygoteExecutor(ZygoteOptions(lanes=1, idle_extra=timedelta(seconds=0.5))) as executor:
-        audit = Audit(Sandbox(executor, 10), executor, suite.attacks())
+    async with LanePool(LaneOptions(lanes=1, idle_extra=timedelta(seconds=0.5))) as executor:
+        audit = Audit(Sandbox(executor, 10), executor, attack_suite.attacks())
         plan = audit.plan([])
         async for finding in audit.run(plan):
             if not finding.caught:
@@ -56,7 +56,7 @@ async def main() -> None:
     print(json.dumps({**told, "tried": len(plan), "got_through": got_through, "left": left}))
 
 
-async def cancel_one_that_hides(executor: ZygoteExecutor) -> None:
+async def cancel_one_that_hides(executor: LanePool) -> None:
     """Its own session, no death signal: then the job is cancelled, which kills the zygote first."""
     source = "import os, ctypes\nos.setsid()\nctypes.CDLL(None).prctl(1, 0, 0, 0, 0)\nwhile True: pass\n"
     running = asyncio.create_task(executor.run(ScriptJob(source, "", Limits(timedelta(seconds=30)))))

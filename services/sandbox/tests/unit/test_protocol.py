@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox_service.adapters import protocol
+from sandbox_service.adapters.lanes import protocol
+from sandbox_service.domain.jobs import CallJob, CheckJob, CheckVerdict, Raised, Report, Returned, ScriptJob, Stage
 from sandbox_service.domain.levels import Level
-from sandbox_service.domain.ports import CallJob, CheckJob, CheckVerdict, Raised, Report, Returned, ScriptJob, Stage
 from sandbox_service.domain.program import Limits
 
 ASKED = protocol.request(CallJob("source", "f", ((1,),), Limits()), timedelta(1), timedelta(2), 0)

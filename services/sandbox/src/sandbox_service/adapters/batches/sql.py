@@ -14,10 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from ratchet_kit.errors import NotFound, Unavailable
 from ratchet_kit.idempotency import Request
-from sandbox_service.adapters import batch_tables as t
+from sandbox_service.adapters.batches import tables as t
 from sandbox_service.domain import batch as domain
-from sandbox_service.domain.batch import Batch, Chunk, ChunkRef, Claim, Record, State
-from sandbox_service.domain.batches import Waiting
+from sandbox_service.domain.batch import Batch, Chunk, ChunkRef, Claim, Record, State, Waiting
 from sandbox_service.domain.queue import Priority
 
 _DONE = (

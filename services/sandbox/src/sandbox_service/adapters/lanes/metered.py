@@ -6,7 +6,9 @@ from typing import Protocol
 
 from ratchet_kit import metrics
 from ratchet_kit.errors import Unavailable
-from sandbox_service.domain.ports import Capabilities, Executor, Job, Report
+from sandbox_service.domain.capabilities import Capabilities
+from sandbox_service.domain.jobs import Job, Report
+from sandbox_service.domain.ports import Executor
 
 _jobs = metrics.counter("sandbox_jobs", "Jobs run, by the way they ended", ["kind", "end"])
 _seconds = metrics.histogram("sandbox_job_seconds", "Time on the clock of a job in its lane", ["kind"])
@@ -29,12 +31,12 @@ class Lanes(Protocol):
     def lanes_busy(self) -> int: ...
 
 
-class ObservedLanes(Lanes, Executor, Protocol):
+class CountedLanes(Lanes, Executor, Protocol):
     pass
 
 
-class ObservedExecutor:
-    def __init__(self, executor: ObservedLanes) -> None:
+class MeteredLanes:
+    def __init__(self, executor: CountedLanes) -> None:
         self._executor = executor
         _level.set_function(lambda: float(executor.capabilities.level))
         _lanes.labels("limit").set(executor.capabilities.lanes)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ratchet_kit.logs import get_logger
-from sandbox_service.adapters import go_cache
-from sandbox_service.domain.ports import Runtime
+from sandbox_service.adapters.languages import go_cache
+from sandbox_service.domain.capabilities import Runtime
 from sandbox_service.domain.program import File
 
 log = get_logger(__name__)

@@ -7,11 +7,11 @@ from typing import Any
 
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet_kit.errors import FieldViolation, InvalidArgument
-from sandbox_service.rest import datasets
-from sandbox_service.rest.datasets import Case, Row, Work, lines_match
-from sandbox_service.rest.rows import RowFolder
-from sandbox_service.rest.running import Runner, patience, response
-from sandbox_service.rest.shapes import EvalResult, EvalTestCase, SubmitRequest, TestConfig
+from sandbox_service.fusion import datasets
+from sandbox_service.fusion.datasets import Case, Row, Work, lines_match
+from sandbox_service.fusion.rows import RowFolder
+from sandbox_service.fusion.running import Runner, patience, response
+from sandbox_service.fusion.shapes import EvalResult, EvalTestCase, SubmitRequest, TestConfig
 
 _SHOWN = 1000  # characters of a case's input and output
 

@@ -11,8 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from sandbox_service.cage import codec
-from sandbox_service.domain.levels import Level
-from sandbox_service.domain.ports import (
+from sandbox_service.domain.jobs import (
     Answer,
     CallJob,
     CheckJob,
@@ -26,6 +25,7 @@ from sandbox_service.domain.ports import (
     Setting,
     Stage,
 )
+from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import File, Limits
 
 Job = CallJob | ScriptJob | CheckJob

@@ -20,8 +20,8 @@ from typing import Any
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet_kit import syntax
 from ratchet_kit.errors import FieldViolation, InvalidArgument, Unimplemented
-from sandbox_service.rest.extraction import extract, extract_first, without_main
-from sandbox_service.rest.shapes import TestConfig
+from sandbox_service.fusion.extraction import extract, extract_first, without_main
+from sandbox_service.fusion.shapes import TestConfig
 
 RUN_TIMEOUT = 20.0
 COMPILE_TIMEOUT = 10.0

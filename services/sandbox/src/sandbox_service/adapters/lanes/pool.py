@@ -1,4 +1,4 @@
-"""The real executor: lanes of every kind that is asked for, each running one program at a time. See lanes.py."""
+"""The real executor: lanes of every kind that is asked for, each running one program at a time. See lane.py."""
 
 import asyncio
 import compileall
@@ -13,14 +13,17 @@ from typing import Self
 
 from ratchet_kit.errors import FailedPrecondition, Unimplemented
 from ratchet_kit.logs import get_logger
-from sandbox_service.adapters import cgroups, environments, leftovers, protocol, suite
-from sandbox_service.adapters.commands import Commands
-from sandbox_service.adapters.lanes import CAGE, Lane, Plan, ZygoteOptions
-from sandbox_service.adapters.toolchains import Toolchains
-from sandbox_service.adapters.uids import Uids
+from sandbox_service.adapters import attack_suite
+from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
+from sandbox_service.adapters.lanes.lane import CAGE, Lane, LaneOptions, Plan
+from sandbox_service.adapters.lanes.uids import Uids
+from sandbox_service.adapters.languages import environments
+from sandbox_service.adapters.languages.commands import Commands
+from sandbox_service.adapters.languages.toolchains import Toolchains
 from sandbox_service.domain import audit, levels
+from sandbox_service.domain.capabilities import Capabilities
+from sandbox_service.domain.jobs import CommandJob, Job, Report
 from sandbox_service.domain.levels import Level
-from sandbox_service.domain.ports import Capabilities, CommandJob, Job, Report
 from sandbox_service.domain.sandbox import Sandbox
 
 log = get_logger(__name__)
@@ -52,13 +55,13 @@ def _cgroup_home() -> cgroups.Home | cgroups.NoCgroup:
         return cgroups.NoCgroup(str(error))
 
 
-class ZygoteExecutor:
-    """`async with ZygoteExecutor(options) as executor`: lanes for plain Python are up inside, and all are gone after.
+class LanePool:
+    """`async with LanePool(options) as executor`: lanes for plain Python are up inside, and all are gone after.
 
     Lanes of another kind start when first needed. However many there are, `options.lanes` jobs run at a time.
     """
 
-    def __init__(self, options: ZygoteOptions) -> None:
+    def __init__(self, options: LaneOptions) -> None:
         self._options = options
         self._uids: Uids | None = None
         self._home = _cgroup_home()
@@ -108,7 +111,7 @@ class ZygoteExecutor:
     async def _probe(self) -> None:
         """Real attacks on a lane. A level that one of them gets through isn't offered, whatever its layers."""
         sandbox = Sandbox(self, queue_limit=1)
-        for attack in suite.attacks():
+        for attack in attack_suite.attacks():
             if attack.probe and attack.level <= self.capabilities.level:
                 finding = await audit.attempt(sandbox, attack)
                 if not finding.caught:
@@ -129,7 +132,7 @@ class ZygoteExecutor:
         idle = [lane for lanes in self._free.values() for lane in lanes]
         found = [left for lane in idle for left in lane.leftovers()]
         own = {lane.stage for lane in self._lanes}
-        found += [f"the folder {stage}" for stage in leftovers.stages(own, Path(tempfile.gettempdir()))]
+        found += [f"the folder {stage}" for stage in cleanup.stages(own, Path(tempfile.gettempdir()))]
         if isinstance(self._home, cgroups.Home) and (more := len(self._home.own()) - len(self._lanes)) > 0:
             found.append(f"{more} cgroups that no lane is in")
         return found

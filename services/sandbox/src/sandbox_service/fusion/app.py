@@ -17,11 +17,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ratchet_kit import errors, metrics
 from ratchet_kit.logs import get_logger
-from sandbox_service.rest import running, submitting
-from sandbox_service.rest.datasets import DATASETS
-from sandbox_service.rest.rows import RowFolder
-from sandbox_service.rest.running import Runner
-from sandbox_service.rest.shapes import EvalResult, RunCodeRequest, RunCodeResponse, RunStatus, SubmitRequest
+from sandbox_service.fusion import running, submitting
+from sandbox_service.fusion.datasets import DATASETS
+from sandbox_service.fusion.rows import RowFolder
+from sandbox_service.fusion.running import Runner
+from sandbox_service.fusion.shapes import EvalResult, RunCodeRequest, RunCodeResponse, RunStatus, SubmitRequest
 
 log = get_logger(__name__)
 

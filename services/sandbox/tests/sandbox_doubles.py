@@ -1,8 +1,9 @@
-"""An executor for tests of what stands above it: answers what it's told to, and remembers what it was asked."""
+"""Test doubles of the sandbox: an executor that answers as its script says, and keeps the jobs it was given."""
 
 from collections.abc import Awaitable, Callable
 
-from sandbox_service.domain.ports import Capabilities, Job, Report
+from sandbox_service.domain.capabilities import Capabilities
+from sandbox_service.domain.jobs import Job, Report
 
 Script = Callable[[Job], Awaitable[Report]]
 

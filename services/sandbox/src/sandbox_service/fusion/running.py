@@ -17,7 +17,7 @@ from ratchet_kit.times import duration_to_proto
 from sandbox_service import convert
 from sandbox_service.domain.runtimes import foreign_imports
 from sandbox_service.domain.sandbox import Sandbox
-from sandbox_service.rest.shapes import CommandRunResult, CommandRunStatus, RunCodeRequest, RunCodeResponse, RunStatus
+from sandbox_service.fusion.shapes import CommandRunResult, CommandRunStatus, RunCodeRequest, RunCodeResponse, RunStatus
 
 MIB = 1 << 20
 DEFAULT_MEMORY_MIB = 1024  # verl's default; SandboxFusion itself has no bound

@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox_service.domain.ports import Runtime
+from sandbox_service.domain.capabilities import Runtime
 
 _PREFIX = "sandbox-"
 # Loaded once in the zygote, where a runtime has them: each takes 0.1 to 2 s to import.

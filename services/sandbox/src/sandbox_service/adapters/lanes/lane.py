@@ -18,18 +18,18 @@ from typing import Any
 from ratchet_kit import metrics
 from ratchet_kit.errors import FailedPrecondition, Unavailable
 from ratchet_kit.logs import get_logger
-from sandbox_service.adapters import cgroups, leftovers, protocol
-from sandbox_service.adapters.environments import Environment
+from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
+from sandbox_service.adapters.languages.environments import Environment
 from sandbox_service.cage import scratch
 from sandbox_service.domain import levels
+from sandbox_service.domain.jobs import End, Report, Stage
 from sandbox_service.domain.levels import Level
-from sandbox_service.domain.ports import End, Report, Stage
 from sandbox_service.domain.program import File
 
 log = get_logger(__name__)
 _lost = metrics.counter("sandbox_lanes_lost", "Lanes that ended under a program, which is then tried once more")
 
-CAGE = Path(__file__).parent.parent / "cage"
+CAGE = Path(__file__).parents[2] / "cage"
 _START_LIMIT = timedelta(seconds=20)
 _ANSWER_GRACE = timedelta(seconds=10)
 _STOP_GRACE = timedelta(seconds=0.5)
@@ -55,7 +55,7 @@ _ENVIRONMENT = {
 
 
 @dataclass(frozen=True, slots=True)
-class ZygoteOptions:
+class LaneOptions:
     """How lanes are made.
 
     A program may idle (sleep, wait) for its CPU limit and `idle_extra` more; the bound on the clock is `wall_factor`
@@ -96,7 +96,7 @@ class Answer:
 class Lane:
     """One zygote process, started when needed, and thrown away whenever something about it is in doubt."""
 
-    def __init__(self, options: ZygoteOptions, number: int, plan: Plan, home: cgroups.Home | cgroups.NoCgroup) -> None:
+    def __init__(self, options: LaneOptions, number: int, plan: Plan, home: cgroups.Home | cgroups.NoCgroup) -> None:
         self._options, self.number, self._plan, self._home = options, number, plan, home
         self._cgroup: cgroups.LaneCgroup | None = None
         self._oom_kills = 0
@@ -116,7 +116,7 @@ class Lane:
         """Raises Unavailable if the zygote doesn't come up, FailedPrecondition if its level is too low."""
         ours, theirs = socket.socketpair()
         try:
-            self._stage = tempfile.mkdtemp(prefix=f"{leftovers.STAGE_PREFIX}{os.getpid()}-")
+            self._stage = tempfile.mkdtemp(prefix=f"{cleanup.STAGE_PREFIX}{os.getpid()}-")
             no_cgroup = self._make_cgroup()
             with theirs:
                 arguments = [
@@ -201,8 +201,8 @@ class Lane:
         """How many processes the lane has, and how many mounts they see."""
         if self._process is None:
             return self._at_rest
-        members = leftovers.members(self._process.pid)
-        return len(members), sum(leftovers.mounts(pid) for pid in members)
+        members = cleanup.members(self._process.pid)
+        return len(members), sum(cleanup.mounts(pid) for pid in members)
 
     def leftovers(self) -> list[str]:
         """Of an idle lane."""

@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
-from sandbox_service.domain.batch import Batch, Chunk, ChunkRef, Claim, Record, chunks
-from sandbox_service.domain.batches import Waiting
+from sandbox_service.domain.batch import Batch, Chunk, ChunkRef, Claim, Record, Waiting, chunks
 
 
 class MemoryBatchStore:
