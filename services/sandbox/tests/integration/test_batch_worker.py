@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sandbox_doubles import ScriptedExecutor
+from ..doubles import ScriptedExecutor
 
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet_kit.errors import Unavailable

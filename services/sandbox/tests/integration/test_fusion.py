@@ -14,7 +14,7 @@ from typing import Any, get_args
 import httpx
 import pytest
 import sandbox_fusion
-from sandbox_doubles import ScriptedExecutor
+from ..doubles import ScriptedExecutor
 from sandbox_fusion import models
 
 from ratchet_kit.errors import Unavailable

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from sandbox_doubles import ScriptedExecutor
+from ..doubles import ScriptedExecutor
 
 from ratchet_kit.errors import Unavailable
 from sandbox_service.domain.jobs import End, Job, Report, Stage

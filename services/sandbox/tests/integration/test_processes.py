@@ -162,7 +162,7 @@ async def test_what_is_stopped(sandbox: Sandbox, executor: LanePool, name: str) 
                 os._exit(0)
         """,
     ],
-    ids=["kill_the_zygote", "kill_the_group", "daemons"],
+    ids=["kill_the_keeper", "kill_the_group", "daemons"],
 )
 async def test_the_lane_lives_on(sandbox: Sandbox, body: str) -> None:
     before = {child.pid for child in children()}
@@ -212,11 +212,11 @@ async def test_without_leave_none_starts(sandbox: Sandbox) -> None:
 
 
 async def assert_nothing_is_left(sandbox: Sandbox) -> None:
-    """The next program finds empty folders, and each lane has its own processes alone: a zygote and its template."""
+    """The next program finds empty folders, and each lane has its own processes alone: a keeper and its zygote."""
     body = "import os\nassert os.listdir('/tmp') == os.listdir('/dev/shm') == []"
     execution = await run(sandbox, body)
     assert execution.verdict is Verdict.PASSED, execution
     await asyncio.sleep(0)
-    for zygote in children():
-        descendants = [child for child in zygote.children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
+    for keeper in children():
+        descendants = [child for child in keeper.children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
         assert len(descendants) <= 1, descendants

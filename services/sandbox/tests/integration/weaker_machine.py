@@ -51,13 +51,13 @@ async def main() -> None:
                 got_through[finding.name] = f"{finding.verdict} {finding.detail}"
         offered = executor.capabilities
         await cancel_one_that_hides(executor)
-    left = zygotes()
+    left = keepers()
     told = {"uid": os.geteuid(), "level": str(offered.level), "missing": list(offered.missing)}
     print(json.dumps({**told, "tried": len(plan), "got_through": got_through, "left": left}))
 
 
 async def cancel_one_that_hides(executor: LanePool) -> None:
-    """Its own session, no death signal: then the job is cancelled, which kills the zygote first."""
+    """Its own session, no death signal: then the job is cancelled, which kills the keeper first."""
     source = "import os, ctypes\nos.setsid()\nctypes.CDLL(None).prctl(1, 0, 0, 0, 0)\nwhile True: pass\n"
     running = asyncio.create_task(executor.run(ScriptJob(source, "", Limits(timedelta(seconds=30)))))
     await asyncio.sleep(1)
@@ -66,8 +66,8 @@ async def cancel_one_that_hides(executor: LanePool) -> None:
     await asyncio.sleep(0.3)
 
 
-def zygotes() -> list[str]:
-    """Processes that came from a zygote of ours: forks keep its command line, and this process's id is in it."""
+def keepers() -> list[str]:
+    """Processes that came from a keeper of ours: forks keep its command line, and this process's id is in it."""
     lines = []
     for entry in os.listdir("/proc"):
         try:

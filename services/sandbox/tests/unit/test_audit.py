@@ -5,7 +5,7 @@ import sys
 from datetime import timedelta
 
 import pytest
-from sandbox_doubles import ScriptedExecutor
+from ..doubles import ScriptedExecutor
 
 from ratchet_kit.errors import NotFound, Unavailable
 from sandbox_service.adapters import attack_suite

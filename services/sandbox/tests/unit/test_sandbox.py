@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sandbox_doubles import Script, ScriptedExecutor
+from ..doubles import Script, ScriptedExecutor
 
 from ratchet_kit.errors import InvalidArgument, ResourceExhausted, Unavailable
 from sandbox_service.domain.execution import Execution, Verdict

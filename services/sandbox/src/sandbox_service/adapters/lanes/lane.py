@@ -1,4 +1,4 @@
-"""One lane as the service sees it: a zygote, its template, the program of the moment. See cage/zygote.py."""
+"""One lane as the service sees it: a keeper, its zygote, the program of the moment. See cage/__init__.py."""
 
 import asyncio
 import contextlib
@@ -94,7 +94,7 @@ class Answer:
 
 
 class Lane:
-    """One zygote process, started when needed, and thrown away whenever something about it is in doubt."""
+    """One keeper process, started when needed, and thrown away whenever something about it is in doubt."""
 
     def __init__(self, options: LaneOptions, number: int, plan: Plan, home: cgroups.Home | cgroups.NoCgroup) -> None:
         self._options, self.number, self._plan, self._home = options, number, plan, home
@@ -113,7 +113,7 @@ class Lane:
         self.python_version = ""
 
     async def start(self) -> None:
-        """Raises Unavailable if the zygote doesn't come up, FailedPrecondition if its level is too low."""
+        """Raises Unavailable if the keeper doesn't come up, FailedPrecondition if its level is too low."""
         ours, theirs = socket.socketpair()
         try:
             self._stage = tempfile.mkdtemp(prefix=f"{cleanup.STAGE_PREFIX}{os.getpid()}-")
@@ -298,7 +298,7 @@ class Lane:
         return (await self._process.stderr.read()).decode("utf-8", "replace").strip()[-500:]
 
     async def stop(self) -> None:
-        """Nothing of the lane is left. The zygote ends when it's hung up on, and takes all along; else it's killed."""
+        """Nothing of the lane is left. The keeper ends when it's hung up on, and takes all along; else it's killed."""
         process, self._process = self._process, None
         writer, self._writer = self._writer, None
         if writer is not None:

@@ -50,7 +50,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`data` is header, program, files and tests in a row. The nonces are framing, no secret: see cage/job.py."""
+    """`data` is header, program, files and tests in a row. The nonces are framing, no secret: see cage/wire.py."""
 
     data: bytes
     nonce: str
@@ -100,7 +100,7 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
 def _payload(
     mode: str, nonce: str, arguments: tuple[object, ...], limits: Limits, stdin: str = "", files: tuple[File, ...] = ()
 ) -> bytes:
-    """What one process of the cage reads. `arguments` are those of its mode: see RUNNERS of cage/zygote.py."""
+    """What one process of the cage reads. `arguments` are those of its mode: see RUNNERS of cage/keeper.py."""
     sizes = [(file.name, len(file.content)) for file in files]
     return frame((mode, nonce, arguments, stdin, sizes, limits.memory_bytes, limits.cpu_time.total_seconds()))
 
@@ -118,7 +118,7 @@ def report(
     level: Level,
     files: tuple[File, ...] = (),
 ) -> Report:
-    """`data`: the program's frames, stdout, stderr, the tester's frames. The zygote itself wrote `head` alone."""
+    """`data`: the program's frames, stdout, stderr, the tester's frames. The keeper itself wrote `head` alone."""
     ends = list(itertools.accumulate(head["blobs"]))
     frames, stdout, stderr, tests = (data[start:end] for start, end in itertools.pairwise([0, *ends]))
     end = End(head["end"])

@@ -8,7 +8,7 @@ from pathlib import Path
 from sandbox_service.domain.capabilities import Runtime
 
 _PREFIX = "sandbox-"
-# Loaded once in the zygote, where a runtime has them: each takes 0.1 to 2 s to import.
+# Loaded once in the keeper, where a runtime has them: each takes 0.1 to 2 s to import.
 HEAVY = ("numpy", "pandas", "scipy", "sklearn", "matplotlib.pyplot")
 
 

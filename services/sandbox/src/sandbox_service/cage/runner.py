@@ -9,54 +9,15 @@ The program can find the nonce and write frames itself; all it can say that way 
 # ruff: noqa: BLE001 (a program may raise anything, and whatever it raises is an answer)
 
 import builtins
-import json
 import os
 import sys
 import types
 from typing import Any
 
 import codec
+import wire
 
-RESULT_FD = 3
-CHANNEL_FD = 4
 _TEXT_LIMIT = 1024
-
-
-class Frames:
-    """The way out: a pipe that the zygote collects without looking inside.
-
-    A child that the program forks and lets run on comes by here as well: it has nothing to tell.
-    """
-
-    def __init__(self, descriptor: int, nonce: str) -> None:
-        self._descriptor, self._process = descriptor, os.getpid()
-        self._start = f'["{nonce}", "'
-
-    def send(self, kind: str, *more: object) -> None:
-        """JSON is put together here where that's easy: its encoder would touch a dozen pages more."""
-        rest = "".join([f", {item}" if type(item) is int else f", {json.dumps(item)}" for item in more])
-        if os.getpid() == self._process:
-            write_all(self._descriptor, f'{self._start}{kind}"{rest}]\n'.encode())
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def read_exactly(descriptor: int, count: int) -> bytes:
-    """Raises EOFError when the other side hung up."""
-    data = os.read(descriptor, min(count, 1 << 20))
-    if len(data) == count:  # as it is with most, and then there's one copy
-        return data
-    whole = bytearray(data)
-    while data and len(whole) < count:
-        data = os.read(descriptor, min(count - len(whole), 1 << 20))
-        whole += data
-    if len(whole) < count:
-        raise EOFError("the other side hung up")
-    return bytes(whole)
 
 
 def relieve(error: BaseException) -> None:
@@ -84,22 +45,24 @@ def make_stdin(text: str) -> None:
     if not text:
         return
     descriptor = os.memfd_create("stdin")
-    write_all(descriptor, text.encode())
+    wire.write_all(descriptor, text.encode())
     os.lseek(descriptor, 0, os.SEEK_SET)
     os.dup2(descriptor, 0)
     os.close(descriptor)
 
 
 def make_streams() -> None:
-    """Text streams over descriptors 0-2, made once in the zygote, which never uses them: their buffers are empty when
+    """Text streams over descriptors 0-2, made once in the keeper, which never uses them: their buffers are empty when
     a program inherits them, and by then the descriptors are the program's own."""
     # ruff: noqa: SIM115 (they live as long as the process)
-    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="replace", closefd=False)
-    sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
-    sys.stderr = sys.__stderr__ = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)
+    sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+    sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    # as these are final in the stubs of sys
+    vars(sys).update(__stdin__=sys.stdin, __stdout__=sys.stdout, __stderr__=sys.stderr)
 
 
-def compile_program(source: str, frames: Frames) -> types.CodeType | None:
+def compile_program(source: str, frames: wire.Frames) -> types.CodeType | None:
     try:
         code = compile(source, "program.py", "exec", dont_inherit=True)
     except BaseException as error:
@@ -117,7 +80,7 @@ def load(code: types.CodeType, name: str) -> types.ModuleType:
     return module
 
 
-def report(error: BaseException, frames: Frames) -> None:
+def report(error: BaseException, frames: wire.Frames) -> None:
     """Tells the service, and prints the trace as Python would, without the frames of the cage."""
     relieve(error)
     frames.send("error", *describe(error))
@@ -139,7 +102,7 @@ def flush() -> None:
             pass
 
 
-def run_calls(frames: Frames, source: str, entry_point: str, calls: list) -> int:
+def run_calls(frames: wire.Frames, source: str, entry_point: str, calls: list[Any]) -> int:
     """Loads the program, calls its entry point with each list of arguments, sends each answer as soon as it's there."""
     code = compile_program(source, frames)
     if code is None:
@@ -164,6 +127,7 @@ def run_calls(frames: Frames, source: str, entry_point: str, calls: list) -> int
 def find(module: types.ModuleType, name: str) -> Any:
     """`Solution.f` is the method f of a new Solution each time that it's called."""
     owner, _, method = name.rpartition(".")
+    make: Any
     if not owner:
         if name in module.__dict__:
             return module.__dict__[name]
@@ -172,7 +136,7 @@ def find(module: types.ModuleType, name: str) -> Any:
     raise NameError(f"the program defines no {name!r}")
 
 
-def run_script(frames: Frames, source: str) -> int:
+def run_script(frames: wire.Frames, source: str) -> int:
     """Runs the program as `python program.py` would: its exit status is the process's own."""
     code = compile_program(source, frames)
     if code is None:
@@ -187,10 +151,10 @@ def run_script(frames: Frames, source: str) -> int:
         status = 1
     threading = sys.modules.get("threading")
     if threading is not None:
-        threading._shutdown()  # type: ignore[attr-defined]
+        threading._shutdown()
     atexit = sys.modules.get("atexit")
     if atexit is not None:
-        atexit._run_exitfuncs()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
     flush()
     frames.send("end")
     return status

@@ -6,7 +6,7 @@ count (anonymous files, shared anonymous mappings). A denied call fails with EPE
 OSError. For x86-64 and ARM64, each with its own numbers: see syscalls.py.
 
 Others, for lanes that have their own process and network namespaces, let a program start processes and talk to them,
-by signals and local sockets. Memory that RLIMIT_DATA doesn't count is then counted by crowd.py.
+by signals and local sockets. Memory that RLIMIT_DATA doesn't count is then counted by process_tree.py.
 
 Loading one costs a program 2 microseconds an instruction: the kernel compiles it. So a lane loads once what it can do
 without itself, which its programs inherit, and each program adds the little that the lane needs.
@@ -19,8 +19,7 @@ import os
 import struct
 import sys
 
-import libc
-import syscalls
+from kernel import libc, syscalls
 
 # The door by which a call entered the kernel: a 32-bit one has other numbers. From linux/include/uapi/linux/audit.h.
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -165,7 +164,7 @@ def assemble(machine: str, own_pid: int) -> bytes:
         *_demand(numbers["kill"], own_pid),
         *_demand(numbers["tgkill"], own_pid),
         *_demand(numbers["prlimit64"], 0, own_pid),
-        # to outlive the zygote; to be dumped into a handler that the machine may have for that
+        # to outlive the lane; to be dumped into a handler that the machine may have for that
         _instruction(_JEQ, numbers["prctl"], 0, 5),
         _instruction(_LOAD, _ARG0),
         _instruction(_JEQ, PR_SET_PDEATHSIG, 1, 0),

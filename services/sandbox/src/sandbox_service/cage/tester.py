@@ -1,6 +1,6 @@
 """Opaque test code in two processes: one holds the program, the other the tests.
 
-Plain values cross as copies. What isn't plain stays where it is, and the tests hold a reference: `references.py`. The
+Plain values cross as copies. What isn't plain stays where it is, and the tests hold a proxy: `proxies.py`. The
 tester alone says how the tests ended, on a pipe that the program's process never had.
 
 Tests are plain asserts, `check(candidate)`, classes of unittest, or functions `test_...` without arguments.
@@ -11,38 +11,41 @@ Tests are plain asserts, `check(candidate)`, classes of unittest, or functions `
 import socket
 import sys
 import types
+from typing import Any
 
-import job
-import references
+import owner
+import proxies
+import runner
+import wire
 
 
 class NothingTested(Exception):
     """The test code holds test classes, and no test."""
 
 
-def serve_program(frames: job.Frames, source: str, entry_point: str) -> int:
+def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
     """In the program's process: answers calls until the tester hangs up."""
-    code = job.compile_program(source, frames)
+    code = runner.compile_program(source, frames)
     if code is None:
         return 1
     try:
-        module = job.load(code, "program")
-        entry = job.find(module, entry_point)
+        module = runner.load(code, "program")
+        entry = runner.find(module, entry_point)
     except BaseException as error:
-        job.report(error, frames)
+        runner.report(error, frames)
         return 1
     frames.send("loaded")
-    references.Lender(socket.socket(fileno=job.CHANNEL_FD), module, entry).serve()
-    job.flush()
+    owner.Owner(socket.socket(fileno=wire.CHANNEL_FD), module, entry).serve()
+    runner.flush()
     return 0
 
 
-def run_tests(frames: job.Frames, tests: str, entry_point: str, call_check: bool) -> int:
+def run_tests(frames: wire.Frames, tests: str, entry_point: str, call_check: bool) -> int:
     """In the tester's process. Frames: passed | failed, raised or broken, with type and message | gone | garbled."""
     try:
-        borrower = references.Borrower(socket.socket(fileno=job.CHANNEL_FD))
-        names = borrower.names(entry_point)
-        entry = borrower.entry
+        program = proxies.Program(socket.socket(fileno=wire.CHANNEL_FD))
+        names = program.names(entry_point)
+        entry = program.entry
         _prepare(names, tests)
         namespace = {"__name__": "tests", **names, "candidate": entry}
         exec(compile(tests, "tests.py", "exec", dont_inherit=True), namespace)
@@ -51,14 +54,14 @@ def run_tests(frames: job.Frames, tests: str, entry_point: str, call_check: bool
             check(entry)
         else:
             _run_collected(namespace, names)
-    except references.ProgramGone:
+    except proxies.ProgramGone:
         frames.send("gone")
-    except references.Garbled:
+    except proxies.Garbled:
         frames.send("garbled")
     except AssertionError as error:
-        frames.send("raised" if hasattr(error, "from_program") else "failed", *job.describe(error))
+        frames.send("raised" if hasattr(error, "from_program") else "failed", *runner.describe(error))
     except BaseException as error:
-        frames.send("raised" if hasattr(error, "from_program") else "broken", *job.describe(error))
+        frames.send("raised" if hasattr(error, "from_program") else "broken", *runner.describe(error))
     else:
         frames.send("passed")
     return 0
@@ -69,7 +72,7 @@ def _prepare(names: dict[str, object], code: str) -> None:
     if "unittest" in code:
         import unittest
 
-        unittest.main = lambda *_, **__: None  # type: ignore[assignment,misc]
+        unittest.main = lambda *_, **__: None  # type: ignore[assignment]
     module = types.ModuleType("solution")
     module.__dict__.update(names)
     for name in ("solution", "program"):
@@ -91,7 +94,7 @@ def _run_collected(namespace: dict[str, object], names: dict[str, object]) -> No
             function()
         except Exception as error:
             raise _with_name(error, function.__name__) from None
-    if cases:
+    if unittest and cases:
         _run_cases(unittest, cases)
 
 
@@ -106,19 +109,19 @@ def _run_cases(unittest: types.ModuleType, cases: list[type]) -> None:
         raise NothingTested("no test ran")
 
 
-def _first_failure(unittest: types.ModuleType) -> object:
+def _first_failure(unittest: types.ModuleType) -> Any:
     class Result(unittest.TestResult):  # type: ignore[name-defined,misc]
         """Stops at the first failure, and keeps the exception itself."""
 
         error: BaseException | None = None
 
-        def addError(self, test: object, err: tuple) -> None:
+        def addError(self, test: object, err: tuple[Any, ...]) -> None:
             self._keep(test, err[1])
 
-        def addFailure(self, test: object, err: tuple) -> None:
+        def addFailure(self, test: object, err: tuple[Any, ...]) -> None:
             self._keep(test, err[1])
 
-        def addSubTest(self, test: object, subtest: object, err: tuple | None) -> None:
+        def addSubTest(self, test: object, subtest: object, err: tuple[Any, ...] | None) -> None:
             if err is not None:
                 self._keep(subtest, err[1])
 

@@ -10,7 +10,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGESIZE")
 
 
-class Crowd:
+class ProcessTree:
     """`proc`: a descriptor of /proc. `cpu` and `memory` are as of the last `look`, `peak` is the most memory seen."""
 
     def __init__(self, proc: int) -> None:

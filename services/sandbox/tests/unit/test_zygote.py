@@ -10,7 +10,7 @@ CAGE = Path(next(iter(sandbox_service.cage.__path__)))
 
 
 def run(script: str) -> list[str]:
-    start = f"import os, signal, sys, time\nsys.path.insert(0, {str(CAGE)!r})\nfrom template import Template\n"
+    start = f"import os, signal, sys, time\nsys.path.insert(0, {str(CAGE)!r})\nfrom zygote import Zygote\n"
     done = subprocess.run(
         [sys.executable, "-I", "-c", start + script], capture_output=True, text=True, timeout=30, check=True
     )
@@ -23,16 +23,16 @@ reader, writer = os.pipe()
 def begin(descriptors):
     os.write(writer, str(os.getpid()).encode())
     return 3
-template = Template(begin, 2)
-child = template.fork()
+zygote = Zygote(begin, 2)
+child = zygote.fork()
 number = child.number()
 told = os.read(reader, 16).decode()
 assert child.ends_within(20)
 child.close()
-after = template.fork()
+after = zygote.fork()
 after.close()
 print(told, number, child.status, after.number())
-template.end()
+zygote.end()
 """)
     assert told == number
     assert status == "3"
@@ -48,19 +48,19 @@ def begin(descriptors):
     while os.read(descriptors[0], 1) == b"s":
         time.sleep(60)
     return 4
-template = Template(begin, 2)
+zygote = Zygote(begin, 2)
 sleep, sleeper = os.pipe()
 os.write(sleeper, b"s")
-first = template.fork([sleep], awaited=False)
+first = zygote.fork([sleep], awaited=False)
 number = first.number()
-last = template.fork()
+last = zygote.fork()
 assert last.ends_within(20)
 last.close()
 first.close()
-third = template.fork()
+third = zygote.fork()
 third.close()
 print(first.status, last.status, number, third.number())
-template.end()
+zygote.end()
 """)
     assert (first, last) == ("-9", "5")
     assert number != again

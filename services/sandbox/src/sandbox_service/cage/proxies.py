@@ -1,8 +1,8 @@
-"""How tests in one process use a program in another: a line of JSON asks, a line answers.
+"""How tests in one process use a program in another: by proxies of its objects. The program's side is owner.py.
 
 Plain values go as copies; lists, dicts and sets that the program changed in place are changed in the tests, too. All
-else stays in the program's process, and the tests hold a reference to it. What the tests do with one is done over
-there, so that its answer is the program's word. Hence they may do only what a test's own comparison stands behind:
+else stays in the program's process, and the tests hold a proxy of it. What the tests do with a proxy is done
+over there, so that its answer is the program's word. Hence they may do only what a test's own comparison stands behind:
 
 - With an object that the tests made by calling a class of the program: everything that a method can do.
 - With what the program handed out by itself: call it, iterate, index, measure, read attributes. No attribute is
@@ -15,27 +15,13 @@ there, so that its answer is the program's word. Hence they may do only what a t
 
 import builtins
 import json
-import operator
 import socket
 import sys
-import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import channel
 import codec
-import job
-
-_LINE_LIMIT = 1 << 20
-_CONSTANTS_LIMIT = 1 << 18
-_PLAIN = (int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
-_COMPARISONS = "lt le gt ge"
-_ARITHMETIC = "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift"
-_SINGLE = "neg pos abs invert"
-# What tests may get of the library because the program imports it by name: nothing that runs a text as code.
-_LIBRARY = {
-    "bisect", "cmath", "collections", "datetime", "decimal", "fractions", "functools", "heapq", "itertools", "math",
-    "random", "re", "statistics", "string", "typing",
-}  # fmt: skip
 
 
 class ProgramGone(BaseException):
@@ -50,112 +36,12 @@ class CannotCross(BaseException):
     """A test does with an object what it can't do from another process: no error of the program, so none to expect."""
 
 
-# In the program's process.
-
-
-def _call(function: Callable[..., object], *arguments: object, **keywords: object) -> object:
-    return function(*arguments, **keywords)
-
-
-OPERATIONS: dict[str, Callable[..., object]] = {
-    "call": _call, "getattr": getattr, "setattr": setattr, "delattr": delattr, "len": len, "bool": bool, "str": str,
-    "repr": repr, "iter": iter, "next": next, "getitem": operator.getitem, "setitem": operator.setitem,
-    "delitem": operator.delitem, "enter": lambda it: it.__enter__(), "leave": lambda it: it.__exit__(None, None, None),
-    **{name: getattr(operator, name) for name in f"eq {_COMPARISONS} {_ARITHMETIC} {_SINGLE}".split()},
-}  # fmt: skip
-
-
-class Lender:
-    """Answers what the tests ask, one request at a time."""
-
-    def __init__(self, channel: socket.socket, module: types.ModuleType, entry: object) -> None:
-        self._channel, self._module, self._entry = channel, module, entry
-        self._lent: list[object] = []
-        self._places: dict[int, int] = {}
-
-    def serve(self) -> None:
-        lines = self._channel.makefile("rb")
-        _send(self._channel, self._hello())
-        for line in lines:
-            _send(self._channel, self._answer(json.loads(line)))
-
-    def _hello(self) -> dict:
-        """What tests may want of the program: functions, classes, plain constants, what it imports of the library."""
-        hello: dict[str, Any] = {"entry": self._encode(self._entry), "constants": {}, "functions": {}, "classes": [],
-                                 "modules": [], "library": {}}  # fmt: skip
-        room = _CONSTANTS_LIMIT
-        for name, item in list(self._module.__dict__.items()):
-            if name.startswith("__"):
-                continue
-            if isinstance(item, types.ModuleType):
-                if item.__name__ == name:
-                    hello["modules"].append(name)
-            elif isinstance(item, _PLAIN):
-                form = self._encode(item)
-                room -= len(json.dumps(form))
-                hello["constants"][name] = form if room > 0 else {"r": self._lend(item)}
-            elif isinstance(item, type) and item.__module__ == self._module.__name__:
-                hello["classes"].append([name, self._encode(item), job.kinds(item)])
-            elif callable(item):
-                home = getattr(item, "__module__", None)
-                if isinstance(home, str) and home in _LIBRARY and getattr(sys.modules.get(home), name, None) is item:
-                    hello["library"][name] = home
-                else:
-                    hello["functions"][name] = self._encode(item)
-        return hello
-
-    def _answer(self, request: dict) -> dict:
-        arguments = self._decode(request["arguments"])
-        keywords = self._decode(request["keywords"])
-        forms = request["arguments"]
-        own = [i for i, form in enumerate(forms) if not (isinstance(form, dict) and "r" in form)]  # copies of theirs
-        before = json.dumps([forms[i] for i in own])
-        try:
-            answer: dict = {"value": self._encode(OPERATIONS[request["do"]](*arguments, **keywords))}
-        except BaseException as error:
-            job.relieve(error)
-            answer = {"raised": [*job.describe(error), job.kinds(type(error))]}
-        after = {i: self._encode(arguments[i]) for i in own}
-        if json.dumps(list(after.values())) != before:
-            answer["arguments"] = [after.get(i) for i in range(len(forms))]
-        job.flush()
-        return answer
-
-    def _encode(self, value: object) -> object:
-        return codec.encode(value, self._lend)
-
-    def _decode(self, data: object) -> Any:
-        return codec.decode(data, self._found)
-
-    def _lend(self, value: object) -> object:
-        """Its number, and the names of its classes."""
-        place = self._places.get(id(value))
-        if place is None:
-            place = self._places[id(value)] = len(self._lent)
-            self._lent.append(value)  # and so its id stays its own
-        return [place, job.kinds(type(value))]
-
-    def _found(self, form: Any) -> object:
-        return getattr(builtins, form) if isinstance(form, str) else self._lent[form]
-
-
-def _send(channel: socket.socket, message: dict) -> None:
-    line = json.dumps(message).encode() + b"\n"
-    if len(line) > _LINE_LIMIT:
-        what = f"{len(line)} bytes, and at most {_LINE_LIMIT} cross between the program and its tests"
-        line = json.dumps({"raised": ["OverflowError", what, ["OverflowError"]]}).encode() + b"\n"
-    channel.sendall(line)
-
-
-# In the tester's process.
-
-
-class Borrower:
+class Program:
     """The program, as far as a test can see it."""
 
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel
-        self._lines = channel.makefile("rb")
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._lines = connection.makefile("rb")
         self._classes: dict[str, type] = {}
         self._exceptions: dict[str, type[BaseException]] = {}
         self._held: dict[int, object] = {}
@@ -173,13 +59,13 @@ class Borrower:
             raise Garbled from None
         return {name: item for name, item in names.items() if name == entry_point or _is_free(name)}
 
-    def _names(self, hello: dict, entry_point: str) -> dict[str, object]:
+    def _names(self, hello: dict[str, Any], entry_point: str) -> dict[str, object]:
         names: dict[str, object] = {}
         for name in hello["modules"]:
             if name in sys.stdlib_module_names:
                 names[name] = __import__(name)
         for name, home in hello["library"].items():
-            if home in _LIBRARY:
+            if home in channel.LIBRARY:
                 names[name] = getattr(__import__(home), name)
         for name, form, kinds in hello["classes"]:
             names[name] = self._class(form["r"][0], [str(kind) for kind in kinds])
@@ -197,7 +83,7 @@ class Borrower:
             self._exceptions[name] = self._held[place] = exception = type(name, (base or _builtin_error(bases),), {})
             return exception
         parents = [self._classes[base] for base in bases if base in self._classes][:1]
-        made = _Class(name, tuple(parents) or (Reference,), {"_borrower": self, "_place": place})
+        made = _ProxyClass(name, tuple(parents) or (Proxy,), {"_proxied_program": self, "_place": place})
         self._classes[name] = made
         self._held[place] = made
         return made
@@ -205,7 +91,7 @@ class Borrower:
     def ask(self, do: str, *arguments: object, **keywords: object) -> Any:
         sent = {"do": do, "arguments": self._encode(list(arguments)), "keywords": self._encode(keywords)}
         try:
-            _send(self._channel, sent)
+            channel.send(self._connection, sent)
         except OSError:
             raise ProgramGone from None
         answer = self._receive()
@@ -221,12 +107,12 @@ class Borrower:
     def make(self, made: type, *arguments: object, **keywords: object) -> object:
         """An object of a class of the program, made by the tests: they may call its methods."""
         it = self.ask("call", made, *arguments, **keywords)
-        if isinstance(it, Reference):
+        if isinstance(it, Proxy):
             it.__dict__["_trusted"] = True
         return it
 
-    def _receive(self) -> dict:
-        line = self._lines.readline(_LINE_LIMIT + 1)
+    def _receive(self) -> dict[str, Any]:
+        line = self._lines.readline(channel.LINE_LIMIT + 1)
         if not line:
             raise ProgramGone
         try:
@@ -243,7 +129,7 @@ class Borrower:
     @staticmethod
     def _name(value: object) -> object:
         """How the program's process finds it."""
-        if isinstance(value, Reference | _Class):
+        if isinstance(value, Proxy | _ProxyClass):
             return value._place
         name = getattr(value, "__name__", "")
         if isinstance(name, str) and getattr(builtins, name, None) is value:
@@ -262,14 +148,14 @@ class Borrower:
     def _hold(self, form: Any) -> object:
         place, kinds = form
         if place not in self._held:
-            made = next((self._classes[kind] for kind in kinds if kind in self._classes), Reference)
+            made = next((self._classes[kind] for kind in kinds if kind in self._classes), Proxy)
             self._held[place] = self.refer(made, int(place))
         return self._held[place]
 
-    def refer(self, made: type, place: int, **more: bool) -> "Reference":
+    def refer(self, made: "type[Proxy]", place: int, **more: bool) -> "Proxy":
         it = object.__new__(made)
-        it.__dict__.update(_borrower=self, _place=place, **more)
-        return it  # type: ignore[return-value]
+        it.__dict__.update(_proxied_program=self, _place=place, **more)
+        return it
 
     def _rebuild_error(self, raised: object) -> BaseException:
         """The program's exception class, the builtin one of that name, or a new class of it."""
@@ -294,7 +180,7 @@ def _is_free(name: str) -> bool:
     return name.isidentifier() and not name.startswith("__") and not hasattr(builtins, name)
 
 
-def _builtin_error(kinds: list) -> type[Exception]:
+def _builtin_error(kinds: Sequence[object]) -> type[Exception]:
     found = [getattr(builtins, kind, None) for kind in kinds if isinstance(kind, str)]
     return next((kind for kind in found if isinstance(kind, type) and issubclass(kind, Exception)), Exception)
 
@@ -302,117 +188,120 @@ def _builtin_error(kinds: list) -> type[Exception]:
 def _update(mine: object, theirs: object) -> None:
     if type(mine) is not type(theirs):
         return
+    changed: Any = theirs  # of the same type: mypy sees an object
     if isinstance(mine, list):
-        mine[:] = theirs  # type: ignore[call-overload]
+        mine[:] = changed
     elif isinstance(mine, dict | set):
         mine.clear()
-        mine.update(theirs)  # type: ignore[call-overload]
+        mine.update(changed)
 
 
-class _Class(type):
+class _ProxyClass(type):
     """What a class of the program is to the tests: calling it makes an object over there."""
 
-    _borrower: Borrower
+    _proxied_program: Program
     _place: int
 
     def __call__(cls, *arguments: object, **keywords: object) -> Any:
-        return cls._borrower.make(cls, *arguments, **keywords)
+        return cls._proxied_program.make(cls, *arguments, **keywords)
 
     def __getattr__(cls, name: str) -> object:
-        if name.startswith("__") or name in ("_borrower", "_place"):
+        if name.startswith("__") or name in ("_proxied_program", "_place"):
             raise AttributeError(name)
-        return cls._borrower.ask("getattr", cls, name)
+        return cls._proxied_program.ask("getattr", cls, name)
 
 
-class Reference(metaclass=_Class):
+class Proxy(metaclass=_ProxyClass):
     """What stays in the program's process. See the rules above."""
 
+    _proxied_program: Program
+    _place: int
     _trusted = False
     _is_attribute = False
 
     def __call__(self, *arguments: object, **keywords: object) -> object:
         if self._is_attribute:
             raise CannotCross("a test calls a method of an object that the program made, whose word alone would count")
-        return self._borrower.ask("call", self, *arguments, **keywords)
+        return self._proxied_program.ask("call", self, *arguments, **keywords)
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        item = self._borrower.ask("getattr", self, name)
-        if isinstance(item, Reference) and not self._trusted:
-            return self._borrower.refer(type(item), item._place, _is_attribute=True)
+        item = self._proxied_program.ask("getattr", self, name)
+        if isinstance(item, Proxy) and not self._trusted:
+            return self._proxied_program.refer(type(item), item._place, _is_attribute=True)
         return item
 
     def __setattr__(self, name: str, value: object) -> None:
-        self._borrower.ask("setattr", self, name, value)
+        self._proxied_program.ask("setattr", self, name, value)
 
     def __delattr__(self, name: str) -> None:
-        self._borrower.ask("delattr", self, name)
+        self._proxied_program.ask("delattr", self, name)
 
     def __iter__(self) -> Iterator[object]:
-        items = self._borrower.ask("iter", self)
+        items = self._proxied_program.ask("iter", self)
         while True:
             try:
-                item = self._borrower.ask("next", items)
+                item = self._proxied_program.ask("next", items)
             except StopIteration:
                 return
             yield item
 
     def __next__(self) -> object:
-        return self._borrower.ask("next", self)
+        return self._proxied_program.ask("next", self)
 
     def __len__(self) -> int:
-        return self._borrower.ask("len", self)  # type: ignore[no-any-return]
+        return self._proxied_program.ask("len", self)  # type: ignore[no-any-return]
 
     def __getitem__(self, key: object) -> object:
-        return self._borrower.ask("getitem", self, key)
+        return self._proxied_program.ask("getitem", self, key)
 
     def __setitem__(self, key: object, value: object) -> None:
-        self._borrower.ask("setitem", self, key, value)
+        self._proxied_program.ask("setitem", self, key, value)
 
     def __delitem__(self, key: object) -> None:
-        self._borrower.ask("delitem", self, key)
+        self._proxied_program.ask("delitem", self, key)
 
     def __bool__(self) -> bool:
-        return self._borrower.ask("bool", self)  # type: ignore[no-any-return]
+        return self._proxied_program.ask("bool", self)  # type: ignore[no-any-return]
 
     def __str__(self) -> str:
-        return self._borrower.ask("str", self)  # type: ignore[no-any-return]
+        return self._proxied_program.ask("str", self)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        return self._borrower.ask("repr", self)  # type: ignore[no-any-return]
+        return self._proxied_program.ask("repr", self)  # type: ignore[no-any-return]
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Reference):
+        if not isinstance(other, Proxy):
             return False
         if self._place == other._place:
             return True
-        return type(self) is type(other) is not Reference and bool(self._borrower.ask("eq", self, other))
+        return type(self) is type(other) is not Proxy and bool(self._proxied_program.ask("eq", self, other))
 
     def __hash__(self) -> int:
         return self._place
 
     def __enter__(self) -> object:
-        return self._borrower.ask("enter", self)
+        return self._proxied_program.ask("enter", self)
 
     def __exit__(self, *_: object) -> None:
-        self._borrower.ask("leave", self)
+        self._proxied_program.ask("leave", self)
 
 
 def _binary(name: str, special: str) -> None:
-    def method(self: Reference, other: object) -> object:
-        if isinstance(other, Reference):
-            return self._borrower.ask(name, self, other)
+    def method(self: Proxy, other: object) -> object:
+        if isinstance(other, Proxy):
+            return self._proxied_program.ask(name, self, other)
         return NotImplemented
 
-    setattr(Reference, special, method)
+    setattr(Proxy, special, method)
 
 
 def _unary(name: str, special: str) -> None:
-    setattr(Reference, special, lambda self: self._borrower.ask(name, self))
+    setattr(Proxy, special, lambda self: self._proxied_program.ask(name, self))
 
 
-for _name in f"{_COMPARISONS} {_ARITHMETIC}".split():
+for _name in (*channel.COMPARISONS, *channel.ARITHMETIC):
     _binary(_name, f"__{_name.strip('_')}__")
-for _name in _SINGLE.split():
+for _name in channel.SINGLE:
     _unary(_name, f"__{_name}__")
