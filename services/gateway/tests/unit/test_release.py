@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gateway_service.domain.releases import Bounds, Release, ReleaseSpec, ReleaseState, Stage
+from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage, State
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -16,22 +16,22 @@ def new() -> Release:
 
 def test_the_way_to_success() -> None:
     release = new()
-    assert (release.state, release.percent) == (ReleaseState.PREPARING, 0)
+    assert (release.state, release.percent) == (State.PREPARING, 0)
     release = release.begin(NOW)
-    assert (release.state, release.percent, release.stage_start) == (ReleaseState.PROGRESSING, 10, NOW)
+    assert (release.state, release.percent, release.stage_start_time) == (State.PROGRESSING, 10, NOW)
     later = NOW + timedelta(minutes=1)
     release = release.advance(later, "good so far")
-    assert (release.percent, release.stage, release.stage_start) == (100, 1, later)
+    assert (release.percent, release.stage, release.stage_start_time) == (100, 1, later)
     release = release.succeed(later, "good")
-    assert (release.state, release.percent, release.end_time) == (ReleaseState.SUCCEEDED, 100, later)
+    assert (release.state, release.percent, release.end_time) == (State.SUCCEEDED, 100, later)
     assert str(release.loser) == "starter@1"
     assert [event.percent for event in release.events] == [10, 100, 100]
-    assert release.retire(later).retired_at == later
+    assert release.retire(later).retire_time == later
 
 
 def test_a_rollback_sends_everything_back() -> None:
     release = new().begin(NOW).roll_back(NOW, "slow")
-    assert (release.state, release.percent, str(release.loser)) == (ReleaseState.ROLLED_BACK, 0, "starter@2")
+    assert (release.state, release.percent, str(release.loser)) == (State.ROLLED_BACK, 0, "starter@2")
     assert release.events[-1].reason == "slow"
 
 

@@ -1,96 +1,21 @@
-"""Answers completion requests: routes each to a version, falls back when a candidate fails, and keeps the record."""
+"""Answers completion requests: falls back to the baseline when a candidate fails, and records every attempt."""
 
-import random
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from gateway_service.domain.completions import Answer, AnswerDelta, CompletionRequest, Delta
-from gateway_service.domain.ports import ModelRegistry, ReleaseStore
-from gateway_service.domain.recording import Recorder
-from gateway_service.domain.releases import ReleaseState
-from gateway_service.domain.routing import Arm, choose_arm
-from gateway_service.domain.serving import Serving
-from gateway_service.domain.targets import AliasRef, ReleasedRef, Target, VersionRef
-from gateway_service.domain.traffic import MAX_KEPT_TEXT, CompletionRecord
-from ratchet_kit.errors import (
-    DeadlineExceeded,
-    FailedPrecondition,
-    InvalidArgument,
-    NotFound,
-    RatchetError,
-    Unavailable,
-)
+from gateway_service.domain.completions.completion import Completion, CompletionDelta, CompletionRequest
+from gateway_service.domain.completions.router import Route, Router
+from gateway_service.domain.serving.generation import Delta
+from gateway_service.domain.serving.serving import Serving
+from gateway_service.domain.traffic.record import MAX_KEPT_TEXT, CompletionRecord
+from gateway_service.domain.traffic.recorder import Recorder
+from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
 
 log = get_logger(__name__)
-
-# A candidate that is not ready is not waited for: its baseline is.
-NO_WAIT = timedelta(0)
-
-
-@dataclass(frozen=True)
-class Route:
-    """Which version answers. `fallback`: the baseline that steps in when a candidate fails."""
-
-    version: VersionRef
-    arm: Arm = Arm.NONE
-    release_id: str = ""
-    stage: int = 0
-    fallback: VersionRef | None = None
-
-    @property
-    def wait(self) -> timedelta | None:
-        return NO_WAIT if self.arm is Arm.CANDIDATE else None
-
-    def instead(self) -> "Route":
-        """The baseline in place of a candidate."""
-        assert self.fallback is not None
-        return Route(self.fallback, Arm.FALLBACK, self.release_id, self.stage)
-
-
-class Router:
-    """Finds the version for a request. Exact at every request: a rollback moves all traffic at once."""
-
-    def __init__(self, registry: ModelRegistry, releases: ReleaseStore, chance: random.Random) -> None:
-        self._registry = registry
-        self._releases = releases
-        self._chance = chance
-        self._champions: dict[str, int | None] = {}
-
-    async def route(self, target: Target, routing_key: str) -> Route:
-        """Raises NotFound for an unknown alias or model, FailedPrecondition for a model without a champion."""
-        match target:
-            case VersionRef():
-                return Route(target)
-            case AliasRef(model, alias):
-                return Route((await self._registry.resolve(model, alias)).ref)
-            case ReleasedRef(model):
-                return await self._by_release(model, routing_key)
-
-    async def _by_release(self, model: str, routing_key: str) -> Route:
-        release = await self._releases.active(model)
-        if release is None or release.state is not ReleaseState.PROGRESSING:
-            return Route(await self._champion(model))
-        arm = choose_arm(release, routing_key, self._chance)
-        if arm is Arm.CANDIDATE:
-            return Route(release.candidate_ref, arm, release.id, release.stage, fallback=release.baseline_ref)
-        return Route(release.baseline_ref, arm, release.id, release.stage)
-
-    async def _champion(self, model: str) -> VersionRef:
-        """While the registry is away, the champion it last named: what is loaded goes on answering."""
-        try:
-            self._champions[model] = (await self._registry.model(model)).champion
-        except (Unavailable, DeadlineExceeded):
-            if model not in self._champions:
-                raise
-        champion = self._champions[model]
-        if champion is None:
-            raise FailedPrecondition(f"model {model} has no champion: name a version, such as {model}@1, or set one")
-        return VersionRef(model, champion)
 
 
 class Completer:
@@ -102,22 +27,22 @@ class Completer:
         self._recorder = recorder
         self._clock = clock
 
-    async def complete(self, request: CompletionRequest) -> Answer:
-        """Raises what `Router.route` and `Serving.generate` raise, for the version that was to answer in the end."""
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """Raises what `Router.route` and `Serving.generate` raise, for the version that was tried last."""
         route = await self._router.route(request.target, request.routing_key)
         attempt = _Attempt(route, self._clock.now())
         try:
             return await self._answer(request, attempt)
-        except RatchetError as e:
-            failure = e
+        except RatchetError as error:
+            failure = error
             if route.fallback is None:
-                self._record_failure(attempt, e)
+                self._record_failure(attempt, error)
                 raise
-        with self._instead_of(attempt, failure) as substitute:
-            return await self._answer(request, substitute)
+        with self._fallback_for(attempt, failure) as fallback:
+            return await self._answer(request, fallback)
 
-    async def stream(self, request: CompletionRequest) -> AsyncGenerator[AnswerDelta]:
-        """Like complete. A candidate that fails after its first piece fails the stream: sent words cannot be unsaid."""
+    async def stream(self, request: CompletionRequest) -> AsyncGenerator[CompletionDelta]:
+        """Like complete. The baseline steps in only before the first piece: text that was sent cannot be taken back."""
         route = await self._router.route(request.target, request.routing_key)
         attempt = _Attempt(route, self._clock.now())
         try:
@@ -125,45 +50,47 @@ class Completer:
                 async for piece in pieces:
                     yield piece
             return
-        except RatchetError as e:
-            failure = e
+        except RatchetError as error:
+            failure = error
             if route.fallback is None or attempt.texts:
-                self._record_failure(attempt, e)
+                self._record_failure(attempt, error)
                 raise
-        with self._instead_of(attempt, failure) as substitute:
-            async with aclosing(self._pieces(request, substitute)) as pieces:
+        with self._fallback_for(attempt, failure) as fallback:
+            async with aclosing(self._pieces(request, fallback)) as pieces:
                 async for piece in pieces:
                     yield piece
 
-    async def _answer(self, request: CompletionRequest, attempt: "_Attempt") -> Answer:
+    async def _answer(self, request: CompletionRequest, attempt: "_Attempt") -> Completion:
         route = attempt.route
         generation = await self._serving.generate(route.version, request.prompt, request.sampling, route.wait)
-        answer = Answer(attempt.id, route.version, generation)
-        attempt.set(answer)
+        completion = Completion(attempt.id, route.version, generation)
+        attempt.set(completion)
         self._recorder.record(attempt.record(self._clock.now()))
-        return answer
+        return completion
 
-    async def _pieces(self, request: CompletionRequest, attempt: "_Attempt") -> AsyncGenerator[AnswerDelta]:
+    async def _pieces(self, request: CompletionRequest, attempt: "_Attempt") -> AsyncGenerator[CompletionDelta]:
         route = attempt.route
         async with aclosing(
             self._serving.stream(route.version, request.prompt, request.sampling, route.wait)
         ) as deltas:
             async for delta in deltas:
                 attempt.add(delta)
-                yield AnswerDelta(attempt.id, route.version, delta)
+                yield CompletionDelta(attempt.id, route.version, delta)
         self._recorder.record(attempt.record(self._clock.now()))
 
     @contextmanager
-    def _instead_of(self, failed: "_Attempt", failure: RatchetError) -> Iterator["_Attempt"]:
-        """The baseline's attempt in place of a candidate's. The failure counts against the candidate, except when the
-        baseline refuses the request as well: then it is the caller's fault."""
-        version = str(failed.route.version)
-        log.warning("a candidate failed, its baseline answers", version=version, error=failure.message)
+    def _fallback_for(self, failed: "_Attempt", failure: RatchetError) -> Iterator["_Attempt"]:
+        """The baseline's attempt after a candidate's.
+
+        The failure counts against the candidate. A request that the candidate refused counts only when the baseline
+        answers it: refused by both, it is the caller's fault.
+        """
+        log.warning("candidate.failed", version=str(failed.route.version), reason=failure.message)
         record = failed.record(self._clock.now(), failure.message)
         refused = isinstance(failure, InvalidArgument)
         if not refused:
             self._recorder.record(record)
-        yield _Attempt(failed.route.instead(), failed.start)
+        yield _Attempt(failed.route.to_baseline(), failed.start_time)
         if refused:
             self._recorder.record(record)
 
@@ -173,22 +100,22 @@ class Completer:
 
 
 class _Attempt:
-    """What becomes a CompletionRecord."""
+    """What one version has answered so far; it becomes a CompletionRecord."""
 
-    def __init__(self, route: Route, start: datetime) -> None:
+    def __init__(self, route: Route, start_time: datetime) -> None:
         self.id = new_id("cmpl")
         self.route = route
-        self.start = start
+        self.start_time = start_time
         self.policy_id = ""
         self.prompt_tokens = 0
         self.completion_tokens = 0
         self.texts: dict[int, str] = {}
 
-    def set(self, answer: Answer) -> None:
-        self.policy_id = answer.generation.policy_id
-        self.prompt_tokens = answer.generation.prompt_tokens
-        self.completion_tokens = answer.completion_tokens
-        self.texts = {choice.index: choice.text for choice in answer.generation.choices}
+    def set(self, completion: Completion) -> None:
+        self.policy_id = completion.generation.policy_id
+        self.prompt_tokens = completion.generation.prompt_tokens
+        self.completion_tokens = completion.completion_tokens
+        self.texts = {choice.index: choice.text for choice in completion.generation.choices}
 
     def add(self, delta: Delta) -> None:
         self.policy_id = delta.policy_id or self.policy_id
@@ -196,14 +123,14 @@ class _Attempt:
         self.completion_tokens += len(delta.choice.token_ids)
         self.texts[delta.choice.index] = self.texts.get(delta.choice.index, "") + delta.choice.text
 
-    def record(self, end: datetime, error: str = "") -> CompletionRecord:
+    def record(self, end_time: datetime, error: str = "") -> CompletionRecord:
         texts = tuple(self.texts[index] for index in sorted(self.texts))
         return CompletionRecord(
             id=self.id,
-            time=self.start,
+            start_time=self.start_time,
             version=self.route.version,
             arm=self.route.arm,
-            latency=end - self.start,
+            latency=end_time - self.start_time,
             release_id=self.route.release_id,
             stage=self.route.stage,
             policy_id=self.policy_id,

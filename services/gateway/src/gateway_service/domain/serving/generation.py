@@ -1,23 +1,21 @@
-"""What is asked of a policy and what comes back."""
+"""What a policy is asked for, and what it generates."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
-from gateway_service.domain.targets import Target, VersionRef
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ChatTurn:
     role: str
     content: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ChatPrompt:
     turns: tuple[ChatTurn, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TextPrompt:
     text: str
 
@@ -25,14 +23,16 @@ class TextPrompt:
 Prompt = ChatPrompt | TextPrompt
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sampling:
-    """How to draw tokens. None leaves a choice to the rollout service; `max_tokens` 0 is up to the model's length."""
+    """How tokens are drawn. None leaves a choice to the rollout service."""
 
     temperature: float | None = None
     top_p: float | None = None
     top_k: int = 0
+    """0 is off."""
     max_tokens: int = 0
+    """0: up to the length that the model allows."""
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
     seed: int | None = None
@@ -40,6 +40,7 @@ class Sampling:
     logprobs: bool = False
     repetition_penalty: float | None = None
     n: int = 1
+    """Completions per prompt."""
 
 
 class FinishReason(StrEnum):
@@ -49,18 +50,19 @@ class FinishReason(StrEnum):
     ABORTED = "aborted"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Choice:
-    """One completion of the prompt, or in a stream what is new of it. `log_probs`: natural logs, one per token."""
+    """One completion of the prompt; in a stream, its new part."""
 
     index: int
     text: str
     finish_reason: FinishReason = FinishReason.UNFINISHED
     token_ids: tuple[int, ...] = ()
     log_probs: tuple[float, ...] = ()
+    """Natural logarithms, one per token; empty unless requested."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Generation:
     """All completions of one prompt, and the weights that made them."""
 
@@ -69,40 +71,11 @@ class Generation:
     prompt_tokens: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of a streamed generation. `prompt_tokens` is set on the first only, else 0."""
+    """A piece of a streamed generation."""
 
     choice: Choice
     policy_id: str
     prompt_tokens: int = 0
-
-
-@dataclass(frozen=True)
-class CompletionRequest:
-    """`routing_key`: requests of one key stay with one version during a release; empty: each by itself."""
-
-    target: Target
-    prompt: Prompt
-    sampling: Sampling = field(default_factory=Sampling)
-    routing_key: str = ""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A generation, and who gave it."""
-
-    id: str
-    version: VersionRef
-    generation: Generation
-
-    @property
-    def completion_tokens(self) -> int:
-        return sum(len(choice.token_ids) for choice in self.generation.choices)
-
-
-@dataclass(frozen=True)
-class AnswerDelta:
-    id: str
-    version: VersionRef
-    delta: Delta
+    """Set in the first piece only, else 0."""

@@ -1,42 +1,55 @@
-"""The request log: what each request got, kept so that releases are judged by it and feedback finds it."""
+"""A line of the request log: releases are judged by these, and feedback is attached to them."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 
-from gateway_service.domain.routing import Arm
 from gateway_service.domain.targets import VersionRef
 
-# Longer answers are not kept for grading.
 MAX_KEPT_TEXT = 64 * 1024
+"""Characters; longer answers are not kept for grading."""
 
 
-@dataclass(frozen=True)
+class Arm(StrEnum):
+    """NONE: no release decided. FALLBACK: the baseline answered in place of a candidate that failed the request."""
+
+    NONE = "none"
+    BASELINE = "baseline"
+    CANDIDATE = "candidate"
+    FALLBACK = "fallback"
+
+
+@dataclass(frozen=True, slots=True)
 class ProblemRef:
-    """A problem with tests: the set it is in ("composed/test") and its id there."""
+    """A problem with tests."""
 
     problem_set: str
+    """Such as "composed/test"."""
     problem_id: str
+    """Its id in the set."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CompletionRecord:
-    """One attempt to answer a request by one version.
-
-    `latency`: from the request to the last token. `error`: one sentence, empty when answered. `texts`: the answer,
-    one per choice, until it is scored or too old; empty when too long. `score`: in [0, 1], None while unscored.
-    """
+    """One attempt to answer a request by one version."""
 
     id: str
-    time: datetime
+    start_time: datetime
+    """When the request came."""
     version: VersionRef
     arm: Arm
     latency: timedelta
+    """From the request to the last token."""
     release_id: str = ""
     stage: int = 0
     policy_id: str = ""
     error: str = ""
+    """One sentence; empty when answered."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     texts: tuple[str, ...] = ()
+    """The answer, one text per choice. Dropped once it is scored or old; never kept when too long."""
     score: float | None = None
+    """In [0, 1]; None while unscored."""
     problem: ProblemRef | None = None
+    """The problem whose tests gave the score."""
