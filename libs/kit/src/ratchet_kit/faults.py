@@ -21,16 +21,14 @@ class Faults:
     faults.raise_if_any()
     """
 
-    def __init__(self) -> None:
-        self._prefix = ""
-        self._found: list[FieldViolation] = []
+    def __init__(self, prefix: str = "", found: list[FieldViolation] | None = None) -> None:
+        """`prefix` stands before every field that is added here; `found` is the list to add to."""
+        self._prefix = prefix
+        self._found = [] if found is None else found
 
     def under(self, prefix: str) -> "Faults":
         """The same collection; what is added here has `prefix` and a dot before its field."""
-        nested = Faults()
-        nested._prefix = f"{self._prefix}{prefix}."
-        nested._found = self._found
-        return nested
+        return Faults(f"{self._prefix}{prefix}.", self._found)
 
     @property
     def violations(self) -> tuple[FieldViolation, ...]:
