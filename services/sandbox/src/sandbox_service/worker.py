@@ -18,8 +18,9 @@ from ratchet_kit.errors import (
     Unimplemented,
 )
 from ratchet_kit.logs import bound, get_logger
-from ratchet_kit.streams import Message, Priority, Stream
+from ratchet_kit.streams import Message, Stream
 from ratchet_kit.times import Clock
+from ratchet_kit.work import Priority
 from sandbox_service.domain import queue
 from sandbox_service.domain.batch import CHUNK, ChunkRef, Claim, Record
 from sandbox_service.domain.ports import BatchQueue, BatchStore

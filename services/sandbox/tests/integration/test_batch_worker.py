@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from ..doubles import ScriptedExecutor
 
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet_kit.errors import Unavailable
@@ -24,6 +23,8 @@ from sandbox_service.domain.jobs import End, Job, Report, Stage
 from sandbox_service.domain.program import Limits
 from sandbox_service.domain.sandbox import Sandbox
 from sandbox_service.worker import MAX_ATTEMPTS, StreamQueue, Timing, Wire, Worker
+
+from ..doubles import ScriptedExecutor
 
 pytestmark = pytest.mark.integration
 
@@ -113,7 +114,7 @@ async def test_after_the_last_attempt_it_says_so(world: World, redis: Any) -> No
     assert item.platform_error == f"one: lane lost (after {MAX_ATTEMPTS} attempts)"
     assert world.runs == {"good": 1, "bad": 2 * MAX_ATTEMPTS}
     letters = await world.stream("door").dead_letters()
-    assert [(letter["batch_id"], letter["dead_error"]) for letter in letters] == [(batch.id, "one: lane lost")]
+    assert [(letter["batch_id"], letter["dead_reason"]) for letter in letters] == [(batch.id, "one: lane lost")]
     assert sum((await world.stream("door").depth()).values()) == 0
 
 

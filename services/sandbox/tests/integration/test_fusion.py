@@ -14,12 +14,13 @@ from typing import Any, get_args
 import httpx
 import pytest
 import sandbox_fusion
-from ..doubles import ScriptedExecutor
 from sandbox_fusion import models
 
 from ratchet_kit.errors import Unavailable
 from sandbox_service.domain.jobs import End, Job, Report, ScriptJob, Stage
 from sandbox_service.fusion import shapes
+
+from ..doubles import ScriptedExecutor
 
 pytestmark = pytest.mark.integration
 

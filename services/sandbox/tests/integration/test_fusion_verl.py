@@ -16,11 +16,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from ..doubles import ScriptedExecutor
 
 from ratchet_kit.errors import Unavailable
 from sandbox_service.domain.jobs import End, Job, Report, Stage
 from sandbox_service.fusion.running import PATIENCE
+
+from ..doubles import ScriptedExecutor
 
 pytestmark = pytest.mark.integration
 

@@ -5,7 +5,6 @@ import sys
 from datetime import timedelta
 
 import pytest
-from ..doubles import ScriptedExecutor
 
 from ratchet_kit.errors import NotFound, Unavailable
 from sandbox_service.adapters import attack_suite
@@ -16,6 +15,8 @@ from sandbox_service.domain.jobs import End, Job, Report, Returned, Stage
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import CheckTest
 from sandbox_service.domain.sandbox import Sandbox
+
+from ..doubles import ScriptedExecutor
 
 HEAD = "Tries.\n\nKind: break-out\nExpect: FAILED, TIME_LIMIT"
 

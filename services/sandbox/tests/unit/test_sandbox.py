@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from ..doubles import Script, ScriptedExecutor
 
 from ratchet_kit.errors import InvalidArgument, ResourceExhausted, Unavailable
 from sandbox_service.domain.execution import Execution, Verdict
@@ -14,6 +13,8 @@ from sandbox_service.domain.program import CallTest, Limits, Program, StdioTest
 from sandbox_service.domain.queue import Priority
 from sandbox_service.domain.sandbox import Sandbox
 from sandbox_service.domain.stream import READ_AHEAD, PlatformFault
+
+from ..doubles import Script, ScriptedExecutor
 
 RIGHT = Report(
     End.EXITED,

@@ -83,7 +83,7 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
             tests = _payload("tests", tests_nonce, (job.code, job.entry_point, job.call_check), job.limits)
     files = job.setting.files
     program = _payload(mode, nonce, arguments, job.limits, stdin, files)
-    head = {
+    head: dict[str, Any] = {
         "mode": mode,
         "cpu": job.limits.cpu_time.total_seconds(),
         "idle": idle_limit.total_seconds(),
@@ -105,7 +105,7 @@ def _payload(
     return frame((mode, nonce, arguments, stdin, sizes, limits.memory_bytes, limits.cpu_time.total_seconds()))
 
 
-def frame(message: dict[str, object] | tuple[object, ...]) -> bytes:
+def frame(message: dict[str, Any] | tuple[Any, ...]) -> bytes:
     data = marshal.dumps(message, _MARSHAL)
     return LENGTH.pack(len(data)) + data
 
