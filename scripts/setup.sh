@@ -33,7 +33,7 @@ lock_of() { # environment -> its lock file
 packages_of() { # environment -> the parts of this project that it runs, installed in place
   case $1 in
     light) echo libs/* services/* ;;
-    trainer) echo libs/protos libs/kit libs/problems libs/rewards services/trainer ;;
+    trainer) echo libs/protos libs/kit libs/problems libs/rewards libs/environments libs/policies services/trainer ;;
     rollout) echo libs/protos libs/kit services/rollout ;;
   esac
 }

@@ -35,6 +35,9 @@ from ratchet.gateway.v1.gateway_pb2_grpc import add_GatewayServiceServicer_to_se
 from ratchet.registry.v1.registry_pb2_grpc import RegistryServiceStub
 from ratchet.rollout.v1.rollout_pb2_grpc import RolloutServiceStub
 from ratchet.trainer.v1.trainer_pb2_grpc import TrainerServiceStub
+from ratchet_environments.code import CodeEnvironment
+from ratchet_environments.executor import Executor
+from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, sql
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.http_server import HttpServer
@@ -42,7 +45,6 @@ from ratchet_kit.interceptors import Around
 from ratchet_kit.logs import get_logger
 from ratchet_kit.server import Background, serve
 from ratchet_kit.times import SystemClock
-from ratchet_rewards import Grader, GrpcSandbox
 
 log = get_logger(__name__)
 
@@ -85,7 +87,7 @@ async def build(settings: Settings) -> AsyncIterator[Gateway]:
         evals = EvalServiceStub(await channel(settings.eval_target))
         registry_stub = RegistryServiceStub(await channel(settings.registry_target))
         rollout = RolloutServiceStub(await channel(settings.rollout_target))
-        grader = await stack.enter_async_context(Grader(GrpcSandbox(await channel(settings.sandbox_target))))
+        executor = await stack.enter_async_context(Executor(GrpcSandbox(await channel(settings.sandbox_target))))
 
         registry = GrpcModelRegistry(RegistryServiceStub(await channel(settings.registry_target, ROUTING_TIMEOUT)))
         releases = SqlReleaseStore(engine)
@@ -106,7 +108,7 @@ async def build(settings: Settings) -> AsyncIterator[Gateway]:
         router = Router(registry, releases, random.Random())
         completer = Completer(router, serving, recorder, clock)
         desk = ReleaseDesk(releases, completions, registry, clock)
-        feedback = Feedback(recorder, completions, SandboxGrader(grader, settings.problems_folder))
+        feedback = Feedback(recorder, completions, SandboxGrader(CodeEnvironment(executor), settings.problems_folder))
         servicer = GatewayServicer(completer, desk, feedback)
         controller = ReleaseController(
             releases,
