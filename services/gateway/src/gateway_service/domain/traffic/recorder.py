@@ -4,8 +4,8 @@ import asyncio
 from collections import deque
 from datetime import timedelta
 
-from gateway_service.domain.ports import CompletionLog
-from gateway_service.domain.traffic import CompletionRecord
+from gateway_service.domain.traffic.ports import CompletionLog
+from gateway_service.domain.traffic.record import CompletionRecord
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
@@ -17,22 +17,25 @@ BATCH = 500
 
 
 class Recorder:
-    """Buffers records and stores them twice a second. What waits when the process is killed is lost; SIGTERM loses
-    nothing. While the database is away the newest 10,000 are kept."""
+    """Buffers records and stores them twice a second.
+
+    SIGTERM loses nothing; a kill loses what is buffered. While the database is away the newest 10,000 are kept.
+    """
 
     def __init__(
         self,
         store: CompletionLog,
         clock: Clock,
+        keep_texts: timedelta,
+        keep_records: timedelta,
         *,
-        every: timedelta = timedelta(seconds=0.5),
-        keep_texts: timedelta = timedelta(days=1),
-        keep_records: timedelta = timedelta(days=30),
+        flush_every: timedelta = timedelta(seconds=0.5),
         prune_every: timedelta = timedelta(hours=1),
     ) -> None:
+        """`keep_texts`: how long an unscored answer is kept; `keep_records`: how long the whole record is."""
         self._store = store
         self._clock = clock
-        self._every = every
+        self._flush_every = flush_every
         self._keep_texts = keep_texts
         self._keep_records = keep_records
         self._prune_every = prune_every
@@ -63,10 +66,10 @@ class Recorder:
                 if pruned is None or now - pruned >= self._prune_every:
                     await self._store.prune(now - self._keep_texts, now - self._keep_records)
                     pruned = now
-            except RatchetError as e:
-                log.warning("the request log cannot be stored", error=e.message, buffered=len(self._buffer))
+            except RatchetError as error:
+                log.warning("completions.not_stored", reason=error.message, buffered=len(self._buffer))
             try:
-                await asyncio.wait_for(stop.wait(), self._every.total_seconds())
+                await asyncio.wait_for(stop.wait(), self._flush_every.total_seconds())
             except TimeoutError:
                 pass
         await self.flush()

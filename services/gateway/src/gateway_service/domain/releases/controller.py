@@ -1,14 +1,16 @@
-"""Moves releases forward: loads candidates, watches their traffic, advances, rolls back, promotes, tidies up."""
+"""Moves releases forward: loads the candidate, judges its traffic, then advances, rolls back or promotes it."""
 
 import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 
-from gateway_service.domain.decisions import Advance, Hold, RollBack, decide
-from gateway_service.domain.ports import CompletionLog, ModelRegistry, ReleaseStore
-from gateway_service.domain.releases import Release, ReleaseState
-from gateway_service.domain.serving import Serving
+from gateway_service.domain.ports import ModelRegistry
+from gateway_service.domain.releases.decision import Advance, Hold, RollBack, decide
+from gateway_service.domain.releases.ports import ReleaseStore
+from gateway_service.domain.releases.release import Release, State
+from gateway_service.domain.serving.serving import Serving
 from gateway_service.domain.targets import VersionRef
+from gateway_service.domain.traffic.ports import CompletionLog
 from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
@@ -18,22 +20,23 @@ log = get_logger(__name__)
 TRANSIENT = (Unavailable, Aborted)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ControlOptions:
-    """`prepare_timeout`: to load a candidate. `drain`: between the end of a release and unloading the version that
-    lost, for requests on their way. `reference`: how long before the release the baseline's traffic still counts."""
-
     tick: timedelta = timedelta(seconds=1)
+    """Between two looks at the releases."""
     prepare_timeout: timedelta = timedelta(minutes=10)
+    """For loading a candidate; a release that takes longer fails."""
     drain: timedelta = timedelta(seconds=30)
+    """Between the end of a release and unloading the version that lost, for requests under way."""
     reference: timedelta = timedelta(days=1)
+    """The baseline's traffic counts from this long before the release."""
 
 
 class ReleaseController:
-    """Looks at each unfinished release once a tick and takes at most one step.
+    """Takes at most one step per unfinished release and tick.
 
-    All it knows is in the store, so it goes on after a restart. Several controllers may run: a step is stored only by
-    the one that saw the latest revision, and what a step does outside (load, promote, unload) may be done twice.
+    Its state is in the store, so it continues after a restart. Several controllers may run: only the one that saw the
+    latest revision can store a step, and a step's effects outside (load, promote, unload) may be repeated.
     """
 
     def __init__(
@@ -56,29 +59,29 @@ class ReleaseController:
         while not stop.is_set():
             try:
                 await self.tick()
-            except RatchetError as e:
-                log.warning("releases cannot be read, trying again", error=e.message)
+            except RatchetError as error:
+                log.warning("releases.not_read", reason=error.message)
             try:
                 await asyncio.wait_for(stop.wait(), self._options.tick.total_seconds())
             except TimeoutError:
                 pass
 
     async def tick(self) -> None:
-        """One step of each release; what is unavailable now is tried again at the next tick."""
+        """One step per release. A step that fails because something is away is tried again at the next tick."""
         for release in await self._releases.unfinished():
             try:
                 after = await self._step(release)
                 if after is not release:
                     await self._releases.save(after)
-                    log.info("release moved", release=release.id, state=after.state, percent=after.percent)
-            except TRANSIENT as e:
-                log.warning("release waits", release=release.id, state=release.state, error=e.message)
+                    log.info("release.moved", release_id=release.id, state=after.state, percent=after.percent)
+            except TRANSIENT as error:
+                log.warning("release.waiting", release_id=release.id, state=release.state, reason=error.message)
 
     async def _step(self, release: Release) -> Release:
         match release.state:
-            case ReleaseState.PREPARING:
+            case State.PREPARING:
                 return await self._prepare(release)
-            case ReleaseState.PROGRESSING:
+            case State.PROGRESSING:
                 return await self._judge(release)
             case _:
                 return await self._retire(release)
@@ -87,17 +90,19 @@ class ReleaseController:
         now = self._clock.now()
         try:
             await self._serving.ensure(release.candidate_ref, wait=timedelta(0))
-        except Unavailable as e:
+        except Unavailable as error:
             if now - release.create_time > self._options.prepare_timeout:
-                return release.fail(now, f"the candidate was not ready in time: {e.message}")
+                return release.fail(now, f"the candidate was not ready in time: {error.message}")
             return release
-        except RatchetError as e:
-            return release.fail(now, e.message)
+        except RatchetError as error:
+            return release.fail(now, error.message)
         return release.begin(now)
 
     async def _judge(self, release: Release) -> Release:
         now = self._clock.now()
-        traffic = await self._traffic.traffic(release, release.create_time - self._options.reference)
+        traffic = await self._traffic.traffic(
+            release.id, release.stage, release.baseline_ref, release.create_time - self._options.reference
+        )
         match decide(release, traffic, now):
             case Hold():
                 return release
@@ -109,14 +114,14 @@ class ReleaseController:
                 return release.advance(now, reason)
 
     async def _promote(self, release: Release, reason: str) -> Release:
-        """The alias first: if this process dies between the two, the next one finds it set and only notes the end."""
+        """Sets the alias, then ends the release. A process that dies between the two finds the alias set afterwards."""
         try:
             if (await self._registry.model(release.spec.model)).champion != release.spec.candidate:
                 await self._registry.promote(
                     release.candidate_ref, release.spec.gate_id, f"release {release.id} succeeded"
                 )
-        except (FailedPrecondition, NotFound) as e:
-            return release.fail(self._clock.now(), f"the registry refuses the new champion: {e.message}")
+        except (FailedPrecondition, NotFound) as error:
+            return release.fail(self._clock.now(), f"the registry refuses the new champion: {error.message}")
         return release.succeed(self._clock.now(), reason)
 
     async def _retire(self, release: Release) -> Release:

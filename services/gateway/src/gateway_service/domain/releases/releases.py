@@ -1,20 +1,22 @@
-"""What users do with releases: create, look, watch, roll back."""
+"""What users do with releases: create, get, list, watch, roll back."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from gateway_service.domain.decisions import ArmSample
-from gateway_service.domain.ports import CompletionLog, ModelRegistry, ReleaseStore
-from gateway_service.domain.releases import Release, ReleaseSpec
+from gateway_service.domain.ports import ModelRegistry
+from gateway_service.domain.releases.ports import ReleaseStore
+from gateway_service.domain.releases.release import Release, ReleaseSpec
+from gateway_service.domain.traffic.ports import CompletionLog
+from gateway_service.domain.traffic.sample import ArmSample
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.ids import new_id
 from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ReleaseView:
     """A release with the traffic of its arms in its present (or last) stage."""
 
@@ -23,7 +25,7 @@ class ReleaseView:
     candidate: ArmSample
 
 
-class ReleaseDesk:
+class Releases:
     """The use cases around releases; `ReleaseController` does the moving."""
 
     def __init__(
@@ -32,19 +34,20 @@ class ReleaseDesk:
         traffic: CompletionLog,
         registry: ModelRegistry,
         clock: Clock,
-        watch_every: timedelta = timedelta(seconds=1),
+        watch_poll: timedelta,
     ) -> None:
         self._releases = releases
         self._traffic = traffic
         self._registry = registry
         self._clock = clock
-        self._watch_every = watch_every
+        self._watch_poll = watch_poll
 
     async def create(self, request_id: str, spec: ReleaseSpec) -> ReleaseView:
         """Idempotent under `request_id`; an empty one makes a new release.
 
-        Raises InvalidArgument naming all fields at fault, NotFound for an unknown model or version, FailedPrecondition
-        without a passed gate or with a release under way, AlreadyExists when the request id stands for another spec.
+        Raises InvalidArgument that names all fields at fault, NotFound for an unknown model or version,
+        FailedPrecondition without a passed gate or with a release under way, AlreadyExists when the request id was
+        used for another spec.
         """
         spec.check()
         request_id = request_id or new_id("req")
@@ -65,24 +68,26 @@ class ReleaseDesk:
         """Raises NotFound."""
         return await self._view(await self._releases.get(release_id))
 
-    async def list(self, model: str, page_size: int, page_token: str) -> Page[ReleaseView]:
-        """Newest first. Raises InvalidArgument for a page token that is none."""
+    async def page(self, model: str, page_size: int, page_token: str) -> Page[ReleaseView]:
+        """Newest first. Raises InvalidArgument for a page token that no list returned."""
 
         async def fetch(limit: int, after: str | None) -> Sequence[Release]:
-            return await self._releases.list(model, limit, after)
+            return await self._releases.page(model, limit, after)
 
         page = await fetch_page(fetch, lambda release: release.id, str, page_size, page_token)
         return Page([await self._view(release) for release in page.items], page.next_page_token)
 
     async def roll_back(self, release_id: str, reason: str) -> ReleaseView:
-        """All traffic back to the baseline, now. Raises NotFound, FailedPrecondition when it has ended, Aborted when
-        it moved at the same moment."""
+        """All traffic back to the baseline, now.
+
+        Raises NotFound, FailedPrecondition when it has ended, Aborted when it moved at the same moment.
+        """
         release = await self._releases.get(release_id)
         rolled_back = release.roll_back(self._clock.now(), reason or "rolled back by a user")
         return await self._view(await self._releases.save(rolled_back))
 
     async def watch(self, release_id: str) -> AsyncIterator[ReleaseView]:
-        """The release as it is, then at every change of it or its traffic; ends when it ends. Raises NotFound."""
+        """The release now, then at each change of it or of its traffic, until it ends. Raises NotFound."""
         seen = None
         while True:
             view = await self.get(release_id)
@@ -91,7 +96,7 @@ class ReleaseDesk:
             if not view.release.active:
                 return
             seen = view
-            await asyncio.sleep(self._watch_every.total_seconds())
+            await asyncio.sleep(self._watch_poll.total_seconds())
 
     async def _new(self, request_id: str, spec: ReleaseSpec) -> Release:
         champion = (await self._registry.model(spec.model)).champion
@@ -119,8 +124,8 @@ class ReleaseDesk:
             raise FailedPrecondition(f"a release needs a passed gate: create one for {release.candidate_ref}")
         try:
             gate = await self._registry.gate(gate_id)
-        except NotFound as e:
-            raise FailedPrecondition(f"a release needs a passed gate: {e.message}") from e
+        except NotFound as error:
+            raise FailedPrecondition(f"a release needs a passed gate: {error.message}") from error
         if (gate.model, gate.candidate, gate.champion) != (
             release.spec.model,
             release.spec.candidate,
@@ -134,5 +139,5 @@ class ReleaseDesk:
             raise FailedPrecondition(f"gate {gate_id} was not passed: {gate.reason}")
 
     async def _view(self, release: Release) -> ReleaseView:
-        traffic = await self._traffic.traffic(release, release.create_time)
+        traffic = await self._traffic.traffic(release.id, release.stage, release.baseline_ref, release.create_time)
         return ReleaseView(release, traffic.baseline, traffic.candidate)

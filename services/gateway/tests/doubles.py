@@ -1,14 +1,23 @@
-"""An engine, a registry and a grader in memory, for tests: they do what they are told."""
+"""An engine, a registry and a grader in memory, whose behaviour a test sets."""
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from gateway_service.domain.completions import ChatPrompt, Choice, Delta, FinishReason, Generation, Prompt, Sampling
-from gateway_service.domain.ports import GateResult, Policy, PolicyState, RegisteredModel, RegisteredVersion
+from gateway_service.domain.ports import GateResult, RegisteredModel, RegisteredVersion
+from gateway_service.domain.serving.generation import (
+    ChatPrompt,
+    Choice,
+    Delta,
+    FinishReason,
+    Generation,
+    Prompt,
+    Sampling,
+)
+from gateway_service.domain.serving.ports import Policy, PolicyState
 from gateway_service.domain.targets import CHAMPION, VersionRef
-from gateway_service.domain.traffic import ProblemRef
+from gateway_service.domain.traffic.record import ProblemRef
 from ratchet_kit.errors import (
     AlreadyExists,
     FailedPrecondition,

@@ -1,4 +1,4 @@
-"""What surrounds every HTTP request: its id, its metrics, a log line."""
+"""ASGI middleware: the id of each HTTP request, its metrics and its log line."""
 
 import time
 
@@ -14,8 +14,8 @@ _seconds = metrics.histogram("gateway_http_seconds", "Time to the end of the ans
 REQUEST_ID = b"x-request-id"
 
 
-class Surround:
-    """ASGI middleware. The request id is the caller's own or a new one; it is in the answer, the log and all calls."""
+class RequestMiddleware:
+    """Gives each request an id: the caller's, or a new one. It is in the answer, the log and every call made for it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -41,8 +41,8 @@ class Surround:
                 await self._app(scope, receive, answer)
             finally:
                 seconds = time.perf_counter() - start
-                # The template, not the path: a label must not take a value for each id.
+                # The template and not the path: else the label would have a value per id.
                 route = getattr(scope.get("route"), "path", "unknown")
                 _handled.labels(scope["method"], route, str(status)).inc()
                 _seconds.labels(scope["method"], route).observe(seconds)
-                log.debug("request answered", method=scope["method"], path=scope["path"], status=status)
+                log.debug("request.answered", method=scope["method"], path=scope["path"], status=status)

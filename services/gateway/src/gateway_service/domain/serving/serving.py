@@ -6,8 +6,9 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from gateway_service.domain.completions import Delta, Generation, Prompt, Sampling
-from gateway_service.domain.ports import ModelRegistry, Policy, PolicyEngine, PolicyState
+from gateway_service.domain.ports import ModelRegistry
+from gateway_service.domain.serving.generation import Delta, Generation, Prompt, Sampling
+from gateway_service.domain.serving.ports import Policy, PolicyEngine, PolicyState
 from gateway_service.domain.targets import VersionRef
 from ratchet_kit.errors import (
     AlreadyExists,
@@ -23,35 +24,32 @@ from ratchet_kit.times import Clock
 
 log = get_logger(__name__)
 
-# What the engine says of a version that it no longer has, or whose process died.
 LOST = (NotFound, FailedPrecondition, Unavailable)
+"""What the engine raises for a version that it no longer has, or whose process died."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ServingOptions:
-    """`load_wait`: how long a request waits for its version to be loaded. `poll`: how often loading is looked at.
-
-    `retry_after_failure`: how long a version that failed to load is left alone. `evict_idle`: a version unused for so
-    long may be unloaded when another needs its place.
-    """
-
     load_wait: timedelta = timedelta(seconds=60)
+    """How long a request waits for its version to be loaded."""
     poll: timedelta = timedelta(seconds=0.25)
+    """Between two looks at a version that is being loaded."""
     retry_after_failure: timedelta = timedelta(seconds=10)
+    """How long a version that failed to load is not tried again."""
     evict_idle: timedelta = timedelta(minutes=1)
+    """A version that was unused for this long may be unloaded when another needs its place."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Failure:
     error: RatchetError
     until: datetime
 
 
 class Serving:
-    """The versions this gateway has seen ready, and the loading of others: one load at a time for each.
+    """The versions that this gateway has seen ready, and one load at a time per version.
 
-    What is known here is only a memory. When the rollout service says otherwise (it restarted, an engine died) the
-    version is loaded again.
+    The rollout service decides: when a version is gone there (it restarted, an engine died), it is loaded again.
     """
 
     def __init__(self, engine: PolicyEngine, registry: ModelRegistry, clock: Clock, options: ServingOptions) -> None:
@@ -82,8 +80,8 @@ class Serving:
         policy_id = await self.ensure(ref, wait)
         try:
             return await self._engine.generate(str(ref), policy_id, prompt, sampling)
-        except LOST as e:
-            self._forget(ref, e)
+        except LOST as error:
+            self._forget(ref, error)
         return await self._engine.generate(str(ref), await self.ensure(ref, wait), prompt, sampling)
 
     async def stream(
@@ -98,8 +96,8 @@ class Serving:
                     started = True
                     yield delta
             return
-        except LOST as e:
-            self._forget(ref, e)
+        except LOST as error:
+            self._forget(ref, error)
             if started:
                 raise
         policy_id = await self.ensure(ref, wait)
@@ -108,7 +106,7 @@ class Serving:
                 yield delta
 
     def _forget(self, ref: VersionRef, error: RatchetError) -> None:
-        log.warning("a version was lost", version=str(ref), error=error.message)
+        log.warning("version.lost", version=str(ref), reason=error.message)
         self._ready.pop(ref, None)
 
     async def unload(self, ref: VersionRef) -> None:
@@ -120,7 +118,7 @@ class Serving:
             pass
 
     async def close(self) -> None:
-        """Stops to wait for what is being loaded; the rollout service goes on with it."""
+        """Stops waiting for loads; the rollout service goes on with them."""
         tasks = list(self._loading.values())
         for task in tasks:
             task.cancel()
@@ -141,7 +139,7 @@ class Serving:
         del self._loading[ref]
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            log.warning("cannot load a version", version=str(ref), error=str(error))
+            log.warning("version.load_failed", version=str(ref), reason=str(error))
         if isinstance(error, RatchetError) and not isinstance(error, Unavailable):
             self._failures[ref] = _Failure(error, self._clock.now() + self._options.retry_after_failure)
 
@@ -186,12 +184,12 @@ class Serving:
         try:
             await self._engine.load(str(ref), source, policy_id)
         except AlreadyExists:
-            pass  # someone else was faster: the next look finds it
-        except ResourceExhausted as e:
+            pass  # another gateway was first: the next look finds it
+        except ResourceExhausted as error:
             idle = self._idle_longest(self._ready)
             if idle is None:
-                raise Unavailable(f"there is no room to load {ref}: {e.message}") from e
-            log.info("unloading an idle version to make room", version=str(idle), for_version=str(ref))
+                raise Unavailable(f"there is no room to load {ref}: {error.message}") from error
+            log.info("version.evicted", version=str(idle), for_version=str(ref))
             await self.unload(idle)
 
     def _idle_longest(self, loaded: Iterable[VersionRef]) -> VersionRef | None:

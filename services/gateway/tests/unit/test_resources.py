@@ -2,15 +2,15 @@
 
 import json
 import re
-from types import SimpleNamespace
 
 import pytest
 
-from gateway_service.rest import resources
 from gateway_service.rest.errors import MEANINGS
 from ratchet.registry.v1 import registry_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_kit import errors, grpc_errors
+
+from ..world import World
 
 
 class Trainer:
@@ -64,10 +64,10 @@ def trainer() -> Trainer:
 
 
 @pytest.fixture
-async def http(world, trainer):
-    nobody = SimpleNamespace(**{route.rpc: None for route in resources.EVALUATIONS})
-    backends = resources.Backends(trainer, nobody, Registry(), world.servicer)
-    async with world.http(backends) as client:
+async def http(world: World, trainer):
+    world.stubs.trainer, world.stubs.registry = trainer, Registry()
+    await world.start()
+    async with world.http() as client:
         yield client
 
 
@@ -163,7 +163,7 @@ async def test_watch_is_server_sent_events(http) -> None:
     assert (await http.get("/api/v1/runs/run_9/watch")).status_code == 404
 
 
-async def test_a_release_through_rest(world, http) -> None:
+async def test_a_release_through_rest(world: World, http) -> None:
     spec = {
         "model": "starter",
         "candidate": 2,
@@ -186,7 +186,7 @@ async def test_a_release_through_rest(world, http) -> None:
     assert watched[0][1]["release"]["state"] == "STATE_ROLLED_BACK"
 
 
-async def test_feedback_through_rest(world, http) -> None:
+async def test_feedback_through_rest(world: World, http) -> None:
     answer = await world.ask()
     body = {"completion_id": answer.id, "score": 0.5}
     assert (await http.post("/api/v1/feedback", json=body)).json() == {"score": 0.5}

@@ -1,4 +1,4 @@
-"""What the traffic of a stage says about a candidate: hold, advance or roll back.
+"""When a release is rolled back, held or advanced: the traffic of its stage against its bounds.
 
 A bound counts as broken only when an interval shows it, never a point estimate, and since the controller looks again
 and again while samples come in, the interval holds at all sample sizes at once (a confidence sequence). With fixed
@@ -9,79 +9,39 @@ import math
 from dataclasses import dataclass
 from datetime import datetime
 
-from gateway_service.domain.releases import Bounds, Release
+from gateway_service.domain.releases.release import Bounds, Release
+from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, Traffic
 
-# Chance that a candidate within its bounds is rolled back for one of them, over all looks.
 ALPHA = 0.05
-# Below this many samples in an arm nothing is concluded from it.
+"""Chance, per bound and over all looks, that a candidate within its bounds is rolled back."""
 MIN_SAMPLES = 20
-LATENCY_QUANTILE = 0.95
+"""An arm with fewer samples proves nothing."""
 
 
-@dataclass(frozen=True)
-class ArmSample:
-    """The traffic of one version. `latencies`: seconds, answered requests only, ascending. Scores are in [0, 1]."""
-
-    requests: int = 0
-    errors: int = 0
-    latencies: tuple[float, ...] = ()
-    scored: int = 0
-    mean_score: float = 0.0
-
-    @property
-    def latency_p95(self) -> float:
-        """Seconds; 0 without a latency."""
-        return quantile(self.latencies, LATENCY_QUANTILE)
-
-    @property
-    def error_rate(self) -> float:
-        return self.errors / self.requests if self.requests else 0.0
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """What a release is judged by.
-
-    `candidate` and `baseline` are the arms of the present stage. `reference` is all recent traffic of the baseline's
-    version: it stands in where the stage's own baseline is too small, which at 100 % it always is.
-    """
-
-    candidate: ArmSample = ArmSample()
-    baseline: ArmSample = ArmSample()
-    reference: ArmSample = ArmSample()
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Interval:
     low: float
     high: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Hold:
-    """Not enough is known yet, or what is seen is out of bounds without being proven so."""
+    """Not enough is known yet, or a bound looks broken and it is not proven."""
 
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Advance:
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RollBack:
     reason: str
 
 
 Decision = Hold | Advance | RollBack
-
-
-def quantile(ascending: tuple[float, ...], q: float) -> float:
-    """The smallest value that at least a share `q` of the values does not exceed; 0 of nothing."""
-    if not ascending:
-        return 0.0
-    return ascending[max(math.ceil(q * len(ascending)), 1) - 1]
 
 
 def sequential_z(n: int, alpha: float = ALPHA) -> float:
@@ -122,24 +82,26 @@ def difference(mean_a: float, n_a: int, mean_b: float, n_b: int) -> Interval:
     return Interval(low, high)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
-    """One bound against the traffic. `suspected`: the point estimate is out of it; `shown`: so is the interval."""
+    """One bound against the traffic."""
 
     text: str
     suspected: bool
+    """The point estimate breaks the bound."""
     shown: bool
+    """So does the whole interval."""
 
 
 def decide(release: Release, traffic: Traffic, now: datetime) -> Decision:
-    """What to do with a PROGRESSING release, from the traffic of its present stage."""
+    """What to do with a PROGRESSING release, by the traffic of its present stage."""
     stage, bounds = release.spec.stages[release.stage], release.spec.bounds
     findings = [_error_rate(bounds, traffic), _latency(bounds, traffic), _quality(bounds, traffic)]
     shown = [finding.text for finding in findings if finding.shown]
     if shown:
         return RollBack("; ".join(shown))
-    assert release.stage_start is not None, "a release in progress has a stage"
-    wait = math.ceil((stage.min_duration - (now - release.stage_start)).total_seconds())
+    assert release.stage_start_time is not None, "a release in progress has a stage"
+    wait = math.ceil((stage.min_duration - (now - release.stage_start_time)).total_seconds())
     if wait > 0:
         return Hold(f"{wait} s of the stage's time are left")
     answered = traffic.candidate.requests
@@ -188,7 +150,7 @@ def _latency(bounds: Bounds, traffic: Traffic) -> Finding:
 
 
 def _quality(bounds: Bounds, traffic: Traffic) -> Finding:
-    """Baseline's mean score minus the candidate's against the bound; silent while either is hardly scored."""
+    """Baseline's mean score minus the candidate's against the bound; no finding below MIN_SAMPLES scores."""
     candidate = traffic.candidate
     baseline = traffic.baseline if traffic.baseline.scored >= MIN_SAMPLES else traffic.reference
     bound = bounds.max_quality_drop

@@ -1,10 +1,10 @@
-"""How good an answer was: told by the application, or found by the tests of a problem."""
+"""How good an answer was: scored by the application, or by the tests of a problem."""
 
 import math
 
-from gateway_service.domain.ports import CompletionLog, Grader
-from gateway_service.domain.recording import Recorder
-from gateway_service.domain.traffic import ProblemRef
+from gateway_service.domain.traffic.ports import CompletionLog, Grader
+from gateway_service.domain.traffic.record import ProblemRef
+from gateway_service.domain.traffic.recorder import Recorder
 from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument
 
 
@@ -25,10 +25,10 @@ class Feedback:
         return score
 
     async def grade(self, completion_id: str, problem: ProblemRef) -> float:
-        """The mean score of the completion's choices by the problem's tests; asked again, the same score.
+        """The mean score of the completion's choices by the problem's tests. A second call returns the same score.
 
-        Raises NotFound for an unknown completion or problem, FailedPrecondition when its text is not kept any more,
-        Unavailable when the sandbox cannot say: nothing is stored then.
+        Raises NotFound for an unknown completion or problem, FailedPrecondition when its text is no longer kept,
+        Unavailable when the sandbox fails: nothing is stored then.
         """
         await self._recorder.flush()
         record = await self._store.get(completion_id)

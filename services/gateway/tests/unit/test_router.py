@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gateway_service.domain.releases import Release, ReleaseSpec, Stage
-from gateway_service.domain.routing import Arm, choose_arm
+from gateway_service.domain.completions.router import choose_arm
+from gateway_service.domain.releases.release import Release, ReleaseSpec, Stage
+from gateway_service.domain.traffic.record import Arm
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KEYS = [f"user-{n}" for n in range(20_000)]

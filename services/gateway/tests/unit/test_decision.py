@@ -6,19 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gateway_service.domain.decisions import (
-    Advance,
-    ArmSample,
-    Hold,
-    RollBack,
-    Traffic,
-    decide,
-    difference,
-    quantile,
-    sequential_z,
-    wilson,
-)
-from gateway_service.domain.releases import Release, ReleaseSpec, Stage
+from gateway_service.domain.releases.decision import Advance, Hold, RollBack, decide, difference, sequential_z, wilson
+from gateway_service.domain.releases.release import Release, ReleaseSpec, Stage
+from gateway_service.domain.traffic.sample import ArmSample, Traffic, quantile
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SPEC = ReleaseSpec("starter", 2, "gate", (Stage(25, timedelta(minutes=1), 50), Stage(100, timedelta(0), 0)))
@@ -40,7 +30,7 @@ def test_wilson_known_values() -> None:
 
 def test_difference_known_values(monkeypatch: pytest.MonkeyPatch) -> None:
     # Newcombe, Statistics in Medicine 17 (1998) 873, table II, contrast (a) 56/70 - 48/80, method 10.
-    monkeypatch.setattr("gateway_service.domain.decisions.sequential_z", lambda n: 1.959964)
+    monkeypatch.setattr("gateway_service.domain.releases.decision.sequential_z", lambda n: 1.959964)
     interval = difference(56 / 70, 70, 48 / 80, 80)
     assert (interval.low, interval.high) == (pytest.approx(0.0524, abs=5e-5), pytest.approx(0.3339, abs=5e-5))
 

@@ -6,15 +6,17 @@ from datetime import timedelta
 import openai
 import pytest
 
-from gateway_service.adapters.scripted import policy_id_of
-from gateway_service.domain.releases import Stage
+from gateway_service.domain.releases.release import Stage
 from ratchet_kit.errors import ResourceExhausted, Unavailable
+
+from ..doubles import policy_id_of
+from ..world import World
 
 HI = [{"role": "user", "content": "say hi to all"}]
 
 
 @pytest.fixture
-async def http(world):
+async def http(world: World):
     async with world.http() as client:
         yield client
 
@@ -87,7 +89,7 @@ async def test_neutral_values_of_unsupported_parameters_pass(http) -> None:
     assert response.status_code == 200
 
 
-async def test_errors_have_openais_shape(world, http) -> None:
+async def test_errors_have_openais_shape(world: World, http) -> None:
     unknown = await chat(http, model="nobody")
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "model_not_found")
     keyless = await http.get("/v1/models", headers={"Authorization": "Bearer rk_no"})
@@ -101,7 +103,7 @@ async def test_errors_have_openais_shape(world, http) -> None:
     assert (refused.status_code, refused.headers["retry-after"]) == (429, "2")
 
 
-async def test_503_while_the_model_is_loaded(world, http) -> None:
+async def test_503_while_the_model_is_loaded(world: World, http) -> None:
     world.engine.loads_at_once = False
     response = await chat(http)
     assert response.status_code == 503
@@ -109,7 +111,7 @@ async def test_503_while_the_model_is_loaded(world, http) -> None:
     assert "is being loaded" in response.json()["error"]["message"]
 
 
-async def test_a_stream_that_cannot_start_is_an_ordinary_error(world, http) -> None:
+async def test_a_stream_that_cannot_start_is_an_ordinary_error(world: World, http) -> None:
     def die(name: str) -> None:
         raise Unavailable("the engine died")
 
@@ -117,7 +119,7 @@ async def test_a_stream_that_cannot_start_is_an_ordinary_error(world, http) -> N
     assert (await chat(http, stream=True)).status_code == 503
 
 
-async def test_the_routing_key_is_the_user_or_the_header(world, http) -> None:
+async def test_the_routing_key_is_the_user_or_the_header(world: World, http) -> None:
     release = await world.release((Stage(50, timedelta(hours=1), 0), Stage(100, timedelta(0), 0)))
     await world.until_progressing(release)
     by_user = {user: {(await chat(http, user=user)).json()["model"] for _ in range(5)} for user in "abcdefgh"}
@@ -140,7 +142,7 @@ async def test_models(http) -> None:
     assert (await http.get("/v1/models/starter@9")).status_code == 404
 
 
-async def test_through_openais_own_client(world) -> None:
+async def test_through_openais_own_client(world: World) -> None:
     async with world.http() as http:
         client = openai.AsyncOpenAI(api_key="rk_admin", base_url="http://gateway/v1", http_client=http, max_retries=0)
         answer = await client.chat.completions.create(model="starter", messages=HI, n=2, user="me")
