@@ -22,5 +22,5 @@ def load(name: str, limit: int = 0) -> Sequence[Problem]:
 
 
 def conversation(problem: Problem) -> list[dict[str, str]]:
-    """Chat messages. Evaluation and serving put a problem the same way: its prompt, as the user, and nothing else."""
+    """Chat messages, as evaluation and serving make them: the prompt, as the user's, and nothing else."""
     return [{"role": "user", "content": problem.prompt}]
