@@ -21,14 +21,15 @@ demo: setup  ## The main job, for real: train, evaluate, gate, release, report (
 
 test: setup lint test-unit test-e2e  ## All that CI runs
 
-lint:  ## Format, lint, types, layers, protos and their stubs
+lint:  ## Format, lint, types, layers, protos (style, stubs, nothing broken since main)
 	@$(SETUP) light
 	$(LIGHT)/ruff format --check .
 	$(LIGHT)/ruff check .
 	$(LIGHT)/mypy
 	$(LIGHT)/lint-imports
-	cd proto && ../$(LIGHT)/buf lint
-	scripts/generate_protos.sh --check
+	scripts/protos.sh lint
+	scripts/protos.sh check
+	scripts/protos.sh breaking
 
 test-quick:  ## Unit tests alone: a minute
 	@$(SETUP) light
@@ -68,7 +69,7 @@ compose-test: setup  ## Build the images, docker compose up, one evaluation and 
 
 protos:  ## Write the stubs in libs/protos from proto/
 	@$(SETUP) light
-	scripts/generate_protos.sh
+	scripts/protos.sh generate
 
 locks:  ## Pin every environment again from the pyproject files
 	$(LIGHT)/python scripts/lock.py

@@ -1,4 +1,4 @@
-"""Protos to the domain and back. Pure; refuses what is wrong in a request by itself, every fault named."""
+"""Protos to the domain and back. Pure. A wrong request raises InvalidArgument with every field at fault."""
 
 import math
 import re
@@ -26,7 +26,7 @@ from rollout_service.domain.policy import EngineOptions, Policy, PolicyId, Polic
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream, WeightUpdate, WeightUpdateResult
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
-COMPLETIONS_AT_MOST = 256
+MAX_COMPLETIONS = 256
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 _POLICY_ID = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -44,7 +44,7 @@ _REASONS = {
 }
 
 
-def load_policy(request: pb.LoadPolicyRequest) -> LoadPolicy:
+def load_policy_from_proto(request: pb.LoadPolicyRequest) -> LoadPolicy:
     """Raises InvalidArgument."""
     faults = _Faults()
     faults.unless(_NAME.fullmatch(request.name), "name", "must be 1 to 100 letters, digits, '.', '_', '@' or '-'")
@@ -71,28 +71,33 @@ def load_policy(request: pb.LoadPolicyRequest) -> LoadPolicy:
     )
 
 
-def generation_request(request: pb.GenerateRequest) -> tuple[PolicyName, GenerationRequest, PolicyId | None]:
+def generation_from_proto(request: pb.GenerateRequest) -> tuple[PolicyName, GenerationRequest, PolicyId | None]:
     """Raises InvalidArgument."""
     faults = _Faults()
     faults.unless(request.policy, "policy", "must name a loaded policy")
     prompt = _prompt(request, faults)
     sampling = _sampling(request.sampling, faults)
     expected = _expected(request.expected_policy_id, "expected_policy_id", faults)
-    faults.raise_any("the request cannot be generated from")
+    faults.raise_any("the prompt cannot be completed")
     return PolicyName(request.policy), GenerationRequest(prompt, sampling), expected
 
 
-async def weight_update(messages: AsyncIterator[pb.UpdateWeightsRequest]) -> tuple[WeightUpdate, WeightStream]:
-    """Reads the header; the rest is read as the stream is. Raises InvalidArgument."""
+async def weight_update_from_proto(
+    messages: AsyncIterator[pb.UpdateWeightsRequest],
+) -> tuple[WeightUpdate, WeightStream]:
+    """Reads the header. The tensors are read while the returned stream is read.
+
+    Raises InvalidArgument, as reading the stream does.
+    """
     first = await anext(messages, None)
     faults = _Faults()
     faults.unless(first is not None and first.WhichOneof("message") == "header", "header", "must be the first message")
-    faults.raise_any("the weights cannot be taken")
+    faults.raise_any("the weights cannot be loaded")
     assert first is not None
     header = first.header
     faults.unless(header.policy, "header.policy", "must name a loaded policy")
     faults.unless(_POLICY_ID.fullmatch(header.policy_id), "header.policy_id", "must be sha256: and 64 hex digits")
-    faults.raise_any("the weights cannot be taken")
+    faults.raise_any("the weights cannot be loaded")
     update = WeightUpdate(PolicyName(header.policy), PolicyId(header.policy_id), header.step)
     return update, _weights(messages)
 
@@ -104,14 +109,14 @@ def policy_to_proto(policy: Policy) -> pb.Policy:
         policy_id=policy.policy_id or "",
         source=policy.source,
         error=policy.error,
-        create_time=timestamp_to_proto(policy.created),
+        create_time=timestamp_to_proto(policy.create_time),
         weight_updates=policy.weight_updates,
     )
     if policy.engine is not None:
         message.dtype = policy.engine.dtype
         message.max_model_len = policy.engine.max_model_len
-    if policy.ready_at is not None:
-        message.ready_time.CopyFrom(timestamp_to_proto(policy.ready_at))
+    if policy.ready_time is not None:
+        message.ready_time.CopyFrom(timestamp_to_proto(policy.ready_time))
     return message
 
 
@@ -205,7 +210,7 @@ def _sampling(message: pb.SamplingParams, faults: "_Faults") -> Sampling:
         f"{at}.repetition_penalty",
         "must be above 0",
     )
-    faults.unless(1 <= sampling.n <= COMPLETIONS_AT_MOST, f"{at}.n", f"must be from 1 to {COMPLETIONS_AT_MOST}")
+    faults.unless(1 <= sampling.n <= MAX_COMPLETIONS, f"{at}.n", f"must be from 1 to {MAX_COMPLETIONS}")
     faults.unless(sampling.temperature > 0 or sampling.n == 1, f"{at}.n", "must be 1 when temperature is 0 (greedy)")
     faults.unless(all(sampling.stop), f"{at}.stop", "must not hold an empty string")
     faults.unless(all(token >= 0 for token in sampling.stop_token_ids), f"{at}.stop_token_ids", "must not be negative")
@@ -232,13 +237,13 @@ async def _weights(messages: AsyncIterator[pb.UpdateWeightsRequest]) -> WeightSt
                 yield Chunk(message.chunk)
             case _:
                 raise InvalidArgument(
-                    "a header came again, or an empty message",
+                    "a second header, or an empty message",
                     [FieldViolation("message", "must be a tensor or a chunk after the header")],
                 )
 
 
 class _Faults:
-    """Collects what is wrong in a request, so that all of it is told at once."""
+    """Collects the faults of a request, so that one error names all of them."""
 
     def __init__(self) -> None:
         self._violations: list[FieldViolation] = []
@@ -249,5 +254,5 @@ class _Faults:
 
     def raise_any(self, what: str) -> None:
         if self._violations:
-            told = "; ".join(f"{fault.field} {fault.description}" for fault in self._violations)
-            raise InvalidArgument(f"{what}: {told}", self._violations)
+            listed = "; ".join(f"{fault.field} {fault.description}" for fault in self._violations)
+            raise InvalidArgument(f"{what}: {listed}", self._violations)

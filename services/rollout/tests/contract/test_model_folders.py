@@ -130,7 +130,7 @@ class TestDisk:
             (tensor("w", BYTES)[:2], DataLoss, "5 of its 24 bytes"),
             ([*tensor("w", BYTES), Chunk(b"x")], DataLoss, "more than its 24 bytes"),
             ([tensor("w", BYTES)[0], Chunk(OTHER)], DataLoss, "sha256"),
-            ([Chunk(b"x")], InvalidArgument, "before any tensor"),
+            ([Chunk(b"x")], InvalidArgument, "before the first tensor"),
             (tensor("w", BYTES) * 2, InvalidArgument, "twice"),
             ([TensorHeader("w", "F31", (1,), "")], InvalidArgument, "dtype"),
         ],

@@ -113,7 +113,7 @@ async def test_after_the_last_attempt_it_says_so(world: World, redis: Any) -> No
     assert item.platform_error == f"one: lane lost (after {MAX_ATTEMPTS} attempts)"
     assert world.runs == {"good": 1, "bad": 2 * MAX_ATTEMPTS}
     letters = await world.stream("door").dead_letters()
-    assert [(letter["batch_id"], letter["dead_error"]) for letter in letters] == [(batch.id, "one: lane lost")]
+    assert [(letter["batch_id"], letter["dead_reason"]) for letter in letters] == [(batch.id, "one: lane lost")]
     assert sum((await world.stream("door").depth()).values()) == 0
 
 

@@ -6,17 +6,17 @@ from functools import lru_cache
 from pathlib import Path
 
 import ratchet_problems
-from gateway_service.domain.traffic import ProblemRef
+from gateway_service.domain.traffic.record import ProblemRef
 from ratchet_kit.errors import NotFound
 from ratchet_problems import Problem
 from ratchet_rewards import Grader
 
 
 class SandboxGrader:
-    """`folder`: where users' own sets ("mine.jsonl") lie; None offers the named sets only. Callers name sets, never
-    paths: else they could have any file of this machine read."""
+    """Callers name problem sets, never paths: a path could name any file of this machine."""
 
     def __init__(self, grader: Grader, folder: Path | None) -> None:
+        """`folder`: where users' own sets ("mine.jsonl") lie; None offers the named sets only."""
         self._grader = grader
         self._folder = folder
 

@@ -38,7 +38,7 @@ class BatchStore(Protocol):
     async def create(self, batch: Batch, programs: Sequence[bytes], request: Request) -> Batch:
         """Stores it with its programs and chunks, or returns the one that was stored under the request before.
 
-        Raises InvalidArgument when another one was asked for under the request's id.
+        Raises AlreadyExists when another one was asked for under the request's id.
         """
         ...
 

@@ -48,6 +48,8 @@ class NoServers:
 
 
 class RatchetTrainer(PPOTrainerSync):
+    resource_pool_manager: ResourcePoolManager
+
     def __init__(self, config: DictConfig, session: Session, loading: Future[None]) -> None:
         self._session = session
         self._loading = loading
@@ -86,9 +88,8 @@ class RatchetTrainer(PPOTrainerSync):
         role = Role.ActorRolloutRef if self.use_reference_policy else Role.ActorRollout
         self.role_worker_mapping[role] = ray.remote(ActorWorker)
         # One process per rank holds actor, critic and reference: verl's default reserves CPUs for three.
-        pools: ResourcePoolManager = self.resource_pool_manager
         self.resource_pool_manager = ResourcePoolManager(
-            resource_pool_spec=pools.resource_pool_spec, mapping=self.mapping, max_colocate_count=1
+            resource_pool_spec=self.resource_pool_manager.resource_pool_spec, mapping=self.mapping, max_colocate_count=1
         )
 
     def build_rollouts(self) -> Rollouts:

@@ -85,6 +85,8 @@ class StepEnd:
 
 
 class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
+    ckpt_handler: Any
+
     def __init__(self, config: DictConfig, session: Session) -> None:
         self._session = session
         self._metrics: StepMetrics | None = None
