@@ -7,7 +7,8 @@ import redis.asyncio
 from redis.exceptions import ConnectionError, TimeoutError
 
 from ratchet_kit.errors import Unavailable
-from ratchet_kit.streams import Message, Priority, Stream
+from ratchet_kit.streams import Message, Stream
+from ratchet_kit.work import Priority
 from trainer_service.domain import spec
 from trainer_service.domain.run import RunId
 

@@ -13,8 +13,10 @@ import time
 import grpc
 
 import ratchet_rewards
+from ratchet_environments.code import CodeEnvironment
+from ratchet_environments.executor import Executor
+from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, logs
-from ratchet_rewards import Grader, GrpcSandbox
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import JobConfig
@@ -74,7 +76,8 @@ async def _open(job: JobConfig, background: Background, clients: contextlib.Asyn
         return await clients.enter_async_context(client.channel(target))
 
     sandbox = GrpcSandbox(await channel(job.sandbox_target))
-    # An algorithm that learns from examples has no reward, and grades nothing.
+    executor = await clients.enter_async_context(Executor(sandbox, attempts=GRADING_ATTEMPTS))
+    # An algorithm that learns from examples has no reward, and nothing is judged.
     reward = ratchet_rewards.get(job.spec.reward) if job.spec.reward else None
     return Session(
         job=job,
@@ -82,7 +85,7 @@ async def _open(job: JobConfig, background: Background, clients: contextlib.Asyn
         background=background,
         reporter=Reporter(background, await channel(job.trainer_target), job.run_id, job.attempt, job.patience),
         policy=PolicyClient(await channel(job.rollout_target), PolicySettings.of(job)),
-        grader=await clients.enter_async_context(Grader(sandbox, reward, attempts=GRADING_ATTEMPTS)),
+        environment=CodeEnvironment(executor, reward),
         checkpoints=Checkpoints(job.work_dir),
     )
 

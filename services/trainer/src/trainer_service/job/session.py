@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet_rewards import Grader
+from ratchet_environments import Environment
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints, Export
 from trainer_service.job.config import JobConfig
@@ -19,7 +19,7 @@ class Session:
     background: Background
     reporter: Reporter
     policy: PolicyClient
-    grader: Grader
+    environment: Environment
     checkpoints: Checkpoints
 
     @property

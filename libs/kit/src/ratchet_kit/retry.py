@@ -1,4 +1,4 @@
-"""A part of the platform that does not answer is called again, with backoff, up to a limit."""
+"""Patience with a part of the platform that does not answer: retry with backoff, up to a limit."""
 
 import asyncio
 import random
@@ -21,7 +21,7 @@ LONGEST_WAIT = timedelta(seconds=10)
 log = get_logger(__name__)
 
 
-async def patiently(call: Callable[[], Awaitable[T]], patience: timedelta, name: str) -> T:
+async def patiently(call: Callable[[], Awaitable[T]], patience: timedelta, what: str) -> T:
     """The result of `call`, tried again after each TRANSIENT error until `patience` is over; then that error is raised.
 
     Waits grow by doubling from FIRST_WAIT to LONGEST_WAIT, each shortened at random by up to half so that many
@@ -36,6 +36,6 @@ async def patiently(call: Callable[[], Awaitable[T]], patience: timedelta, name:
             pause = wait * random.uniform(0.5, 1.0)
             if time.monotonic() + pause > end:
                 raise
-            log.warning("call.retried", call=name, reason=error.message, wait_s=round(pause, 2))
+            log.warning("call.retried", what=what, reason=error.message, wait_s=round(pause, 2))
         await asyncio.sleep(pause)
         wait = min(2 * wait, LONGEST_WAIT.total_seconds())
