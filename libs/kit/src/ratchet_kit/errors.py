@@ -16,7 +16,7 @@ class RatchetError(Exception):
         self.message = message
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FieldViolation:
     """One fault of a request. `field` is its path in the request, such as `spec.grpo.group_size`."""
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import random
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -36,11 +35,10 @@ from ratchet.registry.v1.registry_pb2_grpc import RegistryServiceStub
 from ratchet.rollout.v1.rollout_pb2_grpc import RolloutServiceStub
 from ratchet.trainer.v1.trainer_pb2_grpc import TrainerServiceStub
 from ratchet_kit import client, sql
-from ratchet_kit.errors import RatchetError
 from ratchet_kit.http_server import HttpServer
 from ratchet_kit.interceptors import Around
 from ratchet_kit.logs import get_logger
-from ratchet_kit.server import Background, serve
+from ratchet_kit.server import Background, launch, serve
 from ratchet_kit.times import SystemClock
 from ratchet_rewards import Grader, GrpcSandbox
 
@@ -177,10 +175,7 @@ async def run(
 
 
 def main() -> None:
-    try:
-        asyncio.run(run(Settings()))
-    except RatchetError as e:
-        sys.exit(f"gateway: {e.message}")
+    launch("gateway", Settings(), run)
 
 
 if __name__ == "__main__":
