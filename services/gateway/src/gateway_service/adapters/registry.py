@@ -16,7 +16,7 @@ PAGE = 500
 
 
 class GrpcModelRegistry:
-    """Versions are immutable, so each is asked for once."""
+    """Versions are immutable, so each is fetched once."""
 
     def __init__(self, stub: "RegistryServiceAsyncStub") -> None:
         self._stub = stub

@@ -1,4 +1,4 @@
-"""What a request names as its model: a released model, one version, or an alias."""
+"""What a request can name as its model: a model by its name, one version, or an alias."""
 
 import re
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _NAME = r"[a-z0-9][a-z0-9._-]*"
 _TARGET = re.compile(rf"(?P<model>{_NAME})(?:@(?P<number>[1-9][0-9]{{0,8}})|:(?P<alias>{_NAME}))?")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class VersionRef:
     """One immutable version of a model; written "starter@2"."""
 
@@ -21,9 +21,9 @@ class VersionRef:
         return f"{self.model}@{self.number}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class AliasRef:
-    """Whatever version an alias points at now; written "starter:champion"."""
+    """The version that an alias points at now; written "starter:champion"."""
 
     model: str
     alias: str
@@ -32,9 +32,9 @@ class AliasRef:
         return f"{self.model}:{self.alias}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ReleasedRef:
-    """A model by its name alone: its champion, or what its release under way gives the request."""
+    """A model by its name alone: its champion, or the version that its present release chooses."""
 
     model: str
 

@@ -35,9 +35,9 @@ def database_errors() -> Iterator[None]:
     """Raises Unavailable in place of what the driver raises when the database cannot be reached."""
     try:
         yield
-    except OperationalError as e:
-        raise Unavailable("the database cannot be reached") from e
-    except DBAPIError as e:
-        if e.connection_invalidated:
-            raise Unavailable("the connection to the database broke") from e
+    except OperationalError as error:
+        raise Unavailable("the database cannot be reached") from error
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise Unavailable("the connection to the database broke") from error
         raise

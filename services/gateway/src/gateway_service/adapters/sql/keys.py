@@ -5,24 +5,23 @@ from typing import Any
 
 from sqlalchemy import Row, Select, insert, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from gateway_service.adapters.sql.database import Database
 from gateway_service.adapters.sql.tables import api_keys
-from gateway_service.domain.keys import ApiKey, Scope
+from gateway_service.domain.keys.key import ApiKey, Scope
 from ratchet_kit.errors import AlreadyExists, NotFound
 
 
 class SqlKeyStore:
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._database = Database(engine)
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def add(self, key: ApiKey) -> None:
         try:
             async with self._database.writing() as connection:
                 await connection.execute(insert(api_keys).values(_row(key)))
-        except IntegrityError as e:
-            raise AlreadyExists("this API key exists") from e
+        except IntegrityError as error:
+            raise AlreadyExists("this API key exists") from error
 
     async def get(self, key_id: str) -> ApiKey:
         found = await self._all(select(api_keys).where(api_keys.c.id == key_id))

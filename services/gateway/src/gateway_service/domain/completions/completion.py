@@ -1,0 +1,37 @@
+"""A completion request and its answer."""
+
+from dataclasses import dataclass, field
+
+from gateway_service.domain.serving.generation import Delta, Generation, Prompt, Sampling
+from gateway_service.domain.targets import Target, VersionRef
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionRequest:
+    target: Target
+    prompt: Prompt
+    sampling: Sampling = field(default_factory=Sampling)
+    routing_key: str = ""
+    """Requests with the same key stay with one version during a release. Empty: each request is placed by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A generation and the version that made it."""
+
+    id: str
+    version: VersionRef
+    generation: Generation
+
+    @property
+    def completion_tokens(self) -> int:
+        return sum(len(choice.token_ids) for choice in self.generation.choices)
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionDelta:
+    """A piece of a streamed completion."""
+
+    id: str
+    version: VersionRef
+    delta: Delta
