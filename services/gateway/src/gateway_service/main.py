@@ -32,8 +32,7 @@ from gateway_service.domain.releases.releases import Releases
 from gateway_service.domain.serving.ports import PolicyEngine
 from gateway_service.domain.serving.serving import Serving, ServingOptions
 from gateway_service.domain.traffic.feedback import Feedback
-from gateway_service.domain.traffic.ports import CompletionLog
-from gateway_service.domain.traffic.ports import Grader as GraderPort
+from gateway_service.domain.traffic.ports import CompletionLog, Grader
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.rest import app
 from gateway_service.rest.resources import Backends
@@ -44,13 +43,15 @@ from ratchet.gateway.v1.gateway_pb2_grpc import add_GatewayServiceServicer_to_se
 from ratchet.registry.v1.registry_pb2_grpc import RegistryServiceStub
 from ratchet.rollout.v1.rollout_pb2_grpc import RolloutServiceStub
 from ratchet.trainer.v1.trainer_pb2_grpc import TrainerServiceStub
+from ratchet_environments.code import CodeEnvironment
+from ratchet_environments.executor import Executor
+from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, files
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.http_server import HttpServer
 from ratchet_kit.server import serve
 from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
-from ratchet_rewards import Grader, GrpcSandbox
 
 PEER_TIMEOUT = timedelta(minutes=10)
 """For REST calls of other services: registering a version copies and hashes it. The caller may give up earlier."""
@@ -77,7 +78,7 @@ class Peers:
 
     policies: PolicyEngine
     registry: ModelRegistry
-    grader: GraderPort
+    grader: Grader
     trainer_stub: object
     eval_stub: object
     registry_stub: object
@@ -174,13 +175,13 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
             return await stack.enter_async_context(opened)
 
         sandbox = GrpcSandbox(await channel(settings.sandbox_target))
-        grader = await stack.enter_async_context(Grader(sandbox))
+        executor = await stack.enter_async_context(Executor(sandbox))
         rollout = RolloutServiceStub(await channel(settings.rollout_target))
         routing = RegistryServiceStub(await channel(settings.registry_target, ROUTING_TIMEOUT))
         yield Peers(
             policies=RolloutPolicyEngine(rollout, settings.generate_timeout),
             registry=GrpcModelRegistry(routing),
-            grader=SandboxGrader(grader, settings.problems_folder),
+            grader=SandboxGrader(CodeEnvironment(executor), settings.problems_folder),
             trainer_stub=TrainerServiceStub(await channel(settings.trainer_target)),
             eval_stub=EvalServiceStub(await channel(settings.eval_target)),
             registry_stub=RegistryServiceStub(await channel(settings.registry_target)),

@@ -12,8 +12,9 @@ from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet_kit import syntax
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_kit.times import duration_from_proto, duration_to_proto, timestamp_to_proto
+from ratchet_problems.extraction import source_for
+from ratchet_problems.helpers import with_helpers
 from ratchet_problems.problem import is_entry_point
-from ratchet_rewards.programs import source_for, with_helpers
 from sandbox_service.cage import codec
 from sandbox_service.domain.audit import Finding
 from sandbox_service.domain.batch import PLATFORM_ERROR, Asked, Batch, Record, State

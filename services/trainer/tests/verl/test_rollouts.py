@@ -8,9 +8,10 @@ import pytest
 pytest.importorskip("verl", reason="needs the trainer environment")
 
 from ratchet.rollout.v1 import rollout_pb2
+from ratchet_environments import Episode, Outcome, Task
 from ratchet_kit.errors import FailedPrecondition, NotFound, RatchetError, Unavailable
 from ratchet_problems import CallTest, Problem
-from ratchet_rewards import Reward
+from ratchet_rewards import Grade
 from trainer_service.job.background import Background
 from trainer_service.verl_plugin.rollouts import Rollouts, Weights
 
@@ -36,21 +37,19 @@ class Policy:
         return self.weights
 
 
-@dataclass(frozen=True)
-class Graded:
-    reward: Reward
-
-
 @dataclass
-class Grader:
-    """Scores a completion by its token; cannot grade those in `faulty`."""
+class Environment:
+    """Rewards an answer by its token; cannot judge those in `faulty`."""
 
     faulty: set[str] = field(default_factory=set)
 
-    async def grade(self, problem: Problem, completion: str) -> Graded:
-        if completion in self.faulty:
+    async def start(self, task: Task) -> Episode:
+        return Episode(task)
+
+    async def step(self, episode: Episode, answer: str) -> Episode:
+        if answer in self.faulty:
             raise Unavailable("the lane died")
-        return Graded(Reward(float(completion), "PASSED"))
+        return episode.end(answer, Outcome(Grade("PASSED", 1, 1), reward=float(answer)))
 
 
 @pytest.fixture
@@ -61,11 +60,11 @@ def background() -> Iterator[Background]:
 
 @pytest.fixture
 def build(background: Background) -> Callable[..., Rollouts]:
-    def rollouts(policy: Policy, grader: Grader, push: Callable[[], str] = lambda: "") -> Rollouts:
+    def rollouts(policy: Policy, environment: Environment, push: Callable[[], str] = lambda: "") -> Rollouts:
         return Rollouts(
             background=background,
             policy=policy,
-            grader=grader,
+            environment=environment,
             weights=Weights(push=push, policy_id="sha256:mine"),
             tokenize=lambda problem: [7, 8],
             detokenize=lambda tokens: str(tokens[0]),
@@ -79,13 +78,13 @@ def build(background: Background) -> Callable[..., Rollouts]:
 
 
 def test_a_group_has_a_reward_for_each_sample(build):
-    (group,) = build(Policy(), Grader()).validate(PROBLEMS[:1], samples=3)
+    (group,) = build(Policy(), Environment()).validate(PROBLEMS[:1], samples=3)
     assert list(group.prompt) == [7, 8]
     assert [(list(sample.tokens), sample.reward) for sample in group.samples] == [([0], 0.0), ([1], 1.0), ([2], 2.0)]
 
 
 def test_a_sample_that_the_platform_failed_is_not_a_sample_of_reward_0(build):
-    rollouts = build(Policy(), Grader(faulty={"1"}))
+    rollouts = build(Policy(), Environment(faulty={"1"}))
     (group,) = rollouts.validate(PROBLEMS[:1], samples=3)
     assert [sample.reward for sample in group.samples] == [0.0, 2.0]
     assert rollouts.last_fault == "the lane died"
@@ -99,7 +98,7 @@ def test_a_lost_policy_gets_its_weights_back_once_for_all_groups(build):
         policy.weights, policy.error = "sha256:mine", None
         return "sha256:mine"
 
-    groups = build(policy, Grader(), push).validate(PROBLEMS, samples=2)
+    groups = build(policy, Environment(), push).validate(PROBLEMS, samples=2)
     assert [len(group.samples) for group in groups] == [2, 2, 2]
     assert len(pushes) == 1
 
@@ -107,4 +106,4 @@ def test_a_lost_policy_gets_its_weights_back_once_for_all_groups(build):
 def test_foreign_weights_are_not_trained_on(build):
     policy = Policy(weights="sha256:other", error=FailedPrecondition("the policy has weights sha256:other"))
     with pytest.raises(FailedPrecondition, match="sha256:other"):
-        build(policy, Grader()).validate(PROBLEMS, samples=2)
+        build(policy, Environment()).validate(PROBLEMS, samples=2)

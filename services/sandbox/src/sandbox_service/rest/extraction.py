@@ -1,6 +1,6 @@
 """The code in a completion, found by SandboxFusion's rules, so that both score a completion alike.
 
-Ratchet's own graders take the last fitting block (ratchet_rewards.extraction); here it's the first.
+Ratchet's own graders take the last fitting block (ratchet_problems.extraction); here it's the first.
 """
 
 import re

@@ -23,9 +23,11 @@ from ray.exceptions import (
 
 import ratchet_rewards
 from ratchet.trainer.v1 import trainer_pb2
+from ratchet_environments.code import CodeEnvironment
+from ratchet_environments.executor import Executor
+from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, logs
 from ratchet_kit.errors import RatchetError
-from ratchet_rewards import Grader, GrpcSandbox
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import JobConfig
@@ -125,6 +127,7 @@ async def _open(job: JobConfig, background: Background, clients: contextlib.Asyn
 
     spec = job.run_spec()
     sandbox = GrpcSandbox(await channel(job.sandbox_target))
+    executor = await clients.enter_async_context(Executor(sandbox, attempts=GRADING_ATTEMPTS))
     # SFT has no reward, and grades nothing.
     reward = ratchet_rewards.get(spec.reward.name) if spec.reward.name else None
     return Session(
@@ -133,7 +136,7 @@ async def _open(job: JobConfig, background: Background, clients: contextlib.Asyn
         background=background,
         reporter=Reporter(background, await channel(job.trainer_target), job.run_id, job.attempt, job.patience),
         policy=PolicyClient(await channel(job.rollout_target), PolicySettings.of(job)),
-        grader=await clients.enter_async_context(Grader(sandbox, reward, attempts=GRADING_ATTEMPTS)),
+        environment=CodeEnvironment(executor, reward),
         checkpoints=Checkpoints(job.work_dir),
     )
 

@@ -14,8 +14,8 @@ from ratchet_kit import policy_id
 from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound, Unavailable
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.ids import new_id
+from ratchet_kit.retry import patiently
 from trainer_service.job.config import JobConfig
-from trainer_service.job.retry import patiently
 
 CHUNK_BYTES = 4 << 20
 POLL = timedelta(milliseconds=250)

@@ -9,9 +9,9 @@ from google.protobuf import timestamp_pb2
 from ratchet.trainer.v1 import trainer_pb2, trainer_pb2_grpc
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
+from ratchet_kit.retry import patiently
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Export
-from trainer_service.job.retry import patiently
 
 CALL_DEADLINE_S = 20
 

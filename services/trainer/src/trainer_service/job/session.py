@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_rewards import Grader
+from ratchet_environments import Environment
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints, Export
 from trainer_service.job.config import JobConfig
@@ -20,7 +20,7 @@ class Session:
     background: Background
     reporter: Reporter
     policy: PolicyClient
-    grader: Grader
+    environment: Environment
     checkpoints: Checkpoints
 
     def keep(self, step: int, model: Path, policy_id: str, score: float | None) -> None:

@@ -14,10 +14,10 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
 from ratchet.rollout.v1 import rollout_pb2
+from ratchet_environments import Environment, Task, judge
 from ratchet_kit.errors import FailedPrecondition, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_problems import Problem
-from ratchet_rewards import Grader
 from trainer_service.job.background import Background
 from trainer_service.job.policy import PolicyClient
 
@@ -64,7 +64,7 @@ class Rollouts:
         *,
         background: Background,
         policy: PolicyClient,
-        grader: Grader,
+        environment: Environment,
         weights: Weights,
         tokenize: Callable[[Problem], list[int]],
         detokenize: Callable[[Sequence[int]], str],
@@ -75,7 +75,7 @@ class Rollouts:
     ) -> None:
         self._background = background
         self._policy = policy
-        self._grader = grader
+        self._environment = environment
         self._weights = weights
         self._tokenize = tokenize
         self._detokenize = detokenize
@@ -122,11 +122,12 @@ class Rollouts:
     async def _sample(self, problem: Problem, completion: rollout_pb2.Completion) -> Sample | None:
         """None when the platform could not reach a verdict, which says nothing about the completion."""
         try:
-            graded = await self._grader.grade(problem, self._detokenize(completion.token_ids))
+            answer = self._detokenize(completion.token_ids)
+            outcome = await judge(self._environment, Task.of(problem), answer)
         except Unavailable as fault:
             self.last_fault = fault.message
             return None
-        return Sample(list(completion.token_ids), list(completion.log_probs), graded.reward.score)
+        return Sample(list(completion.token_ids), list(completion.log_probs), outcome.reward)
 
     async def _complete(self, prompt: Sequence[int], size: int) -> Sequence[rollout_pb2.Completion]:
         sampling = rollout_pb2.SamplingParams()

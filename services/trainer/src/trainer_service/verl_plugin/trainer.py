@@ -97,7 +97,7 @@ class RatchetTrainer(PPOTrainerSync):
         self.rollouts = Rollouts(
             background=session.background,
             policy=session.policy,
-            grader=session.grader,
+            environment=session.environment,
             weights=self._weights,
             tokenize=lambda problem: prompt_ids(self.tokenizer, problem),
             detokenize=lambda tokens: self.tokenizer.decode(tokens, skip_special_tokens=True),

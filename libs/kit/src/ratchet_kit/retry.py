@@ -36,6 +36,6 @@ async def patiently(call: Callable[[], Awaitable[T]], patience: timedelta, what:
             pause = wait * random.uniform(0.5, 1.0)
             if time.monotonic() + pause > end:
                 raise
-            log.warning("retrying", what=what, error=error.message, wait_s=round(pause, 2))
+            log.warning("call.retried", what=what, reason=error.message, wait_s=round(pause, 2))
         await asyncio.sleep(pause)
         wait = min(2 * wait, LONGEST_WAIT.total_seconds())

@@ -1,4 +1,4 @@
-"""What grading needs of a sandbox, and the one behind gRPC."""
+"""What the executor needs of a sandbox, and the one behind gRPC."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -11,7 +11,7 @@ from ratchet.sandbox.v1 import sandbox_pb2_grpc
 from ratchet_kit.grpc_errors import rpc_errors
 
 
-class SandboxPort(Protocol):
+class Sandbox(Protocol):
     """Executes programs."""
 
     async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.BatchItem]:
@@ -36,4 +36,5 @@ class GrpcSandbox:
         with rpc_errors():
             async for response in self._stub.ExecuteBatch(iter([request]), timeout=self._timeout):
                 items |= {item.index: item for item in response.items}
-        return [items[i] for i in range(len(programs))]
+        # one that did not come back has no outcome, which is a fault of the platform
+        return [items.get(i, pb.BatchItem(index=i)) for i in range(len(programs))]

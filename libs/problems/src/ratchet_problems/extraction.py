@@ -37,6 +37,16 @@ def extract_code(completion: str, entry_point: str = "") -> str:
     return text if _parses(text) else _without_chat(text)
 
 
+def source_for(prompt: str, entry_point: str, completion: str) -> str:
+    """The program that a completion means. Where the prompt begins it and the completion goes on (as in HumanEval:
+    signature and docstring), both together."""
+    name = entry_point.partition(".")[0]
+    code = extract_code(completion, name)
+    if name and not defines(code, name) and defines(prompt, name):
+        return extract_code(prompt + code, name)
+    return code
+
+
 def defines(code: str, name: str) -> bool:
     """Whether a top-level line of `code` defines something of that name; the code need not parse."""
     name = re.escape(name)

@@ -1,6 +1,6 @@
 import pytest
 
-from ratchet_rewards import extract_code
+from ratchet_problems.extraction import extract_code
 
 FUNCTION = "def add(a, b):\n    return a + b\n"
 

@@ -5,11 +5,9 @@ from datetime import timedelta
 import pytest
 
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet_environments.executor import Executor
 from ratchet_kit.errors import FieldViolation, Internal, InvalidArgument, ResourceExhausted, Unavailable
-from ratchet_problems.problem import CallTest, Problem
-from ratchet_rewards import Grader
 
-PROBLEM = Problem("p", "Write f.", (CallTest("[1]", "2"),), entry_point="f")
 Script = Callable[[Sequence[pb.Program], int], Awaitable[Sequence[pb.BatchItem]]]
 
 
@@ -28,6 +26,10 @@ class ScriptedSandbox:
         return [passed(program) for program in programs]
 
 
+def program(source: str) -> pb.Program:
+    return pb.Program(id="p", source=source)
+
+
 def passed(program: pb.Program) -> pb.BatchItem:
     return pb.BatchItem(execution=pb.Execution(id=program.id, verdict=pb.VERDICT_PASSED, stdout=program.source))
 
@@ -44,10 +46,10 @@ class Waits:
 
 async def test_concurrent_callers_share_calls_and_get_their_own_answers() -> None:
     sandbox = ScriptedSandbox()
-    async with Grader(sandbox) as grader:
-        graded = await asyncio.gather(*(grader.grade(PROBLEM, f"f = {i}") for i in range(200)))
-    assert [one.execution.stdout for one in graded] == [f"f = {i}" for i in range(200)]
-    assert all(one.reward.score == 1.0 for one in graded)
+    async with Executor(sandbox) as executor:
+        executions = await asyncio.gather(*(executor.execute(program(f"f = {i}")) for i in range(200)))
+    assert [one.stdout for one in executions] == [f"f = {i}" for i in range(200)]
+    assert all(one.verdict == pb.VERDICT_PASSED for one in executions)
     assert len(sandbox.batches) <= 5
     assert max(sandbox.batches) <= 64
 
@@ -58,9 +60,9 @@ async def test_an_item_that_the_platform_failed_is_tried_again_alone() -> None:
         return [pb.BatchItem(platform_error="lost"), *items[1:]] if call == 1 else items
 
     sandbox, waits = ScriptedSandbox(script), Waits()
-    async with Grader(sandbox, calls=1, sleep=waits) as grader:
-        graded = await asyncio.gather(*(grader.grade(PROBLEM, f"f = {i}") for i in range(3)))
-    assert [one.reward.score for one in graded] == [1.0, 1.0, 1.0]
+    async with Executor(sandbox, calls=1, sleep=waits) as executor:
+        executions = await asyncio.gather(*(executor.execute(program(f"f = {i}")) for i in range(3)))
+    assert [one.verdict for one in executions] == [pb.VERDICT_PASSED] * 3
     assert sandbox.batches == [3, 1]
 
 
@@ -69,9 +71,9 @@ async def test_gives_up_as_unavailable_and_never_as_a_score() -> None:
         raise Unavailable("no sandbox")
 
     sandbox, waits = ScriptedSandbox(script), Waits()
-    async with Grader(sandbox, attempts=4, backoff=timedelta(seconds=1), sleep=waits) as grader:
+    async with Executor(sandbox, attempts=4, backoff=timedelta(seconds=1), sleep=waits) as executor:
         with pytest.raises(Unavailable, match="4 times: no sandbox"):
-            await grader.grade(PROBLEM, "f = 1")
+            await executor.execute(program("f = 1"))
     assert len(sandbox.batches) == 4
     assert [round(wait / 2**i) in (0, 1, 2) for i, wait in enumerate(waits.seconds)] == [True] * 3
 
@@ -83,8 +85,8 @@ async def test_waits_as_long_as_a_full_queue_asks() -> None:
         return [passed(program) for program in programs]
 
     waits = Waits()
-    async with Grader(ScriptedSandbox(script), sleep=waits) as grader:
-        await grader.grade(PROBLEM, "f = 1")
+    async with Executor(ScriptedSandbox(script), sleep=waits) as executor:
+        await executor.execute(program("f = 1"))
     assert waits.seconds == [7.0]
 
 
@@ -95,9 +97,9 @@ async def test_a_bad_program_does_not_take_its_neighbours_along() -> None:
             raise InvalidArgument("bad", [FieldViolation(f"programs[{i}].source", "too long") for i in bad])
         return [passed(program) for program in programs]
 
-    async with Grader(ScriptedSandbox(script), calls=1) as grader:
+    async with Executor(ScriptedSandbox(script), calls=1) as executor:
         results = await asyncio.gather(
-            *(grader.grade(PROBLEM, text) for text in ("a", "bad", "b")), return_exceptions=True
+            *(executor.execute(program(text)) for text in ("a", "bad", "b")), return_exceptions=True
         )
     assert isinstance(results[1], InvalidArgument)
     assert not isinstance(results[0], Exception)
@@ -108,8 +110,8 @@ async def test_a_short_answer_is_a_fault() -> None:
     async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.BatchItem]:
         return [] if call == 1 else [passed(program) for program in programs]
 
-    async with Grader(ScriptedSandbox(script), sleep=Waits()) as grader:
-        assert (await grader.grade(PROBLEM, "f = 1")).reward.score == 1.0
+    async with Executor(ScriptedSandbox(script), sleep=Waits()) as executor:
+        assert (await executor.execute(program("f = 1"))).verdict == pb.VERDICT_PASSED
 
 
 async def test_leaving_ends_those_who_still_wait() -> None:
@@ -117,8 +119,8 @@ async def test_leaving_ends_those_who_still_wait() -> None:
         await asyncio.Event().wait()
         return []
 
-    async with Grader(ScriptedSandbox(script)) as grader:
-        waiting = asyncio.create_task(grader.grade(PROBLEM, "f = 1"))
+    async with Executor(ScriptedSandbox(script)) as executor:
+        waiting = asyncio.create_task(executor.execute(program("f = 1")))
         await asyncio.sleep(0)
     with pytest.raises(asyncio.CancelledError):
         await waiting
@@ -126,4 +128,4 @@ async def test_leaving_ends_those_who_still_wait() -> None:
 
 async def test_needs_to_be_open() -> None:
     with pytest.raises(Internal):
-        await Grader(ScriptedSandbox()).grade(PROBLEM, "f = 1")
+        await Executor(ScriptedSandbox()).execute(program("f = 1"))

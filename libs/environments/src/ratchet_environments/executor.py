@@ -1,4 +1,4 @@
-"""Grades completions through a sandbox: many callers, few calls, and the platform's faults kept apart from verdicts."""
+"""Runs programs in a sandbox: many callers, few calls, and the platform's faults kept apart from verdicts."""
 
 import asyncio
 import random
@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Self
 
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet_environments.sandbox import Sandbox
 from ratchet_kit.errors import (
     DeadlineExceeded,
     FieldViolation,
@@ -19,10 +20,6 @@ from ratchet_kit.errors import (
     Unavailable,
 )
 from ratchet_kit.logs import get_logger
-from ratchet_problems.problem import Problem
-from ratchet_rewards.functions import Reward, RewardFunction, get
-from ratchet_rewards.programs import program_for
-from ratchet_rewards.sandbox import SandboxPort
 
 log = get_logger(__name__)
 
@@ -30,21 +27,17 @@ MAX_BATCH = 64
 _PROGRAM_INDEX = re.compile(r"programs\[(\d+)\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Graded:
-    reward: Reward
-    execution: pb.Execution
-
-
 @dataclass(slots=True)
 class _Job:
+    """Mutable: it counts its attempts."""
+
     program: pb.Program
     done: asyncio.Future[pb.Execution]
     attempts: int = 0
 
 
-class Grader:
-    """`async with Grader(sandbox) as grader`. One event loop; any number of concurrent `grade` calls.
+class Executor:
+    """`async with Executor(sandbox) as executor`. One event loop; any number of concurrent `execute` calls.
 
     Callers' programs meet in a queue, from which `calls` workers each take up to 64 at a time: what arrives while all
     are under way goes together in the next call. Nothing waits for a batch to fill.
@@ -52,27 +45,18 @@ class Grader:
 
     def __init__(
         self,
-        sandbox: SandboxPort,
-        reward: RewardFunction | None = None,
+        sandbox: Sandbox,
         *,
         attempts: int = 5,
         backoff: timedelta = timedelta(milliseconds=200),
         calls: int = 4,
-        cpu_time: timedelta | None = None,
-        memory_bytes: int = 0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`reward` is tests_passed unless given. `attempts` of a program, with `backoff` doubling between them.
-
-        `cpu_time` and `memory_bytes` limit each program; unset, the sandbox's defaults do.
-        """
+        """`attempts` of a program, with `backoff` doubling between them."""
         self._sandbox = sandbox
-        self._reward = reward or get("tests_passed")
         self._attempts = attempts
         self._backoff = backoff.total_seconds()
         self._calls = calls
-        self._cpu_time = cpu_time
-        self._memory_bytes = memory_bytes
         self._sleep = sleep
         self._queue: asyncio.Queue[_Job] = asyncio.Queue()
         self._workers: list[asyncio.Task[None]] = []
@@ -89,20 +73,14 @@ class Grader:
         for future in self._pending:
             future.cancel()
 
-    async def grade(self, problem: Problem, completion: str) -> Graded:
-        """The reward of one completion.
-
-        Raises Unavailable when the platform failed `attempts` times (mask the sample), InvalidArgument for a problem
-        that the sandbox can't run.
-        """
-        program = program_for(problem, completion, cpu_time=self._cpu_time, memory_bytes=self._memory_bytes)
-        execution = await self.execute(program)
-        return Graded(self._reward.score(problem, completion, execution), execution)
-
     async def execute(self, program: pb.Program) -> pb.Execution:
-        """The same for a program that is there already."""
+        """What the program did.
+
+        Raises Unavailable when the platform failed `attempts` times, InvalidArgument for a program that the sandbox
+        can't run.
+        """
         if not self._workers:
-            raise Internal("the grader is not open: use it in `async with`")
+            raise Internal("the executor is not open: use it in `async with`")
         done: asyncio.Future[pb.Execution] = asyncio.get_running_loop().create_future()
         self._pending.add(done)
         try:
@@ -157,7 +135,7 @@ class Grader:
         for job in jobs:
             job.attempts += 1
         left = [job for job in jobs if job.attempts < self._attempts]
-        log.warning("sandbox_fault", error=error.message, programs=len(jobs), given_up=len(jobs) - len(left))
+        log.warning("sandbox.failed", reason=error.message, programs=len(jobs), given_up=len(jobs) - len(left))
         for job in jobs:
             if job.attempts >= self._attempts:
                 _fail(job, Unavailable(f"the sandbox failed {job.attempts} times: {error.message}"))

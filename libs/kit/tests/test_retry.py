@@ -2,8 +2,8 @@ from datetime import timedelta
 
 import pytest
 
+from ratchet_kit import retry
 from ratchet_kit.errors import NotFound, Unavailable
-from trainer_service.job import retry
 
 
 class Flaky:
