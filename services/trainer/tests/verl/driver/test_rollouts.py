@@ -13,7 +13,7 @@ from ratchet_kit.errors import FailedPrecondition, NotFound, RatchetError, Unava
 from ratchet_problems import CallTest, Problem
 from ratchet_rewards import Grade
 from trainer_service.job.background import Background
-from trainer_service.verl_plugin.rollouts import Rollouts, Weights
+from trainer_service.job.verl.driver.rollouts import Rollouts, Weights
 
 pytestmark = pytest.mark.verl
 

@@ -1,7 +1,7 @@
 """Brings one run to its end: its jobs, one attempt after another, then its best checkpoint.
 
 Whoever drives a run may die at any line, and another may drive it again, even at the same time: what is decided is
-decided in RunStore, where a transition that someone else has made first is refused, and jobs are named by run and
+decided in RunStore, where a transition that somebody else made first is refused, and jobs are named by run and
 attempt, so that there is one for each.
 """
 
@@ -12,10 +12,9 @@ from datetime import timedelta
 from ratchet_kit.errors import FailedPrecondition, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import bound, get_logger
 from ratchet_kit.times import Clock
-from trainer_service.domain.changes import Changes
-from trainer_service.domain.platform import BaseModel
 from trainer_service.domain.ports import (
     Events,
+    FoundModel,
     JobRunner,
     JobState,
     Lineage,
@@ -26,25 +25,28 @@ from trainer_service.domain.ports import (
     RunStore,
 )
 from trainer_service.domain.run import Checkpoint, Run, RunId, State
+from trainer_service.domain.run_updates import RunUpdates
 from trainer_service.domain.runs import config_digest
 
 log = get_logger(__name__)
 
 
-@dataclass(frozen=True)
-class Patience:
-    """How long the driver bears what.
-
-    `max_attempts`: starts of the job, the first included. `silence`: a job that reports nothing for so long hangs.
-    `finish`, `stop`: what the job of a run that is over, or was cancelled, gets to end by itself.
-    """
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """How often and how long the driver waits."""
 
     max_attempts: int = 5
+    """Starts of the job, the first included."""
     silence: timedelta = timedelta(hours=1)
+    """A job that reports nothing for so long hangs."""
     finish: timedelta = timedelta(seconds=60)
+    """What the job of a run that is over gets to end by itself."""
     stop: timedelta = timedelta(seconds=10)
+    """The same, of a run that was cancelled."""
     poll: timedelta = timedelta(seconds=1)
+    """Between two looks at a job."""
     retry: timedelta = timedelta(seconds=2)
+    """Before what is unavailable is tried again."""
 
 
 class Driver:
@@ -58,11 +60,11 @@ class Driver:
         folders: ModelFolders,
         policies: PolicyHost,
         events: Events,
-        changes: Changes,
+        updates: RunUpdates,
         meter: Meter,
         clock: Clock,
         code_version: str,
-        patience: Patience = Patience(),
+        deadlines: Deadlines = Deadlines(),
     ) -> None:
         self._store = store
         self._jobs = jobs
@@ -70,11 +72,11 @@ class Driver:
         self._folders = folders
         self._policies = policies
         self._events = events
-        self._changes = changes
+        self._updates = updates
         self._meter = meter
         self._clock = clock
         self._code_version = code_version
-        self._patience = patience
+        self._deadlines = deadlines
 
     async def drive(self, id: RunId) -> None:
         """Returns when the run is over and has no job left.
@@ -90,12 +92,12 @@ class Driver:
                         await self._clear(run)
                         return
                     await self._advance(run)
-                except FailedPrecondition as e:  # somebody was faster: look again
-                    log.info("run changed meanwhile", why=e.message)
-                    await self._changes.wait(id, self._patience.poll)
-                except Unavailable as e:
-                    log.warning("run has to wait", why=e.message)
-                    await self._changes.wait(id, self._patience.retry)
+                except FailedPrecondition as error:  # somebody was faster: look again
+                    log.info("run.changed_meanwhile", reason=error.message)
+                    await self._updates.wait(id, self._deadlines.poll)
+                except Unavailable as error:
+                    log.warning("run.waiting", reason=error.message)
+                    await self._updates.wait(id, self._deadlines.retry)
 
     async def give_up(self, id: RunId, error: str) -> None:
         """The run has failed for a reason that is ours. Raises FailedPrecondition when it is over already."""
@@ -113,10 +115,10 @@ class Driver:
         job = await self._jobs.status(run.id, run.attempt)
         if job.state is not JobState.ACTIVE:
             await self._restart(run, job.message)
-        elif self._clock.now() - run.update_time >= self._patience.silence:
+        elif self._clock.now() - run.update_time >= self._deadlines.silence:
             await self._restart(run, "it reported nothing for too long")
         else:
-            await self._changes.wait(run.id, self._patience.poll)
+            await self._updates.wait(run.id, self._deadlines.poll)
 
     async def _submit(self, run: Run) -> None:
         """Tries until the job is there or the run has gone elsewhere.
@@ -128,29 +130,31 @@ class Driver:
         while run.state is State.STARTING:
             try:
                 base_path = await self._folders.fetch(await self._base(run), run.id)
-                log.info("submitting job", attempt=run.attempt)
                 await self._jobs.submit(run, base_path)
+                log.info("job.submitted", attempt=run.attempt)
                 return
-            except NotFound as e:
-                await self.give_up(run.id, f"the base is gone: {e.message}")
+            except NotFound as error:
+                await self.give_up(run.id, f"the base is gone: {error.message}")
                 return
-            except Unavailable as e:
-                log.warning("job cannot be submitted yet", attempt=run.attempt, why=e.message)
-                await self._changes.wait(run.id, self._patience.retry)
+            except Unavailable as error:
+                log.warning("job.not_submitted", attempt=run.attempt, reason=error.message)
+                await self._updates.wait(run.id, self._deadlines.retry)
             now = await self._store.get(run.id)
             if now.attempt != run.attempt:
                 return
             run = now
 
-    async def _restart(self, run: Run, why: str) -> None:
+    async def _restart(self, run: Run, reason: str) -> None:
         fresh = await self._store.get(run.id)
         if fresh.attempt != run.attempt or fresh.state.is_final or fresh.trained_time:
             return  # its last report came in between
         await self._jobs.stop(run.id, run.attempt)
-        log.warning("job is gone", attempt=run.attempt, step=run.step, why=why)
-        if run.attempt >= self._patience.max_attempts:
+        log.warning("job.lost", attempt=run.attempt, step=run.step, reason=reason)
+        if run.attempt >= self._deadlines.max_attempts:
             times = f"{run.attempt} times" if run.attempt > 1 else "once"
-            await self.give_up(run.id, f"the job died {times}, the last at step {run.step}: {why or 'no reason known'}")
+            await self.give_up(
+                run.id, f"the job died {times}, the last at step {run.step}: {reason or 'no reason known'}"
+            )
             return
         resumed = await self._store.change(run.id, lambda now: now.resume(run.attempt, self._clock.now()))
         await self._submit(resumed)
@@ -165,23 +169,23 @@ class Driver:
                 version = await self._register(run, best)
             except Unavailable:
                 raise
-            except RatchetError as e:
-                await self.give_up(run.id, f"the registry refused the best checkpoint: {e.message}")
+            except RatchetError as error:
+                await self.give_up(run.id, f"the registry refused the best checkpoint: {error.message}")
                 return
         await self._changed(await self._store.change(run.id, lambda run: run.succeed(version, self._clock.now())))
-        log.info("run succeeded", steps=run.step, version=version)
+        log.info("run.succeeded", steps=run.step, version=version)
 
     async def _clear(self, run: Run) -> None:
         """Nothing of the run's jobs is left."""
         if run.attempt == 0:
             return
-        grace = self._patience.stop if run.state is State.CANCELLED else self._patience.finish
+        grace = self._deadlines.stop if run.state is State.CANCELLED else self._deadlines.finish
         try:
             async with asyncio.timeout(grace.total_seconds()):
                 while (await self._jobs.status(run.id, run.attempt)).state is JobState.ACTIVE:
-                    await asyncio.sleep(self._patience.poll.total_seconds())
+                    await asyncio.sleep(self._deadlines.poll.total_seconds())
         except TimeoutError:
-            log.warning("job does not end by itself", attempt=run.attempt)
+            log.warning("job.overdue", attempt=run.attempt)
         await self._jobs.stop(run.id, run.attempt)
         await self._policies.release(run.id)
 
@@ -201,13 +205,13 @@ class Driver:
             ),
         )
 
-    async def _base(self, run: Run) -> BaseModel:
+    async def _base(self, run: Run) -> FoundModel:
         assert run.spec.base is not None
         if run.spec.base.kind == "path":
             return await self._folders.inspect(run.spec.base.value)
         return await self._registry.resolve(run.spec.base)
 
     async def _changed(self, run: Run) -> None:
-        self._changes.announce(run.id)
+        self._updates.announce(run.id)
         self._meter.progressed(run)
         await self._events.changed(run)

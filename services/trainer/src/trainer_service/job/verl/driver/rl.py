@@ -1,4 +1,4 @@
-"""GRPO, PPO, RLOO, DAPO and REINFORCE++: verl's V1 trainer, driven from this process."""
+"""Reinforcement learning: verl's V1 trainer, driven from this process."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
@@ -10,11 +10,10 @@ from verl.utils.config import validate_config
 
 from ratchet_kit import logs
 from ratchet_kit.errors import RatchetError
-from trainer_service.job.overrides import rl_overrides
-from trainer_service.job.runtime import compose_config, wait_for_transfer_queue
 from trainer_service.job.session import Session
-from trainer_service.verl_plugin.patches import ROLLOUT
-from trainer_service.verl_plugin.trainer import RatchetTrainer
+from trainer_service.job.verl.config import rl_overrides
+from trainer_service.job.verl.driver.rl_trainer import RatchetTrainer
+from trainer_service.job.verl.runtime import compose_config, wait_for_transfer_queue
 
 log = logs.get_logger(__name__)
 
@@ -25,9 +24,7 @@ def run(session: Session, loading: Future[None]) -> None:
     As verl's own TaskRunnerV1.run (trainer/main_ppo.py:139), without its Ray actor, and with what takes long at the
     start side by side: the queue's actors, the ranks, and vLLM.
     """
-    latest = session.checkpoints.latest()
-    resume_from = None if latest is None else session.checkpoints.folder(latest)
-    config = compose_config("ppo_trainer", rl_overrides(session.job, resume_from, ROLLOUT))
+    config = compose_config("ppo_trainer", rl_overrides(session.job, session.resume_from))
     validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
     config.transfer_queue.enable = True
     OmegaConf.resolve(config)
@@ -46,4 +43,4 @@ def run(session: Session, loading: Future[None]) -> None:
     try:
         session.background.wait(session.policy.unload())
     except RatchetError as error:
-        log.warning("policy not unloaded", policy=session.job.policy, error=error.message)
+        log.warning("policy.not_unloaded", policy=session.job.policy, reason=error.message)

@@ -16,15 +16,14 @@ from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
-from trainer_service.job import metrics as names
-from trainer_service.job.alarms import check_faults, check_probabilities
-from trainer_service.job.overrides import is_saved
+from trainer_service.job.faults import check_faults, check_probabilities
 from trainer_service.job.policy import WeightSync
 from trainer_service.job.session import Session
-from trainer_service.verl_plugin.datasets import prompt_ids
-from trainer_service.verl_plugin.replay import FAULTS, Replay
-from trainer_service.verl_plugin.rollouts import Rollouts, Weights
-from trainer_service.verl_plugin.worker import ActorWorker
+from trainer_service.job.verl import metrics as names
+from trainer_service.job.verl.driver.datasets import prompt_ids
+from trainer_service.job.verl.driver.replay import FAULTS, Replay
+from trainer_service.job.verl.driver.rollouts import Rollouts, Weights
+from trainer_service.job.verl.rank.worker import ActorWorker
 
 GAP = "training/rollout_probs_diff_mean"
 SCORE = "validation/score"
@@ -49,6 +48,8 @@ class NoServers:
 
 
 class RatchetTrainer(PPOTrainerSync):
+    resource_pool_manager: ResourcePoolManager
+
     def __init__(self, config: DictConfig, session: Session, loading: Future[None]) -> None:
         self._session = session
         self._loading = loading
@@ -86,14 +87,14 @@ class RatchetTrainer(PPOTrainerSync):
         super()._init_resource_pool_mgr()
         role = Role.ActorRolloutRef if self.use_reference_policy else Role.ActorRollout
         self.role_worker_mapping[role] = ray.remote(ActorWorker)
-        # One process a rank holds actor, critic and reference: verl's default reserves CPUs for three.
+        # One process per rank holds actor, critic and reference: verl's default reserves CPUs for three.
         self.resource_pool_manager = ResourcePoolManager(
             resource_pool_spec=self.resource_pool_manager.resource_pool_spec, mapping=self.mapping, max_colocate_count=1
         )
 
     def build_rollouts(self) -> Rollouts:
         """The agent loop manager that `fit` is given. Call after `init`."""
-        session, hyper = self._session, self._session.spec.hyperparameters
+        session, rollout = self._session, self.config.actor_rollout_ref.rollout
         self.rollouts = Rollouts(
             background=session.background,
             policy=session.policy,
@@ -102,9 +103,9 @@ class RatchetTrainer(PPOTrainerSync):
             tokenize=lambda problem: prompt_ids(self.tokenizer, problem),
             detokenize=lambda tokens: self.tokenizer.decode(tokens, skip_special_tokens=True),
             problems=self.train_dataset.problems,
-            group_size=hyper.group_size,
-            temperature=hyper.temperature,
-            max_tokens=hyper.max_response_tokens,
+            group_size=rollout.n,
+            temperature=rollout.temperature,
+            max_tokens=self.config.data.max_response_length,
         )
         return self.rollouts
 
@@ -170,12 +171,12 @@ class RatchetTrainer(PPOTrainerSync):
         self._session.reporter.step(
             step, names.rename(metrics, names.RL_NAMES), self._weights.policy_id, platform_faults=int(metrics[FAULTS])
         )
-        if is_saved(self._session.spec, step):
+        if self._session.schedule.is_saved(step):
             self._session.keep(step, self._model_folder(step), self._weights.policy_id, self._score)
 
     def _save_checkpoint(self) -> None:
         self._score = None
-        if is_saved(self._session.spec, self.global_steps):
+        if self._session.schedule.is_saved(self.global_steps):
             super()._save_checkpoint()
 
     def _model_folder(self, step: int) -> Path:

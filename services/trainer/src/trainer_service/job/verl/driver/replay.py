@@ -15,13 +15,13 @@ POLL_S = 0.05
 
 
 class Replay(ReplayBuffer):
-    """`group_size`: samples a prompt should have; those that are missing were lost to platform faults.
+    """`group_size`: samples that a prompt should have; those that are missing were lost to platform faults.
 
     `max_filtered`: prompts that dynamic sampling (DAPO) may replace in one step. verl's own refill has no bound, and
     once rewards saturate there is nothing left to find (verl 0.9.1 ignores max_num_gen_batches); after this many the
     step takes the groups it gets, whose advantages are then 0.
 
-    `raise_failure`: called while waiting; raises what broke the generation, since nothing would ever arrive.
+    `raise_failure`: called while waiting; raises what ended the generation, since nothing more would arrive.
     """
 
     def __init__(

@@ -19,9 +19,8 @@ from verl.utils.dataset.dataset_utils import SFTTensorCollator
 
 from ratchet_kit import policy_id
 from ratchet_kit.errors import InvalidArgument
-from trainer_service.job import metrics as names
-from trainer_service.job.overrides import is_saved, ranks_of
 from trainer_service.job.session import Session
+from trainer_service.job.verl import metrics as names
 
 VALIDATION_LOSS = "val/loss"
 SCORE = "validation/score"
@@ -30,7 +29,7 @@ STEP_TIME = "timing_s/step"
 
 
 class StepMetrics:
-    """verl's tracker with a memory: what it has been told of the step under way."""
+    """verl's tracker, which also keeps the metrics of the step under way."""
 
     def __init__(self, tracking: Any) -> None:
         self._tracking = tracking
@@ -71,7 +70,7 @@ class StepEnd:
 
     def save_checkpoint(self, step: int) -> None:
         session, values = self._session, self._metrics().take()
-        saved = is_saved(session.spec, step)
+        saved = session.schedule.is_saved(step)
         identity = ""
         model = session.checkpoints.folder(step) / "huggingface"
         if saved:
@@ -86,13 +85,15 @@ class StepEnd:
 
 
 class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
+    ckpt_handler: Any
+
     def __init__(self, config: DictConfig, session: Session) -> None:
         self._session = session
         self._metrics: StepMetrics | None = None
         super().__init__(config)
 
     def _build_engine(self) -> None:
-        """verl reserves CPUs for ten processes a rank (single_controller/ray/base.py:119), of which there is one."""
+        """verl reserves CPUs for ten processes per rank (single_controller/ray/base.py:119), of which there is one."""
         pool = verl.single_controller.ray.RayResourcePool
         verl.single_controller.ray.RayResourcePool = partial(pool, max_colocate_count=1)
         try:
@@ -114,7 +115,7 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
         self.train_dataloader = self._loader(self.train_dataset, self.global_batch_size, self.train_sampler)
         self.val_dataloader = None
         if self.val_dataset:
-            smallest = config.data.micro_batch_size_per_gpu * ranks_of(self._session.spec)
+            smallest = config.data.micro_batch_size_per_gpu * self._session.job.spec.resources.ranks
             if len(self.val_dataset) < smallest:
                 raise InvalidArgument(f"the validation set has {len(self.val_dataset)} examples; {smallest} are needed")
             self.val_dataloader = self._loader(self.val_dataset, smallest)
@@ -136,7 +137,11 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
 
     def _build_ckpt_handler(self) -> None:
         super()._build_ckpt_handler()
-        self.ckpt_handler = StepEnd(self.ckpt_handler, self._session, metrics=lambda: self._metrics)
+        self.ckpt_handler = StepEnd(self.ckpt_handler, self._session, metrics=self._step_metrics)
+
+    def _step_metrics(self) -> StepMetrics:
+        assert self._metrics is not None  # verl makes its tracker before the first step
+        return self._metrics
 
     def fit(self) -> None:
         tracking = sft_trainer_ray.Tracking

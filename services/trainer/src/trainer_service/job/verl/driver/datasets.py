@@ -12,7 +12,7 @@ from trainer_service.job.problems import conversation, load
 
 
 class PromptDataset(Dataset[dict[str, Any]]):
-    """One row a problem. The problem itself stays here, under the row's `index`.
+    """One row per problem. The problem itself stays here, under the row's `index`.
 
     Raises InvalidArgument when a prompt is longer than `config.max_prompt_length` tokens.
     """
@@ -41,7 +41,7 @@ class PromptDataset(Dataset[dict[str, Any]]):
 
 
 class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
-    """One row a problem with a reference: prompt and reference as tokens, the loss on the reference and the end token.
+    """One row per problem with a reference: prompt and reference as tokens, the loss on reference and end token.
 
     The prompt is tokenized exactly as for generation, so that SFT and RL see the same boundary.
 

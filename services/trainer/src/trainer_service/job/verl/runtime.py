@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from ratchet_kit.errors import ResourceExhausted
 from trainer_service.job.config import JobConfig
-from trainer_service.job.overrides import environment, ranks_of
+from trainer_service.job.verl.config import environment
 
 # Ray would otherwise publish the machine's own address and listen there; 127.0.0.1 itself it rewrites.
 LOOPBACK = "127.0.0.2"
@@ -27,9 +27,9 @@ def compose_config(name: str, overrides: Sequence[str]) -> DictConfig:
         return compose(config_name=name, overrides=list(overrides))
 
 
-def connect_ray(job: JobConfig) -> None:
+def connect(job: JobConfig) -> None:
     """Joins the cluster of RAY_ADDRESS, or starts a local one that ends with this process."""
-    ranks = ranks_of(job.run_spec())
+    ranks = job.spec.resources.ranks
     runtime_env = {"env_vars": environment(job)}
     if os.environ.get("RAY_ADDRESS"):
         ray.init(runtime_env=runtime_env, log_to_driver=True)
@@ -45,7 +45,7 @@ def connect_ray(job: JobConfig) -> None:
 
 
 def wait_for_transfer_queue(patience: timedelta) -> None:
-    """Returns when no other job of this cluster holds the TransferQueue, of which verl has one a cluster.
+    """Returns when no other job of this cluster holds the TransferQueue, of which verl has one per cluster.
 
     A job that was killed holds it for some seconds more. Raises ResourceExhausted after `patience`.
     """

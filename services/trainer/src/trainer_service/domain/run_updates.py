@@ -7,7 +7,7 @@ from datetime import timedelta
 from trainer_service.domain.run import RunId
 
 
-class Changes:
+class RunUpdates:
     def __init__(self) -> None:
         self._waiting: dict[RunId, set[asyncio.Event]] = defaultdict(set)
 

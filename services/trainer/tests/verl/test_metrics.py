@@ -1,4 +1,4 @@
-from trainer_service.job.metrics import RL_NAMES, SFT_NAMES, rename
+from trainer_service.job.verl.metrics import RL_NAMES, SFT_NAMES, rename
 
 
 def test_metrics_take_ratchets_names():

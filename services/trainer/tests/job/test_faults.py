@@ -3,7 +3,7 @@ import math
 import pytest
 
 from ratchet_kit.errors import DataLoss, FailedPrecondition
-from trainer_service.job.alarms import check_faults, check_probabilities
+from trainer_service.job.faults import check_faults, check_probabilities
 
 
 @pytest.mark.parametrize("gap", [0.0, 2.5e-7, 0.01])

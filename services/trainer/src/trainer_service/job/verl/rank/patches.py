@@ -8,8 +8,7 @@ import verl.utils.fsdp_utils
 import verl.utils.model
 from verl.workers.rollout.base import _ROLLOUT_REGISTRY
 
-# The name of our rollout in verl's config (actor_rollout_ref.rollout.name).
-ROLLOUT = "ratchet"
+from trainer_service.job.verl.config import ROLLOUT
 
 
 def apply() -> None:
@@ -23,7 +22,7 @@ def apply() -> None:
 
 def register_rollout() -> None:
     """The registry of rollout adapters is a private dict without a register function (workers/rollout/base.py:83)."""
-    _ROLLOUT_REGISTRY[(ROLLOUT, "async")] = "trainer_service.verl_plugin.weights.WeightSender"
+    _ROLLOUT_REGISTRY[(ROLLOUT, "async")] = "trainer_service.job.verl.rank.weights.WeightSender"
 
 
 def single_gloo_backend() -> None:

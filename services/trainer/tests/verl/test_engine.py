@@ -7,7 +7,7 @@ pytest.importorskip("ray", reason="needs the trainer environment")
 from ray.exceptions import ActorDiedError, RayTaskError, WorkerCrashedError
 
 from ratchet_kit.errors import DataLoss
-from trainer_service.job.__main__ import describe, is_lost_process
+from trainer_service.job.verl.engine import describe, is_lost_process
 
 pytestmark = pytest.mark.verl
 

@@ -24,28 +24,29 @@ from trainer_service.job.policy import PolicyClient
 log = get_logger(__name__)
 
 
-@dataclass
+@dataclass(slots=True)
 class Weights:
-    """The weights that rollout-service was last given. `push` sends those of the trainer again.
+    """The weights that rollout-service was last given.
 
-    Written by the main thread between generations, read by the background loop during them.
+    Mutable: written by the main thread between generations, read by the background loop during them.
     """
 
     push: Callable[[], str]
+    """Sends those of the trainer again, and returns their policy id."""
     policy_id: str = ""
     restoring: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sample:
-    """A completion with its reward. Log-probs are natural, one a token."""
+    """A completion with its reward. Log-probs are natural, one per token."""
 
     tokens: Sequence[int]
     log_probs: Sequence[float]
     reward: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Group:
     """The samples of one prompt, without those that the platform failed."""
 
@@ -54,7 +55,7 @@ class Group:
 
 
 class Rollouts:
-    """Makes groups. `group_size` completions a training prompt are sampled at `temperature` with weights.policy_id.
+    """Makes groups. `group_size` completions per training prompt are sampled at `temperature` with weights.policy_id.
 
     A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `raise_failure`.
     """
@@ -88,7 +89,7 @@ class Rollouts:
         self.last_fault = ""
 
     def generate_sequences(self, prompts: TensorDict) -> None:
-        """verl's entry: starts one group a row, by its "uid" and the "index" of its problem, and returns at once."""
+        """verl's entry: starts one group per row, by its "uid" and the "index" of its problem, and returns at once."""
         step = tu.get(prompts, "global_steps")
         for uid, index in zip(prompts["uid"], prompts["index"], strict=True):
             self._background.start(self._publish(str(uid), self._problems[int(index)], int(step)))
@@ -110,7 +111,7 @@ class Rollouts:
             group = await self._group(problem, self._group_size)
             # The queue's own async client belongs to one loop; its sync one may be called from any thread.
             await asyncio.to_thread(_put, uid, group, step, complete=len(group.samples) == self._group_size)
-        except Exception as error:  # noqa: BLE001 - the main thread waits for this group: it must hear of anything
+        except Exception as error:  # noqa: BLE001 - the main thread waits for this group, and raises what failed
             self._failure = self._failure or error
 
     async def _group(self, problem: Problem, size: int) -> Group:
@@ -152,7 +153,7 @@ class Rollouts:
         with other weights: somebody else's, on which nothing may be trained."""
         loaded = await self._policy.loaded_weights()
         if loaded is None:
-            log.warning("policy lost: pushing its weights again", reason=error.message)
+            log.warning("policy.lost", reason=error.message)
             self._weights.policy_id = await asyncio.to_thread(self._weights.push)
         elif loaded != self._weights.policy_id:
             raise error

@@ -1,4 +1,4 @@
-"""Folders of models and sets of problems, as they lie on a disk or behind a URL."""
+"""Folders of models, on a disk or behind a URL."""
 
 import json
 from pathlib import Path
@@ -6,14 +6,10 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from ratchet_kit.errors import InvalidArgument, NotFound
+from ratchet_kit.errors import NotFound
 from trainer_service.adapters.folders import FsspecModelFolders
-from trainer_service.adapters.problem_sets import LibraryProblemSets
-from trainer_service.domain.platform import BaseModel
+from trainer_service.domain.ports import FoundModel
 from trainer_service.domain.run import RunId
-from trainer_service.domain.spec import ProblemSetRef
-
-PROBLEM = {"id": "p/1", "prompt": "Add.", "entry_point": "f", "tests": [{"args": "[1]", "expected": "2"}]}
 
 
 @pytest.fixture
@@ -35,7 +31,7 @@ async def test_a_local_model_is_named_by_its_absolute_path(
 ) -> None:
     monkeypatch.chdir(model.parent)
     found = await folders.inspect("model")
-    assert found == BaseModel(str(model), str(model), size_bytes=10, max_tokens=256)
+    assert found == FoundModel(str(model), str(model), size_bytes=10, max_tokens=256)
     assert await folders.fetch(found, RunId("run_1")) == str(model)
 
 
@@ -68,32 +64,3 @@ async def test_a_model_behind_a_url_is_copied_into_the_run(
         local = await folders.fetch(found, RunId("run_1"))
         assert local == str(tmp_path / "runs" / "run_1" / "base")
         assert (Path(local) / "model.safetensors").read_bytes() == b"\0" * 10
-
-
-async def test_a_file_of_problems_is_named_by_its_absolute_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "mine.jsonl").write_text(json.dumps(PROBLEM) + "\n")
-    monkeypatch.chdir(tmp_path)
-    found = await LibraryProblemSets().look_up(ProblemSetRef("mine.jsonl"))
-    assert (found.ref.name, found.size) == (str(tmp_path / "mine.jsonl"), 1)
-    assert found.ref.digest.startswith("sha256:")
-
-
-async def test_a_set_that_is_not_there_or_no_set_is_refused(tmp_path: Path) -> None:
-    sets = LibraryProblemSets()
-    for name in ("nothing", str(tmp_path / "none.jsonl")):
-        with pytest.raises(NotFound):
-            await sets.look_up(ProblemSetRef(name))
-    for content in ("", "{not json}\n"):
-        (tmp_path / "bad.jsonl").write_text(content)
-        with pytest.raises(InvalidArgument):
-            await sets.look_up(ProblemSetRef(str(tmp_path / "bad.jsonl")))
-
-
-async def test_a_limit_is_part_of_what_the_digest_is_of() -> None:
-    sets = LibraryProblemSets()
-    whole = await sets.look_up(ProblemSetRef("basics"))
-    part = await sets.look_up(ProblemSetRef("basics", limit=3))
-    assert whole.ref.digest != part.ref.digest
-    assert (whole.size, part.size, part.ref.limit) == (100, 3, 3)

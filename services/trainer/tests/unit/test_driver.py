@@ -66,7 +66,7 @@ async def test_the_best_checkpoint_becomes_a_version_with_its_lineage(trainer: A
     )
     assert lineage.config_digest.startswith("sha256:")
     assert trainer.policies.released == [run.id]
-    assert [state for _, state in trainer.events.told] == [
+    assert [state for _, state in trainer.events.published] == [
         State.QUEUED,
         State.STARTING,
         State.RUNNING,
@@ -153,7 +153,7 @@ async def test_a_cluster_that_dies_takes_its_jobs_with_it(trainer: Any, run: Run
 async def test_an_unreachable_cluster_costs_no_attempt(trainer: Any, run: Run) -> None:
     trainer.jobs.down = True
     async with driving(trainer, run.id):
-        await until(lambda: trainer.events.told[-1] == (run.id, State.STARTING))
+        await until(lambda: trainer.events.published[-1] == (run.id, State.STARTING))
         await asyncio.sleep(0.02)
         trainer.jobs.down = False
         await submitted(trainer, run, 1)
