@@ -2,7 +2,7 @@
 
 import pytest
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit.errors import InvalidArgument
 from sandbox_service import convert
 from sandbox_service.domain.capabilities import Capabilities, Runtime

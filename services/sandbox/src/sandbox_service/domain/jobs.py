@@ -136,7 +136,8 @@ class CheckReport:
 class Report:
     """What the cage saw, unjudged. `answers` are in the order of the calls, as far as they came.
 
-    `malformed` says what didn't keep to the protocol, if anything: only a program that meddled with it can do that.
+    `layers` are the isolation layers in force. `malformed` says what didn't keep to the protocol, if anything: only a
+    program that meddled with it can do that.
     `exit_status` is negative for a signal, as in subprocess.
     """
 
@@ -145,7 +146,7 @@ class Report:
     stage: Stage
     cpu_time: timedelta
     wall_time: timedelta
-    isolation: str
+    layers: tuple[str, ...]
     level: Level = Level.NONE
     max_rss_bytes: int = 0
     stdout: str = ""

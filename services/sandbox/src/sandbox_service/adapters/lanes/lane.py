@@ -255,7 +255,7 @@ class Lane:
             raise
         if self._killed_for_memory():
             head["end"] = End.MEMORY.value
-        read = partial(protocol.report, asked, head, data, ",".join(self.layers), self.level, files)
+        read = partial(protocol.report, asked, head, data, self.layers, self.level, files)
         return Answer(read, len(data))
 
     def _killed_for_memory(self) -> bool:
@@ -336,7 +336,7 @@ def _out_of_memory(layers: tuple[str, ...], level: Level, job: protocol.Job | pr
         stage=Stage.LOADED,
         cpu_time=timedelta(),
         wall_time=timedelta(),
-        isolation=",".join(layers),
+        layers=layers,
         level=level,
         max_rss_bytes=job.limits.memory_bytes,
         runtime=job.setting.runtime,

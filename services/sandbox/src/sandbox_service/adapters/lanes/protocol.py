@@ -114,7 +114,7 @@ def report(
     asked: Request,
     head: dict[str, Any],
     data: bytes,
-    isolation: str,
+    layers: tuple[str, ...],
     level: Level,
     files: tuple[File, ...] = (),
 ) -> Report:
@@ -132,7 +132,7 @@ def report(
         stage=Stage.LOADED if asked.command else told.stage,
         cpu_time=timedelta(seconds=float(str(head["cpu"]))),
         wall_time=timedelta(seconds=float(str(head["wall"]))),
-        isolation=isolation,
+        layers=layers,
         level=level,
         max_rss_bytes=int(str(head["max_rss"])),
         stdout=stdout.decode("utf-8", "replace"),
