@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
+from ratchet_kit import files
 from ratchet_kit.errors import (
     DataLoss,
     FailedPrecondition,
@@ -31,7 +32,7 @@ from rollout_service.domain.weights import LoadedWeights
 
 _STOP_GRACE = timedelta(seconds=5)
 _SOCKET_POLL_SECONDS = 0.02
-_LOG_TAIL_BYTES = 1 << 16
+_LOG_LINES = 160
 _ERROR = re.compile(r"\b((?!CancelledError)\w*(?:Error|Exception): .*)")
 
 
@@ -188,12 +189,7 @@ class VllmPolicyEngine:
 
     def last_error(self) -> str:
         """The last error in the log of this engine."""
-        try:
-            with open(self._request.log_file, "rb") as opened:
-                opened.seek(max(self._log_start, os.fstat(opened.fileno()).st_size - _LOG_TAIL_BYTES))
-                lines = opened.read().decode(errors="replace").splitlines()
-        except FileNotFoundError:
-            lines = []
+        lines = files.tail(Path(self._request.log_file), _LOG_LINES, start=self._log_start)
         errors = [found[1] for line in lines if (found := _ERROR.search(line)) and "root cause above" not in line]
         return errors[-1] if errors else f"killed, or out of memory; see {self._request.log_file}"
 
