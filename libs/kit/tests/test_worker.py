@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from ratchet_kit.errors import Aborted, DataLoss, FailedPrecondition, NotFound, Unavailable
+from ratchet_kit.errors import Aborted, DataLoss, FailedPrecondition, NotFound, RatchetError, Unavailable
 from ratchet_kit.queues import StreamQueue
 from ratchet_kit.streams import Stream
 from ratchet_kit.work import Priority, Waiting, enqueue, every
@@ -96,8 +96,8 @@ class JobWork:
             await result
         self._jobs.change(claim.id, state="done")
 
-    async def fail(self, claim: Job, reason: str) -> None:
-        self._jobs.change(claim.id, state="failed", reason=reason)
+    async def fail(self, claim: Job, error: RatchetError) -> None:
+        self._jobs.change(claim.id, state="failed", reason=error.message)
 
     async def waiting(self) -> list[Waiting]:
         self._jobs.get(next(iter(self._jobs.by_id)))

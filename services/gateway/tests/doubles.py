@@ -16,7 +16,6 @@ from gateway_service.domain.serving.generation import (
     Sampling,
 )
 from gateway_service.domain.serving.ports import Policy, PolicyState
-from gateway_service.domain.targets import CHAMPION, VersionRef
 from gateway_service.domain.traffic.record import ProblemRef
 from ratchet_kit.errors import (
     AlreadyExists,
@@ -26,6 +25,7 @@ from ratchet_kit.errors import (
     RatchetError,
     ResourceExhausted,
 )
+from ratchet_kit.names import CHAMPION, VersionRef
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -14,9 +14,9 @@ from gateway_service.domain.completions.completion import Completion, Completion
 from gateway_service.domain.ports import GateResult
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage
 from gateway_service.domain.serving.generation import ChatPrompt, ChatTurn, Sampling
-from gateway_service.domain.targets import CHAMPION, parse_target
 from gateway_service.domain.traffic.record import CompletionRecord
 from gateway_service.settings import Settings
+from ratchet_kit.names import CHAMPION, ModelRef
 from ratchet_testing import ManualClock
 
 from .doubles import ScriptedEngine, ScriptedGrader, ScriptedRegistry
@@ -89,7 +89,9 @@ class World:
 
     async def ask(self, model: str = "starter", text: str = "say hi", key: str = "") -> Completion:
         prompt = ChatPrompt((ChatTurn("user", text),))
-        return await self.gateway.completer.complete(CompletionRequest(parse_target(model), prompt, Sampling(), key))
+        return await self.gateway.completer.complete(
+            CompletionRequest(ModelRef.parse_registered(model), prompt, Sampling(), key)
+        )
 
     async def records(self) -> list[CompletionRecord]:
         """All attempts so far, in their order."""

@@ -85,14 +85,14 @@ class BareModel:
 class Location:
     """A model that no registry knows: a folder or an fsspec URL, such as "./models/mine" or "s3://bucket/mine"."""
 
-    path: str
+    uri: str
 
     def __str__(self) -> str:
-        return self.path
+        return self.uri
 
     @property
     def is_url(self) -> bool:
-        return "://" in self.path
+        return "://" in self.uri
 
 
 AnyModel: TypeAlias = VersionRef | AliasRef | BareModel | Location

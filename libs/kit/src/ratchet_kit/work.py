@@ -129,8 +129,8 @@ class Work(Protocol[C]):
         """
         ...
 
-    async def fail(self, claim: C, reason: str) -> None:
-        """Stores that it is over: it could not be done, or its workers died too often. `reason` is a sentence."""
+    async def fail(self, claim: C, error: RatchetError) -> None:
+        """Stores that it is over: it could not be done, or its workers died too often. See `errors.Failure.of`."""
         ...
 
     async def waiting(self) -> Sequence[Waiting]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from ratchet_kit.errors import Aborted, RatchetError, Unavailable
+from ratchet_kit.errors import Aborted, Internal, RatchetError, Unavailable
 from ratchet_kit.logs import bound, get_logger
 from ratchet_kit.times import Clock
 from ratchet_kit.work import LEFT_ALONE, C, Delivery, Work, WorkQueue, every
@@ -137,7 +137,7 @@ class Worker(Generic[C]):
             return
         if claim.attempts > self._max_attempts:
             reason = f"given up: {self._max_attempts} times a worker ended while it had this"
-            await self._give_up(delivery, claim, reason)
+            await self._give_up(delivery, claim, Internal(reason))
             return
         log.info("work.taken", kind=self._work.kind, attempt=claim.attempts)
         await self._hold(delivery, claim, stop)
@@ -194,24 +194,25 @@ class Worker(Generic[C]):
         except Unavailable as error:  # whoever finds the message once its lease has run out tries again
             log.warning("work.postponed", kind=self._work.kind, attempt=claim.attempts, reason=error.message)
             if claim.attempts >= self._max_attempts:
-                await self._give_up(delivery, claim, f"{error.message} (after {claim.attempts} attempts)")
+                reason = f"{error.message} (after {claim.attempts} attempts)"
+                await self._give_up(delivery, claim, Unavailable(reason))
             else:
                 with suppress(*LEFT_ALONE):
                     await self._work.release(claim, attempted=True)
         except RatchetError as error:
-            await self._give_up(delivery, claim, error.message)
+            await self._give_up(delivery, claim, error)
         except Exception:
             log.exception("work.broken", kind=self._work.kind)
-            await self._give_up(delivery, claim, INTERNAL)
+            await self._give_up(delivery, claim, Internal(INTERNAL))
         else:
             await self._queue.ack(delivery)
             log.info("work.done", kind=self._work.kind)
 
-    async def _give_up(self, delivery: Delivery, claim: C, reason: str) -> None:
-        log.error("work.given_up", kind=self._work.kind, attempt=claim.attempts, reason=reason)
+    async def _give_up(self, delivery: Delivery, claim: C, error: RatchetError) -> None:
+        log.error("work.given_up", kind=self._work.kind, attempt=claim.attempts, reason=error.message)
         with suppress(*LEFT_ALONE):  # cancelled or taken over meanwhile
-            await self._work.fail(claim, reason)
-        await self._queue.dead_letter(delivery, reason)
+            await self._work.fail(claim, error)
+        await self._queue.dead_letter(delivery, error.message)
 
     async def _give_back(self, delivery: Delivery, claim: C) -> None:
         with suppress(*LEFT_ALONE):  # cancelled or taken over meanwhile

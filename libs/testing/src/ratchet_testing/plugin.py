@@ -41,8 +41,8 @@ def postgres_server_url() -> Iterator[str]:
     with ExitStack() as stack:
         try:
             url = stack.enter_context(postgres_server())
-        except CannotStart as e:
-            pytest.skip(str(e))
+        except CannotStart as error:
+            pytest.skip(str(error))
         yield url
 
 

@@ -15,11 +15,11 @@ from gateway_service.domain.serving.generation import (
     TextPrompt,
 )
 from gateway_service.domain.serving.ports import Policy, PolicyState
-from gateway_service.domain.targets import parse_target
 from gateway_service.domain.traffic.sample import ArmSample
 from ratchet.gateway.v1 import gateway_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2
 from ratchet_kit.errors import FieldViolation, Internal, InvalidArgument
+from ratchet_kit.names import ModelRef
 from ratchet_kit.times import duration_from_proto, duration_to_proto, timestamp_to_proto
 
 FINISH_REASONS = {
@@ -52,7 +52,7 @@ RELEASE_STATES = {
 def completion_request_from_proto(message: pb.CompleteRequest) -> CompletionRequest:
     """Raises InvalidArgument for a model that is not a name, or without a prompt."""
     return CompletionRequest(
-        target=parse_target(message.model),
+        target=ModelRef.parse_registered(message.model),
         prompt=_prompt_from_proto(message),
         sampling=_sampling_from_proto(message.sampling),
         routing_key=message.routing_key,

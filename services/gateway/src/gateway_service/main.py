@@ -1,9 +1,7 @@
 """Starts the gateway: `python -m gateway_service.main`. The only module that builds things."""
 
 import asyncio
-import os
 import random
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -17,7 +15,6 @@ from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.adapters.registry import GrpcModelRegistry
 from gateway_service.adapters.rollout import RolloutPolicyEngine
 from gateway_service.adapters.sql.completions import SqlCompletionLog
-from gateway_service.adapters.sql.database import Database, database_errors
 from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
 from gateway_service.auth import SERVICE, grpc_auth
@@ -48,14 +45,11 @@ from ratchet.trainer.v1.trainer_pb2_grpc import TrainerServiceStub
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_environments.sandbox import GrpcSandbox
-from ratchet_kit import client, sql
-from ratchet_kit.errors import RatchetError
+from ratchet_kit import client, files
 from ratchet_kit.http_server import HttpServer
-from ratchet_kit.logs import get_logger
-from ratchet_kit.server import serve
+from ratchet_kit.server import launch, serve
+from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
-
-log = get_logger(__name__)
 
 PEER_TIMEOUT = timedelta(minutes=10)
 """For REST calls of other services: registering a version copies and hashes it. The caller may give up earlier."""
@@ -161,19 +155,13 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
 
 @asynccontextmanager
 async def _sql_stores(settings: Settings) -> AsyncIterator[Stores]:
-    with database_errors():
-        await sql.migrate(settings.database_url, "gateway_service")
-    engine = sql.create_engine(settings.database_url)
-    database = Database(engine)
+    async with Database.opened(settings.database_url, "gateway_service") as database:
 
-    async def check_ready() -> None:
-        async with database.reading() as connection:
-            await connection.execute(text("SELECT 1"))
+        async def check_ready() -> None:
+            async with database.reading() as connection:
+                await connection.execute(text("SELECT 1"))
 
-    try:
         yield Stores(SqlReleaseStore(database), SqlCompletionLog(database), SqlKeyStore(database), check_ready)
-    finally:
-        await engine.dispose()
 
 
 @asynccontextmanager
@@ -199,20 +187,10 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
 
 
 def admin_key(settings: Settings) -> str:
-    """The bootstrap key: from the settings, or from the file, which only its owner can read."""
+    """The bootstrap key: from the settings, or from the file, which is made at the first start."""
     if settings.admin_key is not None:
         return settings.admin_key.get_secret_value()
-    file = settings.admin_key_file
-    file.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except FileExistsError:
-        return file.read_text().strip()
-    key = new_secret()
-    with os.fdopen(descriptor, "w") as out:
-        out.write(key)
-    log.info("admin_key.created", file=str(file))
-    return key
+    return files.secret(settings.admin_key_file, new_secret)
 
 
 async def run(
@@ -236,10 +214,7 @@ async def run(
 
 
 def main() -> None:
-    try:
-        asyncio.run(run(Settings()))
-    except RatchetError as error:
-        sys.exit(f"gateway: {error.message}")
+    launch("gateway", Settings(), run)
 
 
 if __name__ == "__main__":

@@ -8,18 +8,17 @@ import pytest
 
 from gateway_service.adapters.memory import MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
 from gateway_service.adapters.sql.completions import SqlCompletionLog
-from gateway_service.adapters.sql.database import Database
 from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
 from gateway_service.domain.keys.key import ApiKey, Scope
 from gateway_service.domain.keys.ports import KeyStore
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage
-from gateway_service.domain.targets import VersionRef
 from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
-from ratchet_kit import sql
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
+from ratchet_kit.names import VersionRef
+from ratchet_kit.sql import Database
 
 NOW = datetime(2026, 1, 1, 12, 30, 15, 123456, tzinfo=UTC)
 STAGES = (Stage(10, timedelta(seconds=1.5), 3), Stage(100, timedelta(0), 0))
@@ -38,11 +37,8 @@ async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
         yield Stores(MemoryReleaseStore(), MemoryCompletionLog(), MemoryKeyStore())
         return
     url = request.getfixturevalue(f"{request.param}_url")
-    await sql.migrate(url, "gateway_service")
-    engine = sql.create_engine(url)
-    database = Database(engine)
-    yield Stores(SqlReleaseStore(database), SqlCompletionLog(database), SqlKeyStore(database))
-    await engine.dispose()
+    async with Database.opened(url, "gateway_service") as database:
+        yield Stores(SqlReleaseStore(database), SqlCompletionLog(database), SqlKeyStore(database))
 
 
 def release(number: int = 1, model: str = "starter") -> Release:

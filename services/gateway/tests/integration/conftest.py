@@ -7,11 +7,11 @@ import pytest
 from gateway_service import convert
 from gateway_service.domain.ports import GateResult, RegisteredModel, RegisteredVersion
 from gateway_service.domain.serving.ports import Policy
-from gateway_service.domain.targets import CHAMPION, VersionRef
 from ratchet.gateway.v1 import gateway_pb2
 from ratchet.registry.v1 import registry_pb2, registry_pb2_grpc
 from ratchet.rollout.v1 import rollout_pb2 as rollout
 from ratchet.rollout.v1 import rollout_pb2_grpc
+from ratchet_kit.names import CHAMPION, VersionRef
 from ratchet_kit.times import timestamp_to_proto
 from ratchet_testing import serving
 

@@ -11,11 +11,11 @@ from gateway_service.adapters.rollout import RolloutPolicyEngine
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.domain.serving.generation import ChatPrompt, ChatTurn, FinishReason, Sampling, TextPrompt
 from gateway_service.domain.serving.ports import PolicyEngine, PolicyState
-from gateway_service.domain.targets import CHAMPION, VersionRef
 from ratchet.registry.v1.registry_pb2_grpc import RegistryServiceStub
 from ratchet.rollout.v1.rollout_pb2_grpc import RolloutServiceStub
 from ratchet_kit import client
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, ResourceExhausted
+from ratchet_kit.names import CHAMPION, VersionRef
 
 from ..doubles import policy_id_of
 

@@ -5,9 +5,9 @@ import pytest
 from gateway_service.domain.completions.completion import CompletionRequest
 from gateway_service.domain.releases.release import Stage
 from gateway_service.domain.serving.generation import TextPrompt
-from gateway_service.domain.targets import CHAMPION, VersionRef, parse_target
 from gateway_service.domain.traffic.record import Arm
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from ratchet_kit.names import CHAMPION, ModelRef, VersionRef
 
 from ..world import World
 
@@ -108,7 +108,7 @@ async def test_what_only_the_candidate_refuses_counts_against_it(world: World) -
 
 
 async def stream(world: World, text: str = "say hi to all"):
-    request = CompletionRequest(parse_target("starter"), TextPrompt(text))
+    request = CompletionRequest(ModelRef.parse_registered("starter"), TextPrompt(text))
     return [piece async for piece in world.gateway.completer.stream(request)]
 
 
@@ -130,7 +130,7 @@ async def test_a_stream_falls_back_before_its_first_piece(world: World) -> None:
 
 
 async def test_a_stream_that_is_left_stops_the_engine(world: World) -> None:
-    request = CompletionRequest(parse_target("starter"), TextPrompt("say hi to all"))
+    request = CompletionRequest(ModelRef.parse_registered("starter"), TextPrompt("say hi to all"))
     pieces = world.gateway.completer.stream(request)
     await anext(pieces)
     assert world.engine.streams_closed == 0

@@ -4,9 +4,9 @@ import asyncio
 from datetime import timedelta
 
 from gateway_service.domain.releases.release import Bounds, Release, Stage, State
-from gateway_service.domain.targets import CHAMPION, VersionRef
 from gateway_service.domain.traffic.record import Arm
 from ratchet_kit.errors import FailedPrecondition, Unavailable
+from ratchet_kit.names import CHAMPION, VersionRef
 
 from ..world import World
 

@@ -6,8 +6,8 @@ import pytest
 
 from gateway_service.domain.ports import GateResult
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage, State
-from gateway_service.domain.targets import CHAMPION
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
+from ratchet_kit.names import CHAMPION
 
 from ..world import World
 

@@ -6,8 +6,8 @@ import pytest
 
 from gateway_service.domain.serving.generation import Sampling, TextPrompt
 from gateway_service.domain.serving.ports import Policy, PolicyState
-from gateway_service.domain.targets import VersionRef
 from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound, Unavailable
+from ratchet_kit.names import VersionRef
 
 from ..doubles import policy_id_of
 from ..world import World

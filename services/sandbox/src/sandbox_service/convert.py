@@ -20,12 +20,12 @@ from sandbox_service.domain.audit import Finding
 from sandbox_service.domain.batch import PLATFORM_ERROR, Asked, Batch, Record, State
 from sandbox_service.domain.batches import Progress
 from sandbox_service.domain.benchmark import Measurement
+from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
 from sandbox_service.domain.grading import clip
-from sandbox_service.domain.ports import Capabilities
 from sandbox_service.domain.program import CallTest, CheckTest, File, Limits, Program, StdioTest, Test
 from sandbox_service.domain.queue import Priority
-from sandbox_service.domain.sandbox import Item, PlatformFault
+from sandbox_service.domain.stream import Item, PlatformFault
 
 MAX_BATCH = 256
 MAX_STORED_BATCH = 10_000
@@ -348,7 +348,7 @@ def execution_to_proto(execution: Execution) -> pb.Execution:
         exit_status=execution.exit_status,
         max_memory_bytes=execution.max_memory_bytes,
         level=str(execution.level),
-        signs=execution.signs,
+        signs=[str(sighting) for sighting in execution.signs],
     )
 
 

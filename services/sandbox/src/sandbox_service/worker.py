@@ -18,14 +18,16 @@ from ratchet_kit.errors import (
     Unimplemented,
 )
 from ratchet_kit.logs import bound, get_logger
-from ratchet_kit.streams import Message, Priority, Stream
+from ratchet_kit.streams import Message, Stream
 from ratchet_kit.times import Clock
+from ratchet_kit.work import Priority
 from sandbox_service.domain import queue
 from sandbox_service.domain.batch import CHUNK, ChunkRef, Claim, Record
-from sandbox_service.domain.batches import BatchQueue, BatchStore
+from sandbox_service.domain.ports import BatchQueue, BatchStore
 from sandbox_service.domain.program import Program
 from sandbox_service.domain.runtimes import settle
-from sandbox_service.domain.sandbox import Item, PlatformFault, Sandbox
+from sandbox_service.domain.sandbox import Sandbox
+from sandbox_service.domain.stream import Item, PlatformFault
 
 log = get_logger(__name__)
 

@@ -11,10 +11,10 @@ import pytest
 from ratchet_kit import sql
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Request
-from sandbox_service.adapters.batch_memory import MemoryBatchStore
-from sandbox_service.adapters.batch_sql import SqlBatchStore
-from sandbox_service.domain.batch import CHUNK, Batch, ChunkRef, Record, State
-from sandbox_service.domain.batches import BatchStore, Waiting
+from sandbox_service.adapters.batches.memory import MemoryBatchStore
+from sandbox_service.adapters.batches.sql import SqlBatchStore
+from sandbox_service.domain.batch import CHUNK, Batch, ChunkRef, Record, State, Waiting
+from sandbox_service.domain.ports import BatchStore
 from sandbox_service.domain.queue import Priority
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)

@@ -15,15 +15,16 @@ from ratchet_kit.errors import Unavailable
 from ratchet_kit.idempotency import Request
 from ratchet_kit.streams import Stream
 from ratchet_kit.times import SystemClock
-from sandbox_service.adapters.batch_memory import MemoryBatchStore
-from sandbox_service.adapters.scripted import ScriptedExecutor
+from sandbox_service.adapters.batches.memory import MemoryBatchStore
 from sandbox_service.convert import Bounds, batch_from_proto, program_from_bytes, record_from_item
 from sandbox_service.domain.batch import PLATFORM_ERROR, Batch, Record, State
 from sandbox_service.domain.batches import Batches
-from sandbox_service.domain.ports import End, Job, Report, Stage
+from sandbox_service.domain.jobs import End, Job, Report, Stage
 from sandbox_service.domain.program import Limits
 from sandbox_service.domain.sandbox import Sandbox
 from sandbox_service.worker import MAX_ATTEMPTS, StreamQueue, Timing, Wire, Worker
+
+from ..doubles import ScriptedExecutor
 
 pytestmark = pytest.mark.integration
 

@@ -287,7 +287,7 @@ async def test_its_end_leaves_nothing_behind(signal: str, status: int, port: int
         await wait_healthy(f"127.0.0.1:{port}", timedelta(seconds=20))
         call = await _run_something_long(port)
         family = psutil.Process(process.pid).children(recursive=True)
-        assert len(family) == 2 * 3  # each lane's zygote, its template, and a program
+        assert len(family) == 2 * 3  # each lane's keeper, its zygote, and a program
     finally:
         getattr(process, signal)()
         code = await asyncio.to_thread(process.wait, 15)

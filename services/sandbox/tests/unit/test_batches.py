@@ -17,10 +17,10 @@ from ratchet_kit.errors import (
     Unimplemented,
 )
 from ratchet_testing.clock import ManualClock
-from sandbox_service.adapters.batch_memory import MemoryBatchStore
+from sandbox_service.adapters.batches.memory import MemoryBatchStore
 from sandbox_service.domain.batch import CHUNK, Asked, ChunkRef, Record, State
 from sandbox_service.domain.batches import Batches, NoBatches
-from sandbox_service.domain.ports import Capabilities, Runtime
+from sandbox_service.domain.capabilities import Capabilities, Runtime
 from sandbox_service.domain.program import CallTest, Program
 from sandbox_service.domain.queue import Priority
 

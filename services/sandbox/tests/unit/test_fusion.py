@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, RatchetError, Unimplemented
-from sandbox_service.rest import datasets
-from sandbox_service.rest.datasets import CLASSES, Row, lines_match, reader
-from sandbox_service.rest.extraction import extract, extract_first
-from sandbox_service.rest.rows import RowFolder
-from sandbox_service.rest.running import response
-from sandbox_service.rest.shapes import TestConfig
+from sandbox_service.fusion import datasets
+from sandbox_service.fusion.datasets import CLASSES, Row, lines_match, reader
+from sandbox_service.fusion.extraction import extract, extract_first
+from sandbox_service.fusion.rows import RowFolder
+from sandbox_service.fusion.running import response
+from sandbox_service.fusion.shapes import TestConfig
 
 ANSWER = "First:\n```\nplain\n```\nthen\n```python\na = 1\n```\nand\n```py\na = 2\n```"
 

@@ -6,10 +6,10 @@ from datetime import datetime
 
 from gateway_service.domain.keys.key import ApiKey
 from gateway_service.domain.releases.release import Release
-from gateway_service.domain.targets import VersionRef
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
 from gateway_service.domain.traffic.sample import ArmSample, Traffic
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
+from ratchet_kit.names import VersionRef
 
 
 class MemoryReleaseStore:

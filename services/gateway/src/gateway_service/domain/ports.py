@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from gateway_service.domain.targets import VersionRef
+from ratchet_kit.names import VersionRef
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.domain.keys.key import Scope
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.domain.serving.generation import ChatPrompt, Choice, FinishReason, Prompt, TextPrompt
-from gateway_service.domain.targets import parse_target
 from gateway_service.rest import openai_shapes as shapes
 from gateway_service.rest import sse
 from gateway_service.rest.errors import openai_error_body
 from ratchet_kit.errors import RatchetError
+from ratchet_kit.names import ModelRef
 from ratchet_kit.times import Clock
 
 FINISH_REASONS = {
@@ -57,7 +57,7 @@ def build(
     @api.get("/models/{model:path}")
     async def get_model(model: str) -> shapes.ModelCard:
         """A model, version or alias; found when a completion could be asked of it."""
-        route = await router.route(parse_target(model), "")
+        route = await router.route(ModelRef.parse_registered(model), "")
         version = await registry.version(route.version)
         return shapes.ModelCard(id=model, created=_seconds(version.create_time))
 
@@ -69,7 +69,9 @@ def build(
         response: Response,
     ) -> Any:
         body.refuse_unsupported()
-        request = CompletionRequest(parse_target(body.model), prompt, body.sampling(), routing_key or body.user or "")
+        request = CompletionRequest(
+            ModelRef.parse_registered(body.model), prompt, body.sampling(), routing_key or body.user or ""
+        )
         now = _seconds(clock.now())
         if not body.stream:
             reply = await completer.complete(request)

@@ -21,12 +21,12 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
-from typing import Protocol
 
 from ratchet_kit import syntax
 from ratchet_kit.errors import NotFound, Unavailable
 from sandbox_service.domain.execution import Verdict
 from sandbox_service.domain.levels import Level
+from sandbox_service.domain.ports import Lanes
 from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest, Test
 from sandbox_service.domain.sandbox import Sandbox
 
@@ -77,14 +77,6 @@ class Finding:
     @property
     def name(self) -> str:
         return f"{self.attack.name}/processes" if self.processes else self.attack.name
-
-
-class Lanes(Protocol):
-    """Where the attacks ran, seen from outside."""
-
-    async def leftovers(self) -> list[str]:
-        """What is there and shouldn't be, in words: processes, mounts, cgroups, folders of lanes that idle."""
-        ...
 
 
 def parse(name: str, source: str) -> Attack:

@@ -6,6 +6,7 @@ from enum import Enum
 
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import File
+from sandbox_service.domain.signs import Sighting
 
 
 class Verdict(Enum):
@@ -56,8 +57,8 @@ class Execution:
     exit_status: int = 0
     max_memory_bytes: int = 0
     level: Level = Level.NONE
-    signs: tuple[str, ...] = ()
-    """Of cheating, in words, whatever the verdict."""
+    signs: tuple[Sighting, ...] = ()
+    """Of cheating, whatever the verdict."""
 
     @property
     def tests_passed(self) -> int:

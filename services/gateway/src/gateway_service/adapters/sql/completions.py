@@ -7,12 +7,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, and_, case, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway_service.adapters.sql.database import Database
 from gateway_service.adapters.sql.tables import completions
-from gateway_service.domain.targets import VersionRef
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
 from gateway_service.domain.traffic.sample import ArmSample, Traffic
 from ratchet_kit.errors import NotFound
+from ratchet_kit.names import VersionRef
+from ratchet_kit.sql import Database
 
 MAX_LATENCIES = 10_000
 
@@ -28,9 +28,7 @@ class SqlCompletionLog:
             await connection.execute(insert(completions), [_row(record) for record in records])
 
     async def get(self, completion_id: str) -> CompletionRecord:
-        query = select(completions).where(completions.c.id == completion_id)
-        async with self._database.reading() as connection:
-            row = (await connection.execute(query)).first()
+        row = await self._database.first(select(completions).where(completions.c.id == completion_id))
         if row is None:
             raise NotFound(f"completion {completion_id} is not known")
         return _record(row)

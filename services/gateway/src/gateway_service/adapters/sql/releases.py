@@ -8,10 +8,10 @@ from pydantic import TypeAdapter
 from sqlalchemy import Select, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from gateway_service.adapters.sql.database import Database
 from gateway_service.adapters.sql.tables import releases
 from gateway_service.domain.releases.release import Release
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
+from ratchet_kit.sql import Database
 
 _documents = TypeAdapter(Release)
 
@@ -64,8 +64,7 @@ class SqlReleaseStore:
         return saved
 
     async def _all(self, query: Select[Any]) -> Sequence[Release]:
-        async with self._database.reading() as connection:
-            return [_documents.validate_python(document) for document in (await connection.execute(query)).scalars()]
+        return [_documents.validate_python(row.document) for row in await self._database.rows(query)]
 
 
 def _row(release: Release) -> dict[str, Any]:

@@ -1,9 +1,13 @@
 """A completion request and its answer."""
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from gateway_service.domain.serving.generation import Delta, Generation, Prompt, Sampling
-from gateway_service.domain.targets import Target, VersionRef
+from ratchet_kit.names import AliasRef, BareModel, VersionRef
+
+Target: TypeAlias = BareModel | VersionRef | AliasRef
+"""A model by its name alone stands for its champion, or for the version that its present release chooses."""
 
 
 @dataclass(frozen=True, slots=True)

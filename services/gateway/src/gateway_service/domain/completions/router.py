@@ -5,12 +5,13 @@ import random
 from dataclasses import dataclass
 from datetime import timedelta
 
+from gateway_service.domain.completions.completion import Target
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Release, State
-from gateway_service.domain.targets import AliasRef, ReleasedRef, Target, VersionRef
 from gateway_service.domain.traffic.record import Arm
 from ratchet_kit.errors import DeadlineExceeded, FailedPrecondition, Unavailable
+from ratchet_kit.names import AliasRef, BareModel, VersionRef
 
 NO_WAIT = timedelta(0)
 """For a candidate that is not loaded: its baseline answers at once."""
@@ -54,7 +55,7 @@ class Router:
                 return Route(target)
             case AliasRef(model, alias):
                 return Route((await self._registry.resolve(model, alias)).ref)
-            case ReleasedRef(model):
+            case BareModel(model):
                 return await self._by_release(model, routing_key)
 
     async def _by_release(self, model: str, routing_key: str) -> Route:

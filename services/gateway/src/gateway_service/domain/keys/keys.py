@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from gateway_service.domain.keys.key import PREFIX, ApiKey, NewKey, Scope, digest_of, new_secret
 from gateway_service.domain.keys.ports import KeyStore
-from ratchet_kit.errors import AlreadyExists, FieldViolation, InvalidArgument, Unauthenticated
+from ratchet_kit.errors import AlreadyExists, Unauthenticated
+from ratchet_kit.faults import Faults
 from ratchet_kit.ids import new_id
 from ratchet_kit.times import Clock
 
@@ -19,14 +20,13 @@ class Keys:
         self._clock = clock
 
     async def create(self, name: str, scopes: Sequence[str]) -> NewKey:
-        """Raises InvalidArgument that names the field at fault."""
-        if not name:
-            raise InvalidArgument("a key needs a name", [FieldViolation("name", "must not be empty")])
-        known = [scope.value for scope in Scope]
-        unknown = [scope for scope in scopes if scope not in known]
-        if unknown or not scopes:
-            text = f"must be of {', '.join(known)}"
-            raise InvalidArgument(f"scopes {text}", [FieldViolation("scopes", text)])
+        """Raises InvalidArgument that names every field at fault."""
+        faults = Faults()
+        faults.required("name", name)
+        faults.required("scopes", scopes)
+        for scope in scopes:
+            faults.one_of("scopes", scope, Scope)
+        faults.raise_if_any()
         return await self._add(name, frozenset(Scope(scope) for scope in scopes), new_secret())
 
     async def authenticate(self, secret: str) -> ApiKey:

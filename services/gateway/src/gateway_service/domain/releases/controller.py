@@ -9,10 +9,10 @@ from gateway_service.domain.releases.decision import Advance, Hold, RollBack, de
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Release, State
 from gateway_service.domain.serving.serving import Serving
-from gateway_service.domain.targets import VersionRef
 from gateway_service.domain.traffic.ports import CompletionLog
 from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
+from ratchet_kit.names import VersionRef
 from ratchet_kit.times import Clock
 
 log = get_logger(__name__)

@@ -1,12 +1,12 @@
 """A release: the gradual move of a model's traffic from its champion to a candidate."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from gateway_service.domain.targets import VersionRef
-from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument
+from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.faults import Faults
+from ratchet_kit.names import VersionRef
 
 
 class State(StrEnum):
@@ -57,45 +57,23 @@ class ReleaseSpec:
 
     def check(self) -> None:
         """Raises InvalidArgument that names every field at fault."""
-        faults = [*self._identity_faults(), *_stage_faults(self.stages), *_bounds_faults(self.bounds)]
-        if faults:
-            raise InvalidArgument("; ".join(f"{fault.field}: {fault.description}" for fault in faults), faults)
-
-    def _identity_faults(self) -> Sequence[FieldViolation]:
-        faults = []
-        if not self.model:
-            faults.append(FieldViolation("spec.model", "must name a model"))
-        if self.candidate < 1:
-            faults.append(FieldViolation("spec.candidate", "must be a version number, 1 or more"))
-        return faults
-
-
-def _stage_faults(stages: Sequence[Stage]) -> Sequence[FieldViolation]:
-    faults = []
-    previous = 0
-    for index, stage in enumerate(stages):
-        where = f"spec.stages[{index}]"
-        if not previous < stage.percent <= 100:
-            faults.append(FieldViolation(f"{where}.percent", f"must be above {previous} and at most 100"))
-        if stage.min_duration < timedelta(0):
-            faults.append(FieldViolation(f"{where}.min_duration", "must not be negative"))
-        if stage.min_samples < 0:
-            faults.append(FieldViolation(f"{where}.min_samples", "must not be negative"))
-        previous = max(previous, stage.percent)
-    if not stages or stages[-1].percent != 100:
-        faults.append(FieldViolation("spec.stages", "must end at 100 percent"))
-    return faults
-
-
-def _bounds_faults(bounds: Bounds) -> Sequence[FieldViolation]:
-    faults = []
-    if not 0 < bounds.max_error_rate_increase <= 1:
-        faults.append(FieldViolation("spec.bounds.max_error_rate_increase", "must be in (0, 1]"))
-    if not bounds.max_latency_ratio >= 1:
-        faults.append(FieldViolation("spec.bounds.max_latency_ratio", "must be at least 1"))
-    if not 0 < bounds.max_quality_drop <= 1:
-        faults.append(FieldViolation("spec.bounds.max_quality_drop", "must be in (0, 1]"))
-    return faults
+        faults = Faults()
+        spec = faults.under("spec")
+        spec.required("model", self.model)
+        spec.bounds("candidate", self.candidate, at_least=1)
+        previous = 0
+        for index, stage in enumerate(self.stages):
+            of_stage = spec.under(f"stages[{index}]")
+            of_stage.bounds("percent", stage.percent, above=previous, at_most=100)
+            of_stage.bounds("min_duration", stage.min_duration, at_least=timedelta(0))
+            of_stage.bounds("min_samples", stage.min_samples, at_least=0)
+            previous = max(previous, stage.percent)
+        spec.unless(self.stages and self.stages[-1].percent == 100, "stages", "must end at 100 percent")
+        bounds = spec.under("bounds")
+        bounds.bounds("max_error_rate_increase", self.bounds.max_error_rate_increase, above=0.0, at_most=1.0)
+        bounds.bounds("max_latency_ratio", self.bounds.max_latency_ratio, at_least=1.0)
+        bounds.bounds("max_quality_drop", self.bounds.max_quality_drop, above=0.0, at_most=1.0)
+        faults.raise_if_any()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.domain.serving.generation import Delta, Generation, Prompt, Sampling
 from gateway_service.domain.serving.ports import Policy, PolicyEngine, PolicyState
-from gateway_service.domain.targets import VersionRef
 from ratchet_kit.errors import (
     AlreadyExists,
     DataLoss,
@@ -20,6 +19,7 @@ from ratchet_kit.errors import (
     Unavailable,
 )
 from ratchet_kit.logs import get_logger
+from ratchet_kit.names import VersionRef
 from ratchet_kit.times import Clock
 
 log = get_logger(__name__)

@@ -1,11 +1,10 @@
 """How good an answer was: scored by the application, or by the tests of a problem."""
 
-import math
-
 from gateway_service.domain.traffic.ports import CompletionLog, Grader
 from gateway_service.domain.traffic.record import ProblemRef
 from gateway_service.domain.traffic.recorder import Recorder
-from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument
+from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.faults import Faults
 
 
 class Feedback:
@@ -18,8 +17,9 @@ class Feedback:
 
     async def score(self, completion_id: str, score: float) -> float:
         """Raises InvalidArgument for a score outside [0, 1], NotFound for an unknown completion."""
-        if not (math.isfinite(score) and 0 <= score <= 1):
-            raise InvalidArgument("a score is in [0, 1]", [FieldViolation("score", "must be in [0, 1]")])
+        faults = Faults()
+        faults.bounds("score", score, at_least=0.0, at_most=1.0)
+        faults.raise_if_any()
         await self._recorder.flush()
         await self._store.set_score(completion_id, score, None)
         return score

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from gateway_service.domain.targets import VersionRef
 from gateway_service.domain.traffic.record import CompletionRecord, ProblemRef
 from gateway_service.domain.traffic.sample import Traffic
+from ratchet_kit.names import VersionRef
 
 
 class CompletionLog(Protocol):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from gateway_service.domain.targets import VersionRef
+from ratchet_kit.names import VersionRef
 
 MAX_KEPT_TEXT = 64 * 1024
 """Characters; longer answers are not kept for grading."""
