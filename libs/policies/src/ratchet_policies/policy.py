@@ -17,7 +17,7 @@ class Policy:
     state: PolicyState
     policy_id: str = ""
     """The hash of the weights that are loaded; empty while loading."""
-    error: str = ""
+    failure: Failure | None = None
     """Why it is FAILED."""
     weight_updates: int = 0
     """How often its weights were replaced since it was loaded: above 0, a run trains it."""
@@ -31,7 +31,7 @@ class PolicySpec:
     """Folder or fsspec URL of a Hugging Face model."""
     policy_id: str = ""
     """The weights that it must have; empty: whatever the source holds."""
-    dtype: str = ""
-    """Of the weights and the computation; empty: what the machine is fast and exact in."""
-    max_model_len: int = 0
-    """Prompt plus completion, in tokens; 0: what the model's config says."""
+    dtype: Dtype | None = None
+    """Of the weights and the computation; None: what the machine is fast and exact in."""
+    max_model_len: int | None = None
+    """Prompt plus completion, in tokens; None: what the model's config says."""
