@@ -32,7 +32,9 @@ def program(source: str) -> pb.Program:
 
 
 def passed(program: pb.Program) -> pb.ExecutionItem:
-    return pb.ExecutionItem(execution=pb.Execution(id=program.id, verdict=verdict_pb2.VERDICT_PASSED, stdout=program.source))
+    return pb.ExecutionItem(
+        execution=pb.Execution(id=program.id, verdict=verdict_pb2.VERDICT_PASSED, stdout=program.source)
+    )
 
 
 class Waits:

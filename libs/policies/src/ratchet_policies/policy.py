@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ratchet_kit.errors import Failure
+
 
 class PolicyState(StrEnum):
     LOADING = "loading"
@@ -31,7 +33,7 @@ class PolicySpec:
     """Folder or fsspec URL of a Hugging Face model."""
     policy_id: str = ""
     """The weights that it must have; empty: whatever the source holds."""
-    dtype: Dtype | None = None
-    """Of the weights and the computation; None: what the machine is fast and exact in."""
+    dtype: str = ""
+    """"float32", "bfloat16" or "float16"; empty: what the machine is fast and exact in."""
     max_model_len: int | None = None
     """Prompt plus completion, in tokens; None: what the model's config says."""

@@ -7,8 +7,8 @@ call it). A test is one of
     {"stdin": "1 2", "expected_stdout": "3"}
     {"args": [-1], "raises": "ValueError"}   an exception of that type, or of a kind of it
     {"check": "def check(candidate): ..."}
-A call test may have "tolerance" (for floats; 0 compares exactly) and "unordered": true (the elements of a list come in any order), any test
-"held_out": true (it counts, and is never shown).
+A call test may have "tolerance" (for floats; 0 compares exactly) and "unordered": true (the elements of a list come
+in any order), any test "held_out": true (it counts, and is never shown).
 """
 
 import json
