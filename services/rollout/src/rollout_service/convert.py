@@ -56,13 +56,13 @@ def generation_from_proto(request: pb.GenerateRequest) -> tuple[PolicyName, Gene
     """Raises InvalidArgument."""
     faults = Faults()
     faults.unless(request.policy, "policy", "must name a loaded policy")
-    prompt, sampling = TextPrompt(""), sampling_from_proto(request.sampling)
-    if faults.unless(request.prompt.WhichOneof("prompt"), "prompt", "must be text, tokens or a chat"):
-        prompt = prompt_from_proto(request.prompt)
-        _check_prompt(prompt, faults.under("prompt"))
+    prompt = faults.read("prompt", prompt_from_proto, request.prompt)
+    _check_prompt(prompt, faults.under("prompt"))
+    sampling = sampling_from_proto(request.sampling)
     _check_sampling(sampling, faults.under("sampling"))
     expected = _expected(request.expected_policy_id, "expected_policy_id", faults)
     faults.raise_if_any("the prompt cannot be completed")
+    assert prompt is not None
     return PolicyName(request.policy), GenerationRequest(prompt, sampling), expected
 
 
@@ -137,7 +137,7 @@ def update_to_proto(result: WeightUpdateResult) -> pb.UpdateWeightsResponse:
     )
 
 
-def _check_prompt(prompt: Prompt, faults: Faults) -> None:
+def _check_prompt(prompt: Prompt | None, faults: Faults) -> None:
     match prompt:
         case TokenPrompt(ids):
             faults.unless(ids, "tokens.ids", "must hold at least one token")
