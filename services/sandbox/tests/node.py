@@ -11,7 +11,6 @@ from ratchet.sandbox.v1 import batch_pb2_grpc, diagnostics_pb2_grpc, program_pb2
 from sandbox_service.main import run
 from sandbox_service.settings import Settings
 
-
 SERVICE = program_pb2.DESCRIPTOR.services_by_name["ProgramService"].full_name
 
 

@@ -83,23 +83,25 @@ async def provision(
     Redis and the database need not be there yet: until they are, batches are UNAVAILABLE, and the rest works.
     """
     async with AsyncExitStack() as stack:
-        lanes: Pool = pool or await stack.enter_async_context(LanePool(_lane_options(settings)))
-        executor = MeteredLanes(lanes)
+        if pool is None:
+            pool = await stack.enter_async_context(LanePool(_lane_options(settings)))
+        executor = MeteredLanes(pool)
         sandbox = Sandbox(executor, settings.queue_limit, meter or PrometheusMeter())
         bounds = Bounds(settings.max_limits, settings.max_source_bytes)
         background: list[Background] = []
         batches: Batches = NoBatches(settings.missing_for_batches)
-        if (store and queue) or not settings.missing_for_batches:
-            kept: BatchStore = store or await stack.enter_async_context(_store(settings))
-            queued: WorkQueue = queue or await stack.enter_async_context(_queue(settings))
+        if not settings.missing_for_batches:
+            store = store or await stack.enter_async_context(_store(settings))
+            queue = queue or await stack.enter_async_context(_queue(settings))
+        if store is not None and queue is not None:
             clock = clock or SystemClock()
-            batches = Batches(kept, queued, lambda: sandbox.capabilities, clock)
-            background += _batch_work(settings, sandbox, bounds, kept, queued, clock)
+            batches = Batches(store, queue, lambda: sandbox.capabilities, clock)
+            background += _batch_work(settings, sandbox, bounds, store, queue, clock)
         if settings.http_port is not None:
             runner = Runner(sandbox, bounds, most_waiting=settings.queue_limit)
             door = app.build(runner, RowFolder(settings.datasets_dir))
             background.append(HttpServer(door, settings.host, settings.http_port, settings.grace).run)
-        audit = Audit(sandbox, lanes, attack_suite.attacks())
+        audit = Audit(sandbox, pool, attack_suite.attacks())
         yield Service(sandbox, bounds, audit, Benchmark(sandbox, executor), batches, background)
 
 

@@ -15,7 +15,7 @@ from sandbox_service.domain.stream import Item, PlatformFault
 BOUNDS = convert.Bounds(Limits(timedelta(seconds=10), 1 << 30, 1 << 20), text_bytes=10_000)
 
 
-def call(args: str = "[1]", expected: str = "2", tolerance: float = 0) -> common.Test:
+def call(args: str = "[1]", expected: str = "2", tolerance: float | None = None) -> common.Test:
     return common.Test(call=common.CallTest(args=args, expected=expected, tolerance=tolerance))
 
 
@@ -165,7 +165,7 @@ def test_what_contradicts_itself_in_a_call_test(call: common.CallTest, field: st
 
 def test_a_check_that_parses_and_does_not_compile_is_refused() -> None:
     message = pb.Program(source="x", entry_point="f", tests=[common.Test(check=common.CheckTest(code="return f(1)"))])
-    with pytest.raises(InvalidArgument, match=r"tests\[0\]\.check\.code: is no Python: 'return' outside function"):
+    with pytest.raises(InvalidArgument, match=r"tests\[0\]\.check\.code is no Python: 'return' outside function"):
         convert.program_from_proto(message, BOUNDS)
 
 

@@ -1,5 +1,6 @@
 """What the cage is given to do and what it reports: jobs of four kinds, and one report, unjudged. Plain data."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -63,6 +64,17 @@ class CommandJob:
     stdin: str
     limits: Limits
     setting: Setting = Setting()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program that isn't Python, by its path in the cage. A name in `setting.fetch` that ends in "/" is a folder."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    stdin: str
+    limits: Limits
+    setting: Setting
 
 
 Job = CallJob | ScriptJob | CheckJob | CommandJob

@@ -9,7 +9,7 @@ from ratchet.common.v1 import problem_pb2, verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_problems.benchmarks import Case, Row, Work, lines_match
-from ratchet_problems.problem import CallTest, CheckTest
+from ratchet_problems.convert import test_to_proto
 from sandbox_service.fusion import datasets
 from sandbox_service.fusion.rows import RowFolder
 from sandbox_service.fusion.running import Runner, patience, response
@@ -95,14 +95,8 @@ def _program(work: Work, limits: problem_pb2.Limits, stdin: str = "") -> pb.Prog
     return pb.Program(
         source=work.source,
         entry_point=work.entry_point,
-        tests=[_test(test) for test in work.tests],
+        tests=[test_to_proto(test) for test in work.tests],
         stdin=stdin,
         limits=limits,
         language=work.language,
     )
-
-
-def _test(test: CallTest | CheckTest) -> problem_pb2.Test:
-    if isinstance(test, CheckTest):
-        return problem_pb2.Test(check=problem_pb2.CheckTest(code=test.code))
-    return problem_pb2.Test(call=problem_pb2.CallTest(args=test.args, expected=test.expected))

@@ -5,7 +5,6 @@ import json
 import marshal
 import secrets
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -17,12 +16,12 @@ from sandbox_service.domain.jobs import (
     CheckJob,
     CheckReport,
     CheckVerdict,
+    Command,
     End,
     Raised,
     Report,
     Returned,
     ScriptJob,
-    Setting,
     Stage,
 )
 from sandbox_service.domain.levels import Level
@@ -35,17 +34,6 @@ Job = CallJob | ScriptJob | CheckJob
 _MARSHAL = 2
 LENGTH = struct.Struct("!I")
 _DECODE = json.JSONDecoder().decode
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A program that isn't Python, by its path in the cage. A name in `setting.fetch` that ends in "/" is a folder."""
-
-    argv: tuple[str, ...]
-    environment: Mapping[str, str]
-    stdin: str
-    limits: Limits
-    setting: Setting
 
 
 @dataclass(frozen=True, slots=True)
