@@ -76,6 +76,7 @@ class Service:
 
     runs: Runs
     reports: Reports
+    driver: Driver
     worker: Worker[Claim]
     background: Sequence[Background]
 
@@ -97,46 +98,52 @@ async def provision(
 ) -> AsyncIterator[Service]:
     """Builds everything, and releases it in the opposite order. A test hands in what is not to be the real one."""
     async with AsyncExitStack() as stack:
-        ports = ports or await stack.enter_async_context(real_ports(settings))
-        updates = RunUpdates()
-        driver = Driver(
+        if ports is None:
+            ports = await stack.enter_async_context(real_ports(settings))
+        yield _compose(settings, ports, deadlines, timing)
+
+
+def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timing: Timing | None) -> Service:
+    updates = RunUpdates()
+    driver = Driver(
+        store=ports.store,
+        jobs=ports.jobs,
+        registry=ports.registry,
+        folders=ports.folders,
+        policies=ports.policies,
+        events=ports.events,
+        updates=updates,
+        meter=ports.meter,
+        clock=ports.clock,
+        code_version=settings.code_version or f"ratchet-trainer-service {version('ratchet-trainer-service')}",
+        deadlines=deadlines or Deadlines(max_attempts=settings.max_attempts, silence=settings.silence),
+    )
+    worker = Worker(
+        ports.queue,
+        RunWork(ports.store, driver),
+        ports.clock,
+        slots=settings.concurrency,
+        leased=True,
+        timing=timing or Timing(beat=settings.lease / 4, reconcile=settings.reconcile_every),
+    )
+    return Service(
+        runs=Runs(
             store=ports.store,
+            queue=ports.queue,
             jobs=ports.jobs,
-            registry=ports.registry,
             folders=ports.folders,
             policies=ports.policies,
+            references=References(ports.registry, ports.folders, ports.problems),
+            limits=_limits(settings),
             events=ports.events,
             updates=updates,
-            meter=ports.meter,
             clock=ports.clock,
-            code_version=settings.code_version or f"ratchet-trainer-service {version('ratchet-trainer-service')}",
-            deadlines=deadlines or Deadlines(max_attempts=settings.max_attempts, silence=settings.silence),
-        )
-        worker = Worker(
-            ports.queue,
-            RunWork(ports.store, driver),
-            ports.clock,
-            slots=settings.concurrency,
-            leased=True,
-            timing=timing or Timing(beat=settings.lease / 4, reconcile=settings.reconcile_every),
-        )
-        yield Service(
-            runs=Runs(
-                store=ports.store,
-                queue=ports.queue,
-                jobs=ports.jobs,
-                folders=ports.folders,
-                policies=ports.policies,
-                references=References(ports.registry, ports.folders, ports.problems),
-                limits=_limits(settings),
-                events=ports.events,
-                updates=updates,
-                clock=ports.clock,
-            ),
-            reports=Reports(ports.store, ports.events, updates, ports.meter, ports.clock),
-            worker=worker,
-            background=(worker.run, partial(_count_states, ports, settings.reconcile_every)),
-        )
+        ),
+        reports=Reports(ports.store, ports.events, updates, ports.meter, ports.clock),
+        driver=driver,
+        worker=worker,
+        background=(worker.run, partial(_count_states, ports, settings.reconcile_every)),
+    )
 
 
 async def _count_states(ports: Ports, interval: timedelta, stop: asyncio.Event) -> None:
@@ -216,9 +223,7 @@ async def run(
     """Serves until SIGTERM, or until `stop` is set. Raises FailedPrecondition when a port is in use."""
     logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each look at a job is too many
     async with provision(settings) as service:
-        await serve(
-            settings, SERVICE, service.add_to, background=service.background, on_ready=on_ready, stop=stop
-        )
+        await serve(settings, SERVICE, service.add_to, background=service.background, on_ready=on_ready, stop=stop)
 
 
 def main() -> None:

@@ -89,10 +89,14 @@ def _check_each(taken: Hyperparameters, algorithm: Algorithm, faults: Faults) ->
     for name, value in asdict(taken).items():
         if value is None:
             continue
-        if faults.unless(name in algorithm.applicable, name, f"must be absent: {algorithm.name.upper()} has no use for it"):
+        if faults.unless(
+            name in algorithm.applicable, name, f"must be absent: {algorithm.name.upper()} has no use for it"
+        ):
             faults.bounds(name, value, **_BOUNDS[name])
     alone = algorithm.is_grouped and taken.group_size == 1
-    faults.unless(not alone, "group_size", f"must be 2 or more: {algorithm.name.upper()} compares completions of a group")
+    faults.unless(
+        not alone, "group_size", f"must be 2 or more: {algorithm.name.upper()} compares completions of a group"
+    )
 
 
 def _check_together(spec: RunSpec, found: Found, limits: Limits, algorithm: Algorithm, faults: Faults) -> None:

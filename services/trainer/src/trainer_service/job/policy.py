@@ -12,8 +12,16 @@ from ratchet_kit import policy_id
 from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound, Unavailable
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.retry import patiently
-from ratchet_policies import Generation, Policy, PolicyEngine, PolicySpec, PolicyState, Sampling, TokenPrompt
-from ratchet_policies import ensure_ready, unload
+from ratchet_policies import (
+    Generation,
+    PolicyEngine,
+    PolicySpec,
+    PolicyState,
+    Sampling,
+    TokenPrompt,
+    ensure_ready,
+    unload,
+)
 from ratchet_policies.rollout import RolloutEngine
 from trainer_service.job.config import JobConfig
 
@@ -27,7 +35,7 @@ class WeightSync:
     """One successful transfer of weights."""
 
     policy_id: str
-    bytes: int
+    size_bytes: int
     probe_error: float
     """Largest relative difference between what the engine computes and what the sent weights give."""
 
@@ -54,16 +62,16 @@ class RunPolicy:
         return cls(engine, channel, spec, job.patience)
 
     async def ensure_loaded(self) -> None:
-        """Returns when the policy is READY; loads it from its source when it is missing or has failed.
+        """Returns when the policy is READY; loads it from its source when it is missing or has failed, twice at most.
 
         Raises what `ratchet_policies.ensure_ready` raises.
         """
-        await ensure_ready(self._engine, self._spec, timeout=self._patience, patience=self._patience)
+        await ensure_ready(self._engine, self._spec, loads=2, timeout=self._patience, patience=self._patience)
 
     async def loaded_weights(self) -> str | None:
         """The id of the weights that the policy has; None when it is gone, failed or not ready."""
         try:
-            policy: Policy = await self._engine.get(self._spec.name)
+            policy = await self._engine.get(self._spec.name)
         except NotFound:
             return None
         return policy.policy_id if policy.state is PolicyState.READY else None
@@ -102,7 +110,7 @@ class RunPolicy:
         reply = await patiently(send, self._patience, "push weights")
         if reply.policy.policy_id != identity:
             raise DataLoss(f"rollout-service reports weights {reply.policy.policy_id} after it was sent {identity}")
-        return WeightSync(identity, reply.bytes, reply.probe_error)
+        return WeightSync(identity, reply.size_bytes, reply.probe_error)
 
     async def unload(self) -> None:
         """Frees the engine; a policy that is not there is no error."""
