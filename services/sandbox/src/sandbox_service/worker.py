@@ -116,7 +116,7 @@ class Worker:
                 for message in await self._stream.read(1, _BLOCK):
                     await self._handle(message, stop)
             except RatchetError as error:
-                log.warning("batches.platform_fault", error=error.message)
+                log.warning("batches.platform_fault", reason=error.message)
                 await asyncio.sleep(_AFTER_FAULT)
             except Exception:  # programs of direct callers go on
                 log.exception("batches.broken")
@@ -219,7 +219,7 @@ class Worker:
             log.info("batch.chunk_left", first=ref.first, reason=error.message)
             return False
         except Unavailable as error:
-            log.warning("batch.hold_not_renewed", error=error.message)
+            log.warning("batch.hold_not_renewed", reason=error.message)
         with suppress(Aborted, Unavailable):  # the store's hold is what counts
             await self._stream.extend(message)
         return True
@@ -253,7 +253,7 @@ class Worker:
     async def _fail(self, claim: Claim, faults: dict[int, str], message: Message) -> None:
         """Says of each program that it has no verdict, and why, and keeps the message as a dead letter."""
         first = next(iter(faults.values()), "")
-        log.error("batch.programs_given_up", first=claim.chunk.ref.first, programs=len(faults), error=first)
+        log.error("batch.programs_given_up", first=claim.chunk.ref.first, programs=len(faults), reason=first)
         records = [
             self._wire.record(Item(index, PlatformFault(f"{why} (after {MAX_ATTEMPTS} attempts)")))
             for index, why in faults.items()
@@ -285,7 +285,7 @@ class Worker:
                 await self._requeue()
                 await self._store.forget(self._clock.now() - self._timing.retention)
             except RatchetError as error:
-                log.warning("batches.platform_fault", error=error.message)
+                log.warning("batches.platform_fault", reason=error.message)
             except Exception:
                 log.exception("batches.broken")
             with suppress(TimeoutError):

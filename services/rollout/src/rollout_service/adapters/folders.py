@@ -1,4 +1,4 @@
-"""Model folders on this machine's disk: fetched with fsspec, or received tensor by tensor."""
+"""Model folders on this machine's disk: fetched from a URL, or received tensor by tensor."""
 
 import asyncio
 import hashlib
@@ -11,16 +11,13 @@ import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-import fsspec
-
 from ratchet_kit import policy_id
-from ratchet_kit.errors import DataLoss, FieldViolation, InvalidArgument, Unavailable
+from ratchet_kit.errors import DataLoss, FieldViolation, InvalidArgument, NotFound
+from ratchet_kit.storage import Folder
 from rollout_service.domain.policy import PolicyId
 from rollout_service.domain.ports import ModelFolder
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream
 
-_here = Path.cwd()
-"""Relative paths are relative to this folder: joining an absolute path to it changes nothing."""
 SHARD_BYTES = 256 << 20
 """A received shard is written once it has this size. Memory holds at most this and one tensor."""
 
@@ -45,24 +42,23 @@ class DiskModelFolders:
         self._shard_bytes = shard_bytes
 
     async def check(self, source: str) -> None:
-        protocol, path = fsspec.core.split_protocol(source)
-        if protocol in (None, "file"):
-            fault = _fault(Path(path))
-        else:
-            fault = None if protocol in fsspec.available_protocols() else f"no storage is known for {protocol}://"
-        if fault is not None:
+        local = _folder(source).local
+        if local is not None and (fault := _fault(local)) is not None:
             raise _bad_source(source, fault)
 
     async def fetch(self, source: str) -> ModelFolder:
-        protocol, path = fsspec.core.split_protocol(source)
-        if protocol in (None, "file"):
-            return await asyncio.to_thread(_described, source, _here / path)
-        folder = self._new_folder("fetched-")
+        folder = _folder(source)
+        if folder.local is not None:
+            return await asyncio.to_thread(_described, source, folder.local)
+        target = self._new_folder("fetched-")
         try:
-            await asyncio.to_thread(_download, source, folder)
-            return await asyncio.to_thread(_described, source, folder)
+            await asyncio.to_thread(folder.download, target)
+            return await asyncio.to_thread(_described, source, target)
+        except NotFound as error:
+            shutil.rmtree(target)
+            raise _bad_source(source, error.message) from error
         except BaseException:
-            shutil.rmtree(folder)
+            shutil.rmtree(target)
             raise
 
     async def receive(self, base: ModelFolder, weights: WeightStream) -> ModelFolder:
@@ -180,17 +176,11 @@ def _described(source: str, folder: Path) -> ModelFolder:
     return ModelFolder(folder, PolicyId(policy_id.of_folder(folder)), size)
 
 
-def _download(source: str, folder: Path) -> None:
+def _folder(source: str) -> Folder:
     try:
-        filesystem, path = fsspec.url_to_fs(source)
-        for file in filesystem.find(path, maxdepth=1):
-            filesystem.get_file(file, str(folder / Path(file).name))
-    except FileNotFoundError as error:
-        raise _bad_source(source, "there is nothing there") from error
-    except ImportError as error:
-        raise _bad_source(source, f"its storage needs a package that is not installed: {error.name}") from error
-    except OSError as error:
-        raise Unavailable(f"{source} cannot be fetched: {error}") from error
+        return Folder(source)
+    except InvalidArgument as error:
+        raise _bad_source(source, error.message) from error
 
 
 def _fault(folder: Path) -> str | None:

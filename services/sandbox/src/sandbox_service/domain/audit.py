@@ -20,7 +20,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum
+from enum import StrEnum
 
 from ratchet_kit import syntax
 from ratchet_kit.errors import NotFound, Unavailable
@@ -45,7 +45,7 @@ def f(x):
 """
 
 
-class Kind(Enum):
+class Kind(StrEnum):
     FAKE_A_PASS = "fake-a-pass"
     BREAK_OUT = "break-out"
 

@@ -67,8 +67,8 @@ class Batches:
             await self._queue.publish([chunk.ref for chunk in chunks(batch)], priority)
         except Unavailable as error:
             # It is stored, so it is created: a worker puts it on the queue once that can be reached.
-            log.warning("batch.not_queued_yet", batch=batch.id, error=error.message)
-        log.info("batch.created", batch=batch.id, programs=batch.programs_total)
+            log.warning("batch.not_queued_yet", batch_id=batch.id, reason=error.message)
+        log.info("batch.created", batch_id=batch.id, programs=batch.programs_total)
         return batch
 
     async def get(self, id: str) -> Batch:

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum
+from enum import StrEnum
 
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import File
 from sandbox_service.domain.signs import Sighting
 
 
-class Verdict(Enum):
+class Verdict(StrEnum):
     """About the program, never about the platform: a platform that fails raises."""
 
     PASSED = "passed"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum
+from enum import StrEnum
 
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import File, Limits
@@ -68,7 +68,7 @@ class CommandJob:
 Job = CallJob | ScriptJob | CheckJob | CommandJob
 
 
-class End(Enum):
+class End(StrEnum):
     """How the processes of a job came to their end."""
 
     EXITED = "exited"  # by themselves: see Report.exit_status
@@ -80,13 +80,13 @@ class End(Enum):
     RESULT = "result"  # more bytes of answers than the cage takes
 
 
-class Stage(Enum):
+class Stage(StrEnum):
     """How far the program came, by its own account."""
 
-    STARTED = 0
-    COMPILED = 1
-    LOADED = 2
-    ENDED = 3
+    STARTED = "started"
+    COMPILED = "compiled"
+    LOADED = "loaded"
+    ENDED = "ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Returned:
 Answer = Returned | Raised
 
 
-class CheckVerdict(Enum):
+class CheckVerdict(StrEnum):
     """What the tester's own process said, over a pipe that the program's process never had."""
 
     PASSED = "passed"

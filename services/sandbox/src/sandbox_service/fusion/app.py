@@ -100,8 +100,8 @@ async def _unoffered(request: Request) -> None:
 
 
 async def _while_connected(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
-    running.CALLER.set(request.client.host if request.client else "")
     """A program is killed when its caller has gone. Raises Cancelled then."""
+    running.CALLER.set(request.client.host if request.client else "")
     working, gone = asyncio.create_task(work), asyncio.create_task(_disconnected(request))
     try:
         await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -128,7 +128,7 @@ def _install_errors(app: FastAPI) -> None:
         if isinstance(error, errors.Cancelled):
             return JSONResponse({"detail": error.message}, 499)
         if status == 500:
-            log.error("request failed", path=request.url.path, error=error.message, exc_info=error)
+            log.error("request.failed", path=request.url.path, reason=error.message, exc_info=error)
             return JSONResponse({"detail": "internal error"}, 500)
         if isinstance(error, errors.InvalidArgument) and error.violations:
             faults = [_fault(["body", *_path(v.field)], v.description) for v in error.violations]
@@ -147,7 +147,7 @@ def _install_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
-        log.error("request failed", path=request.url.path, error=repr(error), exc_info=error)
+        log.error("request.failed", path=request.url.path, reason=repr(error), exc_info=error)
         return JSONResponse({"detail": "internal error"}, 500)
 
 

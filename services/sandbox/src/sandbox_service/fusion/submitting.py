@@ -7,8 +7,9 @@ from typing import Any
 
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_problems.benchmarks import Case, Row, Work, lines_match
+from ratchet_problems.problem import CallTest, CheckTest
 from sandbox_service.fusion import datasets
-from sandbox_service.fusion.datasets import Case, Row, Work, lines_match
 from sandbox_service.fusion.rows import RowFolder
 from sandbox_service.fusion.running import Runner, patience, response
 from sandbox_service.fusion.shapes import EvalResult, EvalTestCase, SubmitRequest, TestConfig
@@ -24,7 +25,7 @@ async def submit(request: SubmitRequest, runner: Runner, rows: RowFolder) -> Eva
         field = "config.custom_extract_logic"
         raise InvalidArgument(f"{field} is not run here", [FieldViolation(field, "is not run here: leave it out")])
     row = _row(request, rows)
-    work = await asyncio.to_thread(read, row, request.completion, config)
+    work = await asyncio.to_thread(read, row, request.completion, datasets.options(read, config))
     if work.cases:
         tests = await _run_cases(work, config, runner)
     else:
@@ -33,7 +34,7 @@ async def submit(request: SubmitRequest, runner: Runner, rows: RowFolder) -> Eva
         id=request.id,
         accepted=all(test.passed for test in tests),
         extracted_code=work.extracted,
-        full_code=work.program.source,
+        full_code=work.source,
         test_code=work.test_code or None,
         tests=tests,
     )
@@ -50,8 +51,7 @@ def _row(request: SubmitRequest, rows: RowFolder) -> Row:
 
 async def _run_once(work: Work, config: TestConfig, runner: Runner) -> EvalTestCase:
     timeout = config.run_timeout or min(datasets.RUN_TIMEOUT, runner.most_cpu_time.total_seconds())
-    work.program.limits.CopyFrom(runner.limits(timeout))
-    execution = await runner.run(work.program, patience(0, timeout))
+    execution = await runner.run(_program(work, runner.limits(timeout)), patience(0, timeout))
     results = [
         {"passed": result.passed, "got": result.got, "expected": result.expected, "error": result.error}
         for result in execution.results
@@ -76,10 +76,7 @@ async def _run_cases(work: Work, config: TestConfig, runner: Runner) -> list[Eva
 
 async def _run_case(work: Work, case: Case, config: TestConfig, runner: Runner) -> EvalTestCase:
     timeout = config.run_timeout or min(datasets.RUN_TIMEOUT, runner.most_cpu_time.total_seconds())
-    program = pb.Program()
-    program.CopyFrom(work.program)
-    program.stdin = case.stdin
-    program.limits.CopyFrom(runner.limits(timeout))
+    program = _program(work, runner.limits(timeout), case.stdin)
     bound: timedelta = patience(config.compile_timeout or datasets.COMPILE_TIMEOUT, timeout)
     execution = await runner.run(program, bound)
     passed = execution.verdict == pb.VERDICT_PASSED and lines_match(execution.stdout, case.expected)
@@ -91,3 +88,20 @@ def _short(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _short(item) for name, item in value.items()}
     return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}..."
+
+
+def _program(work: Work, limits: pb.Limits, stdin: str = "") -> pb.Program:
+    return pb.Program(
+        source=work.source,
+        entry_point=work.entry_point,
+        tests=[_test(test) for test in work.tests],
+        stdin=stdin,
+        limits=limits,
+        language=work.language,
+    )
+
+
+def _test(test: CallTest | CheckTest) -> pb.Test:
+    if isinstance(test, CheckTest):
+        return pb.Test(check=pb.CheckTest(code=test.code))
+    return pb.Test(call=pb.CallTest(args=test.args, expected=test.expected))

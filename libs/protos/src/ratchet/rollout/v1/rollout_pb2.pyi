@@ -58,7 +58,7 @@ class Policy(_message.Message):
         STATE_LOADING: Policy._State.ValueType  # 1
         STATE_READY: Policy._State.ValueType  # 2
         STATE_FAILED: Policy._State.ValueType  # 3
-        """The engine died or refused its weights; `failure` says why. Unload it."""
+        """It could not be loaded, its engine died too often, or refused its weights; `failure` says why. Load or unload it."""
         STATE_UNLOADING: Policy._State.ValueType  # 4
 
     class State(_State, metaclass=_StateEnumTypeWrapper): ...
@@ -66,7 +66,7 @@ class Policy(_message.Message):
     STATE_LOADING: Policy.State.ValueType  # 1
     STATE_READY: Policy.State.ValueType  # 2
     STATE_FAILED: Policy.State.ValueType  # 3
-    """The engine died or refused its weights; `failure` says why. Unload it."""
+    """It could not be loaded, its engine died too often, or refused its weights; `failure` says why. Load or unload it."""
     STATE_UNLOADING: Policy.State.ValueType  # 4
 
     NAME_FIELD_NUMBER: _builtins.int

@@ -124,8 +124,8 @@ class RolloutServiceServicer(object):
 
     def UpdateWeights(self, request_iterator, context):
         """Replaces the weights of a loaded policy. The first message is the header, the rest are tensors and their chunks.
-        NOT_FOUND; DATA_LOSS when a checksum differs or the engine does not show the new weights; the old ones are then not
-        served any more. Idempotent: the same weights may be sent again.
+        NOT_FOUND; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
+        the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

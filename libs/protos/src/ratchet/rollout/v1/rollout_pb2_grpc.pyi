@@ -53,8 +53,8 @@ class RolloutServiceStub:
     """As Generate, with each piece of text as it is made."""
     UpdateWeights: _grpc.StreamUnaryMultiCallable[_rollout_pb2.UpdateWeightsRequest, _rollout_pb2.UpdateWeightsResponse]
     """Replaces the weights of a loaded policy. The first message is the header, the rest are tensors and their chunks.
-    NOT_FOUND; DATA_LOSS when a checksum differs or the engine does not show the new weights; the old ones are then not
-    served any more. Idempotent: the same weights may be sent again.
+    NOT_FOUND; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
+    the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
     """
 
 @_typing.type_check_only
@@ -82,8 +82,8 @@ class RolloutServiceAsyncStub(RolloutServiceStub):
     """As Generate, with each piece of text as it is made."""
     UpdateWeights: _aio.StreamUnaryMultiCallable[_rollout_pb2.UpdateWeightsRequest, _rollout_pb2.UpdateWeightsResponse]  # type: ignore[assignment]
     """Replaces the weights of a loaded policy. The first message is the header, the rest are tensors and their chunks.
-    NOT_FOUND; DATA_LOSS when a checksum differs or the engine does not show the new weights; the old ones are then not
-    served any more. Idempotent: the same weights may be sent again.
+    NOT_FOUND; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
+    the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
     """
 
 class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -150,8 +150,8 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.UpdateWeightsResponse, _abc.Awaitable[_rollout_pb2.UpdateWeightsResponse]]:
         """Replaces the weights of a loaded policy. The first message is the header, the rest are tensors and their chunks.
-        NOT_FOUND; DATA_LOSS when a checksum differs or the engine does not show the new weights; the old ones are then not
-        served any more. Idempotent: the same weights may be sent again.
+        NOT_FOUND; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
+        the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
         """
 
 def add_RolloutServiceServicer_to_server(servicer: RolloutServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

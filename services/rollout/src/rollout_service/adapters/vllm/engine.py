@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
+from ratchet_kit import files
 from ratchet_kit.errors import (
     DataLoss,
     FailedPrecondition,
@@ -31,7 +32,7 @@ from rollout_service.domain.weights import LoadedWeights
 
 _STOP_GRACE = timedelta(seconds=5)
 _SOCKET_POLL_SECONDS = 0.02
-_LOG_TAIL_BYTES = 1 << 16
+_LOG_LINES = 160
 _ERROR = re.compile(r"\b((?!CancelledError)\w*(?:Error|Exception): .*)")
 
 
@@ -41,8 +42,8 @@ class EngineDefaults:
 
     device: Literal["cpu", "cuda"]
     max_num_seqs: int
-    kv_cache_mib: int
-    """0 on CUDA: as much as `gpu_memory_utilization` allows."""
+    kv_cache_bytes: int | None
+    """None on CUDA: as much as `gpu_memory_utilization` allows."""
     tensor_parallel_size: int
     gpu_memory_utilization: float
     enforce_eager: bool
@@ -81,10 +82,10 @@ class VllmFactory:
         return wire.EngineSpec(
             model=str(model.path),
             device=defaults.device,
-            dtype=choose_dtype(defaults.device, model.path, cpu_flags()) if options.dtype == "auto" else options.dtype,
+            dtype=options.dtype or choose_dtype(defaults.device, model.path, cpu_flags()),
             max_model_len=options.max_model_len,
             max_num_seqs=options.max_num_seqs or defaults.max_num_seqs,
-            kv_cache_bytes=(options.kv_cache_mib or defaults.kv_cache_mib) << 20,
+            kv_cache_bytes=options.kv_cache_bytes or defaults.kv_cache_bytes,
             tensor_parallel_size=options.tensor_parallel_size or defaults.tensor_parallel_size,
             gpu_memory_utilization=defaults.gpu_memory_utilization,
             enforce_eager=defaults.enforce_eager,
@@ -188,12 +189,7 @@ class VllmPolicyEngine:
 
     def last_error(self) -> str:
         """The last error in the log of this engine."""
-        try:
-            with open(self._request.log_file, "rb") as opened:
-                opened.seek(max(self._log_start, os.fstat(opened.fileno()).st_size - _LOG_TAIL_BYTES))
-                lines = opened.read().decode(errors="replace").splitlines()
-        except FileNotFoundError:
-            lines = []
+        lines = files.tail(Path(self._request.log_file), _LOG_LINES, start=self._log_start)
         errors = [found[1] for line in lines if (found := _ERROR.search(line)) and "root cause above" not in line]
         return errors[-1] if errors else f"killed, or out of memory; see {self._request.log_file}"
 

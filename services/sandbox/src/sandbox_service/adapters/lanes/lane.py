@@ -244,7 +244,7 @@ class Lane:
             killed = self._killed_for_memory()
             if not killed:
                 _lost.inc()
-                log.warning("lane_lost", lane=self.number, error=repr(error), last_words=await self._last_words())
+                log.warning("lane.lost", lane=self.number, reason=repr(error), last_words=await self._last_words())
             await self.stop()
             if killed:
                 return Answer(partial(_out_of_memory, self.layers, self.level, job))
@@ -315,7 +315,7 @@ class Lane:
     def _remove_traces(self) -> None:
         cgroup, self._cgroup = self._cgroup, None
         if cgroup is not None and not cgroup.remove():
-            log.warning("cgroup_left_behind", lane=self.number)
+            log.warning("lane.cgroup_left_behind", lane=self.number)
         self._remove_stage()
 
     def _remove_stage(self) -> None:
@@ -325,7 +325,7 @@ class Lane:
                 scratch.empty(self._stage)
                 os.rmdir(self._stage)
             except OSError as error:
-                log.warning("scratch_left_behind", folder=self._stage, error=str(error))
+                log.warning("lane.scratch_left_behind", folder=self._stage, reason=str(error))
 
 
 def _out_of_memory(layers: tuple[str, ...], level: Level, job: protocol.Job | protocol.Command) -> Report:

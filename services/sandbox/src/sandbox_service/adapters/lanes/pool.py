@@ -83,7 +83,7 @@ class LanePool:
     async def __aenter__(self) -> Self:
         """Raises Unavailable if a lane doesn't start, FailedPrecondition if the level is below `min_level`."""
         if isinstance(self._home, cgroups.Home) and (left := self._home.sweep()):
-            log.info("cgroups_removed", names=left)
+            log.info("cgroups.removed", names=left)
         if os.geteuid() == 0:
             self._uids = Uids(self._options.job_uid)
             self._options = replace(self._options, job_uid=self._uids.first)
@@ -100,7 +100,7 @@ class LanePool:
             raise
         offered = self.capabilities
         log.info(
-            "lanes_ready",
+            "lanes.ready",
             lanes=offered.lanes,
             level=str(offered.level),
             layers=offered.layers,
@@ -115,7 +115,7 @@ class LanePool:
             if attack.probe and attack.level <= self.capabilities.level:
                 finding = await audit.attempt(sandbox, attack)
                 if not finding.caught:
-                    log.error("attack_got_through", attack=attack.name, verdict=finding.verdict, detail=finding.detail)
+                    log.error("attack.got_through", attack=attack.name, verdict=finding.verdict, detail=finding.detail)
                     self._ceiling = Level(attack.level - 1)
                     self._broken.append(f"{attack.level} does not hold: {attack.name}, {finding.detail}")
         if self.capabilities.level < self._options.min_level:

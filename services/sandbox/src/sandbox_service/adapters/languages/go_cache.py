@@ -67,4 +67,4 @@ async def fill(path: Path, go: str, root: str) -> None:
     if process.returncode == 0:
         (path / _DONE).touch()
     else:
-        log.warning("go_library_not_built", error=complaint.decode("utf-8", "replace")[-500:])
+        log.warning("go_library.not_built", reason=complaint.decode("utf-8", "replace")[-500:])

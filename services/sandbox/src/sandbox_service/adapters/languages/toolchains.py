@@ -211,7 +211,7 @@ class Toolchains:
 
     async def _look_closer(self) -> None:
         await asyncio.gather(*(self._ask(name) for name in list(self._found)))
-        log.info("toolchains", **self._versions)
+        log.info("toolchains.found", **self._versions)
 
     async def _ask(self, name: str) -> None:
         """Its version. One that can't tell doesn't work: it's taken off the list."""
@@ -220,7 +220,7 @@ class Toolchains:
         answer = await _output(first, *language.version)
         found = _VERSION.search(answer)
         if found is None:
-            log.warning("toolchain_does_not_work", language=name, program=first)
+            log.warning("toolchain.broken", language=name, program=first)
             del self._found[name]
             return
         self._versions[name] = found.group()
