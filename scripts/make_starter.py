@@ -14,11 +14,10 @@ from pathlib import Path
 
 from ratchet.common.v1 import common_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_client import Client
-from ratchet_client.cli.platform import bring_up
-from ratchet_client.cli.training import follow, raise_unless_succeeded
-from ratchet_client.local import control
-from ratchet_client.local.layout import Home
+from ratchet_cli.views.platform import bring_up, connect
+from ratchet_cli.views.runs import follow, raise_unless_succeeded
+from ratchet_local import control
+from ratchet_local.home import Home
 
 ROOT = Path(__file__).resolve().parent.parent
 STARTER = ROOT / "models" / "starter"
@@ -32,7 +31,7 @@ def main() -> None:
     try:
         subprocess.run([TRAINER_PYTHON, ROOT / "scripts" / "starter_init.py", folder / "init"], check=True)
         state = bring_up(home, port_base=0, timeout_s=300)
-        with Client(f"http://127.0.0.1:{state.ports['gateway-http']}", home.admin_key()) as client:
+        with connect(home, state) as client:
             run = follow(client, client.runs.create(spec(folder / "init")).id)
             raise_unless_succeeded(run)
             version = client.models.version("starter-sft", int(run.version.split("@")[1]))

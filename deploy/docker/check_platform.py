@@ -10,16 +10,15 @@ from datetime import timedelta
 from ratchet.common.v1 import common_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_client.client import Client
-from ratchet_client.errors import ApiError
+from ratchet_client import ApiError, Client
 
 PROBLEMS, SAMPLES = 6, 2
 # Loading a policy starts an engine, which takes a while on a small machine.
-PATIENCE = timedelta(minutes=4)
+TIMEOUT = timedelta(minutes=4)
 
 
 def main(folder: str) -> None:
-    with Client(timeout_s=PATIENCE.total_seconds()) as client:
+    with Client(timeout_s=TIMEOUT.total_seconds()) as client:
         version = client.models.create_version("starter", folder, request_id="compose-test")
         client.models.set_alias("starter", "champion", version.number, reason="compose-test")
         print(f"registered starter@{version.number}, {version.policy_id}")

@@ -11,7 +11,7 @@ import redis
 
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import ApiError, Client, Unreachable
-from ratchet_client.local.processes import marked
+from ratchet_local.processes import marked
 from tests.e2e.conftest import Platform
 from tests.e2e.test_main_job import grpo
 

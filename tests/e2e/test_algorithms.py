@@ -27,7 +27,7 @@ def test_three_steps(client: Client, name: str) -> None:
     assert run.step == 3
     key = "loss" if name == "SFT" else "reward_mean"
     assert [step.number for step in client.runs.steps(run.id) if key in step.metrics] == [1, 2, 3]
-    assert client.runs.checkpoints(run.id)
+    assert list(client.runs.checkpoints(run.id))
 
 
 def test_two_ranks(client: Client) -> None:

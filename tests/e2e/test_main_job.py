@@ -62,7 +62,7 @@ def test_train_evaluate_gate(client: Client) -> None:
     for message in client.runs.watch(run.id):
         run = message.run
     assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.error
-    steps = client.runs.steps(run.id)
+    steps = list(client.runs.steps(run.id))
     assert [step.number for step in steps if "reward_mean" in step.metrics] == [1, 2]
     last = steps[-1]
     assert last.policy_id.startswith("sha256:")
@@ -142,5 +142,5 @@ def test_without_a_key_the_door_is_shut(platform: Platform) -> None:
     assert state is not None
     with Client(f"http://127.0.0.1:{state.ports['gateway-http']}", "rk_wrong") as stranger:
         with pytest.raises(ApiError) as refused:
-            stranger.runs.list()
+            list(stranger.runs.list())
     assert refused.value.status == 401

@@ -1,0 +1,108 @@
+"""What a client sends and how it reads the answer, as values. Nothing here opens a connection: a transport does."""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from string import Formatter
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+from google.protobuf import json_format
+from google.protobuf.message import Message
+
+from ratchet_client.routes import ROUTES
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Message)
+
+Json = Mapping[str, Any]
+
+PAGE_SIZE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request to the gateway."""
+
+    verb: str
+    path: str
+    query: Json = field(default_factory=dict)
+    body: Json | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """A request with one answer."""
+
+    request: Request
+    read: Callable[[Json], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    items: Sequence[T]
+    next_page_token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """A list that is asked for page by page."""
+
+    at: Callable[[str], Call[Page[T]]]
+    """The call that asks for the page of a token; the first page has the empty token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream(Generic[T]):
+    """A request that is answered by server-sent events, each read to an item."""
+
+    request: Request
+    read: Callable[[Json], T]
+
+
+def call(message: Message, reply: type[R], pick: Callable[[R], T]) -> Call[T]:
+    """`message` is sent, `pick` takes the result from the `reply`."""
+    return Call(request_of(message), lambda body: pick(from_json(body, reply)))
+
+
+def stream(message: Message, reply: type[R], pick: Callable[[R], T]) -> Stream[T]:
+    return Stream(request_of(message), lambda body: pick(from_json(body, reply)))
+
+
+def listing(message: R, reply: type[Message], pick: Callable[[Any], Sequence[T]]) -> Listing[T]:
+    """`message` has a page size and a page token, the `reply` the token of the next page."""
+
+    def at(token: str) -> Call[Page[T]]:
+        asked = type(message)()
+        asked.CopyFrom(message)
+        setattr(asked, "page_size", PAGE_SIZE)  # noqa: B010  every list request has both, no common type says so
+        setattr(asked, "page_token", token)  # noqa: B010
+        return call(asked, reply, lambda page: Page(pick(page), getattr(page, "next_page_token")))  # noqa: B009
+
+    return Listing(at)
+
+
+def request_of(message: Message) -> Request:
+    """The path takes its fields from the message; what is left is the body, or the query of a GET or DELETE."""
+    route = ROUTES[type(message)]
+    in_path = [name for _, name, _, _ in Formatter().parse(route.path) if name]
+    path = route.path.format(**{name: quote(str(getattr(message, name)), safe="") for name in in_path})
+    rest = {name: value for name, value in to_json(message).items() if name not in in_path}
+    if route.verb in ("GET", "DELETE"):
+        return Request(route.verb, path, query=rest)
+    return Request(route.verb, path, body=rest)
+
+
+def to_json(message: Message) -> dict[str, Any]:
+    """A message as REST shows it: field names as in the protos, what is not set left out."""
+    return dict(json_format.MessageToDict(message, preserving_proto_field_name=True))
+
+
+def from_json(body: Json, kind: type[R]) -> R:
+    """Fields that this SDK does not know are passed over: the platform may be newer."""
+    return json_format.ParseDict(dict(body), kind(), ignore_unknown_fields=True)
+
+
+def new_request_id() -> str:
+    """What makes a create that is sent twice one creation."""
+    return uuid.uuid4().hex
