@@ -111,7 +111,7 @@ def print_fields(fields: Iterable[tuple[str, object]]) -> None:
     shown = [(name, value if isinstance(value, Text) else Text(str(value))) for name, value in fields]
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
-        stdout.print(Text(name.ljust(width + GAP), style="bold") + value)
+        stdout.print(Text.assemble((name.ljust(width + GAP), "bold"), value))
 
 
 def state_name(message: Any) -> str:

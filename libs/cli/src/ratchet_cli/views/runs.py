@@ -106,17 +106,24 @@ class RunView:
 
     def news(self) -> list[str]:
         run, lines = self.run, []
-        situation = f"{run.attempt} {self._activity}"
-        if self._activity and situation != self._said:
-            self._said = situation
-            lines.append(self._activity + (f" (attempt {run.attempt})" if run.attempt > 1 else ""))
         if self._steps and self._pace.is_due(run.step, run.spec.steps):
             lines.append(f"step {run.step} of {run.spec.steps}{self._measured()}{self._time_left()}")
+        attempt = f" (attempt {run.attempt})" if run.attempt > 1 else ""
+        situation = f"{self._activity}{attempt}"
+        if self._activity and situation != self._said and not self._is_stepping():
+            self._said = situation
+            lines.append(situation)
         return [f"{run.id}: {line}" for line in lines]
+
+    def _is_stepping(self) -> bool:
+        """Between its first step and its last one the steps say enough."""
+        begun = bool(self._steps) and self._steps[-1].attempt == self.run.attempt
+        return begun and self.run.step < self.run.spec.steps
 
     def _measured(self) -> str:
         metrics = self._steps[-1].metrics
-        names = {"reward_mean": "reward", "loss": "loss", "validation_score": "validation"}
+        first = "reward_mean" if "reward_mean" in metrics else "loss"
+        names = {first: first.removesuffix("_mean"), "validation_score": "validation"}
         return "".join(f", {name} {metrics[key]:.3f}" for key, name in names.items() if key in metrics)
 
     def _time_left(self) -> str:
