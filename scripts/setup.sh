@@ -16,6 +16,8 @@ say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
 
 [ "$DEVICE" = cpu ] || [ "$DEVICE" = cuda ] || fail "DEVICE=$DEVICE is not known: use DEVICE=cpu or DEVICE=cuda."
+python=$(command -v python3.11 || true)
+[ -n "$python" ] || fail "python3.11 is not on the PATH. On Debian 12: apt-get install python3.11 python3.11-venv"
 [ "$(uname -s)" = Linux ] || fail "Ratchet runs on Linux (the sandbox needs its namespaces); this is $(uname -s)."
 
 mkdir -p .venvs
@@ -33,8 +35,7 @@ lock_of() { # environment -> its lock file
 packages_of() { # environment -> the parts of this project that it runs, installed in place
   case $1 in
     light) echo libs/* services/* ;;
-    trainer) echo libs/protos libs/kit libs/problems libs/rewards services/trainer ;;
-    rollout) echo libs/protos libs/kit services/rollout ;;
+    trainer | rollout) python3.11 scripts/parts.py "$1" ;;
   esac
 }
 gib_of() { case $1 in light | sandbox-*) echo 1 ;; trainer) [ "$DEVICE" = cpu ] && echo 3 || echo 10 ;; rollout) [ "$DEVICE" = cpu ] && echo 4 || echo 14 ;; esac; }
@@ -49,8 +50,6 @@ for env in "${wanted[@]}"; do
 done
 [ ${#todo[@]} -gt 0 ] || exit 0
 
-python=$(command -v python3.11 || true)
-[ -n "$python" ] || fail "python3.11 is not on the PATH. On Debian 12: apt-get install python3.11 python3.11-venv"
 need=0
 for env in "${todo[@]}"; do need=$((need + $(gib_of "$env"))); done
 free=$(($(df --output=avail -k . | tail -n 1) / 1048576))

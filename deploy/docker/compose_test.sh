@@ -68,11 +68,11 @@ fi
 
 for service in "${SERVICES[@]}"; do
   case $service in rollout | trainer) base=${HEAVY_BASE_IMAGE:-${BASE_IMAGE:-}} ;; *) base=${BASE_IMAGE:-} ;; esac
-  arguments=(${BUILD_NETWORK:+--network="$BUILD_NETWORK"})
+  arguments=(--build-arg "SERVICE=$service" ${BUILD_NETWORK:+--network="$BUILD_NETWORK"})
   [ -z "$base" ] || arguments+=(--build-arg "BASE_IMAGE=$base")
   case $service in rollout | trainer) arguments+=(--build-arg "TORCH_BACKEND=${TORCH_BACKEND-cpu}") ;; esac
   started=$SECONDS
-  nice -n 10 docker build "${arguments[@]}" --file "services/$service/Dockerfile" --tag "$PROJECT-$service" . \
+  nice -n 10 docker build "${arguments[@]}" --file deploy/docker/Dockerfile --tag "$PROJECT-$service" . \
     >"$work/build-$service.log" 2>&1 || { tail -n 30 "$work/build-$service.log" >&2; fail "the image of $service does not build."; }
   size=$(docker image inspect --format '{{.Size}}' "$PROJECT-$service")
   say "built $service: $((size / 1000000)) MB in $((SECONDS - started)) s"

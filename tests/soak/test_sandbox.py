@@ -22,9 +22,10 @@ import pytest
 import sandbox_service
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet.sandbox.v1 import sandbox_pb2_grpc
+from ratchet_environments import Task
+from ratchet_environments.programs import program_for
 from ratchet_kit.client import channel, wait_healthy
 from ratchet_problems import load
-from ratchet_rewards.programs import program_for
 from ratchet_testing import free_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.soak, pytest.mark.timeout(3600)]
@@ -75,7 +76,7 @@ def service(folder: Path, lanes: int) -> Iterator[Service]:
 
 def references() -> list[pb.Program]:
     problems = chain(load("composed/train"), load("basics"))
-    return [program_for(problem, problem.references[0], program_id=problem.id) for problem in problems]
+    return [program_for(Task.of(problem), problem.references[0]) for problem in problems]
 
 
 def hostile() -> list[pb.Program]:

@@ -1,6 +1,7 @@
 import asyncio
 import os
 import signal
+import socket
 import sys
 from datetime import timedelta
 
@@ -88,7 +89,7 @@ async def test_an_unknown_error_is_internal_and_its_trace_is_logged(kind):
             captured = structlog.get_config()["processors"][0].entries
     assert raised.value.code() is grpc.StatusCode.INTERNAL
     assert "secret" not in str(raised.value)
-    assert [line for line in captured + lines if line["event"] == "call failed" and line["exc_info"]]
+    assert [line for line in captured + lines if line["event"] == "call.failed" and line["exc_info"]]
 
 
 async def test_a_stream_written_by_the_context():
@@ -374,23 +375,24 @@ async def test_background_work_that_raises_stops_the_service():
 
 
 PROGRAM = """
-import asyncio
-from ratchet_kit.server import serve
+from ratchet_kit.server import launch, serve
 from ratchet_kit.settings import ServiceSettings
 
 async def work(stop):
     await stop.wait()
     {ending}
 
-asyncio.run(serve(ServiceSettings(port=0), "test", lambda server: [], background=[work],
-                  on_ready=lambda port: print(port, flush=True)))
+def run(settings):
+    return serve(settings, "test", lambda server: [], background=[work], on_ready=lambda port: print(port, flush=True))
+
+launch("test", ServiceSettings(port={port}), run)
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize(("ending", "code"), [("pass", 0), ("raise RuntimeError('late')", 1)])
 async def test_the_exit_code(number, ending, code):
-    program = PROGRAM.format(ending=ending)
+    program = PROGRAM.format(ending=ending, port=0)
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=pipe, stderr=pipe)
     try:
@@ -403,3 +405,13 @@ async def test_the_exit_code(number, ending, code):
         if process.returncode is None:
             process.kill()
     assert process.returncode == code
+
+
+async def test_what_keeps_a_service_from_running_is_said_in_a_sentence():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        program = PROGRAM.format(ending="pass", port=taken.getsockname()[1])
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stderr=asyncio.subprocess.PIPE)
+        _, errors = await asyncio.wait_for(process.communicate(), 20)
+    assert process.returncode == 1
+    last = errors.decode().splitlines()[-1]
+    assert last.startswith("test: test cannot listen on 127.0.0.1:")

@@ -68,3 +68,9 @@ def test_a_port_has_to_be_one(env):
 def test_settings_do_not_change(env):
     with pytest.raises(ValidationError, match="frozen"):
         Settings().port = 1
+
+
+def test_a_worker_has_the_name_of_its_port(env):
+    assert ServiceSettings(port=8705).worker_name() == ServiceSettings(port=8705).worker_name()
+    assert ServiceSettings(port=8705).worker_name().endswith(":8705")
+    assert ServiceSettings(port=0).worker_name() != ServiceSettings(port=0).worker_name()

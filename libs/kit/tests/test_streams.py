@@ -199,7 +199,7 @@ async def test_what_is_never_acknowledged_becomes_a_dead_letter(queue):
     [letter] = await a.dead_letters()
     assert letter["job"] == "poison"
     assert letter["dead_id"] == poison.id
-    assert "2 times" in letter["dead_error"]
+    assert "2 times" in letter["dead_reason"]
     assert sum((await a.depth()).values()) == 0
 
 
@@ -220,7 +220,7 @@ async def test_dead_letter(queue):
     await lease_ends()
     assert await b.read(1, NOW) == []
     [letter] = await b.dead_letters()
-    expected = {"job": "1", "dead_error": "cannot be parsed", "dead_stream": "jobs:normal", "dead_deliveries": "1"}
+    expected = {"job": "1", "dead_reason": "cannot be parsed", "dead_stream": "jobs:normal", "dead_deliveries": "1"}
     assert letter == expected | {"dead_id": message.id}
 
 

@@ -10,16 +10,18 @@ from datetime import timedelta
 import pytest
 
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet_environments import Limits, Task
+from ratchet_environments.programs import program_for
+from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit.client import channel, wait_healthy
 from ratchet_problems import NAMES, load
-from ratchet_rewards.programs import program_for
-from ratchet_rewards.sandbox import GrpcSandbox
 from ratchet_testing.ports import free_port
 
 pytestmark = pytest.mark.integration
 
 BATCH = 64
 UNDER_WAY = 4
+LIMITS = Limits(cpu_time=timedelta(seconds=5))
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,7 @@ def sandbox_target() -> Iterator[str]:
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "composed/demonstrations"])
 async def test_every_reference_passes_in_the_sandbox(sandbox_target: str, name: str) -> None:
     programs = [
-        program_for(problem, reference, program_id=f"{problem.id}/{index}", cpu_time=timedelta(seconds=5))
+        program_for(Task.of(problem, limits=LIMITS), reference, program_id=f"{problem.id}/{index}")
         for problem in load(name)
         for index, reference in enumerate(problem.references)
     ]

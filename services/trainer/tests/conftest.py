@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,15 +20,20 @@ from trainer_service.adapters.memory import (
     MemoryRunStore,
     NoMeter,
 )
-from trainer_service.domain.changes import Changes
-from trainer_service.domain.driving import Driver, Patience
-from trainer_service.domain.examining import Examiner
-from trainer_service.domain.platform import BaseModel, Platform
+from trainer_service.domain import defaults
+from trainer_service.domain.driver import Deadlines, Driver
+from trainer_service.domain.limits import Limits
+from trainer_service.domain.ports import FoundModel
+from trainer_service.domain.references import Found, References
 from trainer_service.domain.reports import Reports
+from trainer_service.domain.run_updates import RunUpdates
 from trainer_service.domain.runs import Runs
-from trainer_service.domain.spec import Algorithm, ModelRef, ProblemSetRef, RunSpec
+from trainer_service.domain.spec import ModelRef, ProblemSetRef, RunSpec
+from trainer_service.job.config import JobConfig
 
 MakeSpec = Callable[..., RunSpec]
+LIMITS = Limits(rewards=("tests_fraction", "tests_passed"), accelerators=4)
+STARTER = FoundModel("/models/starter", "/models/starter", 7_000_000, max_tokens=256)
 
 
 @pytest.fixture
@@ -37,11 +43,37 @@ def make_spec() -> MakeSpec:
     def make(**changes: Any) -> RunSpec:
         spec: dict[str, Any] = {
             "base": ModelRef("path", "/models/starter"),
-            "algorithm": Algorithm.GRPO,
+            "algorithm": "grpo",
             "problems": ProblemSetRef("composed/train"),
             "steps": 4,
         }
         return RunSpec(**spec | changes)
+
+    return make
+
+
+@pytest.fixture
+def make_complete_spec(make_spec: MakeSpec) -> MakeSpec:
+    """The same, with every choice made."""
+    return lambda **changes: defaults.complete(make_spec(**changes), Found(STARTER), LIMITS)
+
+
+@pytest.fixture
+def make_job(make_complete_spec: MakeSpec, tmp_path: Path) -> Callable[..., JobConfig]:
+    """The config of a job; `spec` is a complete one."""
+
+    def make(spec: RunSpec | None = None, **changes: Any) -> JobConfig:
+        config: dict[str, Any] = {
+            "run_id": "run_1",
+            "attempt": 1,
+            "spec": spec or make_complete_spec(),
+            "base_path": "/models/starter",
+            "work_dir": tmp_path / "run_1",
+            "trainer_target": "127.0.0.1:1",
+            "rollout_target": "127.0.0.1:2",
+            "sandbox_target": "127.0.0.1:3",
+        }
+        return JobConfig(**config | changes)
 
     return make
 
@@ -65,11 +97,11 @@ class Trainer:
 
 @pytest.fixture
 def trainer(clock: ManualClock) -> Trainer:
-    store, queue, jobs, events, changes = MemoryRunStore(), MemoryRunQueue(), MemoryJobs(), MemoryEvents(), Changes()
-    starter = BaseModel("starter@1", "/artifacts/starter/1")
+    store, queue, jobs, events, updates = MemoryRunStore(), MemoryRunQueue(), MemoryJobs(), MemoryEvents(), RunUpdates()
+    starter = FoundModel("starter@1", "/artifacts/starter/1")
     registry = MemoryRegistry({"starter@1": starter, "starter:champion": starter})
     folders = MemoryFolders(
-        {uri: BaseModel(uri, uri, 7_000_000, max_tokens=256) for uri in ("/models/starter", "/artifacts/starter/1")}
+        {uri: FoundModel(uri, uri, 7_000_000, max_tokens=256) for uri in ("/models/starter", "/artifacts/starter/1")}
     )
     problems = MemoryProblems(
         {"composed/train": "sha256:t", "composed/validation": "sha256:v", "mine.jsonl": "sha256:m"}
@@ -85,8 +117,8 @@ def trainer(clock: ManualClock) -> Trainer:
         policies=policies,
         events=events,
         clock=clock,
-        runs=Runs(store, queue, Examiner(registry, folders, problems, Platform()), events, changes, clock),
-        reports=Reports(store, events, changes, NoMeter(), clock),
+        runs=Runs(store, queue, References(registry, folders, problems), LIMITS, events, updates, clock),
+        reports=Reports(store, events, updates, NoMeter(), clock),
         driver=Driver(
             store=store,
             jobs=jobs,
@@ -94,10 +126,10 @@ def trainer(clock: ManualClock) -> Trainer:
             folders=folders,
             policies=policies,
             events=events,
-            changes=changes,
+            updates=updates,
             meter=NoMeter(),
             clock=clock,
             code_version="v1",
-            patience=Patience(max_attempts=3, finish=soon, stop=soon, poll=soon, retry=soon),
+            deadlines=Deadlines(max_attempts=3, finish=soon, stop=soon, poll=soon, retry=soon),
         ),
     )

@@ -86,11 +86,11 @@ async def wait_healthy(target: str, timeout: timedelta = timedelta(seconds=60)) 
                     if reply.status == health_pb2.HealthCheckResponse.SERVING:
                         return
                     last = health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status)
-                except grpc.aio.AioRpcError as e:
-                    last = f"{e.code().name}: {e.details()}"
+                except grpc.aio.AioRpcError as error:
+                    last = f"{error.code().name}: {error.details()}"
                 await asyncio.sleep(0.1)
-    except TimeoutError as e:
-        raise Unavailable(f"{target} was not healthy within {timeout.total_seconds():g} s ({last})") from e
+    except TimeoutError as error:
+        raise Unavailable(f"{target} was not healthy within {timeout.total_seconds():g} s ({last})") from error
 
 
 class _Defaults:

@@ -3,6 +3,7 @@
 `ratchet_kit.grpc_errors` and the gateway each hold one table that turns these into status codes.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,7 +17,7 @@ class RatchetError(Exception):
         self.message = message
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FieldViolation:
     """One fault of a request. `field` is its path in the request, such as `spec.grpo.group_size`."""
 
@@ -86,3 +87,19 @@ class Cancelled(RatchetError):
 
 class Internal(RatchetError):
     """Something that must hold does not. The text is for the log; a remote caller gets a fixed one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why long work failed, as a store keeps it."""
+
+    code: str
+    """The name of the error in capitals: "UNAVAILABLE", "INVALID_ARGUMENT"."""
+    message: str
+    """One sentence."""
+
+    @classmethod
+    def of(cls, error: RatchetError) -> "Failure":
+        """A class that is not of this module counts as its nearest base that is."""
+        kind = next(base for base in type(error).__mro__ if base.__module__ == __name__)
+        return cls(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).upper(), error.message)

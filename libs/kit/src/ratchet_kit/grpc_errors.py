@@ -46,7 +46,7 @@ CODES: dict[type[errors.RatchetError], grpc.StatusCode] = {
 _ERRORS = {code: error for error, code in CODES.items()} | {grpc.StatusCode.OUT_OF_RANGE: errors.InvalidArgument}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Status:
     """What a server sends for an error."""
 

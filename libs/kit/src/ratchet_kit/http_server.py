@@ -32,8 +32,8 @@ class HttpServer:
         """Raises FailedPrecondition when the port is in use."""
         try:
             self._socket = socket.create_server((host, port), backlog=2048)
-        except OSError as e:
-            raise FailedPrecondition(f"cannot listen on {host}:{port}: {e.strerror}") from e
+        except OSError as error:
+            raise FailedPrecondition(f"cannot listen on {host}:{port}: {error.strerror}") from error
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -48,7 +48,7 @@ class HttpServer:
         self.url = f"http://{host}:{self._socket.getsockname()[1]}"
 
     async def run(self, stop: asyncio.Event) -> None:
-        log.info("serving HTTP", url=self.url)
+        log.info("http.serving", url=self.url)
         serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
         stopping = asyncio.create_task(stop.wait())
         try:

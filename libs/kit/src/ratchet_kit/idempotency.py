@@ -1,11 +1,21 @@
-"""Creates that may be sent twice."""
+"""Creates that may be sent twice.
+
+The shape is the same in every service. The use case computes `Request.of(...)`, returns what `find(request)` of its
+store gives, and otherwise makes the thing and returns what `create(thing, request)` gives: what was stored first under
+the request. A store keeps `request.columns` beside the thing (`ratchet_kit.sql`: `request_columns`, `Database.made_by`)
+or, in memory, in `Made`.
+"""
 
 import hashlib
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_kit.errors import AlreadyExists
 from ratchet_kit.ids import new_id
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +26,47 @@ class Request:
     fingerprint: str
 
     @classmethod
-    def of(cls, request_id: str, *asked: object) -> "Request":
-        """`asked` is JSON. Without an id the request gets one of its own, so that it is never a repetition."""
-        content = json.dumps(asked, sort_keys=True)
-        return cls(request_id or new_id("req"), hashlib.sha256(content.encode()).hexdigest())
+    def of(cls, request_id: str, *content: object) -> "Request":
+        """`content` is JSON. Without an id the request gets one of its own, so that it is never a repetition."""
+        text = json.dumps(content, sort_keys=True)
+        return cls(request_id or new_id("req"), hashlib.sha256(text.encode()).hexdigest())
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """What a store keeps of it."""
+        return {"request_id": self.id, "fingerprint": self.fingerprint}
 
     def check_same(self, fingerprint: str, what: str) -> None:
-        """Raises InvalidArgument when this id was used before to ask for something else: another `what`."""
+        """Raises AlreadyExists when this id was used before to ask for something else: another `what`."""
         if self.fingerprint != fingerprint:
-            text = f"{self.id!r} was used before, for another {what}; use a new one"
-            raise InvalidArgument(f"request_id {text}", [FieldViolation("request_id", text)])
+            raise AlreadyExists(f"request_id {self.id!r} was used before, for another {what}; use a new one")
+
+
+async def once(find: Callable[[], Awaitable[T | None]], create: Callable[[], Awaitable[T]]) -> T:
+    """What was made before under the request, as `find` gives it; otherwise what `create` makes."""
+    existing = await find()
+    return await create() if existing is None else existing
+
+
+class Made(Generic[T]):
+    """Which thing each request made: for stores in memory. `T` is the thing or its key."""
+
+    def __init__(self, what: str) -> None:
+        """`what` is the kind of thing, for errors: "run"."""
+        self._what = what
+        self._made: dict[str, tuple[str, T]] = {}
+
+    def find(self, request: Request) -> T | None:
+        """Raises AlreadyExists when the request's id was used to ask for something else."""
+        if request.id not in self._made:
+            return None
+        fingerprint, thing = self._made[request.id]
+        request.check_same(fingerprint, self._what)
+        return thing
+
+    def add(self, request: Request, thing: T) -> None:
+        self._made[request.id] = (request.fingerprint, thing)
+
+    def remove(self, things: "set[T] | frozenset[T]") -> None:
+        """Forgets the requests that made these: they were deleted."""
+        self._made = {id: made for id, made in self._made.items() if made[1] not in things}

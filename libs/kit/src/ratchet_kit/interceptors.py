@@ -24,7 +24,7 @@ _seconds = metrics.histogram("grpc_server_seconds", "Time from a call's arrival 
 _in_flight = metrics.gauge("grpc_server_in_flight", "Calls being answered now", ("method",))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Call:
     """One call that is being answered."""
 
@@ -177,7 +177,7 @@ async def with_metrics(call: Call) -> AsyncIterator[None]:
         _handled.labels(call.method, code).inc()
         _seconds.labels(call.method).observe(seconds)
         if not call.method.startswith(_QUIET):
-            log.debug("call answered", method=call.method, code=code, seconds=round(seconds, 6))
+            log.debug("call.answered", method=call.method, code=code, seconds=round(seconds, 6))
 
 
 @asynccontextmanager
@@ -187,7 +187,7 @@ async def with_errors(call: Call) -> AsyncIterator[None]:
         yield
     except errors.RatchetError as error:
         if grpc_errors.code_of(error) is grpc.StatusCode.INTERNAL:
-            log.exception("call failed", method=call.method)
+            log.exception("call.failed", method=call.method)
         await _abort(call, error)
     except TimeoutError:
         await _abort(call, errors.DeadlineExceeded(f"{call.method} took longer than the server allows"))
@@ -200,11 +200,11 @@ async def with_errors(call: Call) -> AsyncIterator[None]:
         raise
     except grpc.RpcError as error:
         # A call to another service that nobody translated. That service's fault is ours towards this caller.
-        log.exception("call failed in a call to another service", method=call.method)
+        log.exception("call.failed_elsewhere", method=call.method)
         meant = grpc_errors.from_rpc_error(error)
         await _abort(call, meant if isinstance(meant, errors.Unavailable) else errors.Internal(meant.message))
     except Exception:
-        log.exception("call failed", method=call.method)
+        log.exception("call.failed", method=call.method)
         await _abort(call, errors.Internal("unhandled"))
 
 

@@ -77,6 +77,6 @@ class _StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
-    """A logger: `log.info("run started", run_id=run.id)`."""
+    """A logger: `log.info("run.started", run_id=run.id)`."""
     logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
     return logger

@@ -37,8 +37,8 @@ def start(port: int, host: str = "127.0.0.1") -> Callable[[], None]:
         return lambda: None
     try:
         server, thread = start_http_server(port, addr=host)
-    except OSError as e:
-        raise FailedPrecondition(f"cannot serve metrics on {host}:{port}: {e.strerror}") from e
+    except OSError as error:
+        raise FailedPrecondition(f"cannot serve metrics on {host}:{port}: {error.strerror}") from error
 
     def stop() -> None:
         server.shutdown()

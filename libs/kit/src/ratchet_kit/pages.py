@@ -14,7 +14,7 @@ U = TypeVar("U")
 K = TypeVar("K")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
     """Some items of a list, and the token of the next page: empty after the last."""
 
@@ -42,9 +42,9 @@ def decode_token(token: str) -> Any:
     try:
         padded = token + "=" * (-len(token) % 4)
         return json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-    except (binascii.Error, ValueError) as e:
+    except (binascii.Error, ValueError) as error:
         violation = FieldViolation("page_token", "is not a token that a list returned")
-        raise InvalidArgument("page_token is not valid", [violation]) from e
+        raise InvalidArgument("page_token is not valid", [violation]) from error
 
 
 def page_size(asked: int, default: int = 50, maximum: int = 1000) -> int:

@@ -79,8 +79,8 @@ def read_safetensors(file: Path) -> Iterator[Tensor]:
             header = json.loads(mapped[8 : 8 + header_size])
             header.pop("__metadata__", None)
             entries = [(name, e["dtype"], e["shape"], *e["data_offsets"]) for name, e in header.items()]
-        except (struct.error, ValueError, KeyError, AttributeError) as e:
-            raise DataLoss(f"{file} is not a safetensors file") from e
+        except (struct.error, ValueError, KeyError, AttributeError) as error:
+            raise DataLoss(f"{file} is not a safetensors file") from error
         start = 8 + header_size
         if entries and start + max(end for *_, end in entries) > len(mapped):
             raise DataLoss(f"{file} is cut short")

@@ -2,8 +2,9 @@
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -12,15 +13,18 @@ from grpc_reflection.v1alpha import reflection
 
 from ratchet_kit import interceptors, logs, metrics, traces
 from ratchet_kit.client import MAX_MESSAGE_BYTES
-from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.errors import FailedPrecondition, RatchetError
 from ratchet_kit.settings import ServiceSettings
 
 log = logs.get_logger(__name__)
 
+Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+"""What a method of a servicer is given beside its request."""
 AddServicers: TypeAlias = Callable[[grpc.aio.Server], Sequence[str]]
 """Adds servicers to a server and returns their full names, such as `ratchet.eval.v1.EvalService`."""
 Background: TypeAlias = Callable[[asyncio.Event], Awaitable[None]]
 """Work beside the server: returns soon after the event is set, or earlier when it has nothing left to do."""
+S = TypeVar("S", bound=ServiceSettings)
 
 _OPTIONS = [
     ("grpc.so_reuseport", 0),  # a second server on the same port is an error, not a second half of the calls
@@ -31,6 +35,18 @@ _OPTIONS = [
     # A server that was short of CPU reads several pings at once: no reason to end the connection and its watches.
     ("grpc.http2.max_ping_strikes", 0),
 ]
+
+
+def launch(service_name: str, settings: S, run: Callable[[S], Coroutine[Any, Any, None]]) -> None:
+    """The `main` of a service: configures its logs, then runs it until SIGTERM or SIGINT.
+
+    What keeps the service from running ends the process with one sentence and the exit status 1.
+    """
+    logs.configure(service_name, settings.log_level)
+    try:
+        asyncio.run(run(settings))
+    except RatchetError as error:
+        sys.exit(f"{service_name}: {error.message}")
 
 
 async def serve(
@@ -55,7 +71,6 @@ async def serve(
         FailedPrecondition: a port is in use.
         Exception: what a background task raised; the server is drained first, and the process exits non-zero.
     """
-    logs.configure(service_name, settings.log_level)
     stop_traces = traces.configure(service_name, settings.otlp_endpoint)
     stop_metrics = metrics.start(settings.metrics_port, settings.host)
     try:
@@ -97,23 +112,25 @@ async def _serve(
     address = f"{settings.host}:{settings.port}"
     try:
         port = server.add_insecure_port(address)
-    except RuntimeError as e:
-        raise FailedPrecondition(f"{service_name} cannot listen on {address}: the port is in use or not ours") from e
+    except RuntimeError as error:
+        raise FailedPrecondition(
+            f"{service_name} cannot listen on {address}: the port is in use or not ours"
+        ) from error
     await server.start()
     tasks = [asyncio.create_task(_run(work, stop)) for work in background]
     try:
         for name in ("", *names):
             await state.set(name, health_pb2.HealthCheckResponse.SERVING)
-        log.info("serving", address=f"{settings.host}:{port}")
+        log.info("service.serving", address=f"{settings.host}:{port}")
         if on_ready is not None:
             on_ready(port)
         await stop.wait()
-        log.info("stopping", grace_seconds=grace)
+        log.info("service.stopping", grace_seconds=grace)
     finally:
         stop.set()
         await state.enter_graceful_shutdown()
         await asyncio.gather(server.stop(grace), _end(tasks, grace))
-        log.info("stopped")
+        log.info("service.stopped")
     for task in tasks:
         if not task.cancelled():
             task.result()
@@ -123,7 +140,7 @@ async def _run(work: Background, stop: asyncio.Event) -> None:
     try:
         await work(stop)
     except Exception:
-        log.exception("background work failed, the service stops", work=getattr(work, "__qualname__", repr(work)))
+        log.exception("background.failed", work=getattr(work, "__qualname__", repr(work)))
         stop.set()
         raise
 
@@ -134,7 +151,7 @@ async def _end(tasks: Sequence[asyncio.Task[None]], grace: float) -> None:
         return
     _, late = await asyncio.wait(tasks, timeout=grace)
     for task in late:
-        log.warning("background work did not end in time and is cancelled", grace_seconds=grace)
+        log.warning("background.cancelled", grace_seconds=grace)
         task.cancel()
     if late:
         await asyncio.wait(late)

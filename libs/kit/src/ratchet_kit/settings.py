@@ -1,12 +1,15 @@
 """The base of every service's settings: one frozen class, read from the environment once, by main."""
 
 import os
+import socket
 from datetime import timedelta
 from typing import Any
 
 from pydantic import ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from ratchet_kit.ids import new_id
 
 # What all services share may be set under one plain name; a service's own variable (with its prefix) goes first.
 SHARED = {
@@ -19,7 +22,7 @@ SHARED = {
 
 
 class ServiceSettings(BaseSettings):
-    """What every service can be told. A service adds its own fields, and its prefix:
+    """The settings that every service has. A service adds its own fields, and its prefix:
 
     class Settings(ServiceSettings):
         model_config = SettingsConfigDict(env_prefix="RATCHET_SANDBOX_")
@@ -29,7 +32,7 @@ class ServiceSettings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True, env_nested_delimiter="__")
 
     host: str = "127.0.0.1"
-    """The address to listen on: loopback unless told otherwise."""
+    """The address to listen on: loopback unless set."""
     port: int
     """0 takes a free one, which `serve` gives to `on_ready`."""
     metrics_port: int = 0
@@ -44,6 +47,13 @@ class ServiceSettings(BaseSettings):
     """The deadline of a call that came without one and has one reply."""
     default_stream_deadline: timedelta = timedelta(hours=1)
     """The deadline of a call that came without one and whose reply is a stream."""
+
+    def worker_name(self) -> str:
+        """A name that no other living worker of the service has, and this one has again after a restart.
+
+        Who listens on a port of a host is the only one that does. Where the port is a free one, the name is new.
+        """
+        return f"{socket.gethostname()}:{self.port}" if self.port else new_id("worker")
 
     # Validators, not constraints in the fields' types: a service that gives a field a default of its own keeps them.
     @field_validator("port", "metrics_port", check_fields=False)

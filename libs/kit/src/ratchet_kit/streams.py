@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 from typing import Any, TypeAlias, cast
 
 import redis.asyncio
@@ -22,11 +21,13 @@ from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 
 from ratchet_kit import metrics
 from ratchet_kit.errors import Aborted, Unavailable
+from ratchet_kit.work import Priority
 
 DEAD_LENGTH = 10_000
 """About how many dead letters are kept."""
 _Fields: TypeAlias = dict[Any, Any]  # a dict's type is invariant, and redis-py's names every kind of value it takes
 _dead_letters = metrics.counter("queue_dead_letters", "Messages given up, by stream", ("stream",))
+_RANGE = 1_000  # entries that one look at a stream reads
 _BLOCK_MS = 5_000  # the longest that one command waits
 _COMMAND_LIMIT = timedelta(seconds=30)
 _EXTEND = """
@@ -36,15 +37,7 @@ return 1
 """
 
 
-class Priority(StrEnum):
-    """Each priority is a stream of its own; a read takes what is in the first before it looks at the next."""
-
-    HIGH = "high"
-    NORMAL = "normal"
-    LOW = "low"
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Message:
     """A message that is leased to this consumer."""
 
@@ -54,6 +47,10 @@ class Message:
     """How many times it was given to a consumer, this time included."""
     stream: str
     """The key of the stream it is in."""
+
+    @property
+    def priority(self) -> Priority:
+        return Priority(self.stream.rpartition(":")[2])
 
 
 def connect(url: str) -> redis.asyncio.Redis:
@@ -74,6 +71,8 @@ def connect(url: str) -> redis.asyncio.Redis:
 
 class Stream:
     """One queue, seen by one consumer of one group. Every method raises Unavailable when Redis cannot be reached.
+
+    Each priority is a stream of its own; a read takes what is in the first before it looks at the next.
 
     `lease` is how long a message stays with a consumer that neither acknowledges nor extends it; `max_deliveries` how
     often it may be given out before it is a dead letter.
@@ -129,10 +128,45 @@ class Stream:
                         return messages
                     # Waits for a sign only: reading the group here could lease `count` messages of each priority.
                     await self._redis.xread(last_ids, count=1, block=min(left, _BLOCK_MS))
-                except ResponseError as e:
-                    if not _group_is_gone(e):
+                except ResponseError as error:
+                    if not _group_is_gone(error):
                         raise
                     await self._create_groups()
+
+    async def resume(self) -> list[Message]:
+        """The messages that a consumer of this name took and never acknowledged, of any age.
+
+        Only for the start of the one process that has the name: it was killed, and need not wait for its own leases.
+        """
+        async with _reachable():
+            messages: list[Message] = []
+            for key in self._keys.values():
+                try:
+                    pending = await self._redis.xpending_range(
+                        key, self._group, "-", "+", DEAD_LENGTH, consumername=self._consumer
+                    )
+                except ResponseError as error:
+                    if not _group_is_gone(error):
+                        raise
+                    continue
+                if pending:
+                    ids: Any = [entry["message_id"] for entry in pending]
+                    claimed: Any = await self._redis.xclaim(key, self._group, self._consumer, 0, ids)
+                    messages += await self._alive(key, claimed)
+            return messages
+
+    async def payloads(self) -> AsyncIterator[Mapping[str, str]]:
+        """Of all messages that wait or are leased (of a shared stream: that are kept), by priority."""
+        for key in self._keys.values():
+            start = "-"
+            while True:
+                async with _reachable():
+                    entries: Any = await self._redis.xrange(key, min=start, count=_RANGE)
+                for _, payload in entries:
+                    yield payload
+                if len(entries) < _RANGE:
+                    break
+                start = f"({entries[-1][0]}"
 
     async def ack(self, *messages: Message) -> None:
         """The effect of these is durable: they will not be given out again. Harmless when repeated."""
@@ -152,8 +186,8 @@ class Stream:
         async with _reachable():
             try:
                 kept = await self._extend(keys=[message.stream], args=[self._group, self._consumer, message.id])
-            except ResponseError as e:
-                if not _group_is_gone(e):
+            except ResponseError as error:
+                if not _group_is_gone(error):
                     raise
                 kept = 0
         if not kept:
@@ -178,8 +212,8 @@ class Stream:
                     await self.extend(message)
                 except Unavailable:
                     continue
-                except Aborted as e:
-                    lost = e
+                except Aborted as error:
+                    lost = error
                     owner.cancel()
                     return
 
@@ -193,10 +227,10 @@ class Stream:
         finally:
             heartbeat.cancel()
 
-    async def dead_letter(self, message: Message, error: str) -> None:
-        """Takes a message that cannot be done off the queue and keeps it, with its error, in `<name>:dead`."""
+    async def dead_letter(self, message: Message, reason: str) -> None:
+        """Takes a message that cannot be done off the queue and keeps it, with the reason, in `<name>:dead`."""
         letter = dict(message.payload) | {
-            "dead_error": error,
+            "dead_reason": reason,
             "dead_id": message.id,
             "dead_stream": message.stream,
             "dead_deliveries": str(message.deliveries),
@@ -229,15 +263,20 @@ class Stream:
                 start, claimed, _ = await self._redis.xautoclaim(
                     key, self._group, self._consumer, lease_ms, start, count=count - len(messages)
                 )
-                for id, fields in claimed:
-                    message = Message(id, fields, await self._deliveries(key, id), key)
-                    if message.deliveries > self._max_deliveries:
-                        error = f"given out {self._max_deliveries} times and never acknowledged"
-                        await self.dead_letter(message, error)
-                    else:
-                        messages.append(message)
+                messages += await self._alive(key, claimed)
                 if start == "0-0":
                     break
+        return messages
+
+    async def _alive(self, key: str, entries: Sequence[tuple[str, dict[str, str]]]) -> list[Message]:
+        """The messages of these entries; those that were delivered too often become dead letters."""
+        messages = []
+        for id, fields in entries:
+            message = Message(id, fields, await self._deliveries(key, id), key)
+            if message.deliveries > self._max_deliveries:
+                await self.dead_letter(message, f"given out {self._max_deliveries} times and never acknowledged")
+            else:
+                messages.append(message)
         return messages
 
     async def _deliveries(self, key: str, id: str) -> int:
@@ -268,8 +307,8 @@ class Stream:
         for key in self._keys.values():
             try:
                 await self._redis.xgroup_create(key, self._group, id="0", mkstream=True)
-            except ResponseError as e:
-                if not str(e).startswith("BUSYGROUP"):
+            except ResponseError as error:
+                if not str(error).startswith("BUSYGROUP"):
                     raise
 
     def _forget(self, pipeline: Any, messages: Sequence[Message]) -> None:
@@ -298,7 +337,7 @@ async def _reachable() -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(_COMMAND_LIMIT.total_seconds()):
             yield
-    except (ConnectionError, TimeoutError) as e:
-        raise Unavailable(f"Redis cannot be reached: {e}") from e
-    except builtins.TimeoutError as e:
-        raise Unavailable(f"Redis has not answered for {_COMMAND_LIMIT.total_seconds():g} s") from e
+    except (ConnectionError, TimeoutError) as error:
+        raise Unavailable(f"Redis cannot be reached: {error}") from error
+    except builtins.TimeoutError as error:
+        raise Unavailable(f"Redis has not answered for {_COMMAND_LIMIT.total_seconds():g} s") from error

@@ -1,5 +1,6 @@
 """Programming problems with tests: the type, the generator, the named sets and the JSONL loader."""
 
+from ratchet_problems.messages import Message
 from ratchet_problems.problem import (
     CallTest,
     CheckTest,
@@ -16,6 +17,7 @@ __all__ = [
     "CallTest",
     "CheckTest",
     "InvalidProblem",
+    "Message",
     "Problem",
     "StdioTest",
     "TestCase",

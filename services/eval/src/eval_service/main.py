@@ -1,6 +1,5 @@
 """Builds eval-service and runs it: `python -m eval_service.main`."""
 
-import asyncio
 import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -61,7 +60,7 @@ async def run(settings: Settings) -> None:
 
 
 def main() -> None:
-    asyncio.run(run(Settings()))
+    server.launch("eval", Settings(), run)
 
 
 if __name__ == "__main__":

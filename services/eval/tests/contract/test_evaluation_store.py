@@ -14,7 +14,7 @@ from eval_service.domain.ports import EvaluationStore, SampleKey
 from eval_service.domain.spec import AliasRef, EvaluationSpec, PathRef, ProblemSetRef, VersionRef
 from eval_service.domain.statistics import Estimate, Tally
 from ratchet_kit import sql
-from ratchet_kit.errors import Aborted, InvalidArgument, NotFound
+from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
 from ratchet_kit.idempotency import Request
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
@@ -65,7 +65,7 @@ async def test_a_request_makes_one_evaluation(store: EvaluationStore) -> None:
     assert await store.create(evaluation("eval_2"), Request("req_1", "f")) == first == evaluation()
     assert await store.find(Request("req_1", "f")) == first == await store.get("eval_1")
     for again in (store.find(Request("req_1", "g")), store.create(evaluation("eval_3"), Request("req_1", "g"))):
-        with pytest.raises(InvalidArgument, match="used before"):
+        with pytest.raises(AlreadyExists, match="used before"):
             await again
     with pytest.raises(NotFound, match="eval_2"):
         await store.get("eval_2")

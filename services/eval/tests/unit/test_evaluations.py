@@ -9,7 +9,7 @@ import pytest
 
 from eval_service.domain.evaluation import Evaluation, Sample, State
 from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, VersionRef
-from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 
 SPEC = EvaluationSpec(VersionRef("starter@1"), ProblemSetRef("basics"))
 
@@ -35,7 +35,7 @@ async def test_create_stores_and_queues_once(world: Any) -> None:
     assert (first.evaluation.state, first.progress.problems_done) == (State.QUEUED, 0)
     assert await world.evaluations.create(SPEC, "req_1") == first
     assert world.queue.ids == [first.evaluation.id]
-    with pytest.raises(InvalidArgument, match="used before"):
+    with pytest.raises(AlreadyExists, match="used before"):
         await world.evaluations.create(replace(SPEC, seed=1), "req_1")
 
 

@@ -1,12 +1,12 @@
-"""Protobuf to domain and back: what the gateway's own RPCs carry, and what it says to the rollout service."""
+"""Protobuf to domain and back: the gateway's own RPCs, and those of the rollout service that it calls."""
 
-from gateway_service.domain.completions import (
-    Answer,
-    AnswerDelta,
+from gateway_service.domain.completions.completion import Completion, CompletionDelta, CompletionRequest
+from gateway_service.domain.releases.release import DEFAULT_STAGES, Bounds, ReleaseSpec, Stage, State
+from gateway_service.domain.releases.releases import ReleaseView
+from gateway_service.domain.serving.generation import (
     ChatPrompt,
     ChatTurn,
     Choice,
-    CompletionRequest,
     Delta,
     FinishReason,
     Generation,
@@ -14,14 +14,12 @@ from gateway_service.domain.completions import (
     Sampling,
     TextPrompt,
 )
-from gateway_service.domain.decisions import ArmSample
-from gateway_service.domain.ports import Policy, PolicyState
-from gateway_service.domain.release_desk import ReleaseView
-from gateway_service.domain.releases import DEFAULT_STAGES, Bounds, ReleaseSpec, ReleaseState, Stage
-from gateway_service.domain.targets import parse_target
+from gateway_service.domain.serving.ports import Policy, PolicyState
+from gateway_service.domain.traffic.sample import ArmSample
 from ratchet.gateway.v1 import gateway_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2
 from ratchet_kit.errors import FieldViolation, Internal, InvalidArgument
+from ratchet_kit.names import ModelRef
 from ratchet_kit.times import duration_from_proto, duration_to_proto, timestamp_to_proto
 
 FINISH_REASONS = {
@@ -40,28 +38,28 @@ POLICY_STATES = {
 }
 
 RELEASE_STATES = {
-    ReleaseState.PREPARING: pb.Release.STATE_PREPARING,
-    ReleaseState.PROGRESSING: pb.Release.STATE_PROGRESSING,
-    ReleaseState.SUCCEEDED: pb.Release.STATE_SUCCEEDED,
-    ReleaseState.ROLLED_BACK: pb.Release.STATE_ROLLED_BACK,
-    ReleaseState.FAILED: pb.Release.STATE_FAILED,
+    State.PREPARING: pb.Release.STATE_PREPARING,
+    State.PROGRESSING: pb.Release.STATE_PROGRESSING,
+    State.SUCCEEDED: pb.Release.STATE_SUCCEEDED,
+    State.ROLLED_BACK: pb.Release.STATE_ROLLED_BACK,
+    State.FAILED: pb.Release.STATE_FAILED,
 }
 
 
 # Completions
 
 
-def completion_request(message: pb.CompleteRequest) -> CompletionRequest:
-    """Raises InvalidArgument for a model or a prompt that is none."""
+def completion_request_from_proto(message: pb.CompleteRequest) -> CompletionRequest:
+    """Raises InvalidArgument for a model that is not a name, or without a prompt."""
     return CompletionRequest(
-        target=parse_target(message.model),
-        prompt=_prompt(message),
-        sampling=_sampling(message.sampling),
+        target=ModelRef.parse_registered(message.model),
+        prompt=_prompt_from_proto(message),
+        sampling=_sampling_from_proto(message.sampling),
         routing_key=message.routing_key,
     )
 
 
-def _prompt(message: pb.CompleteRequest) -> Prompt:
+def _prompt_from_proto(message: pb.CompleteRequest) -> Prompt:
     match message.WhichOneof("prompt"):
         case "text":
             return TextPrompt(message.text)
@@ -71,7 +69,7 @@ def _prompt(message: pb.CompleteRequest) -> Prompt:
             raise InvalidArgument("a prompt is needed", [FieldViolation("prompt", "must be text or chat")])
 
 
-def _sampling(message: rollout_pb2.SamplingParams) -> Sampling:
+def _sampling_from_proto(message: rollout_pb2.SamplingParams) -> Sampling:
     def given(name: str) -> float | None:
         return getattr(message, name) if message.HasField(name) else None  # type: ignore[arg-type]
 
@@ -90,18 +88,18 @@ def _sampling(message: rollout_pb2.SamplingParams) -> Sampling:
     )
 
 
-def answer_to_proto(answer: Answer) -> pb.CompleteResponse:
+def completion_to_proto(completion: Completion) -> pb.CompleteResponse:
     return pb.CompleteResponse(
-        id=answer.id,
-        version=str(answer.version),
-        policy_id=answer.generation.policy_id,
-        completions=[choice_to_proto(choice) for choice in answer.generation.choices],
-        prompt_tokens=answer.generation.prompt_tokens,
-        completion_tokens=answer.completion_tokens,
+        id=completion.id,
+        version=str(completion.version),
+        policy_id=completion.generation.policy_id,
+        completions=[choice_to_proto(choice) for choice in completion.generation.choices],
+        prompt_tokens=completion.generation.prompt_tokens,
+        completion_tokens=completion.completion_tokens,
     )
 
 
-def answer_delta_to_proto(piece: AnswerDelta) -> pb.StreamCompleteResponse:
+def completion_delta_to_proto(piece: CompletionDelta) -> pb.StreamCompleteResponse:
     return pb.StreamCompleteResponse(id=piece.id, version=str(piece.version), delta=choice_to_proto(piece.delta.choice))
 
 
@@ -115,10 +113,12 @@ def choice_to_proto(choice: Choice) -> rollout_pb2.Completion:
     )
 
 
-# What the rollout service is told, and says
+# What the rollout service is asked, and answers
 
 
-def generate_request(name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> rollout_pb2.GenerateRequest:
+def generate_request_to_proto(
+    name: str, policy_id: str, prompt: Prompt, sampling: Sampling
+) -> rollout_pb2.GenerateRequest:
     request = rollout_pb2.GenerateRequest(
         policy=name, expected_policy_id=policy_id, sampling=sampling_to_proto(sampling)
     )
@@ -147,19 +147,19 @@ def sampling_to_proto(sampling: Sampling) -> rollout_pb2.SamplingParams:
     )
 
 
-def generation(message: rollout_pb2.GenerateResponse) -> Generation:
+def generation_from_proto(message: rollout_pb2.GenerateResponse) -> Generation:
     return Generation(
-        choices=tuple(_choice(completion) for completion in message.completions),
+        choices=tuple(choice_from_proto(completion) for completion in message.completions),
         policy_id=message.policy_id,
         prompt_tokens=len(message.prompt_token_ids),
     )
 
 
-def delta(message: rollout_pb2.GenerateStreamResponse) -> Delta:
-    return Delta(_choice(message.delta), message.policy_id, message.prompt_tokens)
+def delta_from_proto(message: rollout_pb2.GenerateStreamResponse) -> Delta:
+    return Delta(choice_from_proto(message.delta), message.policy_id, message.prompt_tokens)
 
 
-def _choice(message: rollout_pb2.Completion) -> Choice:
+def choice_from_proto(message: rollout_pb2.Completion) -> Choice:
     return Choice(
         index=message.index,
         text=message.text,
@@ -169,7 +169,7 @@ def _choice(message: rollout_pb2.Completion) -> Choice:
     )
 
 
-def policy(message: rollout_pb2.Policy) -> Policy:
+def policy_from_proto(message: rollout_pb2.Policy) -> Policy:
     """Raises Internal for a state that this gateway does not know."""
     state = POLICY_STATES.get(message.state)
     if state is None:
@@ -180,7 +180,7 @@ def policy(message: rollout_pb2.Policy) -> Policy:
 # Releases
 
 
-def release_spec(message: pb.ReleaseSpec) -> ReleaseSpec:
+def release_spec_from_proto(message: pb.ReleaseSpec) -> ReleaseSpec:
     """Absent stages and bounds take the defaults."""
     stages = tuple(
         Stage(stage.percent, duration_from_proto(stage.min_duration), stage.min_samples) for stage in message.stages
@@ -206,7 +206,7 @@ def release_to_proto(view: ReleaseView) -> pb.Release:
         baseline_stats=_stats_to_proto(view.baseline),
         candidate_stats=_stats_to_proto(view.candidate),
         events=[
-            pb.ReleaseEvent(time=timestamp_to_proto(event.time), percent=event.percent, reason=event.reason)
+            pb.ReleaseEvent(time=timestamp_to_proto(event.create_time), percent=event.percent, reason=event.reason)
             for event in release.events
         ],
         error=release.error,

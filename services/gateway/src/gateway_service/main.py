@@ -1,33 +1,40 @@
 """Starts the gateway: `python -m gateway_service.main`. The only module that builds things."""
 
 import asyncio
-import os
 import random
-import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
 import grpc
+from fastapi import FastAPI
 from sqlalchemy import text
 
 from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.adapters.registry import GrpcModelRegistry
 from gateway_service.adapters.rollout import RolloutPolicyEngine
 from gateway_service.adapters.sql.completions import SqlCompletionLog
-from gateway_service.adapters.sql.database import Database, database_errors
 from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
-from gateway_service.domain.completing import Completer, Router
-from gateway_service.domain.feedback import Feedback
-from gateway_service.domain.keys import Doorkeeper, KeyRing, new_secret
-from gateway_service.domain.recording import Recorder
-from gateway_service.domain.release_control import ControlOptions, ReleaseController
-from gateway_service.domain.release_desk import ReleaseDesk
-from gateway_service.domain.serving import Serving, ServingOptions
-from gateway_service.grpc_auth import SERVICE, authenticated
-from gateway_service.rest import app, resources
+from gateway_service.auth import SERVICE, grpc_auth
+from gateway_service.domain.completions.completer import Completer
+from gateway_service.domain.completions.router import Router
+from gateway_service.domain.keys.authenticator import Authenticator
+from gateway_service.domain.keys.key import new_secret
+from gateway_service.domain.keys.keys import Keys
+from gateway_service.domain.keys.ports import KeyStore
+from gateway_service.domain.ports import ModelRegistry
+from gateway_service.domain.releases.controller import ControlOptions, ReleaseController
+from gateway_service.domain.releases.ports import ReleaseStore
+from gateway_service.domain.releases.releases import Releases
+from gateway_service.domain.serving.ports import PolicyEngine
+from gateway_service.domain.serving.serving import Serving, ServingOptions
+from gateway_service.domain.traffic.feedback import Feedback
+from gateway_service.domain.traffic.ports import CompletionLog, Grader
+from gateway_service.domain.traffic.recorder import Recorder
+from gateway_service.rest import app
+from gateway_service.rest.resources import Backends
 from gateway_service.servicer import GatewayServicer
 from gateway_service.settings import Settings
 from ratchet.eval.v1.eval_pb2_grpc import EvalServiceStub
@@ -35,126 +42,155 @@ from ratchet.gateway.v1.gateway_pb2_grpc import add_GatewayServiceServicer_to_se
 from ratchet.registry.v1.registry_pb2_grpc import RegistryServiceStub
 from ratchet.rollout.v1.rollout_pb2_grpc import RolloutServiceStub
 from ratchet.trainer.v1.trainer_pb2_grpc import TrainerServiceStub
-from ratchet_kit import client, sql
-from ratchet_kit.errors import RatchetError
+from ratchet_environments.code import CodeEnvironment
+from ratchet_environments.executor import Executor
+from ratchet_environments.sandbox import GrpcSandbox
+from ratchet_kit import client, files
 from ratchet_kit.http_server import HttpServer
-from ratchet_kit.interceptors import Around
-from ratchet_kit.logs import get_logger
-from ratchet_kit.server import Background, serve
-from ratchet_kit.times import SystemClock
-from ratchet_rewards import Grader, GrpcSandbox
+from ratchet_kit.server import launch, serve
+from ratchet_kit.sql import Database
+from ratchet_kit.times import Clock, SystemClock
 
-log = get_logger(__name__)
-
-# Registering a version copies and hashes it, and a run is watched for days: the caller's patience is the limit.
 PEER_TIMEOUT = timedelta(minutes=10)
+"""For REST calls of other services: registering a version copies and hashes it. The caller may give up earlier."""
 WATCH_TIMEOUT = timedelta(days=30)
-# A completion waits for what the gateway itself asks of the registry: better an error soon than late.
+"""A run is watched for days."""
 ROUTING_TIMEOUT = timedelta(seconds=10)
+"""For what a completion needs from the registry: better an early error than a late one."""
 
 
-@dataclass(frozen=True)
-class Gateway:
-    """What `serve` runs."""
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What the gateway stores."""
 
+    releases: ReleaseStore
+    completions: CompletionLog
+    keys: KeyStore
+    check_ready: Callable[[], Awaitable[None]]
+    """Raises Unavailable while they cannot be reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """The other services, as the gateway uses them."""
+
+    policies: PolicyEngine
+    registry: ModelRegistry
+    grader: Grader
+    trainer_stub: object
+    eval_stub: object
+    registry_stub: object
+    """The stubs answer /api/v1 as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The parts of the gateway, wired."""
+
+    serving: Serving
+    recorder: Recorder
+    completer: Completer
+    feedback: Feedback
+    releases: Releases
+    controller: ReleaseController
+    keys: Keys
+    authenticator: Authenticator
     servicer: GatewayServicer
-    around: Around
-    background: tuple[Background, ...]
-    http_url: str
+    http: FastAPI
 
-    def add(self, server: grpc.aio.Server) -> list[str]:
+    def add_servicers(self, server: grpc.aio.Server) -> list[str]:
         add_GatewayServiceServicer_to_server(self.servicer, server)
         return [SERVICE]
 
 
 @asynccontextmanager
-async def build(settings: Settings) -> AsyncIterator[Gateway]:
-    """Raises FailedPrecondition when the HTTP port is in use, Unavailable without a database."""
-    clock = SystemClock()
-    with database_errors():
-        await sql.migrate(settings.database_url, "gateway_service")
+async def provision(
+    settings: Settings,
+    *,
+    stores: Stores | None = None,
+    peers: Peers | None = None,
+    clock: Clock | None = None,
+    chance: random.Random | None = None,
+) -> AsyncIterator[Service]:
+    """Builds the service and releases it. What is not handed in is made as the settings say.
+
+    Raises Unavailable when the database cannot be reached.
+    """
     async with AsyncExitStack() as stack:
-        engine = sql.create_engine(settings.database_url)
-        stack.push_async_callback(engine.dispose)
+        if stores is None:
+            stores = await stack.enter_async_context(_sql_stores(settings))
+        if peers is None:
+            peers = await stack.enter_async_context(_grpc_peers(settings))
+        service = _wire(settings, stores, peers, clock or SystemClock(), chance or random.Random())
+        stack.push_async_callback(service.recorder.flush)
+        stack.push_async_callback(service.serving.close)
+        await service.keys.ensure_admin(admin_key(settings))
+        yield service
 
-        async def channel(target: str, timeout: timedelta = PEER_TIMEOUT) -> grpc.aio.Channel:
-            opened = client.channel(target, timeout=timeout, stream_timeout=WATCH_TIMEOUT)
-            return await stack.enter_async_context(opened)
 
-        trainer = TrainerServiceStub(await channel(settings.trainer_target))
-        evals = EvalServiceStub(await channel(settings.eval_target))
-        registry_stub = RegistryServiceStub(await channel(settings.registry_target))
-        rollout = RolloutServiceStub(await channel(settings.rollout_target))
-        grader = await stack.enter_async_context(Grader(GrpcSandbox(await channel(settings.sandbox_target))))
+def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance: random.Random) -> Service:
+    recorder = Recorder(stores.completions, clock, settings.keep_texts, settings.keep_records)
+    serving = Serving(peers.policies, peers.registry, clock, ServingOptions(settings.load_wait, settings.load_poll))
+    router = Router(peers.registry, stores.releases, chance)
+    completer = Completer(router, serving, recorder, clock)
+    feedback = Feedback(recorder, stores.completions, peers.grader)
+    releases = Releases(stores.releases, stores.completions, peers.registry, clock, settings.watch_poll)
+    control = ControlOptions(settings.release_tick, settings.prepare_timeout, settings.drain)
+    controller = ReleaseController(stores.releases, stores.completions, serving, peers.registry, clock, control)
+    keys = Keys(stores.keys, clock)
+    authenticator = Authenticator(keys if settings.auth == "on" else None)
+    servicer = GatewayServicer(completer, releases, feedback)
+    http = app.build(
+        completer=completer,
+        router=router,
+        registry=peers.registry,
+        keys=keys,
+        authenticator=authenticator,
+        backends=Backends(peers.trainer_stub, peers.eval_stub, peers.registry_stub, servicer),
+        check_ready=stores.check_ready,
+        clock=clock,
+    )
+    return Service(serving, recorder, completer, feedback, releases, controller, keys, authenticator, servicer, http)
 
-        registry = GrpcModelRegistry(RegistryServiceStub(await channel(settings.registry_target, ROUTING_TIMEOUT)))
-        releases = SqlReleaseStore(engine)
-        completions = SqlCompletionLog(engine)
-        recorder = Recorder(completions, clock, keep_texts=settings.keep_texts, keep_records=settings.keep_records)
-        stack.push_async_callback(recorder.flush)
-        serving = Serving(
-            RolloutPolicyEngine(rollout, settings.generate_timeout),
-            registry,
-            clock,
-            ServingOptions(load_wait=settings.load_wait),
-        )
-        stack.push_async_callback(serving.close)
-        ring = KeyRing(SqlKeyStore(engine), clock)
-        await ring.ensure_admin(admin_key(settings))
-        doorkeeper = Doorkeeper(ring if settings.auth == "on" else None)
 
-        router = Router(registry, releases, random.Random())
-        completer = Completer(router, serving, recorder, clock)
-        desk = ReleaseDesk(releases, completions, registry, clock)
-        feedback = Feedback(recorder, completions, SandboxGrader(grader, settings.problems_folder))
-        servicer = GatewayServicer(completer, desk, feedback)
-        controller = ReleaseController(
-            releases,
-            completions,
-            serving,
-            registry,
-            clock,
-            ControlOptions(tick=settings.release_tick, prepare_timeout=settings.prepare_timeout, drain=settings.drain),
-        )
-        database = Database(engine)
+@asynccontextmanager
+async def _sql_stores(settings: Settings) -> AsyncIterator[Stores]:
+    async with Database.opened(settings.database_url, "gateway_service") as database:
 
         async def check_ready() -> None:
             async with database.reading() as connection:
                 await connection.execute(text("SELECT 1"))
 
-        http = HttpServer(
-            app.build(
-                completer=completer,
-                router=router,
-                registry=registry,
-                ring=ring,
-                doorkeeper=doorkeeper,
-                backends=resources.Backends(trainer, evals, registry_stub, servicer),
-                check_ready=check_ready,
-                clock=clock,
-            ),
-            settings.host,
-            settings.http_port,
-            settings.grace,
+        yield Stores(SqlReleaseStore(database), SqlCompletionLog(database), SqlKeyStore(database), check_ready)
+
+
+@asynccontextmanager
+async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
+    async with AsyncExitStack() as stack:
+
+        async def channel(target: str, timeout: timedelta = PEER_TIMEOUT) -> grpc.aio.Channel:
+            opened = client.channel(target, timeout=timeout, stream_timeout=WATCH_TIMEOUT)
+            return await stack.enter_async_context(opened)
+
+        sandbox = GrpcSandbox(await channel(settings.sandbox_target))
+        executor = await stack.enter_async_context(Executor(sandbox))
+        rollout = RolloutServiceStub(await channel(settings.rollout_target))
+        routing = RegistryServiceStub(await channel(settings.registry_target, ROUTING_TIMEOUT))
+        yield Peers(
+            policies=RolloutPolicyEngine(rollout, settings.generate_timeout),
+            registry=GrpcModelRegistry(routing),
+            grader=SandboxGrader(CodeEnvironment(executor), settings.problems_folder),
+            trainer_stub=TrainerServiceStub(await channel(settings.trainer_target)),
+            eval_stub=EvalServiceStub(await channel(settings.eval_target)),
+            registry_stub=RegistryServiceStub(await channel(settings.registry_target)),
         )
-        yield Gateway(servicer, authenticated(doorkeeper), (http.run, recorder.run, controller.run), http.url)
 
 
 def admin_key(settings: Settings) -> str:
-    """The bootstrap key: from the settings, or from the file, which only its owner can read."""
+    """The bootstrap key: from the settings, or from the file, which is made at the first start."""
     if settings.admin_key is not None:
         return settings.admin_key.get_secret_value()
-    file = settings.admin_key_file
-    file.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except FileExistsError:
-        return file.read_text().strip()
-    key = new_secret()
-    with os.fdopen(descriptor, "w") as out:
-        out.write(key)
-    log.info("made the administrator's API key", file=str(file))
-    return key
+    return files.secret(settings.admin_key_file, new_secret)
 
 
 async def run(
@@ -163,24 +199,22 @@ async def run(
     on_ready: Callable[[int], None] | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Serves until SIGTERM, or until `stop` is set."""
-    async with build(settings) as gateway:
+    """Serves until SIGTERM, or until `stop` is set. Raises FailedPrecondition when a port is in use."""
+    async with provision(settings) as service:
+        http = HttpServer(service.http, settings.host, settings.http_port, settings.grace)
         await serve(
             settings,
             "gateway",
-            gateway.add,
-            background=gateway.background,
-            around=[gateway.around],
+            service.add_servicers,
+            background=(http.run, service.recorder.run, service.controller.run),
+            around=[grpc_auth(service.authenticator)],
             on_ready=on_ready,
             stop=stop,
         )
 
 
 def main() -> None:
-    try:
-        asyncio.run(run(Settings()))
-    except RatchetError as e:
-        sys.exit(f"gateway: {e.message}")
+    launch("gateway", Settings(), run)
 
 
 if __name__ == "__main__":

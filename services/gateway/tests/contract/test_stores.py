@@ -10,14 +10,15 @@ from gateway_service.adapters.memory import MemoryCompletionLog, MemoryKeyStore,
 from gateway_service.adapters.sql.completions import SqlCompletionLog
 from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
-from gateway_service.domain.keys import ApiKey, Scope
-from gateway_service.domain.ports import CompletionLog, KeyStore, ReleaseStore
-from gateway_service.domain.releases import Bounds, Release, ReleaseSpec, Stage
-from gateway_service.domain.routing import Arm
-from gateway_service.domain.targets import VersionRef
-from gateway_service.domain.traffic import CompletionRecord, ProblemRef
-from ratchet_kit import sql
+from gateway_service.domain.keys.key import ApiKey, Scope
+from gateway_service.domain.keys.ports import KeyStore
+from gateway_service.domain.releases.ports import ReleaseStore
+from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage
+from gateway_service.domain.traffic.ports import CompletionLog
+from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
+from ratchet_kit.names import VersionRef
+from ratchet_kit.sql import Database
 
 NOW = datetime(2026, 1, 1, 12, 30, 15, 123456, tzinfo=UTC)
 STAGES = (Stage(10, timedelta(seconds=1.5), 3), Stage(100, timedelta(0), 0))
@@ -36,10 +37,8 @@ async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
         yield Stores(MemoryReleaseStore(), MemoryCompletionLog(), MemoryKeyStore())
         return
     url = request.getfixturevalue(f"{request.param}_url")
-    await sql.migrate(url, "gateway_service")
-    engine = sql.create_engine(url)
-    yield Stores(SqlReleaseStore(engine), SqlCompletionLog(engine), SqlKeyStore(engine))
-    await engine.dispose()
+    async with Database.opened(url, "gateway_service") as database:
+        yield Stores(SqlReleaseStore(database), SqlCompletionLog(database), SqlKeyStore(database))
 
 
 def release(number: int = 1, model: str = "starter") -> Release:
@@ -101,7 +100,7 @@ class TestReleaseStore:
             await stores.releases.add(release(number, model))
 
         async def ids(model: str, limit: int, after: str | None) -> list[str]:
-            return [one.id for one in await stores.releases.list(model, limit, after)]
+            return [one.id for one in await stores.releases.page(model, limit, after)]
 
         assert await ids("", 2, None) == ["rel_3", "rel_2"]
         assert await ids("", 2, "rel_2") == ["rel_1"]
@@ -112,7 +111,7 @@ def record(number: int, arm: Arm = Arm.CANDIDATE, **changes: object) -> Completi
     number_of = {Arm.CANDIDATE: 2}
     made = CompletionRecord(
         id=f"cmpl_{number:03}",
-        time=NOW,
+        start_time=NOW,
         version=VersionRef("starter", number_of.get(arm, 1)),
         arm=arm,
         latency=timedelta(seconds=number),
@@ -158,12 +157,12 @@ class TestCompletionLog:
                 record(5, Arm.BASELINE),
                 record(6, Arm.FALLBACK),
                 record(7, Arm.NONE),
-                record(8, Arm.NONE, time=NOW - timedelta(days=2)),
+                record(8, Arm.NONE, start_time=NOW - timedelta(days=2)),
                 record(9, Arm.NONE, version=VersionRef("other", 1)),
             ]
         )
         await stores.completions.set_score("cmpl_001", 0.5, None)
-        traffic = await stores.completions.traffic(release().begin(NOW), NOW - timedelta(days=1))
+        traffic = await stores.completions.traffic("rel_1", 0, VersionRef("starter", 1), NOW - timedelta(days=1))
         candidate = traffic.candidate
         assert (candidate.requests, candidate.errors, candidate.latencies) == (2, 1, (1.0,))
         assert (candidate.scored, candidate.mean_score) == (1, 0.5)
@@ -173,7 +172,7 @@ class TestCompletionLog:
 
     async def test_prunes_texts_then_records(self, stores: Stores) -> None:
         ages = {1: timedelta(days=40), 2: timedelta(days=2), 3: timedelta(0)}
-        await stores.completions.append([record(number, time=NOW - age) for number, age in ages.items()])
+        await stores.completions.append([record(number, start_time=NOW - age) for number, age in ages.items()])
         await stores.completions.prune(NOW - timedelta(days=1), NOW - timedelta(days=30))
         with pytest.raises(NotFound):
             await stores.completions.get("cmpl_001")

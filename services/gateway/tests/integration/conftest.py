@@ -5,15 +5,17 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gateway_service import convert
-from gateway_service.adapters.scripted import ScriptedEngine, ScriptedRegistry
-from gateway_service.domain.ports import GateResult, Policy, RegisteredModel, RegisteredVersion
-from gateway_service.domain.targets import CHAMPION, VersionRef
+from gateway_service.domain.ports import GateResult, RegisteredModel, RegisteredVersion
+from gateway_service.domain.serving.ports import Policy
 from ratchet.gateway.v1 import gateway_pb2
 from ratchet.registry.v1 import registry_pb2, registry_pb2_grpc
 from ratchet.rollout.v1 import rollout_pb2 as rollout
 from ratchet.rollout.v1 import rollout_pb2_grpc
+from ratchet_kit.names import CHAMPION, VersionRef
 from ratchet_kit.times import timestamp_to_proto
 from ratchet_testing import serving
+
+from ..doubles import ScriptedEngine, ScriptedRegistry
 
 STATES = {state: value for value, state in convert.POLICY_STATES.items()}
 
@@ -34,7 +36,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         return rollout.UnloadPolicyResponse()
 
     async def Generate(self, request, context):
-        made = await self._engine.generate(*_asked(request))
+        made = await self._engine.generate(*_requested(request))
         return rollout.GenerateResponse(
             completions=[convert.choice_to_proto(choice) for choice in made.choices],
             policy_id=made.policy_id,
@@ -42,7 +44,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         )
 
     async def GenerateStream(self, request, context):
-        async for delta in self._engine.stream(*_asked(request.request)):
+        async for delta in self._engine.stream(*_requested(request.request)):
             yield rollout.GenerateStreamResponse(
                 delta=convert.choice_to_proto(delta.choice),
                 policy_id=delta.policy_id,
@@ -113,15 +115,15 @@ async def peers(engine: ScriptedEngine, registry: ScriptedRegistry) -> AsyncIter
         yield target
 
 
-def _asked(request):
+def _requested(request):
     """The gateway's CompleteRequest has the same prompt and sampling, and `convert` reads it."""
     same = gateway_pb2.CompleteRequest(model="any", sampling=request.sampling)
     if request.WhichOneof("prompt") == "chat":
         same.chat.CopyFrom(request.chat)
     else:
         same.text = request.text
-    asked = convert.completion_request(same)
-    return request.policy, request.expected_policy_id, asked.prompt, asked.sampling
+    wanted = convert.completion_request_from_proto(same)
+    return request.policy, request.expected_policy_id, wanted.prompt, wanted.sampling
 
 
 def _policy(policy: Policy) -> rollout.Policy:

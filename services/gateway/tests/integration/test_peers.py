@@ -8,14 +8,16 @@ import pytest
 
 from gateway_service.adapters.registry import GrpcModelRegistry
 from gateway_service.adapters.rollout import RolloutPolicyEngine
-from gateway_service.adapters.scripted import policy_id_of
-from gateway_service.domain.completions import ChatPrompt, ChatTurn, FinishReason, Sampling, TextPrompt
-from gateway_service.domain.ports import ModelRegistry, PolicyEngine, PolicyState
-from gateway_service.domain.targets import CHAMPION, VersionRef
+from gateway_service.domain.ports import ModelRegistry
+from gateway_service.domain.serving.generation import ChatPrompt, ChatTurn, FinishReason, Sampling, TextPrompt
+from gateway_service.domain.serving.ports import PolicyEngine, PolicyState
 from ratchet.registry.v1.registry_pb2_grpc import RegistryServiceStub
 from ratchet.rollout.v1.rollout_pb2_grpc import RolloutServiceStub
 from ratchet_kit import client
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, ResourceExhausted
+from ratchet_kit.names import CHAMPION, VersionRef
+
+from ..doubles import policy_id_of
 
 POLICY_ID = policy_id_of("a/1")
 

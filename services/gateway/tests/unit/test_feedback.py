@@ -2,78 +2,63 @@ from datetime import timedelta
 
 import pytest
 
-from gateway_service.domain.recording import Recorder
-from gateway_service.domain.traffic import ProblemRef
+from gateway_service.domain.traffic.record import ProblemRef
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
+
+from ..world import World
 
 PROBLEM = ProblemRef("composed/test", "hi")
 
 
 @pytest.fixture
-async def completion_id(world) -> str:
+async def completion_id(world: World) -> str:
     world.grader.problems.add("hi")
     return (await world.ask(text="say hi")).id
 
 
-async def test_a_score_is_attached_and_the_text_dropped(world, completion_id) -> None:
-    assert await world.feedback.score(completion_id, 0.25) == 0.25
+async def test_a_score_is_attached_and_the_text_dropped(world: World, completion_id) -> None:
+    assert await world.gateway.feedback.score(completion_id, 0.25) == 0.25
     record = await world.completions.get(completion_id)
     assert (record.score, record.texts) == (0.25, ())
 
 
 @pytest.mark.parametrize("score", [-0.1, 1.1, float("nan"), float("inf")])
-async def test_scores_are_in_0_to_1(world, completion_id, score) -> None:
+async def test_scores_are_in_0_to_1(world: World, completion_id, score) -> None:
     with pytest.raises(InvalidArgument):
-        await world.feedback.score(completion_id, score)
+        await world.gateway.feedback.score(completion_id, score)
 
 
-async def test_graded_by_tests_once(world, completion_id) -> None:
-    assert await world.feedback.grade(completion_id, PROBLEM) == 1
-    assert await world.feedback.grade(completion_id, PROBLEM) == 1
+async def test_graded_by_tests_once(world: World, completion_id) -> None:
+    assert await world.gateway.feedback.grade(completion_id, PROBLEM) == 1
+    assert await world.gateway.feedback.grade(completion_id, PROBLEM) == 1
     assert world.grader.graded == 1
 
 
-async def test_unknown_completions_and_problems(world, completion_id) -> None:
+async def test_unknown_completions_and_problems(world: World, completion_id) -> None:
     with pytest.raises(NotFound):
-        await world.feedback.score("cmpl_none", 1)
+        await world.gateway.feedback.score("cmpl_none", 1)
     with pytest.raises(NotFound):
-        await world.feedback.grade("cmpl_none", PROBLEM)
+        await world.gateway.feedback.grade("cmpl_none", PROBLEM)
     with pytest.raises(NotFound):
-        await world.feedback.grade(completion_id, ProblemRef("composed/test", "unknown"))
+        await world.gateway.feedback.grade(completion_id, ProblemRef("composed/test", "unknown"))
 
 
-async def test_a_fault_of_the_sandbox_is_no_score(world, completion_id) -> None:
+async def test_a_fault_of_the_sandbox_is_no_score(world: World, completion_id) -> None:
     world.grader.fault = Unavailable("the sandbox failed 5 times")
     with pytest.raises(Unavailable):
-        await world.feedback.grade(completion_id, PROBLEM)
+        await world.gateway.feedback.grade(completion_id, PROBLEM)
     world.grader.fault = None
-    assert await world.feedback.grade(completion_id, PROBLEM) == 1
+    assert await world.gateway.feedback.grade(completion_id, PROBLEM) == 1
 
 
-async def test_what_is_not_kept_cannot_be_graded(world, completion_id) -> None:
-    await world.feedback.score(completion_id, 0.5)
+async def test_what_is_not_kept_cannot_be_graded(world: World, completion_id) -> None:
+    await world.gateway.feedback.score(completion_id, 0.5)
     with pytest.raises(FailedPrecondition):
-        await world.feedback.grade(completion_id, PROBLEM)
+        await world.gateway.feedback.grade(completion_id, PROBLEM)
 
 
-async def test_old_texts_and_records_are_dropped(world, completion_id) -> None:
-    await world.recorder.flush()
+async def test_old_texts_and_records_are_dropped(world: World, completion_id) -> None:
+    await world.gateway.recorder.flush()
     now = world.clock.now() + timedelta(days=2)
     await world.completions.prune(now - timedelta(days=1), now - timedelta(days=30))
     assert (await world.completions.get(completion_id)).texts == ()
-
-
-async def test_the_recorder_keeps_what_it_cannot_store(world, completion_id) -> None:
-    class Away:
-        async def append(self, records) -> None:
-            raise Unavailable("the database cannot be reached")
-
-    recorder = Recorder(Away(), world.clock)
-    await world.recorder.flush()
-    recorder.record(await world.completions.get(completion_id))
-    with pytest.raises(Unavailable):
-        await recorder.flush()
-    recorder._store = world.completions
-    world.completions.records.clear()
-    await recorder.flush()
-    assert set(world.completions.records) == {completion_id}

@@ -1,77 +1,92 @@
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+"""The use cases around releases."""
+
+from datetime import timedelta
 
 import pytest
 
-from gateway_service.domain.releases import Bounds, Release, ReleaseSpec, ReleaseState, Stage
-from ratchet_kit.errors import FailedPrecondition, InvalidArgument
+from gateway_service.domain.ports import GateResult
+from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage, State
+from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
+from ratchet_kit.names import CHAMPION
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-SPEC = ReleaseSpec("starter", 2, "gate", (Stage(10, timedelta(0), 0), Stage(100, timedelta(0), 0)))
+from ..world import World
 
-
-def new() -> Release:
-    return Release("rel_1", "req_1", SPEC, baseline=1, create_time=NOW)
-
-
-def test_the_way_to_success() -> None:
-    release = new()
-    assert (release.state, release.percent) == (ReleaseState.PREPARING, 0)
-    release = release.begin(NOW)
-    assert (release.state, release.percent, release.stage_start) == (ReleaseState.PROGRESSING, 10, NOW)
-    later = NOW + timedelta(minutes=1)
-    release = release.advance(later, "good so far")
-    assert (release.percent, release.stage, release.stage_start) == (100, 1, later)
-    release = release.succeed(later, "good")
-    assert (release.state, release.percent, release.end_time) == (ReleaseState.SUCCEEDED, 100, later)
-    assert str(release.loser) == "starter@1"
-    assert [event.percent for event in release.events] == [10, 100, 100]
-    assert release.retire(later).retired_at == later
+HALF_THEN_ALL = (Stage(50, timedelta(seconds=60), 30), Stage(100, timedelta(seconds=60), 30))
 
 
-def test_a_rollback_sends_everything_back() -> None:
-    release = new().begin(NOW).roll_back(NOW, "slow")
-    assert (release.state, release.percent, str(release.loser)) == (ReleaseState.ROLLED_BACK, 0, "starter@2")
-    assert release.events[-1].reason == "slow"
+async def traffic(world: World, requests: int = 100) -> None:
+    for n in range(requests):
+        await world.ask(key=f"user-{n}")
+    await world.gateway.recorder.flush()
 
 
-@pytest.mark.parametrize(
-    "move",
-    [
-        lambda: new().advance(NOW, ""),
-        lambda: new().succeed(NOW, ""),
-        lambda: new().retire(NOW),
-        lambda: new().begin(NOW).begin(NOW),
-        lambda: new().begin(NOW).succeed(NOW, ""),
-        lambda: new().begin(NOW).advance(NOW, "").advance(NOW, ""),
-        lambda: new().roll_back(NOW, "").roll_back(NOW, ""),
-        lambda: new().fail(NOW, "").begin(NOW),
-        lambda: new().roll_back(NOW, "").fail(NOW, ""),
-    ],
-)
-def test_refuses_what_is_not_allowed(move: Callable[[], Release]) -> None:
+async def progressing(world: World, stages=HALF_THEN_ALL, bounds: Bounds = Bounds()) -> Release:
+    return await world.until_progressing(await world.release(stages, bounds))
+
+
+async def test_a_user_rolls_back(world: World) -> None:
+    release = await progressing(world)
+    view = await world.gateway.releases.roll_back(release.id, "customers complain")
+    assert view.release.state is State.ROLLED_BACK
+    assert view.release.events[-1].reason == "customers complain"
+    answers = [await world.ask(key=f"user-{n}") for n in range(50)]
+    assert {answer.version.number for answer in answers} == {1}
     with pytest.raises(FailedPrecondition):
-        move()
+        await world.gateway.releases.roll_back(release.id, "again")
 
 
-def test_names_every_fault_of_a_spec() -> None:
-    stages = (Stage(50, timedelta(seconds=-1), 0), Stage(20, timedelta(0), -1))
-    with pytest.raises(InvalidArgument) as caught:
-        ReleaseSpec("", 0, "", stages, Bounds(0.0, 0.5, 2.0)).check()
-    assert [violation.field for violation in caught.value.violations] == [
-        "spec.model",
-        "spec.candidate",
-        "spec.stages[0].min_duration",
-        "spec.stages[1].percent",
-        "spec.stages[1].min_samples",
-        "spec.stages",
-        "spec.bounds.max_error_rate_increase",
-        "spec.bounds.max_latency_ratio",
-        "spec.bounds.max_quality_drop",
-    ]
+async def test_create_is_idempotent_under_its_request_id(world: World) -> None:
+    spec = ReleaseSpec("starter", 2, "gate_2", HALF_THEN_ALL)
+    first = await world.gateway.releases.create("req_1", spec)
+    assert await world.gateway.releases.create("req_1", spec) == first
+    with pytest.raises(AlreadyExists):
+        await world.gateway.releases.create("req_1", ReleaseSpec("starter", 2, "gate_2"))
 
 
-def test_the_defaults_are_right() -> None:
-    spec = ReleaseSpec("starter", 2, "gate")
-    spec.check()
-    assert [stage.percent for stage in spec.stages] == [1, 5, 25, 50, 100]
+async def test_create_needs_a_passed_gate_for_the_pair(world: World) -> None:
+    gates = world.registry.gates
+    gates["failed"] = GateResult("failed", "starter", 2, 1, False, "not better")
+    gates["other"] = GateResult("other", "starter", 3, 1, True, "better")
+    gates["old"] = GateResult("old", "starter", 2, 3, True, "better than 3")
+    for gate_id in ("", "unknown", "failed", "other", "old"):
+        with pytest.raises(FailedPrecondition, match="gate"):
+            await world.gateway.releases.create("", ReleaseSpec("starter", 2, gate_id))
+
+
+async def test_create_refuses_what_cannot_be(world: World) -> None:
+    with pytest.raises(InvalidArgument):
+        await world.gateway.releases.create("", ReleaseSpec("starter", 0, "gate_2"))
+    with pytest.raises(NotFound):
+        await world.gateway.releases.create("", ReleaseSpec("nobody", 2, "gate_2"))
+    with pytest.raises(NotFound):
+        await world.gateway.releases.create("", ReleaseSpec("starter", 9, "gate_2"))
+    with pytest.raises(FailedPrecondition, match="champion already"):
+        await world.gateway.releases.create("", ReleaseSpec("starter", 1, "gate_2"))
+    await world.release()
+    with pytest.raises(FailedPrecondition, match="under way"):
+        await world.release()
+    del world.registry.aliases["starter", CHAMPION]
+    with pytest.raises(FailedPrecondition, match="no champion"):
+        await world.gateway.releases.create("", ReleaseSpec("starter", 2, "gate_2"))
+
+
+async def test_watch_shows_changes_and_ends_with_the_release(world: World) -> None:
+    release = await progressing(world)
+    views = world.gateway.releases.watch(release.id)
+    assert (await anext(views)).release.percent == 50
+    await traffic(world, 10)
+    assert (await anext(views)).candidate.requests > 0
+    await world.gateway.releases.roll_back(release.id, "")
+    assert [view.release.state async for view in views] == [State.ROLLED_BACK]
+
+
+async def test_list_pages_newest_first(world: World) -> None:
+    made = []
+    for _ in range(3):
+        release = await world.release()
+        await world.gateway.releases.roll_back(release.id, "")
+        made.append(release.id)
+    first = await world.gateway.releases.page("starter", 2, "")
+    rest = await world.gateway.releases.page("", 2, first.next_page_token)
+    assert [view.release.id for view in (*first.items, *rest.items)] == made[::-1]
+    assert rest.next_page_token == ""

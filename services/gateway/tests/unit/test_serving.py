@@ -4,107 +4,109 @@ from datetime import timedelta
 
 import pytest
 
-from gateway_service.adapters.scripted import policy_id_of
-from gateway_service.domain.completions import Sampling, TextPrompt
-from gateway_service.domain.ports import Policy, PolicyState
-from gateway_service.domain.targets import VersionRef
+from gateway_service.domain.serving.generation import Sampling, TextPrompt
+from gateway_service.domain.serving.ports import Policy, PolicyState
 from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound, Unavailable
+from ratchet_kit.names import VersionRef
+
+from ..doubles import policy_id_of
+from ..world import World
 
 ONE, TWO, THREE = (VersionRef("starter", number) for number in (1, 2, 3))
 PROMPT = TextPrompt("say hi")
 
 
-async def test_loads_once_for_many_requests(world) -> None:
+async def test_loads_once_for_many_requests(world: World) -> None:
     world.engine.loads_at_once = False
 
     async def finish() -> None:
         await asyncio.sleep(0.01)
         world.engine.finish_loading("starter@1")
 
-    ids = await asyncio.gather(*(world.serving.ensure(ONE) for _ in range(20)), finish())
+    ids = await asyncio.gather(*(world.gateway.serving.ensure(ONE) for _ in range(20)), finish())
     assert set(ids) == {policy_id_of("starter/1"), None}
     assert world.engine.loads["starter@1"] == 1
 
 
-async def test_a_request_waits_only_so_long(world) -> None:
+async def test_a_request_waits_only_so_long(world: World) -> None:
     world.engine.loads_at_once = False
     with pytest.raises(Unavailable, match="is being loaded"):
-        await world.serving.ensure(ONE, wait=timedelta(0))
+        await world.gateway.serving.ensure(ONE, wait=timedelta(0))
 
 
-async def test_loads_again_what_was_lost(world) -> None:
-    await world.serving.generate(ONE, PROMPT, Sampling())
+async def test_loads_again_what_was_lost(world: World) -> None:
+    await world.gateway.serving.generate(ONE, PROMPT, Sampling())
     world.engine.policies.clear()  # the rollout service restarted
-    generation = await world.serving.generate(ONE, PROMPT, Sampling())
+    generation = await world.gateway.serving.generate(ONE, PROMPT, Sampling())
     assert generation.choices[0].text == "say hi"
     world.engine.policies.clear()
-    deltas = [delta async for delta in world.serving.stream(ONE, PROMPT, Sampling())]
+    deltas = [delta async for delta in world.gateway.serving.stream(ONE, PROMPT, Sampling())]
     assert "".join(delta.choice.text for delta in deltas) == "say hi"
     assert world.engine.loads["starter@1"] == 3
 
 
-async def test_loads_again_what_failed(world) -> None:
-    await world.serving.ensure(ONE)
+async def test_loads_again_what_failed(world: World) -> None:
+    await world.gateway.serving.ensure(ONE)
     world.engine.policies["starter@1"] = Policy("starter@1", PolicyState.FAILED, error="died")
-    await world.serving.generate(ONE, PROMPT, Sampling())
+    await world.gateway.serving.generate(ONE, PROMPT, Sampling())
     assert world.engine.loads["starter@1"] == 2
 
 
-async def test_adopts_what_is_loaded(world) -> None:
+async def test_adopts_what_is_loaded(world: World) -> None:
     await world.engine.load("starter@1", "starter/1", policy_id_of("starter/1"))
-    await world.serving.ensure(ONE)
+    await world.gateway.serving.ensure(ONE)
     assert world.engine.loads["starter@1"] == 1
 
 
-async def test_refuses_other_weights(world) -> None:
+async def test_refuses_other_weights(world: World) -> None:
     await world.engine.load("starter@1", "elsewhere", policy_id_of("elsewhere"))
     with pytest.raises(DataLoss):
-        await world.serving.ensure(ONE)
+        await world.gateway.serving.ensure(ONE)
 
 
-async def test_a_version_that_cannot_be_loaded_is_left_alone_for_a_while(world) -> None:
+async def test_a_version_that_cannot_be_loaded_is_left_alone_for_a_while(world: World) -> None:
     world.engine.refuse_sources = {"starter/1": "bad weights"}
     for _ in range(5):
         with pytest.raises(FailedPrecondition, match="bad weights"):
-            await world.serving.ensure(ONE)
+            await world.gateway.serving.ensure(ONE)
     assert world.engine.loads["starter@1"] == 1
     world.engine.refuse_sources = {}
     world.clock.advance(timedelta(seconds=11))
-    await world.serving.ensure(ONE)
+    await world.gateway.serving.ensure(ONE)
 
 
-async def test_unknown_versions(world) -> None:
+async def test_unknown_versions(world: World) -> None:
     with pytest.raises(NotFound):
-        await world.serving.ensure(VersionRef("starter", 9))
+        await world.gateway.serving.ensure(VersionRef("starter", 9))
 
 
-async def test_makes_room_by_unloading_the_longest_idle(world) -> None:
+async def test_makes_room_by_unloading_the_longest_idle(world: World) -> None:
     world.engine.capacity = 2
     for ref in (ONE, TWO):
-        await world.serving.ensure(ref)
+        await world.gateway.serving.ensure(ref)
         world.clock.advance(timedelta(minutes=2))
-    await world.serving.ensure(TWO)
-    await world.serving.ensure(THREE)
+    await world.gateway.serving.ensure(TWO)
+    await world.gateway.serving.ensure(THREE)
     assert set(world.engine.policies) == {"starter@2", "starter@3"}
 
 
-async def test_says_so_when_there_is_no_room(world) -> None:
+async def test_says_so_when_there_is_no_room(world: World) -> None:
     world.engine.capacity = 1
-    await world.serving.ensure(ONE)
+    await world.gateway.serving.ensure(ONE)
     with pytest.raises(Unavailable, match="no room"):
-        await world.serving.ensure(TWO)
+        await world.gateway.serving.ensure(TWO)
 
 
-async def test_unload_is_idempotent(world) -> None:
-    await world.serving.ensure(ONE)
-    await world.serving.unload(ONE)
-    await world.serving.unload(ONE)
+async def test_unload_is_idempotent(world: World) -> None:
+    await world.gateway.serving.ensure(ONE)
+    await world.gateway.serving.unload(ONE)
+    await world.gateway.serving.unload(ONE)
     assert world.engine.policies == {}
 
 
-async def test_waits_for_what_is_unloading(world) -> None:
-    await world.serving.ensure(ONE)
-    world.serving._ready.clear()
+async def test_waits_for_what_is_unloading(world: World) -> None:
+    await world.gateway.serving.ensure(ONE)
+    await world.start()  # a gateway that has not seen the version ready
     going = world.engine.policies["starter@1"]
     world.engine.policies["starter@1"] = replace(going, state=PolicyState.UNLOADING)
 
@@ -112,5 +114,5 @@ async def test_waits_for_what_is_unloading(world) -> None:
         await asyncio.sleep(0.01)
         del world.engine.policies["starter@1"]
 
-    await asyncio.gather(world.serving.ensure(ONE), go())
+    await asyncio.gather(world.gateway.serving.ensure(ONE), go())
     assert world.engine.loads["starter@1"] == 2

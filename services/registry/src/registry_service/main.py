@@ -1,6 +1,5 @@
 """Builds registry-service and runs it: `python -m registry_service.main`."""
 
-import asyncio
 from collections.abc import Sequence
 
 import grpc
@@ -43,7 +42,7 @@ async def run(settings: Settings) -> None:
 
 
 def main() -> None:
-    asyncio.run(run(Settings()))
+    server.launch("registry", Settings(), run)
 
 
 if __name__ == "__main__":

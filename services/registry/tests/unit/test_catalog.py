@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ratchet_kit.errors import InvalidArgument, NotFound, Unavailable
+from ratchet_kit.errors import AlreadyExists, InvalidArgument, NotFound, Unavailable
 from registry_service.domain.catalog import Catalog
 from registry_service.domain.models import Lineage, VersionDraft
 
@@ -33,7 +33,7 @@ async def test_the_same_request_gives_the_same_version(registry: Any, model_fold
     first = await make(registry.catalog, source, "req_1")
     assert await make(registry.catalog, source, "req_1") == first
     assert (await make(registry.catalog, source)).number == 2, "without a request id each call makes one"
-    with pytest.raises(InvalidArgument, match="used before"):
+    with pytest.raises(AlreadyExists, match="used before"):
         await make(registry.catalog, source, "req_1", {"other": "label"})
 
 

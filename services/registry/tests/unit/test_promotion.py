@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
+from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from registry_service.domain.gates import Estimate, GateSpec
 from registry_service.domain.models import Lineage
 
@@ -105,7 +105,7 @@ async def test_a_gate_is_decided_once(registry: Any, versions: list[Any]) -> Non
     gate = await registry.gates.create(spec(), "req_1")
     registry.evaluations.difference = Estimate(-0.5, -0.6, -0.4)
     assert await registry.gates.create(spec(), "req_1") == gate
-    with pytest.raises(InvalidArgument, match="used before"):
+    with pytest.raises(AlreadyExists, match="used before"):
         await registry.gates.create(spec(3), "req_1")
     assert (await registry.gates.list("starter", 0, "")).items == [gate] == [await registry.gates.get(gate.id)]
 

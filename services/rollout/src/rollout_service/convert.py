@@ -1,11 +1,11 @@
-"""Protos to the domain and back. Pure; refuses what is wrong in a request by itself, every fault named."""
+"""Protos to the domain and back. Pure. A wrong request raises InvalidArgument with every field at fault."""
 
-import math
 import re
 from collections.abc import AsyncIterator
 
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_kit.faults import Faults
 from ratchet_kit.pages import Page
 from ratchet_kit.times import duration_to_proto, timestamp_to_proto
 from rollout_service.domain.generation import (
@@ -26,7 +26,7 @@ from rollout_service.domain.policy import EngineOptions, Policy, PolicyId, Polic
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream, WeightUpdate, WeightUpdateResult
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
-COMPLETIONS_AT_MOST = 256
+MAX_COMPLETIONS = 256
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 _POLICY_ID = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -44,18 +44,19 @@ _REASONS = {
 }
 
 
-def load_policy(request: pb.LoadPolicyRequest) -> LoadPolicy:
+def load_policy_from_proto(request: pb.LoadPolicyRequest) -> LoadPolicy:
     """Raises InvalidArgument."""
-    faults = _Faults()
+    faults = Faults()
     faults.unless(_NAME.fullmatch(request.name), "name", "must be 1 to 100 letters, digits, '.', '_', '@' or '-'")
     faults.unless(request.source, "source", "must be a folder or an fsspec URL")
     options = request.options
     dtype = options.dtype or "auto"
-    faults.unless(dtype in DTYPES, "options.dtype", f"must be one of {', '.join(DTYPES)}, not {dtype!r}")
+    at = faults.under("options")
+    at.one_of("dtype", dtype, DTYPES)
     for name in ("max_model_len", "max_num_seqs", "kv_cache_mib", "tensor_parallel_size"):
-        faults.unless(getattr(options, name) >= 0, f"options.{name}", "must not be negative")
+        at.bounds(name, getattr(options, name), at_least=0)
     expected = _expected(request.expected_policy_id, "expected_policy_id", faults)
-    faults.raise_any("the policy cannot be loaded")
+    faults.raise_if_any("the policy cannot be loaded")
     return LoadPolicy(
         request_id=request.request_id,
         name=PolicyName(request.name),
@@ -71,28 +72,33 @@ def load_policy(request: pb.LoadPolicyRequest) -> LoadPolicy:
     )
 
 
-def generation_request(request: pb.GenerateRequest) -> tuple[PolicyName, GenerationRequest, PolicyId | None]:
+def generation_from_proto(request: pb.GenerateRequest) -> tuple[PolicyName, GenerationRequest, PolicyId | None]:
     """Raises InvalidArgument."""
-    faults = _Faults()
+    faults = Faults()
     faults.unless(request.policy, "policy", "must name a loaded policy")
     prompt = _prompt(request, faults)
     sampling = _sampling(request.sampling, faults)
     expected = _expected(request.expected_policy_id, "expected_policy_id", faults)
-    faults.raise_any("the request cannot be generated from")
+    faults.raise_if_any("the prompt cannot be completed")
     return PolicyName(request.policy), GenerationRequest(prompt, sampling), expected
 
 
-async def weight_update(messages: AsyncIterator[pb.UpdateWeightsRequest]) -> tuple[WeightUpdate, WeightStream]:
-    """Reads the header; the rest is read as the stream is. Raises InvalidArgument."""
+async def weight_update_from_proto(
+    messages: AsyncIterator[pb.UpdateWeightsRequest],
+) -> tuple[WeightUpdate, WeightStream]:
+    """Reads the header. The tensors are read while the returned stream is read.
+
+    Raises InvalidArgument, as reading the stream does.
+    """
     first = await anext(messages, None)
-    faults = _Faults()
+    faults = Faults()
     faults.unless(first is not None and first.WhichOneof("message") == "header", "header", "must be the first message")
-    faults.raise_any("the weights cannot be taken")
+    faults.raise_if_any("the weights cannot be loaded")
     assert first is not None
     header = first.header
     faults.unless(header.policy, "header.policy", "must name a loaded policy")
     faults.unless(_POLICY_ID.fullmatch(header.policy_id), "header.policy_id", "must be sha256: and 64 hex digits")
-    faults.raise_any("the weights cannot be taken")
+    faults.raise_if_any("the weights cannot be loaded")
     update = WeightUpdate(PolicyName(header.policy), PolicyId(header.policy_id), header.step)
     return update, _weights(messages)
 
@@ -104,14 +110,14 @@ def policy_to_proto(policy: Policy) -> pb.Policy:
         policy_id=policy.policy_id or "",
         source=policy.source,
         error=policy.error,
-        create_time=timestamp_to_proto(policy.created),
+        create_time=timestamp_to_proto(policy.create_time),
         weight_updates=policy.weight_updates,
     )
     if policy.engine is not None:
         message.dtype = policy.engine.dtype
         message.max_model_len = policy.engine.max_model_len
-    if policy.ready_at is not None:
-        message.ready_time.CopyFrom(timestamp_to_proto(policy.ready_at))
+    if policy.ready_time is not None:
+        message.ready_time.CopyFrom(timestamp_to_proto(policy.ready_time))
     return message
 
 
@@ -163,7 +169,7 @@ def update_to_proto(result: WeightUpdateResult) -> pb.UpdateWeightsResponse:
     )
 
 
-def _prompt(request: pb.GenerateRequest, faults: "_Faults") -> Prompt:
+def _prompt(request: pb.GenerateRequest, faults: Faults) -> Prompt:
     match request.WhichOneof("prompt"):
         case "tokens":
             faults.unless(request.tokens.ids, "tokens.ids", "must hold at least one token")
@@ -181,7 +187,7 @@ def _prompt(request: pb.GenerateRequest, faults: "_Faults") -> Prompt:
             return TextPrompt("")
 
 
-def _sampling(message: pb.SamplingParams, faults: "_Faults") -> Sampling:
+def _sampling(message: pb.SamplingParams, faults: Faults) -> Sampling:
     sampling = Sampling(
         temperature=message.temperature if message.HasField("temperature") else 1.0,
         top_p=message.top_p if message.HasField("top_p") else 1.0,
@@ -195,24 +201,20 @@ def _sampling(message: pb.SamplingParams, faults: "_Faults") -> Sampling:
         repetition_penalty=message.repetition_penalty if message.HasField("repetition_penalty") else 1.0,
         n=message.n or 1,
     )
-    at = "sampling"
-    faults.unless(0 <= sampling.temperature <= 100, f"{at}.temperature", "must be from 0 to 100")
-    faults.unless(0 < sampling.top_p <= 1, f"{at}.top_p", "must be above 0 and at most 1")
-    faults.unless(sampling.top_k >= 0, f"{at}.top_k", "must not be negative")
-    faults.unless(sampling.max_tokens >= 0, f"{at}.max_tokens", "must not be negative")
-    faults.unless(
-        math.isfinite(sampling.repetition_penalty) and sampling.repetition_penalty > 0,
-        f"{at}.repetition_penalty",
-        "must be above 0",
-    )
-    faults.unless(1 <= sampling.n <= COMPLETIONS_AT_MOST, f"{at}.n", f"must be from 1 to {COMPLETIONS_AT_MOST}")
-    faults.unless(sampling.temperature > 0 or sampling.n == 1, f"{at}.n", "must be 1 when temperature is 0 (greedy)")
-    faults.unless(all(sampling.stop), f"{at}.stop", "must not hold an empty string")
-    faults.unless(all(token >= 0 for token in sampling.stop_token_ids), f"{at}.stop_token_ids", "must not be negative")
+    at = faults.under("sampling")
+    at.bounds("temperature", sampling.temperature, at_least=0, at_most=100)
+    at.bounds("top_p", sampling.top_p, above=0, at_most=1)
+    at.bounds("top_k", sampling.top_k, at_least=0)
+    at.bounds("max_tokens", sampling.max_tokens, at_least=0)
+    at.bounds("repetition_penalty", sampling.repetition_penalty, above=0)
+    at.bounds("n", sampling.n, at_least=1, at_most=MAX_COMPLETIONS)
+    at.unless(sampling.temperature > 0 or sampling.n == 1, "n", "must be 1 when temperature is 0 (greedy)")
+    at.unless(all(sampling.stop), "stop", "must not hold an empty string")
+    at.unless(all(token >= 0 for token in sampling.stop_token_ids), "stop_token_ids", "must not be negative")
     return sampling
 
 
-def _expected(given: str, field: str, faults: "_Faults") -> PolicyId | None:
+def _expected(given: str, field: str, faults: Faults) -> PolicyId | None:
     faults.unless(not given or _POLICY_ID.fullmatch(given), field, "must be sha256: and 64 hex digits")
     return PolicyId(given) if given else None
 
@@ -232,22 +234,6 @@ async def _weights(messages: AsyncIterator[pb.UpdateWeightsRequest]) -> WeightSt
                 yield Chunk(message.chunk)
             case _:
                 raise InvalidArgument(
-                    "a header came again, or an empty message",
+                    "a second header, or an empty message",
                     [FieldViolation("message", "must be a tensor or a chunk after the header")],
                 )
-
-
-class _Faults:
-    """Collects what is wrong in a request, so that all of it is told at once."""
-
-    def __init__(self) -> None:
-        self._violations: list[FieldViolation] = []
-
-    def unless(self, good: object, field: str, description: str) -> None:
-        if not good:
-            self._violations.append(FieldViolation(field, description))
-
-    def raise_any(self, what: str) -> None:
-        if self._violations:
-            told = "; ".join(f"{fault.field} {fault.description}" for fault in self._violations)
-            raise InvalidArgument(f"{what}: {told}", self._violations)

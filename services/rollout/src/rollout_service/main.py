@@ -1,51 +1,74 @@
 """Builds the service and runs it: `python -m rollout_service.main`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
 import grpc
 
 from ratchet.rollout.v1 import rollout_pb2, rollout_pb2_grpc
-from ratchet_kit import logs
-from ratchet_kit.server import serve
-from ratchet_kit.times import SystemClock
+from ratchet_kit import logs, server
+from ratchet_kit.times import Clock, SystemClock
 from rollout_service.adapters.folders import DiskModelFolders
 from rollout_service.adapters.journal import FileJournal
 from rollout_service.adapters.meter import PrometheusMeter
 from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory
 from rollout_service.adapters.vllm.engine import environment as engine_environment
 from rollout_service.adapters.vllm.forkserver import ForkServer
-from rollout_service.domain.host import RestartLimits, Surroundings
+from rollout_service.domain.host import RestartLimits
 from rollout_service.domain.policies import Policies
+from rollout_service.domain.ports import EngineFactory, Meter, ModelFolders, PolicyJournal, Ports
 from rollout_service.servicer import RolloutServicer
 from rollout_service.settings import Settings
 
-SERVICE = "ratchet-rollout"
+SERVICE = "rollout"
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What is served."""
+
+    policies: Policies
+
+    def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
+        """Adds the servicers and returns their full names."""
+        rollout_pb2_grpc.add_RolloutServiceServicer_to_server(RolloutServicer(self.policies), grpc_server)
+        return [rollout_pb2.DESCRIPTOR.services_by_name["RolloutService"].full_name]
 
 
 @asynccontextmanager
-async def provision(settings: Settings) -> AsyncIterator[Policies]:
-    """Everything the servicer needs; nothing of it is left afterwards."""
+async def provision(
+    settings: Settings,
+    *,
+    engines: EngineFactory | None = None,
+    folders: ModelFolders | None = None,
+    journal: PolicyJournal | None = None,
+    meter: Meter | None = None,
+    clock: Clock | None = None,
+    limits: RestartLimits | None = None,
+) -> AsyncIterator[Service]:
+    """Builds everything and recovers the policies of a service that was killed. At the end no engine is left."""
     work = settings.work_dir.expanduser()
-    logs_folder = work / "logs"
-    environment = engine_environment(settings.device, settings.threads, settings.eager)
-    async with ForkServer(settings.device, environment, logs_folder / "forkserver.log") as server:
-        surroundings = Surroundings(
-            engines=VllmFactory(_defaults(settings), server, logs_folder),
-            folders=DiskModelFolders(work / "models"),
-            journal=FileJournal(work / "policies"),
-            meter=PrometheusMeter(),
-            clock=SystemClock(),
-            limits=RestartLimits(deaths=settings.max_engine_deaths),
+    async with AsyncExitStack() as stack:
+        ports = Ports(
+            engines=engines if engines is not None else await stack.enter_async_context(_vllm(settings)),
+            folders=folders or DiskModelFolders(work / "models"),
+            journal=journal or FileJournal(work / "policies"),
+            meter=meter or PrometheusMeter(),
+            clock=clock or SystemClock(),
         )
-        async with Policies(surroundings, settings.capacity) as policies:
-            await policies.recover()
-            yield policies
+        limits = limits or RestartLimits(deaths=settings.max_engine_deaths)
+        policies = await stack.enter_async_context(Policies(ports, limits, settings.capacity))
+        await policies.recover()
+        yield Service(policies)
 
 
-def _defaults(settings: Settings) -> EngineDefaults:
-    return EngineDefaults(
+@asynccontextmanager
+async def _vllm(settings: Settings) -> AsyncIterator[VllmFactory]:
+    logs_folder = settings.work_dir.expanduser() / "logs"
+    environment = engine_environment(settings.device, settings.threads, settings.eager)
+    defaults = EngineDefaults(
         device=settings.device,
         max_num_seqs=settings.max_num_seqs,
         kv_cache_mib=settings.kv_cache,
@@ -54,16 +77,15 @@ def _defaults(settings: Settings) -> EngineDefaults:
         enforce_eager=settings.eager,
         start_timeout=settings.start_timeout,
     )
+    async with ForkServer(settings.device, environment, logs_folder / "forkserver.log") as fork_server:
+        yield VllmFactory(defaults, fork_server, logs_folder)
 
 
-async def run(settings: Settings) -> None:
-    async with provision(settings) as policies:
-
-        def add(server: grpc.aio.Server) -> Sequence[str]:
-            rollout_pb2_grpc.add_RolloutServiceServicer_to_server(RolloutServicer(policies), server)
-            return [rollout_pb2.DESCRIPTOR.services_by_name["RolloutService"].full_name]
-
-        await serve(settings, SERVICE, add)
+async def run(
+    settings: Settings, *, on_ready: Callable[[int], None] | None = None, stop: asyncio.Event | None = None
+) -> None:
+    async with provision(settings) as service:
+        await server.serve(settings, SERVICE, service.add_to, on_ready=on_ready, stop=stop)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import Any, TypeAlias
 
 import grpc
 
@@ -11,7 +12,7 @@ from rollout_service import convert
 from rollout_service.domain.policies import Policies
 from rollout_service.domain.policy import PolicyName
 
-Context = grpc.aio.ServicerContext
+Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
 
 class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
@@ -21,7 +22,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         self._policies = policies
 
     async def LoadPolicy(self, request: pb.LoadPolicyRequest, context: Context) -> pb.LoadPolicyResponse:
-        policy = await self._policies.load(convert.load_policy(request))
+        policy = await self._policies.load(convert.load_policy_from_proto(request))
         return pb.LoadPolicyResponse(policy=convert.policy_to_proto(policy))
 
     async def GetPolicy(self, request: pb.GetPolicyRequest, context: Context) -> pb.GetPolicyResponse:
@@ -36,12 +37,14 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         return pb.UnloadPolicyResponse()
 
     async def Generate(self, request: pb.GenerateRequest, context: Context) -> pb.GenerateResponse:
-        return convert.generation_to_proto(await self._policies.generate(*convert.generation_request(request)))
+        name, generation, expected = convert.generation_from_proto(request)
+        return convert.generation_to_proto(await self._policies.generate(name, generation, expected))
 
     async def GenerateStream(
         self, request: pb.GenerateStreamRequest, context: Context
     ) -> AsyncIterator[pb.GenerateStreamResponse]:
-        pieces = self._policies.stream(*convert.generation_request(request.request))
+        name, generation, expected = convert.generation_from_proto(request.request)
+        pieces = self._policies.stream(name, generation, expected)
         async with aclosing(pieces):
             async for response in convert.pieces_to_proto(pieces):
                 yield response
@@ -49,5 +52,5 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     async def UpdateWeights(
         self, request_iterator: AsyncIterator[pb.UpdateWeightsRequest], context: Context
     ) -> pb.UpdateWeightsResponse:
-        update, weights = await convert.weight_update(request_iterator)
+        update, weights = await convert.weight_update_from_proto(request_iterator)
         return convert.update_to_proto(await self._policies.update(update, weights))

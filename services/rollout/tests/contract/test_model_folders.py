@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from ratchet_kit import policy_id
 from ratchet_kit.errors import DataLoss, InvalidArgument
+from ratchet_kit.storage import Folder
 from rollout_service.adapters.folders import DiskModelFolders
 from rollout_service.adapters.memory import MemoryFolders, content_id
 from rollout_service.domain.ports import ModelFolder, ModelFolders
@@ -130,7 +130,7 @@ class TestDisk:
             (tensor("w", BYTES)[:2], DataLoss, "5 of its 24 bytes"),
             ([*tensor("w", BYTES), Chunk(b"x")], DataLoss, "more than its 24 bytes"),
             ([tensor("w", BYTES)[0], Chunk(OTHER)], DataLoss, "sha256"),
-            ([Chunk(b"x")], InvalidArgument, "before any tensor"),
+            ([Chunk(b"x")], InvalidArgument, "before the first tensor"),
             (tensor("w", BYTES) * 2, InvalidArgument, "twice"),
             ([TensorHeader("w", "F31", (1,), "")], InvalidArgument, "dtype"),
         ],
@@ -161,20 +161,26 @@ class TestDisk:
         with pytest.raises(InvalidArgument, match=missing.removeprefix("model")):
             await DiskModelFolders(work).check(str(folder))
 
-    async def test_refuses_a_storage_that_nobody_knows(self, work: Path) -> None:
-        with pytest.raises(InvalidArgument, match="no storage is known for nowhere://"):
+    async def test_refuses_an_unknown_storage(self, work: Path) -> None:
+        with pytest.raises(InvalidArgument, match="nowhere") as refused:
             await DiskModelFolders(work).check("nowhere://bucket/model")
+        assert refused.value.violations[0].field == "source"
 
-    @pytest.mark.parametrize("url", [lambda path: f"file://{path}", lambda path: f"local://{path}"])
-    async def test_fetches_by_url(self, work: Path, base: ModelFolder, url: Callable[[Path], str]) -> None:
+    async def test_a_local_url_is_used_in_place(self, work: Path, base: ModelFolder) -> None:
+        fetched = await DiskModelFolders(work).fetch(f"file://{base.path}")
+        assert fetched == base
+
+    @pytest.mark.integration
+    async def test_fetches_from_an_object_store(self, work: Path, base: ModelFolder, s3_url: str) -> None:
+        Folder(s3_url).upload(base.path)
         folders = DiskModelFolders(work)
-        fetched = await folders.fetch(url(base.path))
-        assert fetched.policy_id == base.policy_id
+        await folders.check(s3_url)
+        fetched = await folders.fetch(s3_url)
+        assert (fetched.policy_id, fetched.bytes) == (base.policy_id, base.bytes)
         await folders.release(fetched)
-        assert base.path.exists()
-        assert fetched.path == base.path or not fetched.path.exists()
+        assert content(work) == []
 
     async def test_nothing_at_a_url(self, work: Path, tmp_path: Path) -> None:
-        with pytest.raises(InvalidArgument):
-            await DiskModelFolders(work).fetch(f"local://{tmp_path}/none")
+        with pytest.raises(InvalidArgument, match="no folder"):
+            await DiskModelFolders(work).fetch(f"memory://{tmp_path}/none")
         assert content(work) == []

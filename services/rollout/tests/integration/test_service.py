@@ -1,8 +1,7 @@
-"""The service behind gRPC, over engines that follow a script: what callers see."""
+"""The service behind gRPC, over scripted engines, as callers see it."""
 
 import hashlib
 from collections.abc import AsyncIterator
-from datetime import timedelta
 
 import grpc
 import pytest
@@ -12,13 +11,11 @@ from ratchet.rollout.v1 import rollout_pb2_grpc
 from ratchet_kit import grpc_errors
 from ratchet_kit.client import channel
 from ratchet_kit.errors import InvalidArgument
-from ratchet_testing import ManualClock, serving
+from ratchet_testing import serving
 from rollout_service.adapters.memory import LOG_PROB, MemoryFolders, MemoryJournal, ScriptedEngines, content_id
-from rollout_service.adapters.meter import PrometheusMeter
-from rollout_service.domain.host import RestartLimits, Surroundings
-from rollout_service.domain.policies import Policies
 from rollout_service.domain.policy import PolicyName
-from rollout_service.servicer import RolloutServicer
+from rollout_service.main import provision
+from rollout_service.settings import Settings
 
 pytestmark = pytest.mark.integration
 
@@ -28,24 +25,16 @@ TOKENS = pb.TokenPrompt(ids=[1, 2, 3])
 
 
 @pytest.fixture
-async def policies() -> AsyncIterator[Policies]:
+async def stub() -> AsyncIterator[Stub]:
     folders = MemoryFolders({"/base": BASE})
-    limits = RestartLimits(deaths=1, healthy_after=timedelta(0))
-    surroundings = Surroundings(ScriptedEngines(), folders, MemoryJournal(), PrometheusMeter(), ManualClock(), limits)
-    async with Policies(surroundings, capacity=2) as policies:
-        yield policies
-
-
-@pytest.fixture
-async def stub(policies: Policies) -> AsyncIterator[Stub]:
-    def add(server: grpc.aio.Server) -> list[str]:
-        rollout_pb2_grpc.add_RolloutServiceServicer_to_server(RolloutServicer(policies), server)
-        return ["ratchet.rollout.v1.RolloutService"]
-
-    async with serving(add) as target, channel(target) as open_channel:
+    async with (
+        provision(Settings(), engines=ScriptedEngines(), folders=folders, journal=MemoryJournal()) as service,
+        serving(service.add_to) as target,
+        channel(target) as open_channel,
+    ):
         stub = rollout_pb2_grpc.RolloutServiceStub(open_channel)
         await stub.LoadPolicy(pb.LoadPolicyRequest(request_id="r", name="p", source="/base"))
-        await policies.settled(PolicyName("p"))
+        await service.policies.settled(PolicyName("p"))
         yield stub
 
 

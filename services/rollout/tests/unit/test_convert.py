@@ -17,7 +17,7 @@ def fields(refused: pytest.ExceptionInfo[InvalidArgument]) -> list[str]:
 
 
 def test_sampling_that_is_left_out_draws_from_the_model_itself() -> None:
-    _, request, expected = convert.generation_request(pb.GenerateRequest(policy="p", tokens=TOKENS))
+    _, request, expected = convert.generation_from_proto(pb.GenerateRequest(policy="p", tokens=TOKENS))
     assert request.sampling == Sampling()
     assert request.prompt == TokenPrompt((1,))
     assert expected is None
@@ -25,14 +25,14 @@ def test_sampling_that_is_left_out_draws_from_the_model_itself() -> None:
 
 def test_greedy_is_not_mistaken_for_left_out() -> None:
     sampling = pb.SamplingParams(temperature=0, seed=0)
-    _, request, _ = convert.generation_request(pb.GenerateRequest(policy="p", text="x", sampling=sampling))
+    _, request, _ = convert.generation_from_proto(pb.GenerateRequest(policy="p", text="x", sampling=sampling))
     assert (request.sampling.temperature, request.sampling.seed) == (0.0, 0)
     assert request.prompt == TextPrompt("x")
 
 
 def test_chat() -> None:
     chat = pb.ChatPrompt(messages=[pb.ChatMessage(role="user", content="hi")])
-    _, request, _ = convert.generation_request(pb.GenerateRequest(policy="p", chat=chat))
+    _, request, _ = convert.generation_from_proto(pb.GenerateRequest(policy="p", chat=chat))
     assert request.prompt == ChatPrompt((ChatMessage("user", "hi"),))
 
 
@@ -50,7 +50,7 @@ def test_chat() -> None:
 )
 def test_names_the_field_that_is_wrong(request_: pb.GenerateRequest, field: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
-        convert.generation_request(request_)
+        convert.generation_from_proto(request_)
     assert fields(refused) == [field]
 
 
@@ -75,14 +75,14 @@ def test_names_the_field_that_is_wrong(request_: pb.GenerateRequest, field: str)
 def test_names_the_sampling_parameter_that_is_wrong(sampling: dict[str, object], field: str) -> None:
     request = pb.GenerateRequest(policy="p", tokens=TOKENS, sampling=pb.SamplingParams(**sampling))  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument) as refused:
-        convert.generation_request(request)
+        convert.generation_from_proto(request)
     assert fields(refused) == [f"sampling.{field}"]
 
 
-def test_tells_all_faults_at_once() -> None:
+def test_names_all_faults_at_once() -> None:
     request = pb.LoadPolicyRequest(name="a/b", options=pb.EngineOptions(dtype="int8", max_model_len=-1))
     with pytest.raises(InvalidArgument) as refused:
-        convert.load_policy(request)
+        convert.load_policy_from_proto(request)
     assert fields(refused) == ["name", "source", "options.dtype", "options.max_model_len"]
 
 
@@ -96,7 +96,9 @@ HEADER = pb.UpdateWeightsRequest(header=pb.UpdateWeightsHeader(policy="p", polic
 
 async def test_weights_are_read_in_order() -> None:
     tensor = pb.UpdateWeightsRequest(tensor=pb.TensorHeader(name="w", dtype="F32", shape=[2, 3], sha256="00"))
-    update, weights = await convert.weight_update(stream(HEADER, tensor, pb.UpdateWeightsRequest(chunk=b"x")))
+    update, weights = await convert.weight_update_from_proto(
+        stream(HEADER, tensor, pb.UpdateWeightsRequest(chunk=b"x"))
+    )
     assert (update.policy, update.policy_id, update.step) == ("p", ID, 3)
     assert [part async for part in weights] == [TensorHeader("w", "F32", (2, 3), "00"), Chunk(b"x")]
 
@@ -104,17 +106,19 @@ async def test_weights_are_read_in_order() -> None:
 @pytest.mark.parametrize("messages", [[], [pb.UpdateWeightsRequest(chunk=b"x")]])
 async def test_weights_without_a_header_are_refused(messages: list[pb.UpdateWeightsRequest]) -> None:
     with pytest.raises(InvalidArgument) as refused:
-        await convert.weight_update(stream(*messages))
+        await convert.weight_update_from_proto(stream(*messages))
     assert fields(refused) == ["header"]
 
 
 async def test_weights_under_no_policy_id_are_refused() -> None:
     with pytest.raises(InvalidArgument) as refused:
-        await convert.weight_update(stream(pb.UpdateWeightsRequest(header=pb.UpdateWeightsHeader(policy="p"))))
+        await convert.weight_update_from_proto(
+            stream(pb.UpdateWeightsRequest(header=pb.UpdateWeightsHeader(policy="p")))
+        )
     assert fields(refused) == ["header.policy_id"]
 
 
 async def test_a_second_header_is_refused() -> None:
-    _, weights = await convert.weight_update(stream(HEADER, HEADER))
+    _, weights = await convert.weight_update_from_proto(stream(HEADER, HEADER))
     with pytest.raises(InvalidArgument):
         [part async for part in weights]

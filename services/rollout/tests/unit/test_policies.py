@@ -1,7 +1,8 @@
-"""The service's rules over engines that follow a script."""
+"""The rules of the service, over scripted engines."""
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,11 +20,13 @@ from ratchet_kit.errors import (
 from ratchet_testing import ManualClock
 from rollout_service.adapters.memory import MemoryFolders, MemoryJournal, ScriptedEngine, ScriptedEngines, content_id
 from rollout_service.domain.generation import GenerationRequest, Sampling, TokenPrompt
-from rollout_service.domain.host import RestartLimits, Surroundings
+from rollout_service.domain.host import RestartLimits
 from rollout_service.domain.policies import LoadPolicy, Policies
 from rollout_service.domain.policy import Policy, PolicyId, PolicyName, State
 from rollout_service.domain.ports import KeptPolicy, ModelFolder, WeightUpdateMetrics
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream, WeightUpdate
+from rollout_service.main import provision
+from rollout_service.settings import Settings
 
 BASE = content_id(b"base")
 P = PolicyName("p")
@@ -45,16 +48,30 @@ class RecordingMeter:
 
 
 class World:
-    """The service with everything around it in memory."""
+    """The ports in memory, and the service over them."""
+
+    policies: Policies
 
     def __init__(self, capacity: int = 2) -> None:
+        self.capacity = capacity
         self.engines = ScriptedEngines()
         self.folders = MemoryFolders({"/base": BASE, "/other": content_id(b"other")})
         self.meter = RecordingMeter()
         self.journal = MemoryJournal()
-        limits = RestartLimits(deaths=3, healthy_after=timedelta(seconds=60), delay=timedelta(milliseconds=1))
-        self.surroundings = Surroundings(self.engines, self.folders, self.journal, self.meter, ManualClock(), limits)
-        self.policies = Policies(self.surroundings, capacity)
+
+    @asynccontextmanager
+    async def service(self) -> AsyncIterator[Policies]:
+        """A service over these ports. A second one finds what the first left: it is the same service, restarted."""
+        async with provision(
+            Settings(capacity=self.capacity),
+            engines=self.engines,
+            folders=self.folders,
+            journal=self.journal,
+            meter=self.meter,
+            clock=ManualClock(),
+            limits=RestartLimits(deaths=3, healthy_after=timedelta(seconds=60), delay=timedelta(milliseconds=1)),
+        ) as service:
+            yield service.policies
 
     @property
     def engine(self) -> ScriptedEngine:
@@ -78,7 +95,7 @@ class World:
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     world = World()
-    async with world.policies:
+    async with world.service() as world.policies:
         yield world
     assert all(engine.stopped for engine in world.engines.started)
     assert world.folders.held == []
@@ -115,7 +132,7 @@ class TestLoad:
         with pytest.raises(AlreadyExists, match="unload it first"):
             await world.policies.load(LoadPolicy("r2", P, "/other"))
 
-    async def test_refuses_more_than_it_may_hold(self, world: World) -> None:
+    async def test_refuses_more_than_its_capacity(self, world: World) -> None:
         await world.load(PolicyName("a"))
         await world.load(PolicyName("b"))
         with pytest.raises(ResourceExhausted) as refused:
@@ -128,7 +145,7 @@ class TestLoad:
         with pytest.raises(InvalidArgument):
             await world.policies.load(LoadPolicy("r", P, "/nothing"))
 
-    async def test_fails_when_the_engine_does_not_come_up_and_makes_way(self, world: World) -> None:
+    async def test_a_policy_whose_engine_does_not_start_fails_and_can_be_replaced(self, world: World) -> None:
         world.engines.refusals.append("no such architecture")
         policy = await world.load()
         assert (policy.state, policy.error) == (State.FAILED, "no such architecture")
@@ -186,7 +203,7 @@ class TestGenerate:
         task.cancel()
         await asyncio.wait([task])
         assert world.engine.generating == 0
-        await world.update(b"new")  # nobody holds the gate
+        await world.update(b"new")  # no lock is held
 
 
 class TestUpdate:
@@ -199,16 +216,16 @@ class TestUpdate:
         assert [folder.policy_id for folder in world.folders.held] == [content_id(b"two")]
         assert world.meter.updates == 2
 
-    async def test_keeps_the_old_weights_when_others_came_than_announced(self, world: World) -> None:
+    async def test_keeps_the_old_weights_when_others_than_the_announced_come(self, world: World) -> None:
         await world.load()
-        with pytest.raises(DataLoss, match="the old ones are still served"):
+        with pytest.raises(DataLoss, match="the old weights are still served"):
             await world.update(b"new", announced=content_id(b"else"))
         assert (await world.policies.generate(P, REQUEST)).policy_id == BASE
         assert world.folders.held == []
 
-    async def test_serves_nothing_once_the_engine_does_not_show_the_new_weights(self, world: World) -> None:
+    async def test_serves_nothing_once_the_engine_does_not_compute_with_the_new_weights(self, world: World) -> None:
         await world.load()
-        world.engine.shows_weights = False
+        world.engine.accepts_weights = False
         with pytest.raises(DataLoss):
             await world.update(b"new")
         assert world.policies.get(P).state is State.FAILED
@@ -231,7 +248,7 @@ class TestUpdate:
         assert (await before).policy_id == BASE
         assert (await after).policy_id == content_id(b"new")
 
-    async def test_is_finished_for_a_caller_that_left(self, world: World) -> None:
+    async def test_is_finished_although_the_caller_left(self, world: World) -> None:
         await world.load()
         world.engine.going.clear()
         before = asyncio.create_task(world.policies.generate(P, REQUEST))
@@ -260,7 +277,7 @@ class TestDeath:
         assert world.meter.deaths == 1
         assert dead.stopped
 
-    async def test_who_was_generating_is_told_to_try_again(self, world: World) -> None:
+    async def test_a_generation_under_way_is_unavailable(self, world: World) -> None:
         await world.load()
         world.engine.going.clear()
         task = asyncio.create_task(world.policies.generate(P, REQUEST))
@@ -312,9 +329,8 @@ class TestRecovery:
         await world.load()
         await world.update(b"lost")
         await world.update(b"new")
-        world.folders.held.append(ModelFolder(Path("received-by-nobody"), content_id(b""), 0))
-        async with Policies(world.surroundings, capacity=2) as recovered:
-            await recovered.recover()
+        world.folders.held.append(ModelFolder(Path("received-before"), content_id(b""), 0))
+        async with world.service() as recovered:
             assert recovered.get(P).state is State.LOADING
             assert "the service was killed" in recovered.get(P).error
             policy = await recovered.settled(P)
@@ -322,9 +338,9 @@ class TestRecovery:
             assert (await recovered.generate(P, REQUEST)).policy_id == content_id(b"new")
             assert [folder.policy_id for folder in world.folders.held] == [content_id(b"new")]
 
-    async def test_what_failed_or_was_unloaded_stays_away(self, world: World) -> None:
+    async def test_a_failed_or_unloaded_policy_is_not_recovered(self, world: World) -> None:
         await world.load()
-        world.engine.shows_weights = False
+        world.engine.accepts_weights = False
         with pytest.raises(DataLoss):
             await world.update(b"new")
         other = PolicyName("other")
@@ -332,19 +348,18 @@ class TestRecovery:
         await world.policies.unload(other)
         assert await world.journal.kept() == []
 
-    async def test_weights_that_are_not_what_they_were_are_not_served(self, world: World) -> None:
+    async def test_weights_that_have_changed_are_not_served(self, world: World) -> None:
         await world.load()
         world.folders.models["/base"] = content_id(b"changed")
-        async with Policies(world.surroundings, capacity=2) as recovered:
-            await recovered.recover()
+        async with world.service() as recovered:
             policy = await recovered.settled(P)
             assert policy.state is State.FAILED
-            assert "hash to" in policy.error
+            assert "have the hash" in policy.error
 
 
 async def test_pages_are_by_name() -> None:
     world = World(capacity=5)
-    async with world.policies:
+    async with world.service() as world.policies:
         for name in ("c", "a", "b"):
             await world.load(PolicyName(name))
         first = await world.policies.page(2, "")

@@ -14,7 +14,7 @@ READY = LOADING.ready(ID, EngineInfo("float32", 64), NOW)
 def test_a_ready_policy_says_what_it_serves() -> None:
     assert READY.state is State.READY
     assert READY.serving_id() == ID
-    assert READY.ready_at == NOW
+    assert READY.ready_time == NOW
 
 
 def test_weights_are_counted_and_named() -> None:
@@ -25,7 +25,7 @@ def test_weights_are_counted_and_named() -> None:
 def test_a_dead_engine_is_worth_a_retry_and_keeps_its_weights() -> None:
     restarting = READY.updated(OTHER).restarting("vLLM died")
     assert restarting.policy_id == OTHER
-    assert restarting.ready_at is None
+    assert restarting.ready_time is None
     with pytest.raises(Unavailable, match="vLLM died; it is being restarted"):
         restarting.serving_id()
     assert restarting.ready(OTHER, EngineInfo("float32", 64), NOW).error == ""

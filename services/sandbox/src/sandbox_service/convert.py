@@ -12,19 +12,20 @@ from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet_kit import syntax
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_kit.times import duration_from_proto, duration_to_proto, timestamp_to_proto
+from ratchet_problems.extraction import source_for
+from ratchet_problems.helpers import with_helpers
 from ratchet_problems.problem import is_entry_point
-from ratchet_rewards.programs import source_for, with_helpers
 from sandbox_service.cage import codec
 from sandbox_service.domain.audit import Finding
 from sandbox_service.domain.batch import PLATFORM_ERROR, Asked, Batch, Record, State
 from sandbox_service.domain.batches import Progress
 from sandbox_service.domain.benchmark import Measurement
+from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
 from sandbox_service.domain.grading import clip
-from sandbox_service.domain.ports import Capabilities
 from sandbox_service.domain.program import CallTest, CheckTest, File, Limits, Program, StdioTest, Test
 from sandbox_service.domain.queue import Priority
-from sandbox_service.domain.sandbox import Item, PlatformFault
+from sandbox_service.domain.stream import Item, PlatformFault
 
 MAX_BATCH = 256
 MAX_STORED_BATCH = 10_000
@@ -347,7 +348,7 @@ def execution_to_proto(execution: Execution) -> pb.Execution:
         exit_status=execution.exit_status,
         max_memory_bytes=execution.max_memory_bytes,
         level=str(execution.level),
-        signs=execution.signs,
+        signs=[str(sighting) for sighting in execution.signs],
     )
 
 

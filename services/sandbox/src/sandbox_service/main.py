@@ -17,20 +17,20 @@ from ratchet_kit.http_server import HttpServer
 from ratchet_kit.ids import new_id
 from ratchet_kit.server import Background, serve
 from ratchet_kit.times import SystemClock
-from sandbox_service.adapters import suite
-from sandbox_service.adapters.lanes import ZygoteOptions
+from sandbox_service.adapters import attack_suite
+from sandbox_service.adapters.lanes.lane import LaneOptions
+from sandbox_service.adapters.lanes.metered import MeteredLanes
+from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.adapters.meter import PrometheusMeter
-from sandbox_service.adapters.observed import ObservedExecutor
-from sandbox_service.adapters.zygotes import ZygoteExecutor
 from sandbox_service.convert import Bounds, program_from_bytes, record_from_item
 from sandbox_service.domain.audit import Audit
 from sandbox_service.domain.batches import Batches, NoBatches
 from sandbox_service.domain.benchmark import Benchmark
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.sandbox import Sandbox
-from sandbox_service.rest import app as rest
-from sandbox_service.rest.rows import RowFolder
-from sandbox_service.rest.running import Runner
+from sandbox_service.fusion import app as rest
+from sandbox_service.fusion.rows import RowFolder
+from sandbox_service.fusion.running import Runner
 from sandbox_service.servicer import SERVICE, SandboxServicer
 from sandbox_service.settings import Settings
 
@@ -57,7 +57,7 @@ class Service:
 @asynccontextmanager
 async def provision(settings: Settings) -> AsyncIterator[Service]:
     """Lanes are up inside, and gone after."""
-    options = ZygoteOptions(
+    options = LaneOptions(
         lanes=settings.lanes,
         python=settings.python,
         idle_extra=settings.idle_extra,
@@ -69,10 +69,10 @@ async def provision(settings: Settings) -> AsyncIterator[Service]:
         min_level=Level[settings.min_level],
     )
     async with AsyncExitStack() as stack:
-        executor = await stack.enter_async_context(ZygoteExecutor(options))
-        observed = ObservedExecutor(executor)
+        executor = await stack.enter_async_context(LanePool(options))
+        observed = MeteredLanes(executor)
         sandbox = Sandbox(observed, settings.queue_limit, PrometheusMeter())
-        audit = Audit(sandbox, executor, suite.attacks())
+        audit = Audit(sandbox, executor, attack_suite.attacks())
         bounds = Bounds(settings.max_limits, settings.max_source_bytes)
         batches: Batches | NoBatches = NoBatches(settings.missing_for_batches)
         background: list[Background] = []
@@ -87,7 +87,7 @@ async def batching(settings: Settings, sandbox: Sandbox, bounds: Bounds) -> Asyn
     """Redis and the database need not be there yet: until they are, batches are UNAVAILABLE, and the rest works."""
     # Half a second and 40 MB, which a sandbox without stored batches does without.
     from ratchet_kit import sql, streams
-    from sandbox_service.adapters.batch_sql import SqlBatchStore
+    from sandbox_service.adapters.batches.sql import SqlBatchStore
     from sandbox_service.worker import MAX_ATTEMPTS, StreamQueue, Timing, Wire, Worker
 
     async with AsyncExitStack() as stack:

@@ -18,14 +18,16 @@ from ratchet_kit.errors import (
     Unimplemented,
 )
 from ratchet_kit.logs import bound, get_logger
-from ratchet_kit.streams import Message, Priority, Stream
+from ratchet_kit.streams import Message, Stream
 from ratchet_kit.times import Clock
+from ratchet_kit.work import Priority
 from sandbox_service.domain import queue
 from sandbox_service.domain.batch import CHUNK, ChunkRef, Claim, Record
-from sandbox_service.domain.batches import BatchQueue, BatchStore
+from sandbox_service.domain.ports import BatchQueue, BatchStore
 from sandbox_service.domain.program import Program
 from sandbox_service.domain.runtimes import settle
-from sandbox_service.domain.sandbox import Item, PlatformFault, Sandbox
+from sandbox_service.domain.sandbox import Sandbox
+from sandbox_service.domain.stream import Item, PlatformFault
 
 log = get_logger(__name__)
 
@@ -114,7 +116,7 @@ class Worker:
                 for message in await self._stream.read(1, _BLOCK):
                     await self._handle(message, stop)
             except RatchetError as error:
-                log.warning("batches.platform_fault", error=error.message)
+                log.warning("batches.platform_fault", reason=error.message)
                 await asyncio.sleep(_AFTER_FAULT)
             except Exception:  # programs of direct callers go on
                 log.exception("batches.broken")
@@ -217,7 +219,7 @@ class Worker:
             log.info("batch.chunk_left", first=ref.first, reason=error.message)
             return False
         except Unavailable as error:
-            log.warning("batch.hold_not_renewed", error=error.message)
+            log.warning("batch.hold_not_renewed", reason=error.message)
         with suppress(Aborted, Unavailable):  # the store's hold is what counts
             await self._stream.extend(message)
         return True
@@ -251,7 +253,7 @@ class Worker:
     async def _fail(self, claim: Claim, faults: dict[int, str], message: Message) -> None:
         """Says of each program that it has no verdict, and why, and keeps the message as a dead letter."""
         first = next(iter(faults.values()), "")
-        log.error("batch.programs_given_up", first=claim.chunk.ref.first, programs=len(faults), error=first)
+        log.error("batch.programs_given_up", first=claim.chunk.ref.first, programs=len(faults), reason=first)
         records = [
             self._wire.record(Item(index, PlatformFault(f"{why} (after {MAX_ATTEMPTS} attempts)")))
             for index, why in faults.items()
@@ -283,7 +285,7 @@ class Worker:
                 await self._requeue()
                 await self._store.forget(self._clock.now() - self._timing.retention)
             except RatchetError as error:
-                log.warning("batches.platform_fault", error=error.message)
+                log.warning("batches.platform_fault", reason=error.message)
             except Exception:
                 log.exception("batches.broken")
             with suppress(TimeoutError):

@@ -9,12 +9,12 @@ from functools import partial
 import pytest
 
 from ratchet_kit import sql
-from ratchet_kit.errors import Aborted, FailedPrecondition, InvalidArgument, NotFound
+from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Request
-from sandbox_service.adapters.batch_memory import MemoryBatchStore
-from sandbox_service.adapters.batch_sql import SqlBatchStore
-from sandbox_service.domain.batch import CHUNK, Batch, ChunkRef, Record, State
-from sandbox_service.domain.batches import BatchStore, Waiting
+from sandbox_service.adapters.batches.memory import MemoryBatchStore
+from sandbox_service.adapters.batches.sql import SqlBatchStore
+from sandbox_service.domain.batch import CHUNK, Batch, ChunkRef, Record, State, Waiting
+from sandbox_service.domain.ports import BatchStore
 from sandbox_service.domain.queue import Priority
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
@@ -69,7 +69,7 @@ async def test_a_request_makes_one_batch(store: BatchStore) -> None:
         store.find(Request("req_1", "g")),
         store.create(batch("batch_3", 1), [b"c"], Request("req_1", "g")),
     ):
-        with pytest.raises(InvalidArgument, match="used before"):
+        with pytest.raises(AlreadyExists, match="used before"):
             await other
     for unknown in ("batch_2", "no\0where"):
         with pytest.raises(NotFound, match="batch"):

@@ -17,26 +17,26 @@ import pytest
 import pytest_asyncio
 
 from ratchet_kit.http_server import HttpServer
-from sandbox_service.adapters.lanes import ZygoteOptions
-from sandbox_service.adapters.zygotes import ZygoteExecutor
+from sandbox_service.adapters.lanes.lane import LaneOptions
+from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.convert import Bounds
 from sandbox_service.domain.ports import Executor
 from sandbox_service.domain.sandbox import Sandbox
-from sandbox_service.rest import app
-from sandbox_service.rest.rows import RowFolder
-from sandbox_service.rest.running import Runner
+from sandbox_service.fusion import app
+from sandbox_service.fusion.rows import RowFolder
+from sandbox_service.fusion.running import Runner
 from sandbox_service.settings import Settings
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def executor() -> AsyncIterator[ZygoteExecutor]:
-    options = ZygoteOptions(lanes=2, idle_extra=timedelta(seconds=0.5))
-    async with ZygoteExecutor(options) as executor:
+async def executor() -> AsyncIterator[LanePool]:
+    options = LaneOptions(lanes=2, idle_extra=timedelta(seconds=0.5))
+    async with LanePool(options) as executor:
         yield executor
 
 
 @pytest.fixture
-def sandbox(executor: ZygoteExecutor) -> Sandbox:
+def sandbox(executor: LanePool) -> Sandbox:
     return Sandbox(executor, queue_limit=1000)
 
 

@@ -12,9 +12,9 @@ import pytest_asyncio
 
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_testing.processes import children
-from sandbox_service.adapters import suite
-from sandbox_service.adapters.lanes import ZygoteOptions
-from sandbox_service.adapters.zygotes import ZygoteExecutor
+from sandbox_service.adapters import attack_suite
+from sandbox_service.adapters.lanes.lane import LaneOptions
+from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.domain.audit import Attack, Audit, Kind, parse
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.levels import Level
@@ -33,15 +33,15 @@ UNREADABLE = {
 }
 PWNED = Path("/tmp/pwned")  # what pickle_bomb would make
 LIMITS = Limits(cpu_time=timedelta(seconds=1), memory_bytes=256 << 20, output_bytes=64 << 10)
-OPTIONS = ZygoteOptions(lanes=1, idle_extra=timedelta(seconds=0.5))
+OPTIONS = LaneOptions(lanes=1, idle_extra=timedelta(seconds=0.5))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def executor(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ZygoteExecutor]:
+async def executor(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LanePool]:
     os.environ["SANDBOX_SECRET"] = "2"
     tempfile.tempdir = str(tmp_path_factory.mktemp("lanes"))
     before = _traces()
-    async with ZygoteExecutor(OPTIONS) as executor:
+    async with LanePool(OPTIONS) as executor:
         yield executor
     await asyncio.sleep(0.05)
     assert _traces() == before
@@ -50,7 +50,7 @@ async def executor(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Zy
 
 
 @pytest.fixture(scope="module")
-def sandbox(executor: ZygoteExecutor) -> Sandbox:
+def sandbox(executor: LanePool) -> Sandbox:
     return Sandbox(executor, queue_limit=100)
 
 
@@ -64,8 +64,8 @@ async def _grade(sandbox: Sandbox, source: str) -> Execution:
     return await sandbox.execute(Program("hostile", source, "f", (CallTest((1,), 2),), limits=LIMITS))
 
 
-async def _attack(sandbox: Sandbox, executor: ZygoteExecutor, name: str, processes: bool) -> None:
-    audit = Audit(sandbox, executor, suite.attacks())
+async def _attack(sandbox: Sandbox, executor: LanePool, name: str, processes: bool) -> None:
+    audit = Audit(sandbox, executor, attack_suite.attacks())
     if (one := next((one for one in audit.plan([name]) if one[1] is processes), None)) is None:
         pytest.skip("not claimed at this machine's level")
     (finding,) = [finding async for finding in audit.run([one])]
@@ -73,21 +73,23 @@ async def _attack(sandbox: Sandbox, executor: ZygoteExecutor, name: str, process
     assert not PWNED.exists()  # noqa: ASYNC240 (a stat)
 
 
-@pytest.mark.parametrize("name", [attack.name for attack in suite.attacks()])
-async def test_attack(sandbox: Sandbox, executor: ZygoteExecutor, name: str) -> None:
+@pytest.mark.parametrize("name", [attack.name for attack in attack_suite.attacks()])
+async def test_attack(sandbox: Sandbox, executor: LanePool, name: str) -> None:
     await _attack(sandbox, executor, name, processes=False)
     await _assert_nothing_is_left(sandbox, executor)
 
 
-BREAK_OUTS = [attack.name for attack in suite.attacks() if attack.kind is Kind.BREAK_OUT and not attack.strict_only]
+BREAK_OUTS = [
+    attack.name for attack in attack_suite.attacks() if attack.kind is Kind.BREAK_OUT and not attack.strict_only
+]
 
 
 @pytest.mark.parametrize("name", BREAK_OUTS)
-async def test_attack_where_processes_are_allowed(sandbox: Sandbox, executor: ZygoteExecutor, name: str) -> None:
+async def test_attack_where_processes_are_allowed(sandbox: Sandbox, executor: LanePool, name: str) -> None:
     await _attack(sandbox, executor, name, processes=True)
 
 
-async def test_an_attack_that_gets_through_is_told(sandbox: Sandbox, executor: ZygoteExecutor) -> None:
+async def test_an_attack_that_gets_through_is_told(sandbox: Sandbox, executor: LanePool) -> None:
     attack = parse("knows", '"""Knows.\n\nKind: break-out\nExpect: FAILED\n"""\ndef f(x):\n    return 2\n')
     audit = Audit(sandbox, executor, [attack])
     findings = [finding async for finding in audit.run([(attack, False)])]
@@ -98,8 +100,8 @@ async def test_an_attack_that_gets_through_is_told(sandbox: Sandbox, executor: Z
 async def test_a_level_that_an_attack_gets_through_is_not_offered(
     monkeypatch: pytest.MonkeyPatch, claimed: str, left: Level
 ) -> None:
-    monkeypatch.setattr(suite, "attacks", lambda: (_probe(claimed),))
-    async with ZygoteExecutor(OPTIONS) as executor:
+    monkeypatch.setattr(attack_suite, "attacks", lambda: (_probe(claimed),))
+    async with LanePool(OPTIONS) as executor:
         if executor.capabilities.level < left:
             pytest.skip("this machine has less anyway")
         assert executor.capabilities.level is left
@@ -108,9 +110,9 @@ async def test_a_level_that_an_attack_gets_through_is_not_offered(
 
 
 async def test_below_the_least_level_nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite, "attacks", lambda: (_probe("L1"),))
+    monkeypatch.setattr(attack_suite, "attacks", lambda: (_probe("L1"),))
     with pytest.raises(FailedPrecondition, match="L1 is the least that is allowed here: L1 does not hold: knows"):
-        async with ZygoteExecutor(OPTIONS):
+        async with LanePool(OPTIONS):
             pytest.fail("it started")
 
 
@@ -120,13 +122,13 @@ def _probe(level: str) -> Attack:
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-async def test_unreadable_source(sandbox: Sandbox, executor: ZygoteExecutor, name: str) -> None:
+async def test_unreadable_source(sandbox: Sandbox, executor: LanePool, name: str) -> None:
     execution = await _grade(sandbox, UNREADABLE[name])
     assert execution.verdict is Verdict.COMPILE_ERROR, execution
     await _assert_nothing_is_left(sandbox, executor)
 
 
-async def _assert_nothing_is_left(sandbox: Sandbox, executor: ZygoteExecutor) -> None:
+async def _assert_nothing_is_left(sandbox: Sandbox, executor: LanePool) -> None:
     """The next program finds an empty folder and works; the machine has the lane's processes, and no other."""
     source = "import os\ndef f(x):\n    assert os.listdir('/tmp') == [], os.listdir('/tmp')\n    return x + 1\n"
     execution = await _grade(sandbox, source)

@@ -15,15 +15,16 @@ from ratchet_kit.errors import Unavailable
 from ratchet_kit.idempotency import Request
 from ratchet_kit.streams import Stream
 from ratchet_kit.times import SystemClock
-from sandbox_service.adapters.batch_memory import MemoryBatchStore
-from sandbox_service.adapters.scripted import ScriptedExecutor
+from sandbox_service.adapters.batches.memory import MemoryBatchStore
 from sandbox_service.convert import Bounds, batch_from_proto, program_from_bytes, record_from_item
 from sandbox_service.domain.batch import PLATFORM_ERROR, Batch, Record, State
 from sandbox_service.domain.batches import Batches
-from sandbox_service.domain.ports import End, Job, Report, Stage
+from sandbox_service.domain.jobs import End, Job, Report, Stage
 from sandbox_service.domain.program import Limits
 from sandbox_service.domain.sandbox import Sandbox
 from sandbox_service.worker import MAX_ATTEMPTS, StreamQueue, Timing, Wire, Worker
+
+from ..doubles import ScriptedExecutor
 
 pytestmark = pytest.mark.integration
 
@@ -113,7 +114,7 @@ async def test_after_the_last_attempt_it_says_so(world: World, redis: Any) -> No
     assert item.platform_error == f"one: lane lost (after {MAX_ATTEMPTS} attempts)"
     assert world.runs == {"good": 1, "bad": 2 * MAX_ATTEMPTS}
     letters = await world.stream("door").dead_letters()
-    assert [(letter["batch_id"], letter["dead_error"]) for letter in letters] == [(batch.id, "one: lane lost")]
+    assert [(letter["batch_id"], letter["dead_reason"]) for letter in letters] == [(batch.id, "one: lane lost")]
     assert sum((await world.stream("door").depth()).values()) == 0
 
 

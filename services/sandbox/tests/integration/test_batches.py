@@ -17,7 +17,7 @@ from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet.sandbox.v1 import sandbox_pb2_grpc
 from ratchet_kit import sql
 from ratchet_kit.client import channel, wait_healthy
-from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_testing.ports import free_port
 
@@ -130,7 +130,7 @@ async def test_two_nodes_work_one_batch_off(cluster: Cluster) -> None:
         check_all_ran(*here, 200)
         assert here == there == await watched(Stub(first), created.id)
         assert here[0].end_time.ToDatetime() > created.create_time.ToDatetime()
-        with pytest.raises(InvalidArgument, match="used before"), rpc_errors():
+        with pytest.raises(AlreadyExists, match="used before"), rpc_errors():
             await Stub(first).CreateBatch(pb.CreateBatchRequest(programs=programs(1), request_id="r"))
         with pytest.raises(FailedPrecondition, match="SUCCEEDED"), rpc_errors():
             await Stub(first).CancelBatch(pb.CancelBatchRequest(id=created.id))

@@ -12,9 +12,9 @@ from datetime import timedelta
 import pytest
 import pytest_asyncio
 
-from sandbox_service.adapters import cgroups
-from sandbox_service.adapters.lanes import ZygoteOptions
-from sandbox_service.adapters.zygotes import ZygoteExecutor
+from sandbox_service.adapters.lanes import cgroups
+from sandbox_service.adapters.lanes.lane import LaneOptions
+from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.domain.execution import Verdict
 from sandbox_service.domain.program import CallTest, Limits, Program
 from sandbox_service.domain.sandbox import Sandbox
@@ -83,8 +83,8 @@ async def test_a_folder_that_takes_none_is_no_cgroup(tmp_path) -> None:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lane(home: cgroups.Home) -> AsyncIterator[ZygoteExecutor]:
-    async with ZygoteExecutor(ZygoteOptions(lanes=1, idle_extra=timedelta(seconds=0.5))) as executor:
+async def lane(home: cgroups.Home) -> AsyncIterator[LanePool]:
+    async with LanePool(LaneOptions(lanes=1, idle_extra=timedelta(seconds=0.5))) as executor:
         assert len(home.own()) == 1
         yield executor
     assert home.own() == []
@@ -100,7 +100,7 @@ def _starve(home: cgroups.Home) -> None:
     (home.memory / name / limit).write_text(str(used + (16 << 20)))
 
 
-async def test_a_program_killed_for_memory_gets_that_verdict(lane: ZygoteExecutor, home: cgroups.Home) -> None:
+async def test_a_program_killed_for_memory_gets_that_verdict(lane: LanePool, home: cgroups.Home) -> None:
     sandbox = Sandbox(lane, queue_limit=10)
     limits = Limits(cpu_time=timedelta(seconds=5), memory_bytes=256 << 20)
     good = Program("good", "f = lambda x: x + 1", "f", (CallTest((1,), 2),), limits=limits)
@@ -113,7 +113,7 @@ async def test_a_program_killed_for_memory_gets_that_verdict(lane: ZygoteExecuto
     assert (await sandbox.execute(good)).verdict is Verdict.PASSED
 
 
-async def test_a_lane_that_is_lost_takes_its_cgroup_along(lane: ZygoteExecutor, home: cgroups.Home) -> None:
+async def test_a_lane_that_is_lost_takes_its_cgroup_along(lane: LanePool, home: cgroups.Home) -> None:
     before = home.own()
     running = asyncio.create_task(
         Sandbox(lane, 10).execute(Program("p", "import time\ntime.sleep(0.3)\nf = lambda x: 2", "f"))
@@ -133,6 +133,6 @@ async def test_what_a_killed_service_left_goes_at_the_next_start(home: cgroups.H
     await process.wait()
     left = f"{cgroups.PREFIX}{process.pid}-0"
     assert (home.memory / left).is_dir()
-    async with ZygoteExecutor(ZygoteOptions(lanes=1)):
+    async with LanePool(LaneOptions(lanes=1)):
         assert not (home.memory / left).exists()
         assert not (home.pids / left).exists()

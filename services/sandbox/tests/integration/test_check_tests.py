@@ -186,4 +186,4 @@ async def test_methods_and_large_constants_cross(sandbox: Sandbox) -> None:
 
 async def test_leaving_with_success_is_a_sign(sandbox: Sandbox) -> None:
     execution = await sandbox.execute(program("import os\ndef f(x): os._exit(0)", CheckTest(CHECK)))
-    assert (execution.verdict, "status 0" in execution.signs[0]) == (Verdict.RUNTIME_ERROR, True)
+    assert (execution.verdict, "status 0" in str(execution.signs[0])) == (Verdict.RUNTIME_ERROR, True)

@@ -17,9 +17,10 @@ import sandbox_fusion
 from sandbox_fusion import models
 
 from ratchet_kit.errors import Unavailable
-from sandbox_service.adapters.scripted import ScriptedExecutor
-from sandbox_service.domain.ports import End, Job, Report, ScriptJob, Stage
-from sandbox_service.rest import shapes
+from sandbox_service.domain.jobs import End, Job, Report, ScriptJob, Stage
+from sandbox_service.fusion import shapes
+
+from ..doubles import ScriptedExecutor
 
 pytestmark = pytest.mark.integration
 

@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 
 from ratchet_kit.errors import Unavailable
-from sandbox_service.adapters.scripted import ScriptedExecutor
-from sandbox_service.domain.ports import End, Job, Report, Stage
-from sandbox_service.rest.running import PATIENCE
+from sandbox_service.domain.jobs import End, Job, Report, Stage
+from sandbox_service.fusion.running import PATIENCE
+
+from ..doubles import ScriptedExecutor
 
 pytestmark = pytest.mark.integration
 

@@ -14,8 +14,8 @@ import pytest
 import pytest_asyncio
 
 from ratchet_testing.processes import children
-from sandbox_service.adapters.lanes import ZygoteOptions
-from sandbox_service.adapters.zygotes import ZygoteExecutor
+from sandbox_service.adapters.lanes.lane import LaneOptions
+from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.program import Limits, Program, StdioTest
 from sandbox_service.domain.sandbox import Sandbox
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
 HOSTILE = {path.stem: path.read_text() for path in sorted((Path(__file__).parent.parent / "hostile_c").glob("*.c"))}
 LIMITS = Limits(cpu_time=timedelta(seconds=1), memory_bytes=256 << 20, output_bytes=64 << 10)
-OPTIONS = ZygoteOptions(lanes=1, idle_extra=timedelta(seconds=0.5))
+OPTIONS = LaneOptions(lanes=1, idle_extra=timedelta(seconds=0.5))
 LANES = 2  # the plain one that's always there, and the one for processes
 PROCESSES_PER_LANE = 2
 
@@ -32,7 +32,7 @@ PROCESSES_PER_LANE = 2
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sandbox() -> AsyncIterator[Sandbox]:
     os.environ["RATCHET_SECRET"] = "2"
-    async with ZygoteExecutor(OPTIONS) as executor:
+    async with LanePool(OPTIONS) as executor:
         capabilities = await executor.describe()
         if not capabilities.processes:
             pytest.skip("programs can't start processes here: that takes namespaces")

@@ -10,9 +10,9 @@ import psutil
 import pytest
 
 from ratchet_testing.processes import children, computing
-from sandbox_service.adapters.zygotes import ZygoteExecutor
+from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.domain.execution import Verdict
-from sandbox_service.domain.ports import CallJob, CheckJob
+from sandbox_service.domain.jobs import CallJob, CheckJob
 from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program
 from sandbox_service.domain.sandbox import Sandbox
 
@@ -24,18 +24,18 @@ def program(source: str, test: CallTest | CheckTest = CallTest((1,), 2)) -> Prog
     return Program("p", source, "f", (test,), limits=LIMITS)
 
 
-@pytest.mark.parametrize("victim", ["the zygote", "the template"])
+@pytest.mark.parametrize("victim", ["the keeper", "the zygote"])
 async def test_a_lost_lane_is_retried_and_nobody_notices(victim: str, sandbox: Sandbox) -> None:
     running = asyncio.create_task(
         sandbox.execute(program("import time\ndef f(x):\n    time.sleep(0.3)\n    return 2", CallTest((1,), 2)))
     )
     await asyncio.sleep(0.15)
-    for process in {"the zygote": children(), "the template": _templates()}[victim]:
+    for process in {"the keeper": children(), "the zygote": _zygotes()}[victim]:
         os.kill(process.pid, signal.SIGKILL)
     assert (await running).verdict is Verdict.PASSED
 
 
-async def test_cancelling_kills_the_program(executor: ZygoteExecutor) -> None:
+async def test_cancelling_kills_the_program(executor: LanePool) -> None:
     job = CallJob("def f(x):\n    while True: pass", "f", ((1,),), replace(LIMITS, cpu_time=timedelta(seconds=50)))
     running = asyncio.create_task(executor.run(job))
     while not computing(_programs()):
@@ -48,11 +48,11 @@ async def test_cancelling_kills_the_program(executor: ZygoteExecutor) -> None:
 
 
 def _programs() -> list[psutil.Process]:
-    return [job for template in _templates() for job in template.children()]
+    return [job for zygote in _zygotes() for job in zygote.children()]
 
 
-def _templates() -> list[psutil.Process]:
-    return [template for zygote in children() for template in zygote.children()]
+def _zygotes() -> list[psutil.Process]:
+    return [zygote for keeper in children() for zygote in keeper.children()]
 
 
 async def test_a_large_batch_under_way_is_in_order(sandbox: Sandbox) -> None:
@@ -68,10 +68,10 @@ async def test_the_result_says_what_the_program_ran_under(sandbox: Sandbox) -> N
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may read another process's memory")
-async def test_no_process_holds_what_it_must_not_know(executor: ZygoteExecutor, sandbox: Sandbox) -> None:
+async def test_no_process_holds_what_it_must_not_know(executor: LanePool, sandbox: Sandbox) -> None:
     """Read from outside, all of it: the tests are in the tester alone, the program in its own process alone.
 
-    What ran before in the same lane is nowhere at all: the zygote, whose memory all inherit, never held it.
+    What ran before in the same lane is nowhere at all: the keeper, whose memory all inherit, never held it.
     """
     earlier = program("# EARLIER-" + "PROGRAM\nf = lambda x: 2", CheckTest("# EARLIER-" + "TESTS\nassert f(1) == 2"))
     for _ in range(4):
@@ -89,7 +89,7 @@ async def test_no_process_holds_what_it_must_not_know(executor: ZygoteExecutor, 
         if all(found):
             break
     assert found == [["THE-" + "PROGRAM"], ["THE-" + "TESTS"]]
-    assert not any(mark.encode() in _memory(one.pid) for one in (*children(), *_templates()) for mark in marks)
+    assert not any(mark.encode() in _memory(one.pid) for one in (*children(), *_zygotes()) for mark in marks)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from ratchet_kit.errors import InvalidArgument, Unimplemented
-from sandbox_service.adapters.toolchains import LANGUAGES
-from sandbox_service.adapters.zygotes import ZygoteExecutor
+from sandbox_service.adapters.lanes.pool import LanePool
+from sandbox_service.adapters.languages.toolchains import LANGUAGES
 from sandbox_service.domain.execution import Verdict
 from sandbox_service.domain.program import CallTest, File, Limits, Program, StdioTest
 from sandbox_service.domain.sandbox import Sandbox
@@ -84,7 +84,7 @@ GREEDY = {
 
 
 @pytest.fixture(autouse=True)
-def _has_language(request: pytest.FixtureRequest, executor: ZygoteExecutor) -> None:
+def _has_language(request: pytest.FixtureRequest, executor: LanePool) -> None:
     language = request.node.callspec.params.get("language") if hasattr(request.node, "callspec") else "c"
     capabilities = executor.capabilities
     if not capabilities.processes:

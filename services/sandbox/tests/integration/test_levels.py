@@ -34,7 +34,7 @@ def _command(nobody: bool) -> list[str]:
     for python in PYTHONS:
         if (
             subprocess.run(
-                [*become, python, "-c", "import sandbox_service.adapters.zygotes"], capture_output=True
+                [*become, python, "-c", "import sandbox_service.adapters.lanes.pool"], capture_output=True
             ).returncode
             == 0
         ):

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from ratchet_testing.processes import children
-from sandbox_service.adapters.zygotes import ZygoteExecutor
+from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, Test
 from sandbox_service.domain.sandbox import Sandbox
@@ -19,7 +19,7 @@ TESTS = (CallTest((1,), 2),)
 
 
 @pytest.fixture(autouse=True)
-def _can_hold_processes(executor: ZygoteExecutor) -> None:
+def _can_hold_processes(executor: LanePool) -> None:
     if not executor.capabilities.processes:
         pytest.skip("programs can't start processes here: that takes namespaces")
 
@@ -138,7 +138,7 @@ async def test_what_works(sandbox: Sandbox, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STOPPED)
-async def test_what_is_stopped(sandbox: Sandbox, executor: ZygoteExecutor, name: str) -> None:
+async def test_what_is_stopped(sandbox: Sandbox, executor: LanePool, name: str) -> None:
     body, verdicts = STOPPED[name]
     execution = await run(sandbox, body)
     assert execution.verdict in verdicts, execution
@@ -162,7 +162,7 @@ async def test_what_is_stopped(sandbox: Sandbox, executor: ZygoteExecutor, name:
                 os._exit(0)
         """,
     ],
-    ids=["kill_the_zygote", "kill_the_group", "daemons"],
+    ids=["kill_the_keeper", "kill_the_group", "daemons"],
 )
 async def test_the_lane_lives_on(sandbox: Sandbox, body: str) -> None:
     before = {child.pid for child in children()}
@@ -212,11 +212,11 @@ async def test_without_leave_none_starts(sandbox: Sandbox) -> None:
 
 
 async def assert_nothing_is_left(sandbox: Sandbox) -> None:
-    """The next program finds empty folders, and each lane has its own processes alone: a zygote and its template."""
+    """The next program finds empty folders, and each lane has its own processes alone: a keeper and its zygote."""
     body = "import os\nassert os.listdir('/tmp') == os.listdir('/dev/shm') == []"
     execution = await run(sandbox, body)
     assert execution.verdict is Verdict.PASSED, execution
     await asyncio.sleep(0)
-    for zygote in children():
-        descendants = [child for child in zygote.children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
+    for keeper in children():
+        descendants = [child for child in keeper.children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
         assert len(descendants) <= 1, descendants

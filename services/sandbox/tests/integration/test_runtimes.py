@@ -7,8 +7,8 @@ import pytest
 
 from ratchet_kit.errors import Unimplemented
 from ratchet_testing.processes import children
-from sandbox_service.adapters.lanes import ZygoteOptions
-from sandbox_service.adapters.zygotes import ZygoteExecutor
+from sandbox_service.adapters.lanes.lane import LaneOptions
+from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.program import CallTest, CheckTest, File, Limits, Program, StdioTest
 from sandbox_service.domain.sandbox import Sandbox
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 LIMITS = Limits(cpu_time=timedelta(seconds=2), memory_bytes=256 << 20)
 
 
-def need(executor: ZygoteExecutor, name: str) -> None:
+def need(executor: LanePool, name: str) -> None:
     if name not in {runtime.name for runtime in executor.capabilities.runtimes}:
         pytest.skip(f"the runtime {name} isn't built here: scripts/setup.sh sandbox-{name}")
 
@@ -26,7 +26,7 @@ async def script(sandbox: Sandbox, source: str, **more: object) -> Execution:
     return await sandbox.execute(replace(Program("p", source, limits=LIMITS), **more))  # type: ignore[arg-type]
 
 
-async def test_numpy_is_chosen_and_works(sandbox: Sandbox, executor: ZygoteExecutor) -> None:
+async def test_numpy_is_chosen_and_works(sandbox: Sandbox, executor: LanePool) -> None:
     need(executor, "numpy")
     source = "import numpy as np\ndef f(n):\n    return np.linalg.inv(np.eye(n)).sum().item()\n"
     tests = (CallTest((3,), 3.0), CheckTest("import numpy as np\nassert np.isclose(f(4), 4)"))
@@ -34,20 +34,20 @@ async def test_numpy_is_chosen_and_works(sandbox: Sandbox, executor: ZygoteExecu
     assert (execution.verdict, execution.runtime) == (Verdict.PASSED, "numpy"), execution
 
 
-async def test_a_program_without_it_runs_without_it(sandbox: Sandbox, executor: ZygoteExecutor) -> None:
+async def test_a_program_without_it_runs_without_it(sandbox: Sandbox, executor: LanePool) -> None:
     need(executor, "numpy")
     execution = await script(sandbox, "import sys\nprint('numpy' in sys.modules, '/packages' in sys.path)")
     assert (execution.stdout, execution.runtime) == ("False False\n", "python")
 
 
-async def test_random_numbers_are_the_same_each_time(sandbox: Sandbox, executor: ZygoteExecutor) -> None:
+async def test_random_numbers_are_the_same_each_time(sandbox: Sandbox, executor: LanePool) -> None:
     need(executor, "numpy")
     source = "import numpy, random\nprint(numpy.random.rand(), random.random())"
     printed = {(await script(sandbox, source)).stdout for _ in range(4)}
     assert len(printed) == 1
 
 
-async def test_memory_counts_without_what_the_runtime_takes(sandbox: Sandbox, executor: ZygoteExecutor) -> None:
+async def test_memory_counts_without_what_the_runtime_takes(sandbox: Sandbox, executor: LanePool) -> None:
     need(executor, "numpy")
     fits = await script(sandbox, "import numpy\nprint(numpy.ones(24 << 20).sum())")
     assert fits.verdict is Verdict.PASSED, fits  # 192 MiB of 256
@@ -55,7 +55,7 @@ async def test_memory_counts_without_what_the_runtime_takes(sandbox: Sandbox, ex
     assert bomb.verdict is Verdict.MEMORY_LIMIT, bomb
 
 
-async def test_its_packages_cannot_be_changed(sandbox: Sandbox, executor: ZygoteExecutor) -> None:
+async def test_its_packages_cannot_be_changed(sandbox: Sandbox, executor: LanePool) -> None:
     need(executor, "numpy")
     source = "import numpy, os\nopen(os.path.join(os.path.dirname(numpy.__file__), 'x.py'), 'w')"
     execution = await script(sandbox, source)
@@ -63,7 +63,7 @@ async def test_its_packages_cannot_be_changed(sandbox: Sandbox, executor: Zygote
     assert "OSError" in execution.detail or "PermissionError" in execution.detail
 
 
-async def test_one_thread(sandbox: Sandbox, executor: ZygoteExecutor) -> None:
+async def test_one_thread(sandbox: Sandbox, executor: LanePool) -> None:
     need(executor, "numpy")
     source = """
         import time
@@ -76,7 +76,7 @@ async def test_one_thread(sandbox: Sandbox, executor: ZygoteExecutor) -> None:
     assert (await script(sandbox, source.replace("\n        ", "\n"))).stdout == "True\n"
 
 
-async def test_processes_with_packages(sandbox: Sandbox, executor: ZygoteExecutor) -> None:
+async def test_processes_with_packages(sandbox: Sandbox, executor: LanePool) -> None:
     need(executor, "numpy")
     if not executor.capabilities.processes:
         pytest.skip("programs can't start processes here: that takes namespaces")
@@ -91,7 +91,7 @@ async def test_processes_with_packages(sandbox: Sandbox, executor: ZygoteExecuto
     assert execution.stdout.split() == ["[np.float64(2.0),", "np.float64(3.0)]", "3.0"]
 
 
-async def test_science(sandbox: Sandbox, executor: ZygoteExecutor) -> None:
+async def test_science(sandbox: Sandbox, executor: LanePool) -> None:
     need(executor, "science")
     source = """
         import matplotlib.pyplot as plt
@@ -129,7 +129,7 @@ async def test_a_runtime_that_is_not_here(sandbox: Sandbox) -> None:
         await script(sandbox, "", runtime="torch")
 
 
-async def test_what_the_node_tells_of_it(executor: ZygoteExecutor) -> None:
+async def test_what_the_node_tells_of_it(executor: LanePool) -> None:
     need(executor, "numpy")
     runtime = next(each for each in (await executor.describe()).runtimes if each.name == "numpy")
     assert runtime.language == "python"
@@ -139,7 +139,7 @@ async def test_what_the_node_tells_of_it(executor: ZygoteExecutor) -> None:
 
 async def test_lanes_of_other_kinds_are_given_up_when_there_are_many() -> None:
     before = len(children())
-    async with ZygoteExecutor(ZygoteOptions(lanes=1)) as executor:
+    async with LanePool(LaneOptions(lanes=1)) as executor:
         names = [each.name for each in executor.capabilities.runtimes if each.language == "python"]
         if len(names) < 2 or not executor.capabilities.processes:
             pytest.skip("there are too few kinds of lanes here")

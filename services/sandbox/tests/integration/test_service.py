@@ -17,12 +17,16 @@ import pytest_asyncio
 
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet.sandbox.v1 import sandbox_pb2_grpc
+from ratchet_environments import Task, judge
+from ratchet_environments.code import CodeEnvironment
+from ratchet_environments.executor import Executor
+from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit.client import channel, wait_healthy
 from ratchet_kit.errors import InvalidArgument, NotFound, ResourceExhausted
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.server import serve
 from ratchet_problems.problem import CallTest, CheckTest, Problem
-from ratchet_rewards import Grader, GrpcSandbox, get
+from ratchet_rewards import get
 from ratchet_testing.processes import children, computing
 from sandbox_service.main import adder, sandbox_servicer
 from sandbox_service.servicer import SERVICE
@@ -232,20 +236,20 @@ async def test_the_grader_of_trainer_and_eval(door: grpc.aio.Channel) -> None:
     )
     problem = Problem("p", "Write f(x) that adds one.", tests, entry_point="f")
     right = "Sure:\n```python\ndef f(x):\n    return x + 1\n```"
-    async with Grader(GrpcSandbox(door), reward=get("tests_fraction")) as grader:
-        graded = await asyncio.gather(
-            *(grader.grade(problem, text) for text in [right, "def f(x): return 2", "def f(x", "no"] * 40)
-        )
-    assert [round(one.reward.score, 2) for one in graded] == [1.0, 0.33, 0.0, 0.0] * 40
-    assert [one.reward.verdict for one in graded[:3]] == ["PASSED", "FAILED", "COMPILE_ERROR"]
+    async with Executor(GrpcSandbox(door)) as executor:
+        environment = CodeEnvironment(executor, get("tests_fraction"))
+        answers = [right, "def f(x): return 2", "def f(x", "no"] * 40
+        outcomes = await asyncio.gather(*(judge(environment, Task.of(problem), text) for text in answers))
+    assert [round(one.reward, 2) for one in outcomes] == [1.0, 0.33, 0.0, 0.0] * 40
+    assert [one.grade.verdict for one in outcomes[:3]] == ["PASSED", "FAILED", "COMPILE_ERROR"]
 
 
-async def test_the_grader_finds_the_bad_among_many(door: grpc.aio.Channel) -> None:
+async def test_the_executor_finds_the_bad_among_many(door: grpc.aio.Channel) -> None:
     """More of them than one refusal has room to name."""
     bad = pb.Program(source=ADD.source, entry_point="f", tests=[pb.Test()])
     programs = [bad if i % 10 else ADD for i in range(250)]
-    async with Grader(GrpcSandbox(door)) as grader:
-        ends = await asyncio.gather(*map(grader.execute, programs), return_exceptions=True)
+    async with Executor(GrpcSandbox(door)) as executor:
+        ends = await asyncio.gather(*map(executor.execute, programs), return_exceptions=True)
     for program, end in zip(programs, ends, strict=True):
         assert isinstance(end, InvalidArgument if program is bad else pb.Execution), end
 
@@ -283,7 +287,7 @@ async def test_its_end_leaves_nothing_behind(signal: str, status: int, port: int
         await wait_healthy(f"127.0.0.1:{port}", timedelta(seconds=20))
         call = await _run_something_long(port)
         family = psutil.Process(process.pid).children(recursive=True)
-        assert len(family) == 2 * 3  # each lane's zygote, its template, and a program
+        assert len(family) == 2 * 3  # each lane's keeper, its zygote, and a program
     finally:
         getattr(process, signal)()
         code = await asyncio.to_thread(process.wait, 15)

@@ -12,11 +12,11 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-from sandbox_service.adapters import suite
-from sandbox_service.adapters.lanes import ZygoteOptions
-from sandbox_service.adapters.zygotes import ZygoteExecutor
+from sandbox_service.adapters import attack_suite
+from sandbox_service.adapters.lanes.lane import LaneOptions
+from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.domain.audit import Audit
-from sandbox_service.domain.ports import ScriptJob
+from sandbox_service.domain.jobs import ScriptJob
 from sandbox_service.domain.program import Limits
 from sandbox_service.domain.sandbox import Sandbox
 
@@ -43,21 +43,21 @@ def deny(*numbers: int) -> None:
 
 async def main() -> None:
     got_through = {}
-    async with ZygoteExecutor(ZygoteOptions(lanes=1, idle_extra=timedelta(seconds=0.5))) as executor:
-        audit = Audit(Sandbox(executor, 10), executor, suite.attacks())
+    async with LanePool(LaneOptions(lanes=1, idle_extra=timedelta(seconds=0.5))) as executor:
+        audit = Audit(Sandbox(executor, 10), executor, attack_suite.attacks())
         plan = audit.plan([])
         async for finding in audit.run(plan):
             if not finding.caught:
                 got_through[finding.name] = f"{finding.verdict} {finding.detail}"
         offered = executor.capabilities
         await cancel_one_that_hides(executor)
-    left = zygotes()
+    left = keepers()
     told = {"uid": os.geteuid(), "level": str(offered.level), "missing": list(offered.missing)}
     print(json.dumps({**told, "tried": len(plan), "got_through": got_through, "left": left}))
 
 
-async def cancel_one_that_hides(executor: ZygoteExecutor) -> None:
-    """Its own session, no death signal: then the job is cancelled, which kills the zygote first."""
+async def cancel_one_that_hides(executor: LanePool) -> None:
+    """Its own session, no death signal: then the job is cancelled, which kills the keeper first."""
     source = "import os, ctypes\nos.setsid()\nctypes.CDLL(None).prctl(1, 0, 0, 0, 0)\nwhile True: pass\n"
     running = asyncio.create_task(executor.run(ScriptJob(source, "", Limits(timedelta(seconds=30)))))
     await asyncio.sleep(1)
@@ -66,8 +66,8 @@ async def cancel_one_that_hides(executor: ZygoteExecutor) -> None:
     await asyncio.sleep(0.3)
 
 
-def zygotes() -> list[str]:
-    """Processes that came from a zygote of ours: forks keep its command line, and this process's id is in it."""
+def keepers() -> list[str]:
+    """Processes that came from a keeper of ours: forks keep its command line, and this process's id is in it."""
     lines = []
     for entry in os.listdir("/proc"):
         try:

@@ -7,14 +7,16 @@ from datetime import timedelta
 import pytest
 
 from ratchet_kit.errors import NotFound, Unavailable
-from sandbox_service.adapters import suite
-from sandbox_service.adapters.scripted import ScriptedExecutor
+from sandbox_service.adapters import attack_suite
 from sandbox_service.domain.audit import Attack, Audit, Kind, attempt, parse
+from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.execution import Verdict
+from sandbox_service.domain.jobs import End, Job, Report, Returned, Stage
 from sandbox_service.domain.levels import Level
-from sandbox_service.domain.ports import Capabilities, End, Job, Report, Returned, Stage
 from sandbox_service.domain.program import CheckTest
 from sandbox_service.domain.sandbox import Sandbox
+
+from ..doubles import ScriptedExecutor
 
 HEAD = "Tries.\n\nKind: break-out\nExpect: FAILED, TIME_LIMIT"
 
@@ -49,7 +51,7 @@ def test_a_file_that_says_too_little_is_refused_by_name(source: str) -> None:
 
 
 def test_the_suite_that_ships() -> None:
-    attacks = suite.attacks()
+    attacks = attack_suite.attacks()
     assert len(attacks) >= 85
     does = {(attack.source.split('"""')[2], attack.test) for attack in attacks}
     assert len(does) == len(attacks), "two do the same"
@@ -67,7 +69,7 @@ LOOSE = (
 @pytest.mark.parametrize("name", LOOSE.split())
 def test_an_attack_gets_through_where_nothing_stops_it(name: str) -> None:
     """Or it would be worth nothing that it's caught."""
-    (attack,) = [attack for attack in suite.attacks() if attack.name == name]
+    (attack,) = [attack for attack in attack_suite.attacks() if attack.name == name]
     # one that forks answers twice, each in one piece
     ask = f"{attack.source}\nif __name__ == '__main__':\n    os.write(1, b'answer %d\\n' % f(1))\n    os._exit(0)\n"
     command = [sys.executable, "-c", f"import os\n{ask}"]

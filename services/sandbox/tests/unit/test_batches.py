@@ -7,12 +7,20 @@ from datetime import timedelta
 
 import pytest
 
-from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, RatchetError, Unavailable, Unimplemented
+from ratchet_kit.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    RatchetError,
+    Unavailable,
+    Unimplemented,
+)
 from ratchet_testing.clock import ManualClock
-from sandbox_service.adapters.batch_memory import MemoryBatchStore
+from sandbox_service.adapters.batches.memory import MemoryBatchStore
 from sandbox_service.domain.batch import CHUNK, Asked, ChunkRef, Record, State
 from sandbox_service.domain.batches import Batches, NoBatches
-from sandbox_service.domain.ports import Capabilities, Runtime
+from sandbox_service.domain.capabilities import Capabilities, Runtime
 from sandbox_service.domain.program import CallTest, Program
 from sandbox_service.domain.queue import Priority
 
@@ -64,10 +72,10 @@ async def test_a_request_queues_once_and_means_one_thing(world: World) -> None:
     first = await world.batches.create(asked(3), request_id="r")
     assert await world.batches.create(asked(3), "someone else", request_id="r") == first
     assert len(world.queue.published) == 1
-    with pytest.raises(InvalidArgument, match="used before"):
+    with pytest.raises(AlreadyExists, match="used before"):
         await world.batches.create(asked(3), priority=Priority.HIGH, request_id="r")
     glued = [Asked(Program("0", "pass"), b"01"), Asked(Program("2", "pass"), b"2")]
-    with pytest.raises(InvalidArgument, match="used before"):
+    with pytest.raises(AlreadyExists, match="used before"):
         await world.batches.create(glued, request_id="r")
     assert (await world.batches.create(asked(3))).id != first.id
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox_service.adapters.cgroups import Home, NoCgroup, find
+from sandbox_service.adapters.lanes.cgroups import Home, NoCgroup, find
 
 
 class Machine:

@@ -8,7 +8,7 @@ from ratchet_kit.errors import InvalidArgument
 from sandbox_service import convert
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
 from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest
-from sandbox_service.domain.sandbox import Item, PlatformFault
+from sandbox_service.domain.stream import Item, PlatformFault
 
 BOUNDS = convert.Bounds(Limits(timedelta(seconds=10), 1 << 30, 1 << 20), text_bytes=10_000)
 

@@ -5,7 +5,7 @@ import pytest
 from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet_kit.errors import InvalidArgument
 from sandbox_service import convert
-from sandbox_service.domain.ports import Capabilities, Runtime
+from sandbox_service.domain.capabilities import Capabilities, Runtime
 from sandbox_service.domain.program import File, Limits
 
 BOUNDS = convert.Bounds(Limits(), 1000)

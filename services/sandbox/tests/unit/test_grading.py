@@ -5,9 +5,10 @@ from datetime import timedelta
 
 import pytest
 
+from sandbox_service.domain import signs
 from sandbox_service.domain.execution import Verdict
 from sandbox_service.domain.grading import clip, conclude, judge_calls, judge_check, judge_run, judge_stdio, plan, show
-from sandbox_service.domain.ports import (
+from sandbox_service.domain.jobs import (
     CallJob,
     CheckJob,
     CheckReport,
@@ -174,12 +175,12 @@ def test_of_a_held_out_test_only_whether_it_passed_is_told() -> None:
 def test_signs_of_cheating_are_told_whatever_the_verdict() -> None:
     (step,) = plan(Program("p", "source", "f", (CallTest((1,), 2), CallTest((2,), 3))))
     left = replace(ENDED, stage=Stage.LOADED)
-    assert "status 0" in step.outcome(left).signs[0]
+    assert "status 0" in str(step.outcome(left).signs[0])
     assert step.outcome(left).verdict is Verdict.RUNTIME_ERROR
     assert step.outcome(RIGHT).signs == ()
     assert step.outcome(replace(left, exit_status=1)).signs == ()
-    assert "own type named 'int'" in step.outcome(replace(ENDED, answers=(Returned(object(), "int"),))).signs[0]
-    assert step.outcome(replace(RIGHT, malformed="unasked")).signs == ("unasked",)
+    assert "own type named 'int'" in str(step.outcome(replace(ENDED, answers=(Returned(object(), "int"),))).signs[0])
+    assert step.outcome(replace(RIGHT, malformed="unasked")).signs == (signs.unasked_bytes("unasked"),)
     (script,) = plan(Program("p", "source", tests=(StdioTest("", ""),)))
     assert script.outcome(replace(ENDED, stage=Stage.COMPILED)).signs == ()
 

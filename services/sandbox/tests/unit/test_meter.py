@@ -1,27 +1,23 @@
-import signal
+"""What the meter counts for Prometheus."""
+
 from datetime import timedelta
 
 import pytest
+from prometheus_client import REGISTRY
 
-from sandbox_service.adapters.meter import kind_of_sign
-from sandbox_service.domain.grading import signs
-from sandbox_service.domain.ports import End, Report, Stage
-
-
-@pytest.mark.parametrize(
-    ("sign", "kind"),
-    [
-        ("unasked bytes on the result channel: b'[\"forged\"]'", "unasked bytes"),
-        ("unasked bytes on the channel to the tests", "unasked bytes"),
-        ("answered with an object of its own type named 'int'", "disguised object"),
-        ("what a program wrote", "other"),
-        ("", "other"),
-    ],
-)
-def test_a_sign_is_one_of_few_kinds(sign: str, kind: str) -> None:
-    assert kind_of_sign(sign) == kind
+from sandbox_service.adapters.meter import PrometheusMeter
+from sandbox_service.domain.execution import Execution, Verdict
+from sandbox_service.domain.signs import Sighting, Sign
 
 
-def test_a_forbidden_system_call_is_a_kind_of_its_own() -> None:
-    report = Report(End.EXITED, -signal.SIGSYS, Stage.LOADED, timedelta(), timedelta(), "scripted")
-    assert [kind_of_sign(sign) for sign in signs(report)] == ["forbidden system call"]
+def _signs(sign: str) -> float:
+    return REGISTRY.get_sample_value("ratchet_sandbox_signs_total", {"sign": sign}) or 0.0
+
+
+@pytest.mark.parametrize("sign", Sign)
+def test_signs_are_counted_by_kind_whatever_their_words(sign: Sign) -> None:
+    meter, before = PrometheusMeter(), _signs(sign.value)
+    zero = timedelta()
+    words = Sighting(sign, "what a program wrote")
+    meter.executed(Execution("p", Verdict.FAILED, (), 1, "", "", zero, zero, "scripted", signs=(words,)), zero, zero)
+    assert _signs(sign.value) == before + 1

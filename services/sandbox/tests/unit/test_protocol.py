@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox_service.adapters import protocol
+from sandbox_service.adapters.lanes import protocol
+from sandbox_service.domain.jobs import CallJob, CheckJob, CheckVerdict, Raised, Report, Returned, ScriptJob, Stage
 from sandbox_service.domain.levels import Level
-from sandbox_service.domain.ports import CallJob, CheckJob, CheckVerdict, Raised, Report, Returned, ScriptJob, Stage
 from sandbox_service.domain.program import Limits
 
 ASKED = protocol.request(CallJob("source", "f", ((1,),), Limits()), timedelta(1), timedelta(2), 0)
@@ -79,7 +79,7 @@ def test_the_tester_is_believed_in_its_own_form_only() -> None:
 
 
 def test_tests_go_apart_from_the_program() -> None:
-    """The zygote leaves both in the socket: each child reads its own, and only its own, by these lengths."""
+    """The keeper leaves both in the socket: each child reads its own, and only its own, by these lengths."""
     asked = protocol.request(CheckJob("SOURCE", "f", "TESTS", True, Limits()), timedelta(1), timedelta(2), 0)
     before, _, after = asked.data.partition(b"SOURCE")
     assert b"TESTS" not in before

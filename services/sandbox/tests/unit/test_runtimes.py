@@ -3,7 +3,7 @@
 import pytest
 
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, Unimplemented
-from sandbox_service.domain.ports import Capabilities, Runtime
+from sandbox_service.domain.capabilities import Capabilities, Runtime
 from sandbox_service.domain.program import CallTest, CheckTest, Program, StdioTest
 from sandbox_service.domain.runtimes import foreign_imports, is_plain, settle
 

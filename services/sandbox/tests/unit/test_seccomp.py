@@ -17,7 +17,7 @@ MACHINES = ["x86_64", "aarch64"]
 @pytest.fixture
 def seccomp(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(Path(next(iter(sandbox_service.cage.__path__)))))
-    import seccomp
+    from kernel import seccomp
 
     return seccomp
 

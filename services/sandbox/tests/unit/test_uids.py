@@ -1,4 +1,4 @@
-from sandbox_service.adapters.uids import BLOCK, Uids
+from sandbox_service.adapters.lanes.uids import BLOCK, Uids
 
 
 def test_each_service_has_its_own() -> None:

@@ -1,51 +1,29 @@
-"""Proto to domain and back. Pure: it decides nothing, and takes what it does not know along for validation to name."""
+"""Proto to domain and back. Pure; values that are not known are kept, for validation to name.
+
+Enums go by name: ALGORITHM_GRPO is "grpo", and the other way round.
+"""
+
+from dataclasses import asdict
+
+from google.protobuf.descriptor import EnumDescriptor
 
 from ratchet.common.v1 import common_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_kit.pages import Page
 from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
 from trainer_service.domain.run import Checkpoint, Run, State, Step
-from trainer_service.domain.runs import Sight
-from trainer_service.domain.spec import (
-    Algorithm,
-    Hyperparameters,
-    ModelRef,
-    Priority,
-    ProblemSetRef,
-    Resources,
-    RunSpec,
-)
-
-_ALGORITHMS = {
-    pb.ALGORITHM_SFT: Algorithm.SFT,
-    pb.ALGORITHM_GRPO: Algorithm.GRPO,
-    pb.ALGORITHM_PPO: Algorithm.PPO,
-    pb.ALGORITHM_RLOO: Algorithm.RLOO,
-    pb.ALGORITHM_DAPO: Algorithm.DAPO,
-    pb.ALGORITHM_REINFORCE_PLUS_PLUS: Algorithm.REINFORCE_PLUS_PLUS,
-}
-_PRIORITIES = {pb.PRIORITY_LOW: Priority.LOW, pb.PRIORITY_NORMAL: Priority.NORMAL, pb.PRIORITY_HIGH: Priority.HIGH}
-_STATES = {
-    pb.Run.STATE_QUEUED: State.QUEUED,
-    pb.Run.STATE_STARTING: State.STARTING,
-    pb.Run.STATE_RUNNING: State.RUNNING,
-    pb.Run.STATE_SUCCEEDED: State.SUCCEEDED,
-    pb.Run.STATE_FAILED: State.FAILED,
-    pb.Run.STATE_CANCELLED: State.CANCELLED,
-}
-_ALGORITHM_TO_PROTO = {ours: theirs for theirs, ours in _ALGORITHMS.items()}
-_PRIORITY_TO_PROTO = {ours: theirs for theirs, ours in _PRIORITIES.items()}
-_STATE_TO_PROTO = {ours: theirs for theirs, ours in _STATES.items()}
+from trainer_service.domain.runs import Progress
+from trainer_service.domain.spec import Hyperparameters, ModelRef, ProblemSetRef, Resources, RunSpec
 
 
-def spec(message: pb.RunSpec) -> RunSpec:
+def spec_from_proto(message: pb.RunSpec) -> RunSpec:
     return RunSpec(
-        base=_model_ref(message.base),
-        algorithm=_ALGORITHMS.get(message.algorithm, str(message.algorithm or "")),
-        problems=_problem_set(message.problems),
+        base=_model_ref_from_proto(message.base),
+        algorithm=_enum_from_proto(pb.Algorithm.DESCRIPTOR, message.algorithm),
+        problems=_problem_set_from_proto(message.problems),
         steps=message.steps,
         display_name=message.display_name,
-        validation_problems=_problem_set(message.validation_problems)
+        validation_problems=_problem_set_from_proto(message.validation_problems)
         if message.HasField("validation_problems")
         else None,
         reward=message.reward.name,
@@ -56,18 +34,18 @@ def spec(message: pb.RunSpec) -> RunSpec:
         checkpoint_every=message.checkpoint_every,
         loggers=tuple(message.loggers),
         output_model=message.output_model,
-        priority=_PRIORITIES.get(message.priority, str(message.priority or "")),
+        priority=_enum_from_proto(pb.Priority.DESCRIPTOR, message.priority),
         verl_overrides=tuple(message.verl_overrides),
     )
 
 
 def spec_to_proto(value: RunSpec) -> pb.RunSpec:
     """Of a complete spec."""
-    taken = {name: number for name, number in vars(value.hyperparameters).items() if number is not None}
+    taken = {name: number for name, number in asdict(value.hyperparameters).items() if number is not None}
     resources = value.resources
     message = pb.RunSpec(
         display_name=value.display_name,
-        algorithm=_ALGORITHM_TO_PROTO[Algorithm(value.algorithm)],
+        algorithm=pb.Algorithm.Value(f"ALGORITHM_{value.algorithm.upper()}"),
         problems=_problem_set_to_proto(value.problems),
         reward=pb.RewardSpec(name=value.reward),
         steps=value.steps,
@@ -80,7 +58,7 @@ def spec_to_proto(value: RunSpec) -> pb.RunSpec:
         checkpoint_every=value.checkpoint_every,
         loggers=value.loggers,
         output_model=value.output_model,
-        priority=_PRIORITY_TO_PROTO[Priority(value.priority)],
+        priority=pb.Priority.Value(f"PRIORITY_{value.priority.upper()}"),
         verl_overrides=value.verl_overrides,
     )
     if value.base:
@@ -90,16 +68,17 @@ def spec_to_proto(value: RunSpec) -> pb.RunSpec:
     return message
 
 
-def state(value: pb.Run.State.ValueType) -> State | None:
+def state_from_proto(value: pb.Run.State.ValueType) -> State | None:
     """None for a state that is not set, or that we do not know."""
-    return _STATES.get(value)
+    name = _enum_from_proto(pb.Run.State.DESCRIPTOR, value)
+    return State(name) if name in list(State) else None
 
 
 def run_to_proto(run: Run) -> pb.Run:
     message = pb.Run(
         id=run.id,
         spec=spec_to_proto(run.spec),
-        state=_STATE_TO_PROTO[run.state],
+        state=pb.Run.State.Value(f"STATE_{run.state.name}"),
         error=run.error,
         step=run.step,
         attempt=run.attempt,
@@ -116,8 +95,8 @@ def run_to_proto(run: Run) -> pb.Run:
     return message
 
 
-def step(request: pb.ReportStepRequest) -> Step:
-    """The fence is the request's attempt: what the step says of itself is not asked."""
+def step_from_proto(request: pb.ReportStepRequest) -> Step:
+    """The attempt is the request's; the one inside the step is for readers."""
     return Step(
         number=request.step.number,
         metrics=dict(request.step.metrics),
@@ -138,7 +117,7 @@ def step_to_proto(value: Step) -> pb.Step:
     )
 
 
-def checkpoint(message: pb.Checkpoint) -> Checkpoint:
+def checkpoint_from_proto(message: pb.Checkpoint) -> Checkpoint:
     return Checkpoint(
         step=message.step,
         uri=message.uri,
@@ -158,8 +137,9 @@ def checkpoint_to_proto(value: Checkpoint) -> pb.Checkpoint:
     )
 
 
-def sight_to_proto(sight: Sight) -> pb.WatchRunResponse:
-    return pb.WatchRunResponse(run=run_to_proto(sight.run), steps=[step_to_proto(step) for step in sight.steps])
+def progress_to_proto(progress: Progress) -> pb.WatchRunResponse:
+    steps = [step_to_proto(step) for step in progress.steps]
+    return pb.WatchRunResponse(run=run_to_proto(progress.run), steps=steps)
 
 
 def runs_to_proto(page: Page[Run]) -> pb.ListRunsResponse:
@@ -176,12 +156,21 @@ def checkpoints_to_proto(page: Page[Checkpoint]) -> pb.ListCheckpointsResponse:
     )
 
 
-def _model_ref(message: common_pb2.ModelRef) -> ModelRef | None:
+def _enum_from_proto(enum: EnumDescriptor, number: int) -> str:
+    """The name in lower case, without its prefix; "" when it is not set, and the number when it is not known."""
+    if number == 0:
+        return ""
+    prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
+    value = enum.values_by_number.get(number)
+    return value.name.removeprefix(prefix).lower() if value else str(number)
+
+
+def _model_ref_from_proto(message: common_pb2.ModelRef) -> ModelRef | None:
     kind = message.WhichOneof("ref")
     return ModelRef(kind, getattr(message, kind)) if kind else None
 
 
-def _problem_set(message: common_pb2.ProblemSetRef) -> ProblemSetRef:
+def _problem_set_from_proto(message: common_pb2.ProblemSetRef) -> ProblemSetRef:
     return ProblemSetRef(message.name, message.limit)
 
 

@@ -11,6 +11,7 @@ from importlib.metadata import version
 
 import grpc
 
+import ratchet_rewards
 from ratchet.trainer.v1 import trainer_pb2, trainer_pb2_grpc
 from ratchet_kit import client, logs, sql, streams
 from ratchet_kit.server import serve
@@ -25,20 +26,20 @@ from trainer_service.adapters.ray_jobs import JobOptions, RayJobs, RemoteRay
 from trainer_service.adapters.registry import GrpcModelRegistry
 from trainer_service.adapters.rollout import GrpcPolicyHost
 from trainer_service.adapters.sql import SqlRunStore
-from trainer_service.domain.changes import Changes
-from trainer_service.domain.driving import Driver, Patience
-from trainer_service.domain.examining import Examiner
-from trainer_service.domain.platform import Platform
+from trainer_service.domain.driver import Deadlines, Driver
+from trainer_service.domain.limits import Limits
+from trainer_service.domain.references import References
 from trainer_service.domain.reports import Reports
+from trainer_service.domain.run_updates import RunUpdates
 from trainer_service.domain.runs import Runs
 from trainer_service.servicer import JobReportServicer, TrainerServicer
 from trainer_service.settings import Settings
 from trainer_service.worker import Reconciler, Worker
 
-SERVICE = "ratchet-trainer"
+SERVICE = "trainer"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Service:
     """What is served, and what runs beside it."""
 
@@ -65,7 +66,7 @@ async def provision(settings: Settings) -> AsyncIterator[Service]:
         jobs = RayJobs(ray, _job_options(settings))
         stack.push_async_callback(jobs.close)
 
-        store, clock, changes, meter = SqlRunStore(engine), SystemClock(), Changes(), PrometheusMeter()
+        store, clock, updates, meter = SqlRunStore(engine), SystemClock(), RunUpdates(), PrometheusMeter()
         consumer = f"{socket.gethostname()}-{os.getpid()}"
         queue = RedisRunQueue(redis, consumer, settings.lease)
         registry, folders = GrpcModelRegistry(registry_channel), FsspecModelFolders(settings.runs_folder)
@@ -77,22 +78,23 @@ async def provision(settings: Settings) -> AsyncIterator[Service]:
             folders=folders,
             policies=GrpcPolicyHost(rollout_channel),
             events=events,
-            changes=changes,
+            updates=updates,
             meter=meter,
             clock=clock,
             code_version=settings.code_version or f"ratchet-trainer-service {version('ratchet-trainer-service')}",
-            patience=Patience(max_attempts=settings.max_attempts, silence=settings.silence),
+            deadlines=Deadlines(max_attempts=settings.max_attempts, silence=settings.silence),
         )
         yield Service(
             runs=Runs(
                 store=store,
                 queue=queue,
-                examiner=Examiner(registry, folders, LibraryProblemSets(), _platform(settings)),
+                references=References(registry, folders, LibraryProblemSets()),
+                limits=_limits(settings),
                 events=events,
-                changes=changes,
+                updates=updates,
                 clock=clock,
             ),
-            reports=Reports(store, events, changes, meter, clock),
+            reports=Reports(store, events, updates, meter, clock),
             worker=Worker(queue, driver, settings.concurrency),
             reconciler=Reconciler(store, queue, meter, clock, settings.reconcile_every),
         )
@@ -113,11 +115,12 @@ def _ray(settings: Settings) -> LocalRay | RemoteRay:
     )
 
 
-def _platform(settings: Settings) -> Platform:
+def _limits(settings: Settings) -> Limits:
+    rewards = tuple(ratchet_rewards.names())
     if settings.ray_address:
         other = "cpu" if settings.device == "cuda" else "cuda"
-        return Platform(devices=(settings.device, other), accelerators=None)
-    return Platform(devices=(settings.device,), accelerators=settings.accelerators)
+        return Limits(rewards, devices=(settings.device, other), accelerators=None)
+    return Limits(rewards, devices=(settings.device,), accelerators=settings.accelerators)
 
 
 def _job_options(settings: Settings) -> JobOptions:

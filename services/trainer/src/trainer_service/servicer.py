@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import Any, TypeAlias
 
 import grpc
 
@@ -12,7 +13,7 @@ from trainer_service.domain.reports import Reports
 from trainer_service.domain.run import RunId
 from trainer_service.domain.runs import Runs
 
-Context = grpc.aio.ServicerContext
+Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
 
 class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
@@ -22,23 +23,23 @@ class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
         self._runs = runs
 
     async def CreateRun(self, request: pb.CreateRunRequest, context: Context) -> pb.CreateRunResponse:
-        run = await self._runs.create(request.request_id, convert.spec(request.spec))
+        run = await self._runs.create(request.request_id, convert.spec_from_proto(request.spec))
         return pb.CreateRunResponse(run=convert.run_to_proto(run))
 
     async def GetRun(self, request: pb.GetRunRequest, context: Context) -> pb.GetRunResponse:
         return pb.GetRunResponse(run=convert.run_to_proto(await self._runs.get(RunId(request.id))))
 
     async def ListRuns(self, request: pb.ListRunsRequest, context: Context) -> pb.ListRunsResponse:
-        page = await self._runs.page(request.page_size, request.page_token, convert.state(request.state))
+        page = await self._runs.page(request.page_size, request.page_token, convert.state_from_proto(request.state))
         return convert.runs_to_proto(page)
 
     async def CancelRun(self, request: pb.CancelRunRequest, context: Context) -> pb.CancelRunResponse:
         return pb.CancelRunResponse(run=convert.run_to_proto(await self._runs.cancel(RunId(request.id))))
 
     async def WatchRun(self, request: pb.WatchRunRequest, context: Context) -> AsyncIterator[pb.WatchRunResponse]:
-        async with aclosing(self._runs.watch(RunId(request.id), request.after_step)) as sights:
-            async for sight in sights:
-                yield convert.sight_to_proto(sight)
+        async with aclosing(self._runs.watch(RunId(request.id), request.after_step)) as updates:
+            async for progress in updates:
+                yield convert.progress_to_proto(progress)
 
     async def ListSteps(self, request: pb.ListStepsRequest, context: Context) -> pb.ListStepsResponse:
         page = await self._runs.steps(RunId(request.run_id), request.page_size, request.page_token)
@@ -60,13 +61,13 @@ class JobReportServicer(trainer_pb2_grpc.JobReportServiceServicer):
         return pb.ReportStartedResponse()
 
     async def ReportStep(self, request: pb.ReportStepRequest, context: Context) -> pb.ReportStepResponse:
-        reception = await self._reports.step(RunId(request.run_id), convert.step(request))
-        return pb.ReportStepResponse(cancelled=reception.cancelled)
+        reply = await self._reports.step(RunId(request.run_id), convert.step_from_proto(request))
+        return pb.ReportStepResponse(cancelled=reply.cancelled)
 
     async def ReportCheckpoint(
         self, request: pb.ReportCheckpointRequest, context: Context
     ) -> pb.ReportCheckpointResponse:
-        checkpoint = convert.checkpoint(request.checkpoint)
+        checkpoint = convert.checkpoint_from_proto(request.checkpoint)
         await self._reports.checkpoint(RunId(request.run_id), request.attempt, checkpoint)
         return pb.ReportCheckpointResponse()
 

@@ -1,4 +1,4 @@
-"""What the service can be told, read once from RATCHET_TRAINER_* variables."""
+"""The settings of the service, read once from RATCHET_TRAINER_* variables."""
 
 import sys
 from datetime import timedelta
@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from ratchet_kit.settings import ServiceSettings
+from trainer_service.job.config import MAX_FAULT_SHARE, Dtype, FaultShare
 
 
 class Settings(ServiceSettings):
@@ -28,7 +29,7 @@ class Settings(ServiceSettings):
     """What lineage records; empty: the installed version of this service."""
 
     concurrency: int = Field(default=1, ge=1)
-    """Runs at once. verl keeps one TransferQueue a Ray cluster, so that more than one run needs more than one."""
+    """Runs at once. verl keeps one TransferQueue per Ray cluster: more than one run needs more than one cluster."""
     lease: timedelta = timedelta(seconds=20)
     """After this a run whose worker is dead goes to another."""
     reconcile_every: timedelta = timedelta(seconds=15)
@@ -38,9 +39,9 @@ class Settings(ServiceSettings):
     """A job that reports nothing for so long hangs, and is started again."""
 
     device: Literal["cpu", "cuda"] = "cpu"
-    dtype: Literal["float32", "bfloat16"] | None = None
+    dtype: Dtype | None = None
     """None: float32 on CPU, bfloat16 on CUDA."""
-    max_fault_share: float = Field(default=0.05, ge=0, le=1)
+    max_fault_share: FaultShare = MAX_FAULT_SHARE
     """A run stops when the platform failed more than this share of a step's samples."""
     job_patience: timedelta = timedelta(minutes=5)
     """How long a job retries a service that does not answer."""
@@ -92,5 +93,5 @@ class Settings(ServiceSettings):
         return self.job_python or ("python" if self.ray_address else sys.executable)
 
     @property
-    def job_dtype(self) -> Literal["float32", "bfloat16"]:
+    def job_dtype(self) -> Dtype:
         return self.dtype or ("float32" if self.device == "cpu" else "bfloat16")

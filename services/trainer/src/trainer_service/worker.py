@@ -8,7 +8,7 @@ from ratchet_kit.logs import get_logger
 from ratchet_kit.streams import Message
 from ratchet_kit.times import Clock
 from trainer_service.adapters.queue import RedisRunQueue, run_of
-from trainer_service.domain.driving import Driver
+from trainer_service.domain.driver import Driver
 from trainer_service.domain.ports import Meter, RunStore
 from trainer_service.domain.run import RunId
 from trainer_service.domain.spec import Priority
@@ -53,7 +53,7 @@ class Worker:
         try:
             return await self._queue.stream.read(1, BLOCK)
         except Unavailable as error:
-            log.warning("no queue", why=error.message)
+            log.warning("queue.unavailable", reason=error.message)
             await asyncio.sleep(PAUSE.total_seconds())
             return []
 
@@ -68,9 +68,9 @@ class Worker:
                 await self._drive(id)
             await self._acknowledge(message)
         except Aborted as error:
-            log.warning("lease lost", run_id=id, why=error.message)
+            log.warning("run.lease_lost", run_id=id, reason=error.message)
         except RatchetError as error:
-            log.warning("run is let go", run_id=id, why=error.message)
+            log.warning("run.let_go", run_id=id, reason=error.message)
         finally:
             self._driven.discard(id)
 
@@ -78,11 +78,11 @@ class Worker:
         try:
             await self._driver.drive(id)
         except NotFound:
-            log.warning("queued run does not exist", run_id=id)
+            log.warning("run.unknown", run_id=id)
         except RatchetError:
             raise
-        except Exception:  # a fault of ours must end the run with a word, not spin in the queue
-            log.exception("run cannot be driven", run_id=id)
+        except Exception:  # a fault of ours must end the run, not spin in the queue
+            log.exception("run.driver_failed", run_id=id)
             try:
                 await self._driver.give_up(id, "the trainer service has an internal error; its log has the trace")
             except FailedPrecondition:
@@ -92,7 +92,7 @@ class Worker:
         try:
             await self._queue.stream.ack(message)
         except Unavailable as error:  # it is given out again, and then found to be over
-            log.warning("run not acknowledged", why=error.message)
+            log.warning("run.not_acknowledged", reason=error.message)
 
 
 class Reconciler:
@@ -111,7 +111,7 @@ class Reconciler:
             try:
                 await self.once()
             except Unavailable as error:
-                log.warning("cannot compare queue and database", why=error.message)
+                log.warning("queue.not_reconciled", reason=error.message)
             try:
                 await asyncio.wait_for(stop.wait(), self._every.total_seconds())
             except TimeoutError:
@@ -124,6 +124,6 @@ class Reconciler:
         settled = self._clock.now() - SETTLING
         lost = [run for run in await self._store.unfinished() if run.id not in held and run.create_time < settled]
         for run in lost:
-            log.warning("run was on no queue: put back", run_id=run.id, state=run.state.name)
+            log.warning("run.requeued", run_id=run.id, state=run.state.name)
             await self._queue.put(run.id, Priority(run.spec.priority))
         return [run.id for run in lost]

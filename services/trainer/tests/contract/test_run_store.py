@@ -13,8 +13,6 @@ from ratchet_kit import sql
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, NotFound
 from trainer_service.adapters.memory import MemoryRunStore
 from trainer_service.adapters.sql import SqlRunStore
-from trainer_service.domain.defaults import complete
-from trainer_service.domain.platform import BaseModel, Platform
 from trainer_service.domain.ports import RunStore
 from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step, best
 
@@ -40,11 +38,9 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[RunStore]:
 
 
 @pytest.fixture
-def make_run(make_spec: Any) -> Any:
-    base = BaseModel("starter@1", "/models/starter", 7_000_000)
-
+def make_run(make_complete_spec: Any) -> Any:
     def make(number: int = 1) -> Run:
-        spec = complete(make_spec(display_name=f"run {number} é", loggers=("console",)), base, Platform())
+        spec = make_complete_spec(display_name=f"run {number} é", loggers=("console",))
         return Run.create(RunId(f"run_{number}"), spec, NOW + timedelta(seconds=number))
 
     return make

@@ -1,8 +1,8 @@
 """Stands in for `python -m trainer_service.job` where a test is about the service around the job: reports its steps
-through JobReportService as the real one does, writes a checkpoint of the base at each, and can be told to die.
+through JobReportService as the real one does, writes a checkpoint of the base at each, and dies when it should.
 
 The run's display name says how: "die at 2" kills attempt 1 before step 2 is reported, "fail at 2" reports an error,
-"slow" takes a second a step.
+"slow" takes a second per step.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from ratchet_kit.client import channel
 from trainer_service.job.config import JobConfig
 
 
-async def tell(report: Callable[[Any], Any], request: Any) -> Any:
+async def send(report: Callable[[Any], Any], request: Any) -> Any:
     """The service may be away for a while."""
     while True:
         try:
@@ -34,7 +34,7 @@ async def tell(report: Callable[[Any], Any], request: Any) -> Any:
 
 async def main() -> int:
     job = JobConfig.from_env()
-    spec = job.run_spec()
+    spec = job.spec
     how = dict(zip(("what", "at", "step"), spec.display_name.split(), strict=False))
     exports = job.work_dir / "exports"
     done = max((int(folder.name) for folder in exports.glob("[0-9]*")), default=0)
@@ -42,27 +42,25 @@ async def main() -> int:
     async with channel(job.trainer_target) as door:
         reports = trainer_pb2_grpc.JobReportServiceStub(door)
         of_run = {"run_id": job.run_id, "attempt": job.attempt}
-        await tell(reports.ReportStarted, pb.ReportStartedRequest(**of_run))
+        await send(reports.ReportStarted, pb.ReportStartedRequest(**of_run))
         for number in range(done + 1, spec.steps + 1):
             await asyncio.sleep(1 if "slow" in spec.display_name else 0.1)
             if how.get("step") == str(number) and how["what"] == "die" and job.attempt == 1:
                 os.kill(os.getpid(), signal.SIGKILL)
             if how.get("step") == str(number) and how["what"] == "fail":
-                await tell(
-                    reports.ReportFinished, pb.ReportFinishedRequest(**of_run, error="the stub was told to fail")
-                )
+                await send(reports.ReportFinished, pb.ReportFinishedRequest(**of_run, error="the stub should fail"))
                 return 1
             step = pb.Step(number=number, metrics={"reward_mean": number / spec.steps}, policy_id=f"sha256:{number}")
             step.time.GetCurrentTime()
-            reply = await tell(reports.ReportStep, pb.ReportStepRequest(**of_run, step=step, platform_faults=1))
+            reply = await send(reports.ReportStep, pb.ReportStepRequest(**of_run, step=step, platform_faults=1))
             if reply.cancelled:
                 return 0
             folder = exports / str(number)
             shutil.copytree(job.base_path, folder)
             checkpoint = pb.Checkpoint(step=number, uri=str(folder), policy_id=f"sha256:{number}", time=step.time)
             checkpoint.validation_score = 0.5 if number % 2 else 0.25
-            await tell(reports.ReportCheckpoint, pb.ReportCheckpointRequest(**of_run, checkpoint=checkpoint))
-        await tell(reports.ReportFinished, pb.ReportFinishedRequest(**of_run))
+            await send(reports.ReportCheckpoint, pb.ReportCheckpointRequest(**of_run, checkpoint=checkpoint))
+        await send(reports.ReportFinished, pb.ReportFinishedRequest(**of_run))
     return 0
 
 

@@ -195,7 +195,7 @@ async def test_jobs_run_and_die_and_are_cancelled(service: Service, registry: tu
 
         # What the job says is wrong is final.
         failed = await is_over(stub, (await stub.CreateRun(service.request("fail at 2"))).run.id)
-        assert (failed.state, failed.attempt, failed.error) == (pb.Run.STATE_FAILED, 1, "the stub was told to fail")
+        assert (failed.state, failed.attempt, failed.error) == (pb.Run.STATE_FAILED, 1, "the stub should fail")
 
         # A cancelled job is stopped.
         slow = (await stub.CreateRun(service.request("slow", steps=500))).run

@@ -13,8 +13,6 @@ import pytest
 from ratchet_kit.errors import Unavailable
 from trainer_service.adapters.ray_head import Cluster
 from trainer_service.adapters.ray_jobs import JobOptions, RayJobs, RemoteRay
-from trainer_service.domain.defaults import complete
-from trainer_service.domain.platform import BaseModel, Platform
 from trainer_service.domain.ports import JobState, JobStatus
 from trainer_service.domain.run import Run, RunId
 from trainer_service.job.config import JobConfig
@@ -72,12 +70,11 @@ async def jobs(ray: RayApi, tmp_path: Path) -> AsyncIterator[RayJobs]:
 
 
 @pytest.fixture
-def run(make_spec: Any) -> Run:
-    spec = complete(make_spec(), BaseModel("s", "/models/s", 1), Platform())
-    return Run.create(RunId("run_1"), spec, NOW).start(NOW)
+def run(make_complete_spec: Any) -> Run:
+    return Run.create(RunId("run_1"), make_complete_spec(), NOW).start(NOW)
 
 
-async def test_a_job_is_told_all_it_needs(ray: RayApi, jobs: RayJobs, run: Run, tmp_path: Path) -> None:
+async def test_a_job_gets_all_it_needs(ray: RayApi, jobs: RayJobs, run: Run, tmp_path: Path) -> None:
     await jobs.submit(run, "/models/s")
     request = ray.requests[-1]
     body = json.loads(request.content)
@@ -86,7 +83,7 @@ async def test_a_job_is_told_all_it_needs(ray: RayApi, jobs: RayJobs, run: Run, 
     assert body["entrypoint"] == f"exec python -m trainer_service.job >> {tmp_path}/run_1/logs/attempt-1.log 2>&1"
     job = JobConfig.from_env(body["runtime_env"]["env_vars"])
     assert (job.run_id, job.attempt, job.base_path, job.work_dir) == ("run_1", 1, "/models/s", tmp_path / "run_1")
-    assert job.run_spec().hyperparameters.group_size == 8
+    assert job.spec == run.spec
     assert (tmp_path / "run_1" / "logs").is_dir()
 
 
@@ -103,7 +100,7 @@ async def test_a_job_is_submitted_once(ray: RayApi, jobs: RayJobs, run: Run) -> 
         ({"status": "RUNNING"}, JobStatus(JobState.ACTIVE)),
         ({"status": "FAILED", "driver_exit_code": -9}, JobStatus(JobState.ENDED, "it was killed by SIGKILL")),
         ({"status": "FAILED", "driver_exit_code": 1}, JobStatus(JobState.ENDED, "it ended with exit code 1")),
-        ({"status": "SUCCEEDED", "driver_exit_code": 0}, JobStatus(JobState.ENDED, "it ended without a word")),
+        ({"status": "SUCCEEDED", "driver_exit_code": 0}, JobStatus(JobState.ENDED, "it ended without a report")),
         ({"status": "FAILED", "message": "No room.\nMore."}, JobStatus(JobState.ENDED, "No room.")),
     ],
 )

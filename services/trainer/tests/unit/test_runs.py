@@ -6,7 +6,7 @@ import pytest
 
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from trainer_service.domain.run import State, Step
-from trainer_service.domain.runs import Sight
+from trainer_service.domain.runs import Progress
 from trainer_service.domain.spec import ModelRef, ProblemSetRef
 
 
@@ -18,7 +18,7 @@ async def test_a_run_is_stored_complete_queued_and_announced(trainer: Any, make_
     assert run.spec.validation_problems == ProblemSetRef("composed/validation", digest="sha256:v")
     assert run.spec.hyperparameters.group_size == 8
     assert trainer.queue.ids == [run.id]
-    assert trainer.events.told == [(run.id, State.QUEUED)]
+    assert trainer.events.published == [(run.id, State.QUEUED)]
 
 
 async def test_create_is_idempotent_under_its_request_id(trainer: Any, make_spec: Any) -> None:
@@ -91,8 +91,8 @@ async def test_cancel_is_final_and_reaches_the_workers(trainer: Any, make_spec: 
 async def test_a_watcher_sees_each_change_and_each_step_once(trainer: Any, make_spec: Any) -> None:
     run = await trainer.runs.create("r1", make_spec(steps=2))
 
-    async def watch() -> list[Sight]:
-        return [sight async for sight in trainer.runs.watch(run.id, 0)]
+    async def watch() -> list[Progress]:
+        return [progress async for progress in trainer.runs.watch(run.id, 0)]
 
     watching = asyncio.create_task(watch())
     await asyncio.sleep(0.01)
@@ -104,7 +104,7 @@ async def test_a_watcher_sees_each_change_and_each_step_once(trainer: Any, make_
         await asyncio.sleep(0.01)
     await trainer.runs.cancel(run.id)
     seen = await asyncio.wait_for(watching, 5)
-    assert [step.number for sight in seen for step in sight.steps] == [1, 2]
+    assert [step.number for progress in seen for step in progress.steps] == [1, 2]
     assert [seen[0].run.state, seen[-1].run.state] == [State.QUEUED, State.CANCELLED]
     with pytest.raises(NotFound):
         await anext(trainer.runs.watch("run_0", 0))

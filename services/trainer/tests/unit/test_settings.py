@@ -31,3 +31,5 @@ def test_what_cannot_work_is_refused_at_the_start() -> None:
         Settings(ray_address="head:6379")
     with pytest.raises(ValidationError, match="a folder that jobs can write to"):
         Settings(runs_url="s3://bucket/runs")
+    with pytest.raises(ValidationError, match="max_fault_share"):
+        Settings(max_fault_share=1.0)

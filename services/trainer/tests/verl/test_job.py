@@ -5,7 +5,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from ratchet_kit.client import wait_healthy
 from ratchet_kit.process import ProcessGroup
 from ratchet_testing.ports import free_port
 from ratchet_testing.services import serving
-from trainer_service.job.config import JobConfig, spec_to_json
+from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
+from trainer_service.job.config import JobConfig
 
 ROOT = Path(__file__).parents[4]
 LIGHT = ROOT / ".venvs/light/bin/python"
@@ -41,7 +42,7 @@ PATIENCE = timedelta(minutes=10)
 
 @dataclass
 class Reports(trainer_pb2_grpc.JobReportServiceServicer):
-    """What a job has said. `steps` are by number: a resumed job says some again."""
+    """The reports of a job. `steps` are by number: a resumed job reports some again."""
 
     attempt: int = 1
     cancelled: bool = False
@@ -59,7 +60,7 @@ class Reports(trainer_pb2_grpc.JobReportServiceServicer):
         await self._fence(request, context)
         self.steps[request.step.number] = request.step
         self.faults += request.platform_faults
-        await self._tell()
+        await self._announce()
         return trainer_pb2.ReportStepResponse(cancelled=self.cancelled)
 
     async def ReportCheckpoint(
@@ -67,7 +68,7 @@ class Reports(trainer_pb2_grpc.JobReportServiceServicer):
     ) -> trainer_pb2.ReportCheckpointResponse:
         await self._fence(request, context)
         self.checkpoints[request.checkpoint.step] = request.checkpoint
-        await self._tell()
+        await self._announce()
         return trainer_pb2.ReportCheckpointResponse()
 
     async def ReportFinished(
@@ -75,14 +76,14 @@ class Reports(trainer_pb2_grpc.JobReportServiceServicer):
     ) -> trainer_pb2.ReportFinishedResponse:
         await self._fence(request, context)
         self.ending = request.error
-        await self._tell()
+        await self._announce()
         return trainer_pb2.ReportFinishedResponse()
 
     async def until(self, condition: Callable[["Reports"], bool]) -> None:
         async with asyncio.timeout(PATIENCE.total_seconds()), self.news:
             await self.news.wait_for(lambda: condition(self))
 
-    async def _tell(self) -> None:
+    async def _announce(self) -> None:
         async with self.news:
             self.news.notify_all()
 
@@ -109,11 +110,11 @@ class World:
     rollout: str
     sandbox: str
 
-    def job(self, spec: trainer_pb2.RunSpec, attempt: int = 1) -> JobConfig:
+    def job(self, spec: RunSpec, attempt: int = 1) -> JobConfig:
         return JobConfig(
             run_id="job_test",
             attempt=attempt,
-            spec=spec_to_json(spec),
+            spec=spec,
             base_path=str(STARTER),
             work_dir=self.folder / "run",
             trainer_target=self.trainer,
@@ -151,41 +152,27 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield World(reports, tmp_path, trainer, **targets)
 
 
-def run_spec(**changes: Any) -> trainer_pb2.RunSpec:
-    spec = trainer_pb2.RunSpec(
-        algorithm=trainer_pb2.ALGORITHM_GRPO,
-        steps=4,
-        validate_every=2,
-        hyperparameters=trainer_pb2.Hyperparameters(
-            learning_rate=5e-5,
-            batch_size=4,
-            group_size=4,
-            mini_batch_size=4,
-            micro_batch_size=16,
-            max_prompt_tokens=64,
-            max_response_tokens=72,
-            temperature=1.0,
-            clip_low=0.2,
-            clip_high=0.2,
-            kl_coefficient=0.0,
-            entropy_coefficient=0.0,
-            max_grad_norm=1.0,
-            critic_learning_rate=5e-5,
-            gae_lambda=1.0,
-            gamma=1.0,
-            warmup_steps=0,
-            weight_decay=0.0,
-        ),
-    )
-    spec.problems.name = "composed/train"
-    spec.validation_problems.name = "composed/validation"
-    spec.validation_problems.limit = 8
-    spec.reward.name = "tests_fraction"
-    spec.MergeFrom(trainer_pb2.RunSpec(**changes))
-    return spec
+@pytest.fixture
+def run_spec(make_complete_spec: Callable[..., RunSpec]) -> Callable[..., RunSpec]:
+    """A complete spec of four short steps."""
+
+    def make(algorithm: str = "grpo", kl_coefficient: float = 0.0, **changes: Any) -> RunSpec:
+        small = Hyperparameters(batch_size=4, max_prompt_tokens=64, max_response_tokens=72, warmup_steps=0)
+        if algorithm != "sft":
+            small = replace(small, group_size=4, kl_coefficient=kl_coefficient)
+        spec: dict[str, Any] = {
+            "problems": ProblemSetRef("composed/train"),
+            "validation_problems": ProblemSetRef("composed/validation", limit=8),
+            "steps": 4,
+            "validate_every": 2,
+            "reward": "" if algorithm == "sft" else "tests_fraction",
+        }
+        return make_complete_spec(algorithm=algorithm, hyperparameters=small, **spec | changes)
+
+    return make
 
 
-async def test_a_killed_job_resumes_and_ends_with_all_its_steps(world: World):
+async def test_a_killed_job_resumes_and_ends_with_all_its_steps(world: World, run_spec: Any) -> None:
     spec, reports = run_spec(), world.reports
     async with world.running(world.job(spec)) as job:
         # Step 3 is after the checkpoint of step 2: it is lost with the job, and done again.
@@ -209,12 +196,12 @@ async def test_a_killed_job_resumes_and_ends_with_all_its_steps(world: World):
     assert reports.faults == 0
 
 
-async def test_two_ranks_with_a_reference_policy_and_a_critic(world: World):
+async def test_two_ranks_with_a_reference_policy_and_a_critic(world: World, run_spec: Any) -> None:
     spec = run_spec(
-        algorithm=trainer_pb2.ALGORITHM_PPO,
+        algorithm="ppo",
         steps=2,
-        hyperparameters=trainer_pb2.Hyperparameters(kl_coefficient=0.01),
-        resources=trainer_pb2.Resources(accelerators_per_node=2),
+        kl_coefficient=0.01,
+        resources=Resources(accelerators_per_node=2),
     )
     async with world.running(world.job(spec)):
         await world.reports.until(lambda now: now.ending is not None)
@@ -223,8 +210,8 @@ async def test_two_ranks_with_a_reference_policy_and_a_critic(world: World):
     assert "value_loss" in world.reports.steps[2].metrics
 
 
-async def test_sft(world: World):
-    spec = run_spec(algorithm=trainer_pb2.ALGORITHM_SFT, steps=3, validate_every=2)
+async def test_sft(world: World, run_spec: Any) -> None:
+    spec = run_spec(algorithm="sft", steps=3, validate_every=2)
     async with world.running(world.job(spec)):
         await world.reports.until(lambda now: now.ending is not None)
     assert world.reports.ending == ""
@@ -232,7 +219,7 @@ async def test_sft(world: World):
     assert {2, 3} == set(world.reports.checkpoints)
 
 
-async def test_a_cancelled_job_stops(world: World):
+async def test_a_cancelled_job_stops(world: World, run_spec: Any) -> None:
     world.reports.cancelled = True
     async with world.running(world.job(run_spec())) as job:
         async with asyncio.timeout(PATIENCE.total_seconds()):

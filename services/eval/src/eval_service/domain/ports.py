@@ -24,7 +24,7 @@ class EvaluationStore(Protocol):
     async def create(self, evaluation: Evaluation, request: Request) -> Evaluation:
         """Stores it, or returns the one that was stored under the request before.
 
-        Raises InvalidArgument when another one was asked for under the request's id.
+        Raises AlreadyExists when another one was asked for under the request's id.
         """
         ...
 

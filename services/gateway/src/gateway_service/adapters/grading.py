@@ -1,4 +1,4 @@
-"""Grader: the tests of known problems, run in the sandbox through ratchet_rewards."""
+"""Grader: the tests of known problems, run in the sandbox through ratchet_environments."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -6,24 +6,25 @@ from functools import lru_cache
 from pathlib import Path
 
 import ratchet_problems
-from gateway_service.domain.traffic import ProblemRef
+from gateway_service.domain.traffic.record import ProblemRef
+from ratchet_environments import Environment, Task, judge
 from ratchet_kit.errors import NotFound
 from ratchet_problems import Problem
-from ratchet_rewards import Grader
 
 
 class SandboxGrader:
-    """`folder`: where users' own sets ("mine.jsonl") lie; None offers the named sets only. Callers name sets, never
-    paths: else they could have any file of this machine read."""
+    """Callers name problem sets, never paths: a path could name any file of this machine."""
 
-    def __init__(self, grader: Grader, folder: Path | None) -> None:
-        self._grader = grader
+    def __init__(self, environment: Environment, folder: Path | None) -> None:
+        """`folder`: where users' own sets ("mine.jsonl") lie; None offers the named sets only."""
+        self._environment = environment
         self._folder = folder
 
     async def grade(self, problem: ProblemRef, texts: Sequence[str]) -> Sequence[float]:
         found = await asyncio.to_thread(self._find, problem)
-        graded = await asyncio.gather(*(self._grader.grade(found, text) for text in texts))
-        return [one.reward.score for one in graded]
+        task = Task.of(found)
+        outcomes = await asyncio.gather(*(judge(self._environment, task, text) for text in texts))
+        return [outcome.reward for outcome in outcomes]
 
     def _find(self, ref: ProblemRef) -> Problem:
         name = ref.problem_set

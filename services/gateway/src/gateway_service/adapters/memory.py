@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from gateway_service.domain.decisions import ArmSample, Traffic
-from gateway_service.domain.keys import ApiKey
-from gateway_service.domain.releases import Release
-from gateway_service.domain.routing import Arm
-from gateway_service.domain.traffic import CompletionRecord, ProblemRef
+from gateway_service.domain.keys.key import ApiKey
+from gateway_service.domain.releases.release import Release
+from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
+from gateway_service.domain.traffic.sample import ArmSample, Traffic
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
+from ratchet_kit.names import VersionRef
 
 
 class MemoryReleaseStore:
@@ -35,9 +35,9 @@ class MemoryReleaseStore:
         return next((r for r in self._releases.values() if r.active and r.spec.model == model), None)
 
     async def unfinished(self) -> Sequence[Release]:
-        return [r for r in self._sorted() if r.active or r.retired_at is None]
+        return [r for r in self._sorted() if r.active or r.retire_time is None]
 
-    async def list(self, model: str, limit: int, after: str | None) -> Sequence[Release]:
+    async def page(self, model: str, limit: int, after: str | None) -> Sequence[Release]:
         newest_first = [r for r in reversed(self._sorted()) if not model or r.spec.model == model]
         return [r for r in newest_first if after is None or r.id < after][:limit]
 
@@ -69,25 +69,23 @@ class MemoryCompletionLog:
         record = await self.get(completion_id)
         self.records[completion_id] = replace(record, score=score, problem=problem, texts=())
 
-    async def traffic(self, release: Release, reference_from: datetime) -> Traffic:
-        stage = [r for r in self.records.values() if (r.release_id, r.stage) == (release.id, release.stage)]
+    async def traffic(self, release_id: str, stage: int, baseline: VersionRef, reference_from: datetime) -> Traffic:
+        of_stage = [r for r in self.records.values() if (r.release_id, r.stage) == (release_id, stage)]
         reference = [
             record
             for record in self.records.values()
-            if record.version == release.baseline_ref
-            and record.time >= reference_from
-            and record.arm is not Arm.FALLBACK
+            if record.version == baseline and record.start_time >= reference_from and record.arm is not Arm.FALLBACK
         ]
         return Traffic(
-            candidate=_sample([r for r in stage if r.arm is Arm.CANDIDATE]),
-            baseline=_sample([r for r in stage if r.arm is Arm.BASELINE]),
+            candidate=_sample([r for r in of_stage if r.arm is Arm.CANDIDATE]),
+            baseline=_sample([r for r in of_stage if r.arm is Arm.BASELINE]),
             reference=_sample(reference),
         )
 
     async def prune(self, texts_before: datetime, records_before: datetime) -> None:
-        kept = {id: record for id, record in self.records.items() if record.time >= records_before}
+        kept = {id: record for id, record in self.records.items() if record.start_time >= records_before}
         self.records = {
-            id: replace(record, texts=()) if record.time < texts_before else record for id, record in kept.items()
+            id: replace(record, texts=()) if record.start_time < texts_before else record for id, record in kept.items()
         }
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gateway_service.domain.ports import GateResult, RegisteredModel, RegisteredVersion
-from gateway_service.domain.targets import CHAMPION, VersionRef
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet_kit.grpc_errors import rpc_errors
+from ratchet_kit.names import CHAMPION, VersionRef
 from ratchet_kit.times import timestamp_from_proto
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ PAGE = 500
 
 
 class GrpcModelRegistry:
-    """Versions are immutable, so each is asked for once."""
+    """Versions are immutable, so each is fetched once."""
 
     def __init__(self, stub: "RegistryServiceAsyncStub") -> None:
         self._stub = stub

@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from gateway_service import convert
-from gateway_service.domain.completions import Delta, Generation, Prompt, Sampling
-from gateway_service.domain.ports import Policy
+from gateway_service.domain.serving.generation import Delta, Generation, Prompt, Sampling
+from gateway_service.domain.serving.ports import Policy
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.ids import new_id
@@ -16,39 +16,38 @@ if TYPE_CHECKING:
 
 
 class RolloutPolicyEngine:
-    """`timeout`: for one generation, and for stopping an engine."""
-
     def __init__(self, stub: "RolloutServiceAsyncStub", timeout: timedelta) -> None:
+        """`timeout`: for one generation, and for unloading a policy."""
         self._stub = stub
         self._timeout = timeout.total_seconds()
 
     async def load(self, name: str, source: str, policy_id: str) -> Policy:
-        # A new id for each load: what was loaded, lost and is loaded again is another load.
+        # A new id per load: a policy that was lost is loaded anew, not looked up.
         request = pb.LoadPolicyRequest(
             request_id=new_id("load"), name=name, source=source, expected_policy_id=policy_id
         )
         with rpc_errors():
-            return convert.policy((await self._stub.LoadPolicy(request)).policy)
+            return convert.policy_from_proto((await self._stub.LoadPolicy(request)).policy)
 
     async def get(self, name: str) -> Policy:
         with rpc_errors():
-            return convert.policy((await self._stub.GetPolicy(pb.GetPolicyRequest(name=name))).policy)
+            return convert.policy_from_proto((await self._stub.GetPolicy(pb.GetPolicyRequest(name=name))).policy)
 
     async def unload(self, name: str) -> None:
         with rpc_errors():
             await self._stub.UnloadPolicy(pb.UnloadPolicyRequest(name=name), timeout=self._timeout)
 
     async def generate(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> Generation:
-        request = convert.generate_request(name, policy_id, prompt, sampling)
+        request = convert.generate_request_to_proto(name, policy_id, prompt, sampling)
         with rpc_errors():
-            return convert.generation(await self._stub.Generate(request, timeout=self._timeout))
+            return convert.generation_from_proto(await self._stub.Generate(request, timeout=self._timeout))
 
     async def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
-        request = pb.GenerateStreamRequest(request=convert.generate_request(name, policy_id, prompt, sampling))
+        request = pb.GenerateStreamRequest(request=convert.generate_request_to_proto(name, policy_id, prompt, sampling))
         call = self._stub.GenerateStream(request, timeout=self._timeout)
         try:
             with rpc_errors():
                 async for message in call:
-                    yield convert.delta(message)
+                    yield convert.delta_from_proto(message)
         finally:
             call.cancel()

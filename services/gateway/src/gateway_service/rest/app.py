@@ -7,11 +7,14 @@ from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from google.protobuf.descriptor import Descriptor
 
-from gateway_service.domain.completing import Completer, Router
-from gateway_service.domain.keys import Doorkeeper, KeyRing
+from gateway_service.domain.completions.completer import Completer
+from gateway_service.domain.completions.router import Router
+from gateway_service.domain.keys.authenticator import Authenticator
+from gateway_service.domain.keys.keys import Keys
 from gateway_service.domain.ports import ModelRegistry
-from gateway_service.rest import errors, keys, openai, resources, schemas
-from gateway_service.rest.surround import Surround
+from gateway_service.rest import errors, openai, resources, schemas
+from gateway_service.rest import keys as key_routes
+from gateway_service.rest.middleware import RequestMiddleware
 from ratchet_kit.times import Clock
 
 VERSION = "0.1.0"
@@ -22,20 +25,20 @@ def build(
     completer: Completer,
     router: Router,
     registry: ModelRegistry,
-    ring: KeyRing,
-    doorkeeper: Doorkeeper,
+    keys: Keys,
+    authenticator: Authenticator,
     backends: resources.Backends,
     check_ready: Callable[[], Awaitable[None]],
     clock: Clock,
 ) -> FastAPI:
     """`check_ready` raises Unavailable while requests cannot be answered."""
     app = FastAPI(title="Ratchet", version=VERSION, redoc_url=None)
-    app.add_middleware(Surround)
+    app.add_middleware(RequestMiddleware)
     errors.install(app)
     app.include_router(_health(check_ready))
-    app.include_router(openai.build(completer, router, registry, clock, doorkeeper))
-    app.include_router(keys.build(ring, doorkeeper))
-    api, shown = resources.build(backends, doorkeeper)
+    app.include_router(openai.build(completer, router, registry, clock, authenticator))
+    app.include_router(key_routes.build(keys, authenticator))
+    api, shown = resources.build(backends, authenticator)
     app.include_router(api)
     _describe(app, shown)
     return app

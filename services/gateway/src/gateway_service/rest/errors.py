@@ -1,4 +1,4 @@
-"""The one table between errors and HTTP, and the two bodies that carry them: Ratchet's and OpenAI's."""
+"""The one table from errors to HTTP, and the two bodies that carry them: Ratchet's and OpenAI's."""
 
 import math
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ OPENAI_PREFIX = "/v1/"
 RETRY_AFTER_SECONDS = 5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Meaning:
     """What an error is over HTTP: its status, and OpenAI's `type` and `code` for it."""
 
@@ -85,7 +85,7 @@ def to_response(request: Request, error: errors.RatchetError) -> JSONResponse:
     body = openai_error_body if request.url.path.startswith(OPENAI_PREFIX) else error_body
     status = meaning_of(error).status
     if status == 500:
-        log.error("request failed", path=request.url.path, error=error.message, exc_info=error)
+        log.error("request.failed", path=request.url.path, reason=error.message, exc_info=error)
     headers = {}
     if isinstance(error, errors.Unauthenticated):
         headers["WWW-Authenticate"] = "Bearer"

@@ -5,8 +5,10 @@ from datetime import datetime
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from gateway_service.domain.keys import Doorkeeper, KeyRing, Scope
-from gateway_service.rest.auth import requires
+from gateway_service.auth import http_auth
+from gateway_service.domain.keys.authenticator import Authenticator
+from gateway_service.domain.keys.key import Scope
+from gateway_service.domain.keys.keys import Keys
 
 
 class CreateKey(BaseModel):
@@ -29,27 +31,27 @@ class Key(BaseModel):
 
 class CreatedKey(BaseModel):
     key: Key
-    secret: str = Field(description="Shown this once: it is not kept.")
+    secret: str = Field(description="Shown only now: it is not stored.")
 
 
-class Keys(BaseModel):
+class KeyList(BaseModel):
     keys: list[Key]
 
 
-def build(ring: KeyRing, doorkeeper: Doorkeeper) -> APIRouter:
-    api = APIRouter(prefix="/api/v1/keys", tags=["keys"], dependencies=[requires(doorkeeper, Scope.ADMIN)])
+def build(api_keys: Keys, authenticator: Authenticator) -> APIRouter:
+    api = APIRouter(prefix="/api/v1/keys", tags=["keys"], dependencies=[http_auth(authenticator, Scope.ADMIN)])
 
     @api.post("")
     async def create_key(body: CreateKey) -> CreatedKey:
-        new = await ring.create(body.name, body.scopes)
+        new = await api_keys.create(body.name, body.scopes)
         return CreatedKey(key=Key.model_validate(new.key), secret=new.secret)
 
     @api.get("")
-    async def list_keys() -> Keys:
-        return Keys(keys=[Key.model_validate(key) for key in await ring.list()])
+    async def list_keys() -> KeyList:
+        return KeyList(keys=[Key.model_validate(key) for key in await api_keys.list()])
 
     @api.delete("/{key_id}")
     async def revoke_key(key_id: str) -> Key:
-        return Key.model_validate(await ring.revoke(key_id))
+        return Key.model_validate(await api_keys.revoke(key_id))
 
     return api

@@ -34,9 +34,9 @@ def from_dict(values: Mapping[str, Any], kind: type[Message]) -> Message:
     """Raises InvalidArgument that names the field at fault, by its path."""
     try:
         return json_format.ParseDict(dict(values), kind())
-    except json_format.ParseError as e:
-        violation = _violation(str(e))
-        raise InvalidArgument(f"{violation.field}: {violation.description}", [violation]) from e
+    except json_format.ParseError as error:
+        violation = _violation(str(error))
+        raise InvalidArgument(f"{violation.field}: {violation.description}", [violation]) from error
 
 
 async def from_request(request: Request, kind: type[Message]) -> Message:
@@ -59,8 +59,8 @@ async def _body(request: Request) -> dict[str, Any]:
         return {}
     try:
         body = await request.json()
-    except ValueError as e:
-        raise InvalidArgument(f"the body is not JSON: {e}") from e
+    except ValueError as error:
+        raise InvalidArgument(f"the body is not JSON: {error}") from error
     if not isinstance(body, dict):
         raise InvalidArgument("the body must be a JSON object")
     return body

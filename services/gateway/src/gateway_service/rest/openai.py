@@ -7,41 +7,35 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Response
 
-from gateway_service.domain.completing import Completer, Router
-from gateway_service.domain.completions import (
-    Answer,
-    AnswerDelta,
-    ChatPrompt,
-    Choice,
-    CompletionRequest,
-    FinishReason,
-    Prompt,
-    TextPrompt,
-)
-from gateway_service.domain.keys import Doorkeeper, Scope
+from gateway_service.auth import http_auth
+from gateway_service.domain.completions.completer import Completer
+from gateway_service.domain.completions.completion import Completion, CompletionDelta, CompletionRequest
+from gateway_service.domain.completions.router import Router
+from gateway_service.domain.keys.authenticator import Authenticator
+from gateway_service.domain.keys.key import Scope
 from gateway_service.domain.ports import ModelRegistry
-from gateway_service.domain.targets import parse_target
+from gateway_service.domain.serving.generation import ChatPrompt, Choice, FinishReason, Prompt, TextPrompt
 from gateway_service.rest import openai_shapes as shapes
 from gateway_service.rest import sse
-from gateway_service.rest.auth import requires
 from gateway_service.rest.errors import openai_error_body
 from ratchet_kit.errors import RatchetError
+from ratchet_kit.names import ModelRef
 from ratchet_kit.times import Clock
 
-# OpenAI has no word for an aborted answer: what there is of it is what one gets when a length ends it.
 FINISH_REASONS = {
     FinishReason.UNFINISHED: None,
     FinishReason.STOP: "stop",
     FinishReason.LENGTH: "length",
     FinishReason.ABORTED: "length",
 }
+"""OpenAI has no reason for an aborted answer; like "length" it says that the text is not complete."""
 RoutingKey = Annotated[str | None, Header(alias="x-ratchet-routing-key", description="Takes the place of `user`.")]
 
 
 def build(
-    completer: Completer, router: Router, registry: ModelRegistry, clock: Clock, doorkeeper: Doorkeeper
+    completer: Completer, router: Router, registry: ModelRegistry, clock: Clock, authenticator: Authenticator
 ) -> APIRouter:
-    api = APIRouter(prefix="/v1", tags=["openai"], dependencies=[requires(doorkeeper, Scope.INFERENCE)])
+    api = APIRouter(prefix="/v1", tags=["openai"], dependencies=[http_auth(authenticator, Scope.INFERENCE)])
 
     @api.post("/chat/completions", response_model=shapes.ChatCompletion)
     async def chat_completions(body: shapes.ChatRequest, response: Response, routing_key: RoutingKey = None) -> Any:
@@ -63,7 +57,7 @@ def build(
     @api.get("/models/{model:path}")
     async def get_model(model: str) -> shapes.ModelCard:
         """A model, version or alias; found when a completion could be asked of it."""
-        route = await router.route(parse_target(model), "")
+        route = await router.route(ModelRef.parse_registered(model), "")
         version = await registry.version(route.version)
         return shapes.ModelCard(id=model, created=_seconds(version.create_time))
 
@@ -75,7 +69,9 @@ def build(
         response: Response,
     ) -> Any:
         body.refuse_unsupported()
-        request = CompletionRequest(parse_target(body.model), prompt, body.sampling(), routing_key or body.user or "")
+        request = CompletionRequest(
+            ModelRef.parse_registered(body.model), prompt, body.sampling(), routing_key or body.user or ""
+        )
         now = _seconds(clock.now())
         if not body.stream:
             reply = await completer.complete(request)
@@ -89,13 +85,13 @@ def build(
     return api
 
 
-def _headers(answer: Answer | AnswerDelta) -> dict[str, str]:
-    policy_id = answer.generation.policy_id if isinstance(answer, Answer) else answer.delta.policy_id
+def _headers(answer: Completion | CompletionDelta) -> dict[str, str]:
+    policy_id = answer.generation.policy_id if isinstance(answer, Completion) else answer.delta.policy_id
     return {"x-ratchet-version": str(answer.version), "x-ratchet-policy-id": policy_id}
 
 
 async def _chunks(
-    shape: "Shape", first: AnswerDelta, rest: AsyncGenerator[AnswerDelta], created: int, with_usage: bool
+    shape: "Shape", first: CompletionDelta, rest: AsyncGenerator[CompletionDelta], created: int, with_usage: bool
 ) -> AsyncGenerator[str]:
     """The events of a stream; a fault after the first piece is an event too, and the last."""
     head = {
@@ -108,7 +104,7 @@ async def _chunks(
     seen: set[int] = set()
     usage = shapes.Usage(prompt_tokens=0, completion_tokens=0, total_tokens=0)
 
-    def chunk(piece: AnswerDelta) -> str:
+    def chunk(piece: CompletionDelta) -> str:
         choice = piece.delta.choice
         usage.prompt_tokens += piece.delta.prompt_tokens
         usage.completion_tokens += len(choice.token_ids)
@@ -121,15 +117,15 @@ async def _chunks(
         yield chunk(first)
         async for piece in rest:
             yield chunk(piece)
-    except RatchetError as e:
-        yield sse.event(openai_error_body(e))
+    except RatchetError as error:
+        yield sse.event(openai_error_body(error))
         return
     if with_usage:
         yield sse.event(head | {"choices": [], "usage": usage.model_dump()})
     yield sse.event("[DONE]")
 
 
-def _whole_chat(answer: Answer, created: int) -> shapes.ChatCompletion:
+def _whole_chat(answer: Completion, created: int) -> shapes.ChatCompletion:
     return shapes.ChatCompletion(
         id=answer.id,
         created=created,
@@ -148,7 +144,7 @@ def _whole_chat(answer: Answer, created: int) -> shapes.ChatCompletion:
     )
 
 
-def _whole_text(answer: Answer, created: int) -> shapes.TextCompletion:
+def _whole_text(answer: Completion, created: int) -> shapes.TextCompletion:
     return shapes.TextCompletion(
         id=answer.id,
         created=created,
@@ -188,11 +184,11 @@ def _text_delta(choice: Choice, opens: bool) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Shape:
     """How one endpoint writes an answer: whole, and in chunks."""
 
-    whole: Callable[[Answer, int], shapes.ChatCompletion | shapes.TextCompletion]
+    whole: Callable[[Completion, int], shapes.ChatCompletion | shapes.TextCompletion]
     chunk: str
     delta: Callable[[Choice, bool], dict[str, Any]]
 
@@ -201,7 +197,7 @@ CHAT = Shape(_whole_chat, "chat.completion.chunk", _chat_delta)
 TEXT = Shape(_whole_text, "text_completion", _text_delta)
 
 
-def _usage(answer: Answer) -> shapes.Usage:
+def _usage(answer: Completion) -> shapes.Usage:
     prompt, completion = answer.generation.prompt_tokens, answer.completion_tokens
     return shapes.Usage(prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion)
 

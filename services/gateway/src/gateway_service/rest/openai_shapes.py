@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gateway_service.domain.completions import ChatTurn, Sampling
+from gateway_service.domain.serving.generation import ChatTurn, Sampling
 from gateway_service.rest.errors import UnsupportedParameter
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 

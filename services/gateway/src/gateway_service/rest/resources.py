@@ -11,9 +11,9 @@ from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor, MethodDescriptor
 from google.protobuf.message import Message
 
-from gateway_service.domain.keys import Doorkeeper, Scope
+from gateway_service.auth import http_auth, scope_of
+from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.rest import messages, schemas, sse
-from gateway_service.rest.auth import requires
 from gateway_service.rest.errors import error_body
 from ratchet.eval.v1 import eval_pb2
 from ratchet.gateway.v1 import gateway_pb2
@@ -23,9 +23,9 @@ from ratchet_kit.errors import RatchetError
 from ratchet_kit.grpc_errors import rpc_errors
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Backends:
-    """Who answers the RPCs of each service: its stub, or the gateway's own servicer."""
+    """What answers the RPCs of each service: its stub, or the gateway's own servicer."""
 
     trainer: Any
     eval: Any
@@ -33,7 +33,7 @@ class Backends:
     gateway: Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Route:
     """An HTTP route that is an RPC. A GET of an RPC that streams is a watch, by server-sent events."""
 
@@ -41,7 +41,6 @@ class Route:
     path: str
     rpc: str
     summary: str
-    scope: Scope = Scope.ADMIN
     operation_id: str | None = None
 
 
@@ -89,11 +88,11 @@ RELEASES = (
     Route("GET", "/releases/{id}", "GetRelease", "Get a release"),
     Route("POST", "/releases/{id}/rollback", "RollbackRelease", "Send all traffic back to the baseline"),
     Route("GET", "/releases/{id}/watch", "WatchRelease", "Follow a release"),
-    Route("POST", "/feedback", "CreateFeedback", "Score a completion", Scope.INFERENCE),
+    Route("POST", "/feedback", "CreateFeedback", "Score a completion"),
 )
 
 
-def build(backends: Backends, doorkeeper: Doorkeeper) -> tuple[APIRouter, Sequence[Descriptor]]:
+def build(backends: Backends, authenticator: Authenticator) -> tuple[APIRouter, Sequence[Descriptor]]:
     """The routes, and the messages that their OpenAPI refers to."""
     router = APIRouter(prefix="/api/v1")
     shown: list[Descriptor] = []
@@ -106,7 +105,7 @@ def build(backends: Backends, doorkeeper: Doorkeeper) -> tuple[APIRouter, Sequen
         for route in routes:
             method = service.methods_by_name[route.rpc]
             shown += [method.input_type, method.output_type]
-            _add(router, tag, route, method, getattr(methods, route.rpc), doorkeeper)
+            _add(router, tag, route, method, getattr(methods, route.rpc), authenticator)
     return router, shown
 
 
@@ -116,7 +115,7 @@ def _add(
     route: Route,
     method: MethodDescriptor,
     call: Callable[[Message], Any],
-    doorkeeper: Doorkeeper,
+    authenticator: Authenticator,
 ) -> None:
     kind = message_factory.GetMessageClass(method.input_type)
     media = "text/event-stream" if method.server_streaming else "application/json"
@@ -127,7 +126,7 @@ def _add(
         summary=route.summary,
         operation_id=route.operation_id or route.rpc,
         tags=[tag],
-        dependencies=[requires(doorkeeper, route.scope)],
+        dependencies=[http_auth(authenticator, scope_of(method.full_name))],
         responses={200: {"content": {media: {"schema": schemas.reference(method.output_type)}}}},
         response_class=Response,
         openapi_extra=_openapi(route, method.input_type),
@@ -168,8 +167,8 @@ async def _events(replies: AsyncGenerator[Message]) -> AsyncGenerator[str]:
     try:
         async for reply in replies:
             yield sse.event(messages.to_dict(reply))
-    except RatchetError as e:
-        yield sse.event(error_body(e), "error")
+    except RatchetError as error:
+        yield sse.event(error_body(error), "error")
 
 
 def _openapi(route: Route, request: Descriptor) -> dict[str, Any]:

@@ -45,7 +45,8 @@ class Catalog:
     ) -> Version:
         """Copies the artifact, then writes the version: nobody ever sees half of one.
 
-        Raises what ArtifactStore.ingest raises, and InvalidArgument for a bad name or a request id used for another.
+        Raises what ArtifactStore.ingest raises, InvalidArgument for a bad name, AlreadyExists for a request id that
+        was used for another version.
         """
         check_model_name(model)
         check_present(source_uri=source_uri)

@@ -57,7 +57,7 @@ class ModelStore(Protocol):
         ...
 
     async def version_of_request(self, request: Request) -> Version | None:
-        """The version made under the request. Raises InvalidArgument when another one was asked for under its id."""
+        """The version made under the request. Raises AlreadyExists when another one was asked for under its id."""
         ...
 
     async def get_version(self, model: str, number: int) -> Version:
@@ -90,7 +90,7 @@ class ModelStore(Protocol):
         ...
 
     async def gate_of_request(self, request: Request) -> Gate | None:
-        """The gate made under the request. Raises InvalidArgument when another one was asked for under its id."""
+        """The gate made under the request. Raises AlreadyExists when another one was asked for under its id."""
         ...
 
     async def get_gate(self, id: str) -> Gate:

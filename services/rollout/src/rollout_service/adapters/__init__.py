@@ -1,1 +1,1 @@
-"""The domain's ports for real (vLLM, fsspec, the disk) and in memory for unit tests."""
+"""The ports of the domain: real ones (vLLM, fsspec, the disk), and ones in memory for tests."""

@@ -1,28 +1,25 @@
-"""Model folders on this machine's disk: fetched with fsspec, or received tensor by tensor."""
+"""Model folders on this machine's disk: fetched from a URL, or received tensor by tensor."""
 
 import asyncio
 import hashlib
 import json
+import math
 import os
 import shutil
 import struct
 import tempfile
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import fsspec
-
 from ratchet_kit import policy_id
-from ratchet_kit.errors import DataLoss, FieldViolation, InvalidArgument, Unavailable
+from ratchet_kit.errors import DataLoss, FieldViolation, InvalidArgument, NotFound
+from ratchet_kit.storage import Folder
 from rollout_service.domain.policy import PolicyId
 from rollout_service.domain.ports import ModelFolder
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream
 
-_here = Path.cwd()
-"""What relative paths are relative to; an absolute one joined to it stays as it is."""
 SHARD_BYTES = 256 << 20
-"""A received shard is written once it holds this much, so this and one tensor are held in memory at most."""
+"""A received shard is written once it has this size. Memory holds at most this and one tensor."""
 
 _DTYPE_BYTES: Mapping[str, int] = {
     "F64": 8,
@@ -38,31 +35,30 @@ _DTYPE_BYTES: Mapping[str, int] = {
 
 
 class DiskModelFolders:
-    """See `ModelFolders`. What it makes lies under `root`, which belongs to it alone."""
+    """See `ModelFolders`. `root` holds the folders that it makes, and nothing else."""
 
     def __init__(self, root: Path, shard_bytes: int = SHARD_BYTES) -> None:
         self._root = root
         self._shard_bytes = shard_bytes
 
     async def check(self, source: str) -> None:
-        protocol, path = fsspec.core.split_protocol(source)
-        if protocol in (None, "file"):
-            problem = _what_is_missing(Path(path))
-        else:
-            problem = None if protocol in fsspec.available_protocols() else f"no storage is known for {protocol}://"
-        if problem is not None:
-            raise _bad_source(source, problem)
+        local = _folder(source).local
+        if local is not None and (fault := _fault(local)) is not None:
+            raise _bad_source(source, fault)
 
     async def fetch(self, source: str) -> ModelFolder:
-        protocol, path = fsspec.core.split_protocol(source)
-        if protocol in (None, "file"):
-            return await asyncio.to_thread(_described, source, _here / path)
-        folder = self._new_folder("fetched-")
+        folder = _folder(source)
+        if folder.local is not None:
+            return await asyncio.to_thread(_described, source, folder.local)
+        target = self._new_folder("fetched-")
         try:
-            await asyncio.to_thread(_download, source, folder)
-            return await asyncio.to_thread(_described, source, folder)
+            await asyncio.to_thread(folder.download, target)
+            return await asyncio.to_thread(_described, source, target)
+        except NotFound as error:
+            shutil.rmtree(target)
+            raise _bad_source(source, error.message) from error
         except BaseException:
-            shutil.rmtree(folder)
+            shutil.rmtree(target)
             raise
 
     async def receive(self, base: ModelFolder, weights: WeightStream) -> ModelFolder:
@@ -70,7 +66,7 @@ class DiskModelFolders:
         try:
             await self._write(folder, weights)
             await asyncio.to_thread(_copy_config, base.path, folder)
-            # Hashed again from the disk: these files are what the engine loads.
+            # Hashed again from the disk, since the engine loads these files.
             return await asyncio.to_thread(_described, str(base.path), folder)
         except BaseException:
             shutil.rmtree(folder)
@@ -109,39 +105,35 @@ class DiskModelFolders:
                     shard.append(_Tensor(part))
                 case Chunk(data):
                     if not shard:
-                        raise _out_of_order("a chunk came before any tensor")
+                        raise _out_of_order("a chunk comes before the first tensor")
                     shard[-1].add(data)
         if not shard:
-            raise _out_of_order("no tensor came")
+            raise _out_of_order("there is no tensor")
         shard[-1].finish()
         await asyncio.to_thread(_write_shard, folder, shards, shard)
 
 
-@dataclass
 class _Tensor:
-    """A tensor while it comes in."""
+    """A tensor that is being received."""
 
-    header: TensorHeader
-    data: bytearray = field(default_factory=bytearray)
-
-    def __post_init__(self) -> None:
-        size = _DTYPE_BYTES.get(self.header.dtype)
+    def __init__(self, header: TensorHeader) -> None:
+        size = _DTYPE_BYTES.get(header.dtype)
         if size is None:
-            raise _out_of_order(f"tensor {self.header.name} has dtype {self.header.dtype!r}, which is not known here")
-        self._size = size
-        for length in self.header.shape:
-            self._size *= length
+            raise _out_of_order(f"tensor {header.name} has the unknown dtype {header.dtype!r}")
+        self.header = header
+        self.data = bytearray()
+        self._size = size * math.prod(header.shape)
         self._hash = hashlib.sha256()
 
     def add(self, data: bytes) -> None:
         if len(self.data) + len(data) > self._size:
-            raise DataLoss(f"tensor {self.header.name} came with more than its {self._size} bytes")
+            raise DataLoss(f"tensor {self.header.name} has more than its {self._size} bytes")
         self.data += data
         self._hash.update(data)
 
     def finish(self) -> None:
         if len(self.data) != self._size:
-            raise DataLoss(f"tensor {self.header.name} came with {len(self.data)} of its {self._size} bytes")
+            raise DataLoss(f"tensor {self.header.name} has {len(self.data)} of its {self._size} bytes")
         if self._hash.hexdigest() != self.header.sha256.lower():
             raise DataLoss(f"tensor {self.header.name} does not have the announced sha256")
 
@@ -153,7 +145,7 @@ def _delete(folders: list[Path]) -> None:
 
 def _write_shard(folder: Path, index: int, tensors: list[_Tensor]) -> None:
     """A file in the format of https://github.com/huggingface/safetensors#format."""
-    header, offset = {}, 0
+    header, offset = dict[str, object](), 0
     for tensor in tensors:
         end = offset + len(tensor.data)
         header[tensor.header.name] = {
@@ -171,33 +163,27 @@ def _write_shard(folder: Path, index: int, tensors: list[_Tensor]) -> None:
 
 
 def _copy_config(base: Path, folder: Path) -> None:
-    """Everything a model needs but its weights: config, tokenizer, chat template."""
+    """Copies all of a model except its weights: config, tokenizer, chat template."""
     for file in base.iterdir():
         if file.is_file() and not file.name.endswith((".safetensors", ".safetensors.index.json", ".bin", ".gguf")):
             shutil.copyfile(file, folder / file.name)
 
 
 def _described(source: str, folder: Path) -> ModelFolder:
-    if (problem := _what_is_missing(folder)) is not None:
-        raise _bad_source(source, problem)
+    if (fault := _fault(folder)) is not None:
+        raise _bad_source(source, fault)
     size = sum(os.path.getsize(file) for file in folder.glob("*.safetensors"))
     return ModelFolder(folder, PolicyId(policy_id.of_folder(folder)), size)
 
 
-def _download(source: str, folder: Path) -> None:
+def _folder(source: str) -> Folder:
     try:
-        filesystem, path = fsspec.url_to_fs(source)
-        for file in filesystem.find(path, maxdepth=1):
-            filesystem.get_file(file, str(folder / Path(file).name))
-    except FileNotFoundError as e:
-        raise _bad_source(source, "there is nothing there") from e
-    except ImportError as e:
-        raise _bad_source(source, f"its storage needs a package that is not installed: {e.name}") from e
-    except OSError as e:
-        raise Unavailable(f"{source} cannot be fetched: {e}") from e
+        return Folder(source)
+    except InvalidArgument as error:
+        raise _bad_source(source, error.message) from error
 
 
-def _what_is_missing(folder: Path) -> str | None:
+def _fault(folder: Path) -> str | None:
     if not folder.is_dir():
         return "there is no such folder on the rollout service's machine"
     if not (folder / "config.json").is_file():
@@ -207,9 +193,9 @@ def _what_is_missing(folder: Path) -> str | None:
     return None
 
 
-def _bad_source(source: str, problem: str) -> InvalidArgument:
-    return InvalidArgument(f"{source} holds no model: {problem}", [FieldViolation("source", problem)])
+def _bad_source(source: str, fault: str) -> InvalidArgument:
+    return InvalidArgument(f"{source} holds no model: {fault}", [FieldViolation("source", fault)])
 
 
-def _out_of_order(problem: str) -> InvalidArgument:
-    return InvalidArgument(f"the weights cannot be read: {problem}", [FieldViolation("message", problem)])
+def _out_of_order(fault: str) -> InvalidArgument:
+    return InvalidArgument(f"the weights cannot be read: {fault}", [FieldViolation("message", fault)])

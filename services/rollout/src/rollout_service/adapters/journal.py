@@ -1,4 +1,4 @@
-"""The journal of loaded policies: a JSON file for each."""
+"""The journal of loaded policies: one JSON file per policy."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ log = get_logger(__name__)
 
 
 class FileJournal:
-    """See `PolicyJournal`. The files lie in `folder`, which belongs to it alone."""
+    """See `PolicyJournal`. `folder` holds nothing else."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -44,6 +44,6 @@ class FileJournal:
 def _read(file: Path) -> KeptPolicy | None:
     try:
         return msgspec.json.decode(file.read_bytes(), type=KeptPolicy)
-    except msgspec.DecodeError as e:  # written by another version of this service
-        log.warning("a kept policy cannot be read and is not loaded again", file=str(file), error=str(e))
+    except msgspec.DecodeError as error:  # written by another version of this service
+        log.warning("journal.unreadable", file=str(file), reason=str(error))
         return None

@@ -1,9 +1,10 @@
-"""The ports in memory, for tests: engines that follow a script, and model folders that are only named."""
+"""The ports in memory, for tests: scripted engines, and model folders that exist by name only."""
 
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Collection
 from pathlib import Path
+from typing import Any
 
 from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, Unavailable
 from rollout_service.domain.generation import (
@@ -24,16 +25,16 @@ LOG_PROB = -0.5
 
 
 class ScriptedEngine:
-    """Answers every prompt with the same tokens, until it is told to die. A piece is one token.
+    """Answers every prompt with the same tokens, until `die`. A streamed piece is one token.
 
-    `going` can be cleared to hold generation, `shows_weights` set False to fail the proof of the next weights.
+    Clear `going` to pause generation. Set `accepts_weights` to False to fail the check of the next weights.
     """
 
     def __init__(self, model: ModelFolder) -> None:
         self.loaded = [model]
         self.going = asyncio.Event()
         self.going.set()
-        self.shows_weights = True
+        self.accepts_weights = True
         self.stopped = False
         self.generating = 0
         self._death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -71,7 +72,7 @@ class ScriptedEngine:
         if self._death.done():
             raise Unavailable("the engine is gone")
         assert self.generating == 0, "weights must not change under a generation"
-        if not self.shows_weights:
+        if not self.accepts_weights:
             raise DataLoss("the engine does not compute with the sent weights")
         self.loaded.append(folder)
         return LoadedWeights(probe_error=0.0)
@@ -87,7 +88,8 @@ class ScriptedEngine:
     async def _alive_and_going(self) -> None:
         going = asyncio.create_task(self.going.wait())
         try:
-            await asyncio.wait([going, self._death], return_when=asyncio.FIRST_COMPLETED)
+            futures: list[asyncio.Future[Any]] = [going, self._death]
+            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         finally:
             going.cancel()
         if self._death.done():
@@ -95,7 +97,7 @@ class ScriptedEngine:
 
 
 class ScriptedEngines:
-    """An `EngineFactory`; `refusals` are told, one after the other, instead of starting an engine."""
+    """An `EngineFactory`. While `refusals` holds messages, each start fails with the next one."""
 
     def __init__(self) -> None:
         self.started: list[ScriptedEngine] = []
@@ -110,7 +112,7 @@ class ScriptedEngines:
 
 
 class MemoryFolders:
-    """`ModelFolders` without a disk: a model is known by its source, received weights by what came."""
+    """`ModelFolders` without a disk: `models` maps sources to policy ids; received weights are hashed."""
 
     def __init__(self, models: dict[str, PolicyId]) -> None:
         self.models = models
@@ -128,7 +130,7 @@ class MemoryFolders:
         return ModelFolder(Path(source), self.models[source], bytes=0)
 
     async def receive(self, base: ModelFolder, weights: WeightStream) -> ModelFolder:
-        names, content = [], b""
+        names, content = list[str](), b""
         async for part in weights:
             match part:
                 case TensorHeader(name):
@@ -149,7 +151,7 @@ class MemoryFolders:
 
 
 class MemoryJournal:
-    """A `PolicyJournal` that remembers as long as its object lives."""
+    """A `PolicyJournal` in memory."""
 
     def __init__(self) -> None:
         self._kept: dict[PolicyName, KeptPolicy] = {}
@@ -165,7 +167,7 @@ class MemoryJournal:
 
 
 def content_id(content: bytes) -> PolicyId:
-    """The id that `MemoryFolders` gives to weights with this content."""
+    """The policy id that `MemoryFolders` gives to weights with this content."""
     return PolicyId("sha256:" + hashlib.sha256(content).hexdigest())
 
 

@@ -1,4 +1,4 @@
-"""One policy's engine over its life: started, watched, given new weights, started again when it dies, stopped."""
+"""One policy's engine over its life: it is started, watched, given new weights, restarted when it dies, stopped."""
 
 import asyncio
 import time
@@ -9,82 +9,58 @@ from datetime import timedelta
 
 from ratchet_kit.errors import DataLoss, FailedPrecondition, Internal, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
-from ratchet_kit.times import Clock
-from rollout_service.domain.gate import Gate
 from rollout_service.domain.generation import EngineOutput, Generation, GenerationRequest
 from rollout_service.domain.policy import Policy, PolicyId, State
-from rollout_service.domain.ports import (
-    EngineFactory,
-    KeptPolicy,
-    Meter,
-    ModelFolder,
-    ModelFolders,
-    PolicyEngine,
-    PolicyJournal,
-    WeightUpdateMetrics,
-)
+from rollout_service.domain.ports import KeptPolicy, ModelFolder, PolicyEngine, Ports, WeightUpdateMetrics
+from rollout_service.domain.read_write_lock import ReadWriteLock
 from rollout_service.domain.weights import LoadedWeights, WeightStream, WeightUpdate, WeightUpdateResult
 
 log = get_logger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RestartLimits:
-    """An engine that dies is started again until it died `deaths` times in a row, each within `healthy_after`."""
+    """When an engine that dies is no longer restarted."""
 
     deaths: int = 5
+    """Deaths in a row that are tolerated."""
     healthy_after: timedelta = timedelta(seconds=60)
+    """An engine that ran longer than this starts a new row when it dies."""
     delay: timedelta = timedelta(seconds=1)
-    """Before the second restart in a row; the first is at once, and each further one waits twice as long."""
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What hosts share."""
-
-    engines: EngineFactory
-    folders: ModelFolders
-    journal: PolicyJournal
-    meter: Meter
-    clock: Clock
-    limits: RestartLimits
+    """Before the second restart in a row. The first is immediate, each later one waits twice as long."""
 
 
 class PolicyHost:
-    """Owns one policy, its engine and the model folder that the engine is, or will again be, loaded from."""
+    """Owns one policy, its engine, and the model folder that the engine is loaded from, also after a restart."""
 
-    def __init__(self, policy: Policy, folder: str, surroundings: "Surroundings") -> None:
+    def __init__(self, policy: Policy, source: str, ports: Ports, limits: RestartLimits) -> None:
         self.policy = policy
-        self._folder = folder
-        self._engines = surroundings.engines
-        self._folders = surroundings.folders
-        self._journal = surroundings.journal
-        self._meter = surroundings.meter
-        self._clock = surroundings.clock
-        self._limits = surroundings.limits
-        self._gate = Gate()
+        self._source = source
+        self._ports = ports
+        self._limits = limits
+        self._weights = ReadWriteLock()
         self._engine: PolicyEngine | None = None
         self._model: ModelFolder | None = None
-        self._life: asyncio.Task[None] | None = None
+        self._running: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
 
     def start(self) -> None:
-        """Begins to load; returns at once. `stop` ends what this begins."""
-        self._life = asyncio.create_task(self._live(), name=f"policy {self.policy.name}")
+        """Starts to load and returns at once. `stop` ends what this starts."""
+        self._running = asyncio.create_task(self._run(), name=f"policy {self.policy.name}")
 
     async def stop(self) -> None:
-        """Returns when the engine and the files received for it are gone."""
+        """Returns when the engine and its received files are gone."""
         self.policy = self.policy.unloading()
-        if self._life is not None:
-            self._life.cancel()
-            await asyncio.wait([self._life])
-        await self._journal.forget(self.policy.name)
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running])
+        await self._ports.journal.forget(self.policy.name)
         if self._model is not None:
-            await self._folders.release(self._model)
+            await self._ports.folders.release(self._model)
             self._model = None
 
     async def settled(self) -> Policy:
-        """Waits until the first load ended, well or not."""
+        """Waits until the first load has ended: the policy is READY or FAILED."""
         await self._settled.wait()
         return self.policy
 
@@ -94,23 +70,23 @@ class PolicyHost:
         Raises FailedPrecondition when other weights than `expected` are loaded, InvalidArgument, Unavailable.
         """
         started = time.monotonic()
-        async with self._gate.shared():
+        async with self._weights.reading():
             policy_id, engine = self._serving(expected)
             async with aclosing(engine.generate(request, stream=False)) as outputs:
                 output = await anext(outputs)
             self._unchanged(policy_id)
         seconds = time.monotonic() - started
         tokens = sum(len(completion.token_ids) for completion in output.completions)
-        self._meter.generated(self.policy.name, len(output.prompt_token_ids), tokens, seconds)
+        self._ports.meter.generated(self.policy.name, len(output.prompt_token_ids), tokens, seconds)
         return Generation(output.completions, output.prompt_token_ids, policy_id, timedelta(seconds=seconds))
 
     async def stream(
         self, request: GenerationRequest, expected: PolicyId | None
     ) -> AsyncGenerator[tuple[EngineOutput, PolicyId], None]:
-        """The same in pieces, each with the id of the weights that made it."""
+        """The same, in pieces. Each piece comes with the id of the weights that made it."""
         started = time.monotonic()
         prompt_tokens = tokens = 0
-        async with self._gate.shared():
+        async with self._weights.reading():
             policy_id, engine = self._serving(expected)
             async with aclosing(engine.generate(request, stream=True)) as outputs:
                 async for output in outputs:
@@ -118,37 +94,37 @@ class PolicyHost:
                     tokens += sum(len(completion.token_ids) for completion in output.completions)
                     yield output, policy_id
             self._unchanged(policy_id)
-        self._meter.generated(self.policy.name, prompt_tokens, tokens, time.monotonic() - started)
+        self._ports.meter.generated(self.policy.name, prompt_tokens, tokens, time.monotonic() - started)
 
     async def update(self, update: WeightUpdate, weights: WeightStream) -> WeightUpdateResult:
-        """Replaces the weights once they are all here and hash to what was announced.
+        """Receives all weights, compares their hash with the announced policy id, then gives them to the engine.
 
-        Raises DataLoss when they do not (the old weights go on being served) or when the engine does not show them
-        (the policy is FAILED then), FailedPrecondition, InvalidArgument, Unavailable.
+        Raises DataLoss when the hash differs (the old weights are still served) or when the engine does not compute
+        with the new weights (the policy is then FAILED), FailedPrecondition, InvalidArgument, Unavailable.
         """
         self.policy.serving_id()
         base = self._model
         if base is None:
             raise Unavailable(f"policy {self.policy.name} is loading")
         started = time.monotonic()
-        received = await self._folders.receive(base, weights)
+        received = await self._ports.folders.receive(base, weights)
         receive_seconds = time.monotonic() - started
         if received.policy_id != update.policy_id:
-            await self._folders.release(received)
+            await self._ports.folders.release(received)
             raise DataLoss(
-                f"the weights received for policy {self.policy.name} hash to {received.policy_id}, not to the"
-                f" announced {update.policy_id}; the old ones are still served"
+                f"the weights received for policy {self.policy.name} have the hash {received.policy_id}, not the"
+                f" announced {update.policy_id}; the old weights are still served"
             )
         started = time.monotonic()
-        # A caller that goes away must not leave an engine half loaded: the load is shielded from its cancellation.
+        # Shielded: when the caller cancels, the engine must not be left half loaded.
         loaded = await asyncio.shield(asyncio.create_task(self._replace(received)))
         load_seconds = time.monotonic() - started
-        self._meter.updated(
+        self._ports.meter.updated(
             self.policy.name,
             WeightUpdateMetrics(received.bytes, receive_seconds, load_seconds, loaded.probe_error),
         )
         log.info(
-            "weights replaced",
+            "weights.replaced",
             policy=self.policy.name,
             policy_id=update.policy_id,
             step=update.step,
@@ -165,15 +141,15 @@ class PolicyHost:
         )
 
     async def _replace(self, received: ModelFolder) -> LoadedWeights:
-        """Gives the engine new weights while nothing generates; from then on a restart loads these."""
+        """Gives the engine the new weights while nothing generates. A later restart loads these weights."""
         unused = received
         try:
-            async with self._gate.alone():
+            async with self._weights.writing():
                 _, engine = self._serving(None)
                 try:
                     loaded = await engine.load_weights(received)
-                except DataLoss as e:
-                    await self._fail(e)
+                except DataLoss as error:
+                    await self._fail(error)
                     await engine.stop()
                     raise
                 self.policy = self.policy.updated(received.policy_id)
@@ -182,7 +158,7 @@ class PolicyHost:
                 self._model = received
                 await self._keep(received)
         finally:
-            await self._folders.release(unused)
+            await self._ports.folders.release(unused)
         return loaded
 
     def _serving(self, expected: PolicyId | None) -> tuple[PolicyId, PolicyEngine]:
@@ -197,32 +173,32 @@ class PolicyHost:
         if self.policy.policy_id != policy_id:
             raise FailedPrecondition(f"the weights of policy {self.policy.name} changed while it generated")
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         try:
             self._model = await self._fetch()
             await self._serve_until_failed()
-        except RatchetError as e:
-            await self._fail(e)
+        except RatchetError as error:
+            await self._fail(error)
         except Exception:
-            log.exception("policy failed in a way that nobody thought of", policy=self.policy.name)
-            await self._fail(Internal("the rollout service failed while it ran this policy; its log says how"))
+            log.exception("policy.crashed", policy=self.policy.name)
+            await self._fail(Internal("the rollout service failed while it ran this policy; see its log"))
         finally:
             self._settled.set()
 
     async def _fetch(self) -> ModelFolder:
-        model = await self._folders.fetch(self._folder)
+        model = await self._ports.folders.fetch(self._source)
         expected = self.policy.policy_id or self.policy.expected_policy_id
         if expected is not None and model.policy_id != expected:
-            raise DataLoss(f"the weights at {self._folder} hash to {model.policy_id}, not to {expected}")
+            raise DataLoss(f"the weights at {self._source} have the hash {model.policy_id}, not {expected}")
         return model
 
     async def _fail(self, error: RatchetError) -> None:
         self.policy = self.policy.failed(error.message)
-        log.error("policy failed", policy=self.policy.name, error=error.message)
-        await self._journal.forget(self.policy.name)
+        log.error("policy.failed", policy=self.policy.name, reason=error.message)
+        await self._ports.journal.forget(self.policy.name)
 
     async def _keep(self, model: ModelFolder) -> None:
-        await self._journal.keep(KeptPolicy(self.policy, str(model.path)))
+        await self._ports.journal.keep(KeptPolicy(self.policy, str(model.path)))
 
     async def _serve_until_failed(self) -> None:
         deaths = 0
@@ -230,33 +206,33 @@ class PolicyHost:
             started = time.monotonic()
             try:
                 reason = await self._serve_once()
-            except FailedPrecondition as e:
-                if deaths == 0:  # never came up: the model or its options are at fault, and would be again
+            except FailedPrecondition as error:
+                if deaths == 0:  # it never came up: the model or its options are at fault, so a restart cannot help
                     raise
-                reason = e.message
+                reason = error.message
             if self.policy.state is State.FAILED:
                 return
-            self._meter.engine_died(self.policy.name)
+            self._ports.meter.engine_died(self.policy.name)
             lived = timedelta(seconds=time.monotonic() - started)
             deaths = 1 if lived > self._limits.healthy_after else deaths + 1
             if deaths > self._limits.deaths:
                 raise Unavailable(f"{reason}; it died {deaths} times in a row")
             self.policy = self.policy.restarting(reason)
-            log.warning("engine died", policy=self.policy.name, reason=reason, deaths=deaths)
+            log.warning("engine.died", policy=self.policy.name, reason=reason, deaths=deaths)
             if deaths > 1:
                 await asyncio.sleep(self._limits.delay.total_seconds() * 2 ** (deaths - 2))
 
     async def _serve_once(self) -> str:
-        """Starts an engine with the present weights and returns how it died."""
+        """Runs one engine with the current weights until it dies, and returns the reason."""
         assert self._model is not None
         model = self._model
-        engine = await self._engines.start(self.policy.name, model, self.policy.options)
+        engine = await self._ports.engines.start(self.policy.name, model, self.policy.options)
         try:
             self._engine = engine
-            self.policy = self.policy.ready(model.policy_id, engine.info, self._clock.now())
+            self.policy = self.policy.ready(model.policy_id, engine.info, self._ports.clock.now())
             await self._keep(model)
             self._settled.set()
-            log.info("policy ready", policy=self.policy.name, policy_id=model.policy_id)
+            log.info("policy.ready", policy=self.policy.name, policy_id=model.policy_id)
             return await engine.died()
         finally:
             self._engine = None

@@ -1,4 +1,4 @@
-"""The policies that the service holds: loaded, addressed by name, unloaded; so many and no more."""
+"""The use cases of the service: policies are loaded, used by name, updated and unloaded, up to a capacity."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -12,8 +12,9 @@ from ratchet_kit.errors import AlreadyExists, NotFound, ResourceExhausted
 from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page, fetch_page
 from rollout_service.domain.generation import EngineOutput, Generation, GenerationRequest
-from rollout_service.domain.host import PolicyHost, Surroundings
+from rollout_service.domain.host import PolicyHost, RestartLimits
 from rollout_service.domain.policy import EngineOptions, Policy, PolicyId, PolicyName, State
+from rollout_service.domain.ports import Ports
 from rollout_service.domain.weights import WeightStream, WeightUpdate, WeightUpdateResult
 
 log = get_logger(__name__)
@@ -21,9 +22,9 @@ log = get_logger(__name__)
 CAPACITY_RETRY = timedelta(seconds=30)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LoadPolicy:
-    """The wish to have a policy loaded."""
+    """A request to load a policy."""
 
     request_id: str
     name: PolicyName
@@ -33,12 +34,11 @@ class LoadPolicy:
 
 
 class Policies:
-    """All policies of this service. Used as a context, it leaves no engine behind."""
+    """All policies of this service. A context manager: at its end no engine is left."""
 
-    def __init__(self, surroundings: Surroundings, capacity: int) -> None:
-        self._surroundings = surroundings
-        self._folders = surroundings.folders
-        self._clock = surroundings.clock
+    def __init__(self, ports: Ports, limits: RestartLimits, capacity: int) -> None:
+        self._ports = ports
+        self._limits = limits
         self._capacity = capacity
         self._hosts: dict[PolicyName, PolicyHost] = {}
         self._loading = asyncio.Lock()
@@ -54,45 +54,45 @@ class Policies:
         await asyncio.gather(*(host.stop() for host in hosts))
 
     async def recover(self) -> None:
-        """Loads again, with the weights they had, the policies of a service that was killed. Call it first."""
-        kept = await self._surroundings.journal.kept()
-        await self._folders.retain([one.folder for one in kept])
+        """Reloads the policies of a service that was killed, with the weights they had last. Call it first."""
+        kept = await self._ports.journal.kept()
+        await self._ports.folders.retain([one.folder for one in kept])
         for one in kept:
-            self._begin(one.policy.restarting("the service was killed"), one.folder)
-            log.warning("policy recovered", policy=one.policy.name, policy_id=one.policy.policy_id)
+            self._start(one.policy.restarting("the service was killed"), one.folder)
+            log.warning("policy.recovered", policy=one.policy.name, policy_id=one.policy.policy_id)
 
-    async def load(self, wish: LoadPolicy) -> Policy:
-        """Begins to load, and returns the policy while it is LOADING; the same request id again returns what is there.
+    async def load(self, request: LoadPolicy) -> Policy:
+        """Starts to load and returns the policy in state LOADING. A repeated request id returns the existing policy.
 
-        A FAILED policy of the name makes way. Raises AlreadyExists when the name holds something else,
+        A FAILED policy of this name is replaced. Raises AlreadyExists when the name is taken by something else,
         ResourceExhausted when the service is full, InvalidArgument when the source cannot be a model.
         """
-        await self._folders.check(wish.source)
+        await self._ports.folders.check(request.source)
         async with self._loading:
-            return await self._load(wish)
+            return await self._load(request)
 
-    async def _load(self, wish: LoadPolicy) -> Policy:
-        present = self._hosts.get(wish.name)
+    async def _load(self, request: LoadPolicy) -> Policy:
+        present = self._hosts.get(request.name)
         if present is not None:
-            if _same(present.policy, wish):
+            if _same(present.policy, request):
                 return present.policy
             if present.policy.state is not State.FAILED:
                 raise AlreadyExists(
-                    f"policy {wish.name} is {present.policy.state.value} from {present.policy.source}"
+                    f"policy {request.name} is {present.policy.state.value} from {present.policy.source}"
                     f" (request {present.policy.request_id}); unload it first"
                 )
-            await self.unload(wish.name)
+            await self.unload(request.name)
         self._require_room()
         policy = Policy(
-            name=wish.name,
-            source=wish.source,
-            request_id=wish.request_id,
-            created=self._clock.now(),
-            options=wish.options,
-            expected_policy_id=wish.expected_policy_id,
+            name=request.name,
+            source=request.source,
+            request_id=request.request_id,
+            create_time=self._ports.clock.now(),
+            options=request.options,
+            expected_policy_id=request.expected_policy_id,
         )
-        host = self._begin(policy, wish.source)
-        log.info("policy loading", policy=wish.name, source=wish.source)
+        host = self._start(policy, request.source)
+        log.info("policy.loading", policy=request.name, source=request.source)
         return host.policy
 
     def get(self, name: PolicyName) -> Policy:
@@ -100,7 +100,7 @@ class Policies:
         return self._host(name).policy
 
     async def page(self, size: int, token: str) -> Page[Policy]:
-        """Policies by name. Raises InvalidArgument for a size or token that no list gave."""
+        """Policies, sorted by name. Raises InvalidArgument for a wrong page size or token."""
 
         async def after(limit: int, name: str | None) -> list[Policy]:
             following = [present for present in sorted(self._hosts) if name is None or present > name]
@@ -109,15 +109,18 @@ class Policies:
         return await fetch_page(after, lambda policy: policy.name, str, size, token)
 
     async def unload(self, name: PolicyName) -> None:
-        """Returns when no process of the policy is left. Raises NotFound."""
+        """Returns when no process of the policy is left.
+
+        Raises NotFound.
+        """
         host = self._host(name)
         await host.stop()
         if self._hosts.get(name) is host:
             del self._hosts[name]
-        log.info("policy unloaded", policy=name)
+        log.info("policy.unloaded", policy=name)
 
     async def settled(self, name: PolicyName) -> Policy:
-        """Waits until the first load of the policy ended, well or not. Raises NotFound."""
+        """See `PolicyHost.settled`. Raises NotFound too."""
         return await self._host(name).settled()
 
     async def generate(
@@ -138,8 +141,8 @@ class Policies:
         """See `PolicyHost.update`. Raises NotFound too."""
         return await self._host(update.policy).update(update, weights)
 
-    def _begin(self, policy: Policy, folder: str) -> PolicyHost:
-        host = PolicyHost(policy, folder, self._surroundings)
+    def _start(self, policy: Policy, source: str) -> PolicyHost:
+        host = PolicyHost(policy, source, self._ports, self._limits)
         self._hosts[policy.name] = host
         host.start()
         return host
@@ -154,18 +157,18 @@ class Policies:
         taken = sum(host.policy.state is not State.FAILED for host in self._hosts.values())
         if taken >= self._capacity:
             raise ResourceExhausted(
-                f"{taken} policies are loaded, as many as this service may hold; unload one first",
+                f"{taken} policies are loaded, which is the capacity of this service; unload one first",
                 retry_after=CAPACITY_RETRY,
             )
 
 
-def _same(policy: Policy, wish: LoadPolicy) -> bool:
-    """Whether the wish is already met: the same request again, or the same model that was not updated since."""
-    if wish.request_id and policy.request_id == wish.request_id:
-        return policy.source == wish.source
+def _same(policy: Policy, request: LoadPolicy) -> bool:
+    """Whether the request is already met: it is a repetition, or the same model is loaded and was not updated since."""
+    if request.request_id and policy.request_id == request.request_id:
+        return policy.source == request.source
     return (
         policy.state in (State.LOADING, State.READY)
         and policy.weight_updates == 0
-        and (policy.source, policy.options) == (wish.source, wish.options)
-        and wish.expected_policy_id in (None, policy.policy_id, policy.expected_policy_id)
+        and (policy.source, policy.options) == (request.source, request.options)
+        and request.expected_policy_id in (None, policy.policy_id, policy.expected_policy_id)
     )

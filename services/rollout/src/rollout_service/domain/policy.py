@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import Enum
+from enum import StrEnum
 from typing import NewType
 
 from ratchet_kit.errors import FailedPrecondition, Unavailable
@@ -12,8 +12,8 @@ PolicyId = NewType("PolicyId", str)
 """`sha256:<hex>` over the content of the weights; see `ratchet_kit.policy_id`."""
 
 
-class State(Enum):
-    """LOADING -> READY -> UNLOADING; any of the first two may fail, and a dead engine goes back to LOADING."""
+class State(StrEnum):
+    """LOADING -> READY -> UNLOADING. The first two may become FAILED. When the engine dies, READY becomes LOADING."""
 
     LOADING = "loading"
     READY = "ready"
@@ -21,69 +21,69 @@ class State(Enum):
     UNLOADING = "unloading"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """What a caller may choose about the engine; a zero or "auto" leaves it to the service."""
+    """What a caller may choose for the engine. Zero, or "auto", leaves the choice to the service."""
 
     dtype: str = "auto"
     max_model_len: int = 0
-    """Prompt plus completion, in tokens; 0 means what the model's config says."""
+    """Prompt plus completion, in tokens. 0: what the model's config says."""
     max_num_seqs: int = 0
-    """Sequences decoded together at most."""
+    """The most sequences that are decoded together."""
     kv_cache_mib: int = 0
     tensor_parallel_size: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """What an engine turned out to be once it runs."""
+    """Properties of a running engine."""
 
     dtype: str
     max_model_len: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Policy:
-    """One policy under its name. Changes are methods that return the new value and refuse what is not allowed."""
+    """One policy and its state. A change is a method that returns the new value, or raises when it is not allowed."""
 
     name: PolicyName
     source: str
     """The folder or fsspec URL it was loaded from."""
     request_id: str
-    created: datetime
+    create_time: datetime
     options: EngineOptions = field(default_factory=EngineOptions)
     expected_policy_id: PolicyId | None = None
     state: State = State.LOADING
     policy_id: PolicyId | None = None
-    """The weights that are served, or that a restarted engine will serve. None until first loaded."""
+    """The weights that are served, or that will be served after a restart. None until the first load."""
     engine: EngineInfo | None = None
     error: str = ""
-    ready_at: datetime | None = None
+    ready_time: datetime | None = None
     weight_updates: int = 0
 
     def ready(self, policy_id: PolicyId, engine: EngineInfo, now: datetime) -> "Policy":
-        """The engine runs and shows these weights.
+        """The engine runs with these weights.
 
         Raises FailedPrecondition unless LOADING.
         """
         self._require(State.LOADING, "become ready")
-        return replace(self, state=State.READY, policy_id=policy_id, engine=engine, error="", ready_at=now)
+        return replace(self, state=State.READY, policy_id=policy_id, engine=engine, error="", ready_time=now)
 
     def restarting(self, reason: str) -> "Policy":
-        """The engine died; it is started again with the weights it had.
+        """The engine died and is being restarted with the weights it had.
 
         Raises FailedPrecondition unless LOADING or READY.
         """
         if self.state not in (State.LOADING, State.READY):
             raise FailedPrecondition(f"policy {self.name} is {self.state.value} and cannot be restarted")
-        return replace(self, state=State.LOADING, error=f"{reason}; it is being restarted", ready_at=None)
+        return replace(self, state=State.LOADING, error=f"{reason}; it is being restarted", ready_time=None)
 
     def failed(self, error: str) -> "Policy":
-        """The policy cannot be served; `error` says why. It stays listed until it is unloaded or loaded anew."""
-        return replace(self, state=State.FAILED, error=error, ready_at=None)
+        """The policy cannot be served, for the reason `error`. It stays listed until it is unloaded or loaded again."""
+        return replace(self, state=State.FAILED, error=error, ready_time=None)
 
     def updated(self, policy_id: PolicyId) -> "Policy":
-        """The weights were replaced and proven.
+        """The engine now computes with other weights.
 
         Raises FailedPrecondition unless READY.
         """
@@ -92,10 +92,10 @@ class Policy:
 
     def unloading(self) -> "Policy":
         """The engine is being stopped."""
-        return replace(self, state=State.UNLOADING, ready_at=None)
+        return replace(self, state=State.UNLOADING, ready_time=None)
 
     def serving_id(self) -> PolicyId:
-        """The id of the weights that answer requests now.
+        """The id of the weights that are served now.
 
         Raises Unavailable while loading or restarting (worth a retry), FailedPrecondition when failed or unloading.
         """
@@ -106,6 +106,6 @@ class Policy:
             raise FailedPrecondition(f"policy {self.name} is {self.state.value}{reason}")
         return self.policy_id
 
-    def _require(self, state: State, what: str) -> None:
+    def _require(self, state: State, change: str) -> None:
         if self.state is not state:
-            raise FailedPrecondition(f"policy {self.name} is {self.state.value} and cannot {what}")
+            raise FailedPrecondition(f"policy {self.name} is {self.state.value} and cannot {change}")

@@ -5,110 +5,110 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from ratchet_kit.times import Clock
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import EngineInfo, EngineOptions, Policy, PolicyId, PolicyName
 from rollout_service.domain.weights import LoadedWeights, WeightStream
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """A folder on this machine that an engine can load: config, tokenizer and safetensors."""
+    """A folder on this machine that an engine can load: config, tokenizer and safetensors files."""
 
     path: Path
     policy_id: PolicyId
-    """Of the weights in it."""
+    """Hash of its weights."""
     bytes: int
-    """Of its weights."""
+    """Size of its weights."""
 
 
 class ModelFolders(Protocol):
-    """Brings models onto this machine's disk, and keeps there what is served."""
+    """Models on this machine's disk."""
 
     async def check(self, source: str) -> None:
-        """Refuses a source that cannot be a model, as far as that can be told without fetching it.
+        """Quick look at a source, without fetching it.
 
-        Raises InvalidArgument naming `source`.
+        Raises InvalidArgument for `source` when it cannot be a model.
         """
         ...
 
     async def fetch(self, source: str) -> ModelFolder:
-        """The model at a path or fsspec URL, as a folder; a local one is used where it lies.
+        """The model at a path or fsspec URL, as a folder. A local folder is used in place.
 
-        Raises InvalidArgument when it holds no model, DataLoss when its weights are damaged, Unavailable when the
+        Raises InvalidArgument when there is no model, DataLoss when its weights are damaged, Unavailable when the
         storage cannot be reached.
         """
         ...
 
     async def receive(self, base: ModelFolder, weights: WeightStream) -> ModelFolder:
-        """Writes `weights` beside the config and tokenizer of `base`, as a folder of its own.
+        """Writes a new folder: `weights`, with the config and tokenizer of `base`.
 
-        Raises DataLoss when a tensor's bytes are not those its header announced, InvalidArgument when the stream is
-        out of order. Nothing is left behind then.
+        Raises DataLoss when the bytes of a tensor do not match its header, InvalidArgument when the stream is out of
+        order. After an error no folder is left.
         """
         ...
 
     async def release(self, folder: ModelFolder) -> None:
-        """Deletes a folder that `receive` or `fetch` made here; one that was used where it lies is left alone."""
+        """Deletes a folder that `receive` or `fetch` made. A folder that is used in place is left alone."""
         ...
 
     async def retain(self, folders: Collection[str]) -> None:
-        """Deletes all that was made here, by a service that was killed too, but for these folders."""
+        """Deletes all folders that were made here, also by a service that was killed, except these."""
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class KeptPolicy:
-    """A policy to load again after this service was killed."""
+    """A policy to reload after this service was killed."""
 
     policy: Policy
     folder: str
-    """Holds the weights that it served last."""
+    """Path of the folder with the weights that it served last."""
 
 
 class PolicyJournal(Protocol):
-    """Remembers across the death of this service which policies it held."""
+    """Which policies this service holds, kept on disk so that a killed service can reload them."""
 
     async def keep(self, kept: KeptPolicy) -> None:
-        """Durable when it returns; takes the place of what was kept under the name."""
+        """Durable when it returns. Replaces what was kept under this name."""
         ...
 
     async def forget(self, name: PolicyName) -> None:
-        """Forgets a policy that is unloaded or failed; nothing happens when it was not kept."""
+        """Forgets a policy that is unloaded or failed. Does nothing when it is not kept."""
         ...
 
     async def kept(self) -> list[KeptPolicy]:
-        """All that is kept, by name."""
+        """All kept policies, sorted by name."""
         ...
 
 
 class PolicyEngine(Protocol):
-    """A running engine with one policy's weights. Methods raise Unavailable once it is dead."""
+    """A running engine with the weights of one policy. Its methods raise Unavailable once it is dead."""
 
     @property
     def info(self) -> EngineInfo: ...
 
     def generate(self, request: GenerationRequest, *, stream: bool) -> AsyncGenerator[EngineOutput, None]:
-        """Completions of one prompt: all at once, or in pieces when `stream`. Closing the generator aborts the request.
+        """Completions of one prompt: all at once, or in pieces with `stream`. Closing the generator aborts the request.
 
         Raises InvalidArgument when the prompt does not fit the model, Unavailable when the engine dies.
         """
         ...
 
     async def load_weights(self, folder: ModelFolder) -> LoadedWeights:
-        """Replaces the weights, forgets what was cached under the old ones, and proves that the new ones are computed
-        with. Nothing may be generating meanwhile.
+        """Replaces the weights, drops the cache of the old ones, and checks that the engine computes with the new ones.
 
-        Raises DataLoss when the proof fails or the weights do not fit the model: the engine must not be used then.
-        Raises Unavailable when the engine dies.
+        Nothing may be generating meanwhile. Raises DataLoss when the check fails or the weights do not fit the model
+        (the engine must not be used then), Unavailable when the engine dies.
         """
         ...
 
     async def died(self) -> str:
-        """Waits until the engine is dead, and says how it died."""
+        """Waits until the engine is dead and returns the reason."""
         ...
 
     async def stop(self) -> None:
-        """Returns when no process of the engine is left. Safe to call again."""
+        """Returns when no process of the engine is left. May be called again."""
         ...
 
 
@@ -118,14 +118,14 @@ class EngineFactory(Protocol):
     async def start(self, name: PolicyName, model: ModelFolder, options: EngineOptions) -> PolicyEngine:
         """An engine that is ready to generate.
 
-        Raises FailedPrecondition with the engine's own words when it does not come up. Nothing is left running then.
+        Raises FailedPrecondition with the engine's own message when it does not start. No process is left then.
         """
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WeightUpdateMetrics:
-    """What is worth counting about a weight update; durations in seconds."""
+    """Measurements of one weight update; durations in seconds."""
 
     bytes: int
     receive_seconds: float
@@ -141,3 +141,14 @@ class Meter(Protocol):
     def updated(self, policy: PolicyName, update: WeightUpdateMetrics) -> None: ...
 
     def engine_died(self, policy: PolicyName) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """All ports together, as `main.provision` hands them to the domain."""
+
+    engines: EngineFactory
+    folders: ModelFolders
+    journal: PolicyJournal
+    meter: Meter
+    clock: Clock

@@ -1,4 +1,4 @@
-"""Weights on their way into a policy: a header, then tensors, each followed by its bytes."""
+"""A stream of new weights for a policy: tensors, each a header followed by its bytes."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -7,21 +7,21 @@ from datetime import timedelta
 from rollout_service.domain.policy import Policy, PolicyId, PolicyName
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TensorHeader:
-    """Starts a tensor."""
+    """Start of a tensor."""
 
     name: str
     dtype: str
-    """As in safetensors: F32, BF16, F16."""
+    """As safetensors writes it: F32, BF16, F16."""
     shape: tuple[int, ...]
     sha256: str
-    """Hex, over the bytes: little endian, contiguous."""
+    """In hex, of the tensor's bytes: little endian, contiguous."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Chunk:
-    """The next bytes of the tensor that was started last."""
+    """The next bytes of the current tensor."""
 
     data: bytes
 
@@ -29,24 +29,24 @@ class Chunk:
 WeightStream = AsyncIterator[TensorHeader | Chunk]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WeightUpdate:
-    """Which policy gets new weights, and the id that they must hash to."""
+    """Which policy gets new weights, and the policy id that they must have."""
 
     policy: PolicyName
     policy_id: PolicyId
     step: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LoadedWeights:
-    """What an engine says after it took new weights."""
+    """The reply of an engine to new weights."""
 
     probe_error: float
-    """Largest relative difference between what the engine computes and what the sent weights give."""
+    """The largest relative difference between what the engine computes and what the sent weights give."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WeightUpdateResult:
     policy: Policy
     bytes: int

@@ -1,1 +1,1 @@
-"""The executor port: for real (`zygotes`), scripted for tests (`scripted`), counted for Prometheus (`observed`)."""
+"""What the ports of the domain are made of: lanes, languages, stores of batches, a meter."""

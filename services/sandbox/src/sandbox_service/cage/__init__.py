@@ -1,6 +1,16 @@
 """What runs inside the cage: by a bare interpreter, so with the standard library alone and no import of the service.
 
-`enter.py` is exec'd once per lane with a clean environment; `zygote.py` locks itself in (`jail.py`) and then has a
-process forked for each program (`job.py`). It never reads a program, its tests or its results into its own memory: a
-child inherits that memory by copy, and would find there what other programs left.
+Each lane is a Python process of its own. `enter.py` is its script, exec'd once per lane with a clean environment; its
+folder is first on sys.path, so the modules here import one another by bare names (`import jail`).
+
+    keeper.py    main program: locks itself in, takes requests, supervises programs, answers. It never reads a program,
+                 its tests or its results into its own memory: a child inherits that memory by copy, and would find
+                 there what other programs left
+    lockdown.py  locks the keeper in: jail.py (namespaces, private root, limits), kernel/ (seccomp, Landlock)
+    zygote.py    forks a process for each program, and does nothing else
+    runner.py    runs a program in that process: calls or a script; command.py: another language; tester.py: test code,
+                 in a process of its own. owner.py and proxies.py: how the two processes share objects (channel.py)
+    child.py     what the keeper holds of a program: its process, its pipes (pipe.py), its files (files.py), its time
+                 and memory (budget.py, process_tree.py)
+    wire.py      how all of them speak; codec.py: the form of values. adapters/lanes/protocol.py is the service's side
 """

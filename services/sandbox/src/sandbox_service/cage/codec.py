@@ -12,6 +12,7 @@ Used on both sides: the cage imports it by path, the service as a module.
 import json
 import sys
 from collections.abc import Callable
+from typing import Any
 
 MAX_DEPTH = 100
 _SAFE_INT = 1 << 53
@@ -52,26 +53,26 @@ def loads(text: str) -> object:
         raise Malformed(f"{type(error).__name__}: {str(error)[:200]}") from None
 
 
-def encode(value: object, other: Callable[[object], object] | None = None, depth: int = 0) -> object:
+def encode(value: Any, other: Callable[[object], object] | None = None, depth: int = 0) -> object:
     """`other` gives the form of a value that isn't plain, for a `rebuild` to take; None leaves it opaque."""
     kind = type(value)
     if value is None or kind is bool or kind is str or kind is float:
         return value
     if kind is int:
-        return value if -_SAFE_INT < value < _SAFE_INT else {"i": hex(value)}  # type: ignore[operator,arg-type]
+        return value if -_SAFE_INT < value < _SAFE_INT else {"i": hex(value)}
     if depth >= MAX_DEPTH:
         return _opaque(value)
     below = depth + 1
     if kind is list:
-        return [encode(item, other, below) for item in value]  # type: ignore[attr-defined]
+        return [encode(item, other, below) for item in value]
     if kind is tuple:
-        return {"t": [encode(item, other, below) for item in value]}  # type: ignore[attr-defined]
+        return {"t": [encode(item, other, below) for item in value]}
     if kind is dict:
-        return {"d": [[encode(key, other, below), encode(item, other, below)] for key, item in value.items()]}  # type: ignore[attr-defined]
+        return {"d": [[encode(key, other, below), encode(item, other, below)] for key, item in value.items()]}
     return _encode_rare(value, other, depth)
 
 
-def _encode_rare(value: object, other: Callable[[object], object] | None, depth: int) -> object:
+def _encode_rare(value: Any, other: Callable[[object], object] | None, depth: int) -> object:
     kind, below = type(value), depth + 1  # and not isinstance: an object may claim to be of another class
     if issubclass(kind, bytes | bytearray):
         return {"b": bytes(value).hex()}
@@ -111,7 +112,7 @@ def _opaque(value: object) -> dict[str, list[str]]:
     return {"o": [type(value).__name__, str.__str__(text)]}
 
 
-def decode(data: object, rebuild: Callable[[object], object] | None = None, depth: int = 0) -> object:
+def decode(data: object, rebuild: Callable[[object], object] | None = None, depth: int = 0) -> Any:
     """`rebuild` makes a value of what `other` made of one. Without it, an array of numpy is a list."""
     if depth > MAX_DEPTH + 1:
         raise Malformed("nested too deeply")
@@ -124,7 +125,8 @@ def decode(data: object, rebuild: Callable[[object], object] | None = None, dept
     if tag == "t":
         return tuple(decode(item, rebuild, below) for item in _list(body))
     if tag == "d":
-        return {decode(key, rebuild, below): decode(item, rebuild, below) for key, item in _list(body)}  # type: ignore[misc]
+        pairs: Any = _list(body)
+        return {decode(key, rebuild, below): decode(item, rebuild, below) for key, item in pairs}
     if tag == "i":
         return int(body, 16)
     if tag == "s":

@@ -1,6 +1,6 @@
-"""Where a lane's Python begins: `python -s -S -P -B enter.py FD PARENT STAGE UID`. See zygote.py.
+"""Where a lane's Python begins: `python -s -S -P -B enter.py FD PARENT STAGE UID`. See keeper.py.
 
-A script of its own, as Python compiles that each time, and what compiling leaves in memory every fork inherits.
+Kept tiny: Python compiles a script at each start, and every fork inherits the memory that compiling used.
 """
 
 import os
@@ -8,6 +8,6 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import zygote
+import keeper
 
-zygote.main()
+keeper.main()

@@ -9,8 +9,7 @@ import os
 import resource
 import sys
 
-import landlock
-import libc
+from kernel import landlock, libc
 
 _NAMESPACES = libc.CLONE_NEWNS | libc.CLONE_NEWPID | libc.CLONE_NEWNET | libc.CLONE_NEWIPC | libc.CLONE_NEWUTS
 _INSIDE_ID = 1000
@@ -164,7 +163,7 @@ def confine_files(scratch: str, more: tuple[str, ...] = (), proc: int | None = N
 
 
 def limit_lane(file_bytes: int, processes: bool) -> None:
-    """Hard limits that are the same for all programs: the zygote takes them on itself."""
+    """Hard limits that are the same for all programs: the keeper takes them on itself."""
     for kind, value in (
         (resource.RLIMIT_FSIZE, file_bytes),
         (resource.RLIMIT_NOFILE, 256 if processes else 128),
@@ -179,8 +178,8 @@ def limit_program(memory_bytes: int, cpu_seconds: float, processes: bool) -> Non
 
     DATA counts what a program really uses; AS stays 1 GiB above it, because threads reserve address space (8 MiB of
     stack and a 128 MiB heap arena each) that they never touch. The CPU limit here is the backstop in whole seconds:
-    the zygote measures. So it does with memory where there may be many processes (crowd.py): DATA is then the backstop,
-    with room for what run-time systems reserve (stacks, heaps), and they reserve address space without end.
+    the keeper measures. So it does with memory where there may be many processes (process_tree.py): DATA is then the
+    backstop, with room for what run-time systems reserve (stacks, heaps), and they reserve address space without end.
     """
     data, space, seconds = memory_bytes, memory_bytes + (1 << 30), int(cpu_seconds) + 2
     if processes:

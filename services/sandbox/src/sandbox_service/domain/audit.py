@@ -20,13 +20,13 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum
-from typing import Protocol
+from enum import StrEnum
 
 from ratchet_kit import syntax
 from ratchet_kit.errors import NotFound, Unavailable
 from sandbox_service.domain.execution import Verdict
 from sandbox_service.domain.levels import Level
+from sandbox_service.domain.ports import Lanes
 from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest, Test
 from sandbox_service.domain.sandbox import Sandbox
 
@@ -45,7 +45,7 @@ def f(x):
 """
 
 
-class Kind(Enum):
+class Kind(StrEnum):
     FAKE_A_PASS = "fake-a-pass"
     BREAK_OUT = "break-out"
 
@@ -77,14 +77,6 @@ class Finding:
     @property
     def name(self) -> str:
         return f"{self.attack.name}/processes" if self.processes else self.attack.name
-
-
-class Lanes(Protocol):
-    """Where the attacks ran, seen from outside."""
-
-    async def leftovers(self) -> list[str]:
-        """What is there and shouldn't be, in words: processes, mounts, cgroups, folders of lanes that idle."""
-        ...
 
 
 def parse(name: str, source: str) -> Attack:

@@ -127,6 +127,14 @@ class Claim:
     programs: Mapping[int, bytes] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A chunk that no node has, and how urgent it is."""
+
+    ref: ChunkRef
+    priority: Priority
+
+
 def chunks(batch: Batch) -> list[Chunk]:
     starts = range(0, batch.programs_total, CHUNK)
     return [Chunk(ChunkRef(batch.id, first), min(CHUNK, batch.programs_total - first)) for first in starts]

@@ -1,19 +1,19 @@
-"""The batches that there are: create, look at, watch, cancel. And what they need from outside."""
+"""Use cases of stored batches: create, get, watch, cancel."""
 
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Protocol
+from datetime import timedelta
 
 from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, Unavailable
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
-from sandbox_service.domain.batch import Asked, Batch, Chunk, ChunkRef, Claim, Record, chunks
-from sandbox_service.domain.ports import Capabilities
+from sandbox_service.domain.batch import Asked, Batch, Record, chunks
+from sandbox_service.domain.capabilities import Capabilities
+from sandbox_service.domain.ports import BatchQueue, BatchStore
 from sandbox_service.domain.queue import Priority
 from sandbox_service.domain.runtimes import settle
 
@@ -22,90 +22,6 @@ log = get_logger(__name__)
 _MAX_REQUEST_ID = 200
 _RECORDS_AT_A_TIME = 32
 _PORTION = 8 << 20  # bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A chunk that no node has, and how urgent it is."""
-
-    ref: ChunkRef
-    priority: Priority
-
-
-class BatchStore(Protocol):
-    """Batches, their programs and what is recorded of them. Any method raises Unavailable when it can't be reached."""
-
-    async def create(self, batch: Batch, programs: Sequence[bytes], request: Request) -> Batch:
-        """Stores it with its programs and chunks, or returns the one that was stored under the request before.
-
-        Raises InvalidArgument when another one was asked for under the request's id.
-        """
-        ...
-
-    async def find(self, request: Request) -> Batch | None:
-        """The batch of the request. Raises InvalidArgument as `create` does."""
-        ...
-
-    async def get(self, id: str) -> Batch:
-        """Raises NotFound."""
-        ...
-
-    async def change(self, id: str, change: Callable[[Batch], Batch]) -> Batch:
-        """Reads it, applies the change and writes the result, with nobody in between.
-
-        Raises NotFound, and whatever `change` raises; nothing is written then.
-        """
-        ...
-
-    async def claim(self, ref: ChunkRef, owner: str, now: datetime, lease: timedelta) -> Claim:
-        """Raises NotFound, FailedPrecondition when the batch has ended, Aborted as Chunk.claim does."""
-        ...
-
-    async def change_chunk(self, ref: ChunkRef, change: Callable[[Chunk], Chunk]) -> Chunk:
-        """As `change`. Raises FailedPrecondition when the batch has ended."""
-        ...
-
-    async def record(self, id: str, records: Sequence[Record]) -> int:
-        """Records what is not recorded yet, and leaves what is as it is. Returns how many were new.
-
-        Raises NotFound, FailedPrecondition when the batch has ended.
-        """
-        ...
-
-    async def finish(self, ref: ChunkRef, now: datetime) -> Batch:
-        """Marks the chunk as done when all of it is recorded, and the batch as succeeded when all its chunks are done.
-
-        No error when there is nothing to mark. Raises NotFound.
-        """
-        ...
-
-    async def recorded(self, id: str, first: int) -> Sequence[int]:
-        """The indices from `first` on that something is recorded for, in order."""
-        ...
-
-    async def records(self, id: str, indices: Sequence[int]) -> Sequence[Record]:
-        """Those of the indices that there are, in order."""
-        ...
-
-    async def waiting(self, now: datetime, limit: int) -> Sequence[Waiting]:
-        """The oldest chunks of running batches that aren't done and that no living node has."""
-        ...
-
-    async def forget(self, before: datetime) -> int:
-        """Deletes batches that ended before, with all that was theirs. Returns how many."""
-        ...
-
-
-class BatchQueue(Protocol):
-    """Carries chunks to nodes. It holds no truth: what it loses is put back."""
-
-    async def publish(self, refs: Sequence[ChunkRef], priority: Priority) -> None:
-        """Raises Unavailable."""
-        ...
-
-    async def depth(self) -> int:
-        """How many chunks wait or are being worked on. Raises Unavailable."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +67,8 @@ class Batches:
             await self._queue.publish([chunk.ref for chunk in chunks(batch)], priority)
         except Unavailable as error:
             # It is stored, so it is created: a worker puts it on the queue once that can be reached.
-            log.warning("batch.not_queued_yet", batch=batch.id, error=error.message)
-        log.info("batch.created", batch=batch.id, programs=batch.programs_total)
+            log.warning("batch.not_queued_yet", batch_id=batch.id, reason=error.message)
+        log.info("batch.created", batch_id=batch.id, programs=batch.programs_total)
         return batch
 
     async def get(self, id: str) -> Batch:

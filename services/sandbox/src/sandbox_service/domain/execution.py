@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum
+from enum import StrEnum
 
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import File
+from sandbox_service.domain.signs import Sighting
 
 
-class Verdict(Enum):
+class Verdict(StrEnum):
     """About the program, never about the platform: a platform that fails raises."""
 
     PASSED = "passed"
@@ -56,8 +57,8 @@ class Execution:
     exit_status: int = 0
     max_memory_bytes: int = 0
     level: Level = Level.NONE
-    signs: tuple[str, ...] = ()
-    """Of cheating, in words, whatever the verdict."""
+    signs: tuple[Sighting, ...] = ()
+    """Of cheating, whatever the verdict."""
 
     @property
     def tests_passed(self) -> int:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import groupby
 
+from sandbox_service.domain import signs
 from sandbox_service.domain.compare import matches, matches_unordered, tokens_match
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
-from sandbox_service.domain.ports import (
+from sandbox_service.domain.jobs import (
     Answer,
     CallJob,
     CheckJob,
@@ -23,15 +24,14 @@ from sandbox_service.domain.ports import (
     Job,
     Raised,
     Report,
-    Returned,
     ScriptJob,
     Setting,
     Stage,
 )
 from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest, Test
+from sandbox_service.domain.signs import Sighting
 
 _TEXT_BYTES = 1024
-_PLAIN = {kind.__name__ for kind in (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Outcome:
     detail: str = ""
     stop: bool = False
     held_out: bool = False
-    signs: tuple[str, ...] = ()
+    signs: tuple[Sighting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Step:
     def outcome(self, report: Report) -> Outcome:
         outcome = self.judge(report)
         if outcome.verdict is Verdict.TAMPERED:
-            outcome = replace(outcome, signs=(outcome.detail, *outcome.signs))
+            outcome = replace(outcome, signs=(signs.unasked_bytes(outcome.detail), *outcome.signs))
         return _hidden(outcome, report) if self.held_out else outcome
 
 
@@ -95,7 +95,7 @@ def _call_step(program: Program, tests: Sequence[CallTest], held_out: bool) -> S
     calls = tuple(test.args for test in tests)
     return Step(
         lambda limits: CallJob(program.source, program.entry_point, calls, limits, _setting(program)),
-        lambda report: replace(judge_calls(tests, report), signs=signs(report)),
+        lambda report: replace(judge_calls(tests, report), signs=signs.of(report)),
         held_out,
     )
 
@@ -112,7 +112,7 @@ def _single_step(program: Program, test: Test) -> Step:
         lambda limits: CheckJob(
             program.source, program.entry_point, test.code, not test.calls_check, limits, _setting(program)
         ),
-        lambda report: replace(judge_check(report), signs=signs(report)),
+        lambda report: replace(judge_check(report), signs=signs.of(report)),
         test.held_out,
     )
 
@@ -158,20 +158,6 @@ def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Re
         level=min(report.level for report in reports),
         signs=tuple(dict.fromkeys(sign for outcome in outcomes for sign in outcome.signs)),
     )
-
-
-def signs(report: Report) -> tuple[str, ...]:
-    """Of call and check tests: what programs that cheat do, and a few honest ones. So they are told, and not judged."""
-    seen = []
-    unfinished = report.stage in (Stage.COMPILED, Stage.LOADED) and not report.error
-    passed = report.tester is not None and report.tester.verdict is not CheckVerdict.GONE
-    if report.end is End.EXITED and report.exit_status == 0 and unfinished and not passed:
-        seen.append("ended its process with status 0 before the tests were done")
-    if report.exit_status == -signal.SIGSYS:
-        seen.append("made a system call that the cage forbids")
-    named = {answer.opaque for answer in report.answers if isinstance(answer, Returned)} & _PLAIN
-    seen += [f"answered with an object of its own type named {name!r}" for name in sorted(named)]
-    return tuple(seen)
 
 
 def judge_run(report: Report) -> Outcome:

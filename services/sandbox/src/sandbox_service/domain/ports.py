@@ -1,194 +1,15 @@
-"""What the domain needs from outside: somewhere to run a job. What a job is, and what comes back of it."""
+"""What the domain needs from outside: lanes to run jobs, a meter, a store and a queue for batches."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import timedelta
-from enum import Enum
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from typing import Protocol
 
-from sandbox_service.domain.levels import Level
-from sandbox_service.domain.program import File, Limits
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What surrounds a job: the Python environment, whether it may start processes, files before and after."""
-
-    runtime: str = "python"
-    processes: bool = False
-    files: tuple[File, ...] = ()
-    fetch: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CallJob:
-    """Load the program, call `entry_point` with each of `calls`. Nothing in the cage may know an expected value."""
-
-    source: str
-    entry_point: str
-    calls: tuple[tuple[object, ...], ...]
-    limits: Limits
-    setting: Setting = Setting()
-
-
-@dataclass(frozen=True, slots=True)
-class ScriptJob:
-    """Run the program as `python program.py`, with `stdin`."""
-
-    source: str
-    stdin: str
-    limits: Limits
-    setting: Setting = Setting()
-
-
-@dataclass(frozen=True, slots=True)
-class CheckJob:
-    """Run `code` in one process against the program in another. `call_check`: call the `check` that it defines."""
-
-    source: str
-    entry_point: str
-    code: str
-    call_check: bool
-    limits: Limits
-    setting: Setting = Setting()
-
-
-@dataclass(frozen=True, slots=True)
-class CommandJob:
-    """Compile the program, if its language is compiled, and run it with `stdin`. It may start processes.
-
-    The limits are those of the run: a compiler has its own.
-    """
-
-    source: str
-    language: str
-    stdin: str
-    limits: Limits
-    setting: Setting = Setting()
-
-
-Job = CallJob | ScriptJob | CheckJob | CommandJob
-
-
-class End(Enum):
-    """How the processes of a job came to their end."""
-
-    EXITED = "exited"  # by themselves: see Report.exit_status
-    CPU = "cpu"
-    MEMORY = "memory"  # all its processes together
-    IDLE = "idle"  # for too long it neither computed nor ended
-    WALL = "wall"
-    OUTPUT = "output"
-    RESULT = "result"  # more bytes of answers than the cage takes
-
-
-class Stage(Enum):
-    """How far the program came, by its own account."""
-
-    STARTED = 0
-    COMPILED = 1
-    LOADED = 2
-    ENDED = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """An exception of the program: the type's name, its message, and what the type is a kind of by name, if told."""
-
-    type_name: str
-    message: str
-    kinds: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.type_name}: {self.message}" if self.message else self.type_name
-
-
-@dataclass(frozen=True, slots=True)
-class Returned:
-    """A plain value of the program, rebuilt by the receiver: no code of the sender is in it.
-
-    `opaque`: the name of the type of a value that isn't plain, and so equals nothing.
-    """
-
-    value: object
-    opaque: str = ""
-
-
-Answer = Returned | Raised
-
-
-class CheckVerdict(Enum):
-    """What the tester's own process said, over a pipe that the program's process never had."""
-
-    PASSED = "passed"
-    FAILED = "failed"  # an assertion
-    RAISED = "raised"  # an exception of the program that the tests didn't expect
-    BROKEN = "broken"  # an exception of the test code itself
-    GONE = "gone"  # the program's process ended
-    GARBLED = "garbled"  # the program's process sent what doesn't keep to the protocol
-
-
-@dataclass(frozen=True, slots=True)
-class CheckReport:
-    verdict: CheckVerdict
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What the cage saw, unjudged. `answers` are in the order of the calls, as far as they came.
-
-    `malformed` says what didn't keep to the protocol, if anything: only a program that meddled with it can do that.
-    `exit_status` is negative for a signal, as in subprocess.
-    """
-
-    end: End
-    exit_status: int
-    stage: Stage
-    cpu_time: timedelta
-    wall_time: timedelta
-    isolation: str
-    level: Level = Level.NONE
-    max_rss_bytes: int = 0
-    stdout: str = ""
-    stderr: str = ""
-    error: Raised | None = None
-    answers: tuple[Answer, ...] = ()
-    tester: CheckReport | None = None
-    malformed: str = ""
-    runtime: str = ""
-    files: tuple[File, ...] = ()
-    compile_output: str = ""
-    compile_time: timedelta = timedelta()
-
-
-@dataclass(frozen=True, slots=True)
-class Runtime:
-    """A Python environment, or what runs another language. `modules`: what programs can import from `packages`."""
-
-    name: str
-    language: str
-    version: str
-    packages: Mapping[str, str] = field(default_factory=dict)
-    modules: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What an executor offers. `layers` are the isolation mechanisms that are really in force.
-
-    `missing_languages`: languages that would run if one installed what's named. `processes`: programs may start some.
-    `missing`: why the level isn't higher, a sentence for each level, with the remedy.
-    """
-
-    layers: Sequence[str]
-    python_version: str
-    lanes: int
-    runtimes: Sequence[Runtime] = (Runtime("python", "python", ""),)
-    missing_languages: Mapping[str, str] = field(default_factory=dict)
-    processes: bool = False
-    level: Level = Level.NONE
-    missing: Sequence[str] = ()
+from ratchet_kit.idempotency import Request
+from sandbox_service.domain.batch import Batch, Chunk, ChunkRef, Claim, Record, Waiting
+from sandbox_service.domain.capabilities import Capabilities
+from sandbox_service.domain.execution import Execution
+from sandbox_service.domain.jobs import Job, Report
+from sandbox_service.domain.queue import Priority
 
 
 class Executor(Protocol):
@@ -214,4 +35,100 @@ class Executor(Protocol):
 
         Nothing of the job is left afterwards, also when it's cancelled.
         """
+        ...
+
+
+class Lanes(Protocol):
+    """Where the attacks ran, seen from outside."""
+
+    async def leftovers(self) -> list[str]:
+        """What is there and shouldn't be, in words: processes, mounts, cgroups, folders of lanes that idle."""
+        ...
+
+
+class Meter(Protocol):
+    """Is told what happens, for those who watch the service."""
+
+    def executed(self, execution: Execution, waited: timedelta, graded: timedelta) -> None: ...
+
+    def faulted(self) -> None: ...
+
+    def queued(self, priority: Priority, waiting: int) -> None: ...
+
+    def refused(self) -> None: ...
+
+
+class BatchStore(Protocol):
+    """Batches, their programs and what is recorded of them. Any method raises Unavailable when it can't be reached."""
+
+    async def create(self, batch: Batch, programs: Sequence[bytes], request: Request) -> Batch:
+        """Stores it with its programs and chunks, or returns the one that was stored under the request before.
+
+        Raises AlreadyExists when another one was asked for under the request's id.
+        """
+        ...
+
+    async def find(self, request: Request) -> Batch | None:
+        """The batch of the request. Raises AlreadyExists as `create` does."""
+        ...
+
+    async def get(self, id: str) -> Batch:
+        """Raises NotFound."""
+        ...
+
+    async def change(self, id: str, change: Callable[[Batch], Batch]) -> Batch:
+        """Reads it, applies the change and writes the result, with nobody in between.
+
+        Raises NotFound, and whatever `change` raises; nothing is written then.
+        """
+        ...
+
+    async def claim(self, ref: ChunkRef, owner: str, now: datetime, lease: timedelta) -> Claim:
+        """Raises NotFound, FailedPrecondition when the batch has ended, Aborted as Chunk.claim does."""
+        ...
+
+    async def change_chunk(self, ref: ChunkRef, change: Callable[[Chunk], Chunk]) -> Chunk:
+        """As `change`. Raises FailedPrecondition when the batch has ended."""
+        ...
+
+    async def record(self, id: str, records: Sequence[Record]) -> int:
+        """Records what is not recorded yet, and leaves what is as it is. Returns how many were new.
+
+        Raises NotFound, FailedPrecondition when the batch has ended.
+        """
+        ...
+
+    async def finish(self, ref: ChunkRef, now: datetime) -> Batch:
+        """Marks the chunk as done when all of it is recorded, and the batch as succeeded when all its chunks are done.
+
+        No error when there is nothing to mark. Raises NotFound.
+        """
+        ...
+
+    async def recorded(self, id: str, first: int) -> Sequence[int]:
+        """The indices from `first` on that something is recorded for, in order."""
+        ...
+
+    async def records(self, id: str, indices: Sequence[int]) -> Sequence[Record]:
+        """Those of the indices that there are, in order."""
+        ...
+
+    async def waiting(self, now: datetime, limit: int) -> Sequence[Waiting]:
+        """The oldest chunks of running batches that aren't done and that no living node has."""
+        ...
+
+    async def forget(self, before: datetime) -> int:
+        """Deletes batches that ended before, with all that was theirs. Returns how many."""
+        ...
+
+
+class BatchQueue(Protocol):
+    """Carries chunks to nodes. It holds no truth: what it loses is put back."""
+
+    async def publish(self, refs: Sequence[ChunkRef], priority: Priority) -> None:
+        """Raises Unavailable."""
+        ...
+
+    async def depth(self) -> int:
+        """How many chunks wait or are being worked on. Raises Unavailable."""
         ...

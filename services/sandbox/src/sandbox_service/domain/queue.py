@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(eq=False, slots=True)
 class Entry(Generic[T]):
-    """One thing that waits, or has had its turn."""
+    """One thing that waits, or has had its turn. Mutable: its number comes when it is put into the queue."""
 
     content: T
     caller: str

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ratchet_kit import syntax
 from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, Unimplemented
-from sandbox_service.domain.ports import Capabilities, Runtime
+from sandbox_service.domain.capabilities import Capabilities, Runtime
 from sandbox_service.domain.program import CheckTest, Program, StdioTest
 
 ALIASES = {"c++": "cpp", "js": "javascript", "node": "javascript", "nodejs": "javascript", "golang": "go", "rs": "rust",

@@ -35,4 +35,4 @@ class RedisEvents:
         try:
             await self._stream.publish({"event": json_format.MessageToJson(event, indent=None)})
         except Unavailable as error:
-            log.warning("event not published", run_id=run.id, state=run.state.name, why=error.message)
+            log.warning("event.not_published", run_id=run.id, state=run.state.name, reason=error.message)

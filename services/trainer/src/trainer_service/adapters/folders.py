@@ -10,7 +10,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from ratchet_kit.errors import NotFound, Unavailable
-from trainer_service.domain.platform import BaseModel
+from trainer_service.domain.ports import FoundModel
 from trainer_service.domain.run import RunId
 
 
@@ -20,10 +20,10 @@ class FsspecModelFolders:
     def __init__(self, runs_folder: Path) -> None:
         self._runs_folder = runs_folder
 
-    async def inspect(self, uri: str) -> BaseModel:
+    async def inspect(self, uri: str) -> FoundModel:
         return await asyncio.to_thread(_inspect, uri)
 
-    async def fetch(self, base: BaseModel, id: RunId) -> str:
+    async def fetch(self, base: FoundModel, id: RunId) -> str:
         return await asyncio.to_thread(self._fetch, base.uri, id)
 
     def _fetch(self, uri: str, id: RunId) -> str:
@@ -44,7 +44,7 @@ class FsspecModelFolders:
         return str(target)
 
 
-def _inspect(uri: str) -> BaseModel:
+def _inspect(uri: str) -> FoundModel:
     fs, path = _open(uri)
     try:
         if not fs.isdir(path):
@@ -62,7 +62,7 @@ def _inspect(uri: str) -> BaseModel:
         raise NotFound(f"{uri} holds no model: there is no *.safetensors file")
     everywhere = path if isinstance(fs, LocalFileSystem) else fs.unstrip_protocol(path)
     room = config.get("max_position_embeddings") or config.get("text_config", {}).get("max_position_embeddings") or 0
-    return BaseModel(name=everywhere, uri=everywhere, size_bytes=sum(weights), max_tokens=room)
+    return FoundModel(name=everywhere, uri=everywhere, size_bytes=sum(weights), max_tokens=room)
 
 
 def _open(uri: str) -> tuple[fsspec.AbstractFileSystem, str]:

@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ratchet_kit.errors import AlreadyExists, NotFound, Unavailable
-from trainer_service.domain.platform import BaseModel
-from trainer_service.domain.ports import FoundSet, JobState, JobStatus, Lineage
+from trainer_service.domain.ports import FoundModel, FoundSet, JobState, JobStatus, Lineage
 from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
 from trainer_service.domain.spec import ModelRef, Priority, ProblemSetRef
 
@@ -137,12 +136,12 @@ class MemoryJobs:
 class MemoryRegistry:
     """`versions`: what names resolve to. `registered`: what was made, by request id."""
 
-    def __init__(self, versions: Mapping[str, BaseModel] | None = None) -> None:
+    def __init__(self, versions: Mapping[str, FoundModel] | None = None) -> None:
         self.versions = dict(versions or {})
         self.registered: dict[str, tuple[str, str, Lineage]] = {}
         self.down = False
 
-    async def resolve(self, ref: ModelRef) -> BaseModel:
+    async def resolve(self, ref: ModelRef) -> FoundModel:
         self._reach()
         if ref.value not in self.versions:
             raise NotFound(f"there is no {ref.kind} {ref.value!r}")
@@ -159,15 +158,15 @@ class MemoryRegistry:
 
 
 class MemoryFolders:
-    def __init__(self, models: Mapping[str, BaseModel] | None = None) -> None:
+    def __init__(self, models: Mapping[str, FoundModel] | None = None) -> None:
         self.models = dict(models or {})
 
-    async def inspect(self, uri: str) -> BaseModel:
+    async def inspect(self, uri: str) -> FoundModel:
         if uri not in self.models:
             raise NotFound(f"there is no folder {uri}")
         return self.models[uri]
 
-    async def fetch(self, base: BaseModel, id: RunId) -> str:
+    async def fetch(self, base: FoundModel, id: RunId) -> str:
         return base.uri
 
 
@@ -192,10 +191,10 @@ class MemoryPolicies:
 
 class MemoryEvents:
     def __init__(self) -> None:
-        self.told: list[tuple[RunId, State]] = []
+        self.published: list[tuple[RunId, State]] = []
 
     async def changed(self, run: Run) -> None:
-        self.told.append((run.id, run.state))
+        self.published.append((run.id, run.state))
 
 
 class NoMeter:

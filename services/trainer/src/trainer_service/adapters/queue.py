@@ -1,12 +1,14 @@
 """RunQueue and the leases of workers, on the Redis stream `trainer.runs`."""
 
 from datetime import timedelta
+from typing import Any
 
 import redis.asyncio
 from redis.exceptions import ConnectionError, TimeoutError
 
 from ratchet_kit.errors import Unavailable
-from ratchet_kit.streams import Message, Priority, Stream
+from ratchet_kit.streams import Message, Stream
+from ratchet_kit.work import Priority
 from trainer_service.domain import spec
 from trainer_service.domain.run import RunId
 
@@ -28,7 +30,9 @@ class RedisRunQueue:
     async def held(self) -> frozenset[RunId]:
         """What is acknowledged is deleted, so that the streams hold what waits and what is leased."""
         try:
-            entries = [entry for priority in Priority for entry in await self._redis.xrange(f"{NAME}:{priority}")]
+            entries: list[Any] = []
+            for priority in Priority:
+                entries += await self._redis.xrange(f"{NAME}:{priority}") or []
         except (ConnectionError, TimeoutError) as error:
             raise Unavailable(f"Redis cannot be reached: {error}") from error
         return frozenset(RunId(payload[_FIELD]) for _, payload in entries if _FIELD in payload)

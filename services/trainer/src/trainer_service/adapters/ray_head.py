@@ -38,24 +38,21 @@ _GRACE = timedelta(seconds=3)
 _POLL = 0.2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RayHeadOptions:
-    """`port`: the first of nine that the head listens on.
-
-    `accelerators`: on CPU verl counts its ranks as GPUs, so that Ray is told of this many. `cpus`: verl reserves one
-    for each of its many controllers, which mostly wait: more than the machine has.
-    """
-
     port: int
+    """The first of nine that the head listens on."""
     log_file: Path
     accelerators: int = 2
+    """Training ranks. On CPU verl counts them as GPUs, so that Ray has to claim this many."""
     cpus: int = 32
+    """More than the machine has: verl reserves one for each of its many controllers, which mostly wait."""
     object_store_bytes: int = 300_000_000
     logical_accelerators: bool = True
     start_timeout: timedelta = timedelta(minutes=5)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """Where jobs are submitted: the dashboard's URL, and the headers that it asks for."""
 
@@ -64,8 +61,8 @@ class Cluster:
 
 
 class LocalRay:
-    """Everything listens on loopback, and asks for a token that only this service and its jobs know: whoever reaches
-    Ray can run code."""
+    """Everything listens on loopback, and asks for a token that only this service and its jobs know: to reach Ray is
+    to run code."""
 
     def __init__(self, options: RayHeadOptions) -> None:
         self._options = options
@@ -91,7 +88,7 @@ class LocalRay:
             if running := self.running():
                 return running
             if self._process is not None:
-                log.warning("Ray has died", exit_status=self._process.returncode)
+                log.warning("ray.died", exit_status=self._process.returncode)
             await self.stop()
             await self._start()
             return self._cluster
@@ -108,7 +105,7 @@ class LocalRay:
         self._folder.mkdir(mode=0o700)
         self._options.log_file.parent.mkdir(parents=True, exist_ok=True)
         began = asyncio.get_running_loop().time()
-        log.info("starting Ray", port=self._options.port, log=str(self._options.log_file))
+        log.info("ray.starting", port=self._options.port, log=str(self._options.log_file))
         with self._options.log_file.open("ab") as out:
             self._process = await ProcessGroup.start(
                 self._command(), env=self._environment(), stdout=out, stderr=out, orphan_grace=_GRACE
@@ -118,7 +115,7 @@ class LocalRay:
         except BaseException:
             await self.stop()
             raise
-        log.info("Ray is up", seconds=round(asyncio.get_running_loop().time() - began, 1))
+        log.info("ray.ready", seconds=round(asyncio.get_running_loop().time() - began, 1))
 
     def _command(self) -> list[str]:
         options = self._options
@@ -144,9 +141,9 @@ class LocalRay:
             # It would start a Python for each of the CPUs that we claim to have.
             "RAY_prestart_worker_first_driver": "0",
             "RAY_enable_worker_prestart": "0",
-            # Nobody reads them.
+            # They have no reader.
             "RAY_enable_metrics_collection": "0",
-            # Verl's workers import for a minute when the cores are few and busy.
+            # verl's workers import for a minute when the cores are few and busy.
             "RAY_worker_register_timeout_seconds": "300",
             "RAY_health_check_failure_threshold": "20",
         }

@@ -11,17 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import httpx
 
 from ratchet_kit.errors import Unavailable
 from ratchet_kit.logs import get_logger
-from trainer_service import convert
 from trainer_service.adapters.ray_head import Cluster
 from trainer_service.domain.ports import JobState, JobStatus
 from trainer_service.domain.run import Run, RunId
-from trainer_service.job.config import JobConfig, spec_to_json
+from trainer_service.job.config import Dtype, JobConfig
 
 log = get_logger(__name__)
 
@@ -42,7 +41,7 @@ class Ray(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RemoteRay:
     """A cluster that others run."""
 
@@ -55,16 +54,17 @@ class RemoteRay:
         return self.cluster
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class JobOptions:
-    """What every job is told. `runs_folder`: seen under this path by the service and by the cluster's nodes."""
+    """What every job gets."""
 
     runs_folder: Path
+    """Seen under this path by the service and by the cluster's nodes."""
     python: str
     trainer_target: str
     rollout_target: str
     sandbox_target: str
-    dtype: Literal["float32", "bfloat16"]
+    dtype: Dtype
     max_fault_share: float
     patience: timedelta
     stop_timeout: timedelta = timedelta(seconds=30)
@@ -106,7 +106,7 @@ class RayJobs:
         if details["status"] not in _ENDED:
             return JobStatus(JobState.ACTIVE)
         last = await asyncio.to_thread(_last_line, self._log_file(id, attempt))
-        return JobStatus(JobState.ENDED, _why(details) + (f", after the line {last!r}" if last else ""))
+        return JobStatus(JobState.ENDED, _reason(details) + (f", after the line {last!r}" if last else ""))
 
     async def stop(self, id: RunId, attempt: int) -> None:
         """Ray sends SIGTERM, and SIGKILL some seconds later."""
@@ -132,7 +132,7 @@ class RayJobs:
         if reply.status_code == httpx.codes.NOT_FOUND:
             return None
         if reply.is_error:
-            raise Unavailable(f"Ray does not tell about job {name}: {_first_line(reply.text)}")
+            raise Unavailable(f"Ray gives no answer about job {name}: {_first_line(reply.text)}")
         details: Mapping[str, Any] = reply.json()
         return details
 
@@ -150,13 +150,12 @@ class RayJobs:
         return JobConfig(
             run_id=run.id,
             attempt=run.attempt,
-            spec=spec_to_json(convert.spec_to_proto(run.spec)),
+            spec=run.spec,
             base_path=base_path,
             work_dir=options.runs_folder / run.id,
             trainer_target=options.trainer_target,
             rollout_target=options.rollout_target,
             sandbox_target=options.sandbox_target,
-            device="cuda" if run.spec.resources.device == "cuda" else "cpu",
             dtype=options.dtype,
             max_fault_share=options.max_fault_share,
             patience=options.patience,
@@ -170,15 +169,15 @@ def _name(id: RunId, attempt: int) -> str:
     return f"{id}-{attempt}"
 
 
-def _why(details: Mapping[str, Any]) -> str:
-    """Why a job is over, for people. Ray gives the number of a signal as a negative exit code."""
+def _reason(details: Mapping[str, Any]) -> str:
+    """The reason that a job is over, for people. Ray gives the number of a signal as a negative exit code."""
     match details.get("driver_exit_code"):
         case int(code) if code < 0:
             return f"it was killed by {signal.Signals(-code).name}"
         case int(code) if code:
             return f"it ended with exit code {code}"
         case 0:
-            return "it ended without a word"
+            return "it ended without a report"
     return _first_line(details.get("message") or details["status"])
 
 

@@ -1,8 +1,8 @@
 """`ray start` for a machine with few cores: private functions of Ray, which is pinned, are wrapped.
 
 The dashboard serves the job API and nothing else, and there is no server for remote clients. The whole of it is nine
-more Python processes: on two busy cores they double the time to come up, and they hold some 0.2 GB. The dashboard can
-be told what to load, but `ray start` has no option for it.
+more Python processes: on two busy cores they double the time to come up, and they hold some 0.2 GB. The dashboard
+has an option for what to load, but `ray start` does not.
 
 The node gets minutes to come up. Ray gives it 30 s (`ray._private.node.Node`), in which a machine that is at work on
 something else does not get through the imports of Ray's agents.

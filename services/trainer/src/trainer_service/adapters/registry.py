@@ -8,10 +8,9 @@ from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet.registry.v1 import registry_pb2_grpc
 from ratchet_kit.errors import Aborted, DeadlineExceeded, ResourceExhausted, Unavailable
 from ratchet_kit.grpc_errors import rpc_errors
-from trainer_service.domain.platform import BaseModel
-from trainer_service.domain.ports import Lineage
+from trainer_service.domain.ports import FoundModel, Lineage
+from trainer_service.domain.references import alias_parts, version_parts
 from trainer_service.domain.spec import ModelRef
-from trainer_service.domain.validation import alias_parts, version_parts
 
 COPY_TIMEOUT = timedelta(minutes=10)
 """CreateVersion copies the whole artifact before it answers."""
@@ -21,10 +20,10 @@ class GrpcModelRegistry:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = registry_pb2_grpc.RegistryServiceStub(channel)
 
-    async def resolve(self, ref: ModelRef) -> BaseModel:
+    async def resolve(self, ref: ModelRef) -> FoundModel:
         with rpc_errors():
             version = (await self._stub.GetVersion(_request(ref))).version
-        return BaseModel(f"{version.model}@{version.number}", version.artifact_uri)
+        return FoundModel(f"{version.model}@{version.number}", version.artifact_uri)
 
     async def register(self, request_id: str, model: str, source_uri: str, lineage: Lineage) -> str:
         request = pb.CreateVersionRequest(

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from trainer_service.domain.platform import BaseModel
 from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
 from trainer_service.domain.spec import ModelRef, Priority, ProblemSetRef
 
@@ -88,12 +87,11 @@ class JobState(StrEnum):
     """Never submitted here, or of a cluster that is gone."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class JobStatus:
-    """`message`: why it ended, as far as that is known."""
-
     state: JobState
     message: str = ""
+    """The reason that it ended, as far as that is known."""
 
 
 class JobRunner(Protocol):
@@ -116,7 +114,29 @@ class JobRunner(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+SMALL_MODEL_BYTES = 200_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FoundModel:
+    """A model that a run can start from."""
+
+    name: str
+    """What lineage records: "<model>@<n>", or the path."""
+    uri: str
+    """A folder, or an fsspec URL."""
+    size_bytes: int = 0
+    """Of its weights; 0: not known."""
+    max_tokens: int = 0
+    """Prompt and response together; 0: not known."""
+
+    @property
+    def is_small(self) -> bool:
+        """Some fifty million parameters or fewer: such models learn with steps that would break a large one."""
+        return 0 < self.size_bytes < SMALL_MODEL_BYTES
+
+
+@dataclass(frozen=True, slots=True)
 class Lineage:
     """How a version came to be; digests are "sha256:<hex>"."""
 
@@ -131,7 +151,7 @@ class Lineage:
 class ModelRegistry(Protocol):
     """The registry's models, as far as training needs them."""
 
-    async def resolve(self, ref: ModelRef) -> BaseModel:
+    async def resolve(self, ref: ModelRef) -> FoundModel:
         """Name and URI of the version that `ref`, a version or an alias, names now. Raises NotFound, Unavailable."""
         ...
 
@@ -148,7 +168,7 @@ class ModelRegistry(Protocol):
 class ModelFolders(Protocol):
     """Folders of models, here or behind a URL."""
 
-    async def inspect(self, uri: str) -> BaseModel:
+    async def inspect(self, uri: str) -> FoundModel:
         """The model in a folder, under a name and URI that hold everywhere (an absolute path).
 
         Raises:
@@ -157,17 +177,19 @@ class ModelFolders(Protocol):
         """
         ...
 
-    async def fetch(self, base: BaseModel, id: RunId) -> str:
+    async def fetch(self, base: FoundModel, id: RunId) -> str:
         """A local folder with the model, copied into the run's own where it is not local. Raises like `inspect`."""
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FoundSet:
-    """A set under a name that holds everywhere (an absolute path), with its digest; `size`: its problems."""
+    """A set of problems that a run can use."""
 
     ref: ProblemSetRef
+    """With its digest, and a name that holds everywhere (an absolute path)."""
     size: int
+    """Problems."""
 
 
 class ProblemSets(Protocol):
@@ -192,7 +214,7 @@ class PolicyHost(Protocol):
 
 
 class Events(Protocol):
-    """Tells whoever watches. Best effort: raises nothing."""
+    """Publishes changes of runs. Best effort: raises nothing."""
 
     async def changed(self, run: Run) -> None: ...
 

@@ -1,35 +1,36 @@
-"""What jobs tell about themselves. A report of a stale attempt, or of a run that is over, is refused."""
+"""Reports of jobs. One of a stale attempt, or of a run that is over, is refused."""
 
 from dataclasses import dataclass
 
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.times import Clock
-from trainer_service.domain.changes import Changes
 from trainer_service.domain.ports import Events, Meter, RunStore
 from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
+from trainer_service.domain.run_updates import RunUpdates
 
 
-@dataclass(frozen=True)
-class Reception:
-    """The answer to a step. `cancelled`: nobody wants the run any more."""
+@dataclass(frozen=True, slots=True)
+class StepReply:
+    """The answer to a report of a step."""
 
     cancelled: bool
+    """The run was cancelled: the job stops."""
 
 
 class Reports:
     """Every method is idempotent. Raises NotFound; FailedPrecondition for a stale attempt or a run that is over."""
 
-    def __init__(self, store: RunStore, events: Events, changes: Changes, meter: Meter, clock: Clock) -> None:
+    def __init__(self, store: RunStore, events: Events, updates: RunUpdates, meter: Meter, clock: Clock) -> None:
         self._store = store
         self._events = events
-        self._changes = changes
+        self._updates = updates
         self._meter = meter
         self._clock = clock
 
     async def started(self, id: RunId, attempt: int) -> None:
         await self._announce(await self._store.change(id, lambda run: run.begin(attempt, self._clock.now())))
 
-    async def step(self, id: RunId, step: Step) -> Reception:
+    async def step(self, id: RunId, step: Step) -> StepReply:
         """A run that was cancelled is not an error here: the job ends in good order."""
         try:
             run = await self._store.record_step(
@@ -37,17 +38,17 @@ class Reports:
             )
         except FailedPrecondition:
             if (await self._store.get(id)).state is State.CANCELLED:
-                return Reception(cancelled=True)
+                return StepReply(cancelled=True)
             raise
-        self._changes.announce(id)
+        self._updates.announce(id)
         self._meter.progressed(run)
-        return Reception(cancelled=False)
+        return StepReply(cancelled=False)
 
     async def checkpoint(self, id: RunId, attempt: int, checkpoint: Checkpoint) -> None:
         await self._store.record_checkpoint(
-            id, checkpoint, lambda run, all_of_it: run.checkpointed(attempt, all_of_it, self._clock.now())
+            id, checkpoint, lambda run, checkpoints: run.checkpointed(attempt, checkpoints, self._clock.now())
         )
-        self._changes.announce(id)
+        self._updates.announce(id)
 
     async def finished(self, id: RunId, attempt: int, error: str) -> None:
         """With an `error` the run has failed for good; without one, the worker exports its best checkpoint next."""
@@ -59,6 +60,6 @@ class Reports:
         await self._announce(await self._store.change(id, end))
 
     async def _announce(self, run: Run) -> None:
-        self._changes.announce(run.id)
+        self._updates.announce(run.id)
         self._meter.progressed(run)
         await self._events.changed(run)

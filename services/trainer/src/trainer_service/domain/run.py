@@ -33,27 +33,31 @@ UNFINISHED = tuple(state for state in State if not state.is_final)
 _STARTED = (State.STARTING, State.RUNNING)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Step:
-    """What a step measured. `policy_id`: the weights after it. `platform_faults`: samples masked in it."""
+    """What a step measured."""
 
     number: int
     metrics: Mapping[str, float]
     policy_id: str
+    """The weights after it."""
     time: datetime
     attempt: int
     platform_faults: int = 0
+    """Samples masked in it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """An exported model. `uri`: its folder; `validation_score`: higher is better, None when it was not validated."""
+    """An exported model."""
 
     step: int
     uri: str
+    """Its folder."""
     policy_id: str
     time: datetime
     validation_score: float | None = None
+    """Higher is better; None when it was not validated."""
 
 
 def best(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
@@ -64,27 +68,24 @@ def best(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
     return max(checkpoints, key=lambda c: c.step, default=None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Run:
-    """`attempt` counts the starts of the job; reports of an older one are refused.
-
-    `trained_time` is set when the job has done all its steps, and the run is not over before its best checkpoint is
-    where the spec wants it. `update_time`: the last change, so also the last sign of life of the job.
-    """
-
     id: RunId
     spec: RunSpec
     state: State
     create_time: datetime
     update_time: datetime
+    """The last change, so also the last report of the job."""
     error: str = ""
     step: int = 0
     attempt: int = 0
+    """Counts the starts of the job; reports of an older one are refused."""
     platform_faults: int = 0
     version: str = ""
     best_checkpoint: Checkpoint | None = None
     start_time: datetime | None = None
     trained_time: datetime | None = None
+    """When the job had done all its steps. The run goes on until its best checkpoint is where the spec wants it."""
     end_time: datetime | None = None
 
     @classmethod

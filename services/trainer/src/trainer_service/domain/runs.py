@@ -2,32 +2,34 @@
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 
 from ratchet_kit import pages
-from ratchet_kit.errors import Unavailable
+from ratchet_kit.errors import InvalidArgument, Unavailable
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page
 from ratchet_kit.times import Clock
-from trainer_service.domain.changes import Changes
-from trainer_service.domain.examining import Examiner
+from trainer_service.domain import defaults, validation
+from trainer_service.domain.limits import Limits
 from trainer_service.domain.ports import Events, RunQueue, RunStore
+from trainer_service.domain.references import References
 from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
+from trainer_service.domain.run_updates import RunUpdates
 from trainer_service.domain.spec import Priority, RunSpec
 
 log = get_logger(__name__)
 
 WATCH_POLL = timedelta(seconds=1)
 WATCH_STEPS = 500
-"""Steps a message of WatchRun holds at most."""
+"""Steps that one message of WatchRun holds at most."""
 
 
-@dataclass(frozen=True)
-class Sight:
-    """What a watcher sees: the run now, and the steps that are new to him."""
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a watcher is sent: the run now, and the steps that are new since the last message."""
 
     run: Run
     steps: Sequence[Step]
@@ -38,16 +40,18 @@ class Runs:
         self,
         store: RunStore,
         queue: RunQueue,
-        examiner: Examiner,
+        references: References,
+        limits: Limits,
         events: Events,
-        changes: Changes,
+        updates: RunUpdates,
         clock: Clock,
     ) -> None:
         self._store = store
         self._queue = queue
-        self._examiner = examiner
+        self._references = references
+        self._limits = limits
         self._events = events
-        self._changes = changes
+        self._updates = updates
         self._clock = clock
 
     async def create(self, request_id: str, spec: RunSpec) -> Run:
@@ -61,8 +65,12 @@ class Runs:
         request_id, fingerprint = request_id or new_id("request"), _digest(spec)
         if known := await self._store.of_request(request_id, fingerprint):
             return known
-        complete = await self._examiner.examine(spec)
-        run = Run.create(RunId(new_id("run")), complete, self._clock.now())
+        found = await self._references.find(spec)
+        completed = defaults.complete(spec, found, self._limits)
+        if violations := validation.faults(completed, found, self._limits):
+            named = "; ".join(f"{violation.field}: {violation.description}" for violation in violations)
+            raise InvalidArgument(f"the spec is not valid: {named}", violations)
+        run = Run.create(RunId(new_id("run")), completed, self._clock.now())
         stored = await self._store.add(run, request_id, fingerprint)
         if stored.id == run.id:
             await self._announce(run)
@@ -111,7 +119,7 @@ class Runs:
 
         return await pages.fetch_page(fetch, lambda checkpoint: checkpoint.step, int, size, token)
 
-    async def watch(self, id: RunId, after_step: int) -> AsyncIterator[Sight]:
+    async def watch(self, id: RunId, after_step: int) -> AsyncGenerator[Progress, None]:
         """The run as it is, then again at each change, until it is over. Raises NotFound.
 
         A step that a later attempt repeats is not sent again: the numbers a watcher sees only grow.
@@ -121,7 +129,7 @@ class Runs:
             run = await self._store.get(id)
             steps = await self._store.steps(id, WATCH_STEPS, after_step)
             if run != seen or steps:
-                yield Sight(run, steps)
+                yield Progress(run, steps)
             seen = run
             if steps:
                 after_step = steps[-1].number
@@ -129,21 +137,21 @@ class Runs:
                 continue
             if run.state.is_final:
                 return
-            await self._changes.wait(id, WATCH_POLL)
+            await self._updates.wait(id, WATCH_POLL)
 
     async def _enqueue(self, run: Run) -> None:
         try:
             await self._queue.put(run.id, Priority(run.spec.priority))
-        except Unavailable as e:  # the worker puts every unfinished run back that no queue holds
-            log.warning("run is stored but not queued yet", run_id=run.id, error=e.message)
+        except Unavailable as error:  # the worker puts every unfinished run back that no queue holds
+            log.warning("run.not_queued", run_id=run.id, reason=error.message)
 
     async def _announce(self, run: Run) -> None:
-        self._changes.announce(run.id)
+        self._updates.announce(run.id)
         await self._events.changed(run)
 
 
 def config_digest(spec: RunSpec) -> str:
-    """`sha256:<hex>` over everything that the run was told, in a form that does not depend on the order of fields."""
+    """`sha256:<hex>` over the whole spec, in a form that does not depend on the order of fields."""
     return f"sha256:{_digest(spec)}"
 
 

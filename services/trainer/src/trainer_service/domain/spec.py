@@ -1,17 +1,8 @@
-"""What a run is asked to do. Plain values: `validation` says whether they make sense, `defaults` fills in the rest."""
+"""What a run is asked to do. Plain values: `defaults` makes the open choices, `validation` then says what is wrong."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
-
-
-class Algorithm(StrEnum):
-    SFT = "sft"
-    GRPO = "grpo"
-    PPO = "ppo"
-    RLOO = "rloo"
-    DAPO = "dapo"
-    REINFORCE_PLUS_PLUS = "reinforce++"
 
 
 class Priority(StrEnum):
@@ -20,7 +11,7 @@ class Priority(StrEnum):
     HIGH = "high"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ModelRef:
     """Where the base comes from: a registry version ("starter@3"), an alias ("starter:champion") or a folder."""
 
@@ -28,21 +19,31 @@ class ModelRef:
     value: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ProblemSetRef:
-    """A named set or the path of a JSONL file. `digest` is what it held when the run was created."""
+    """A named set, or the path of a JSONL file."""
 
     name: str
     limit: int = 0
+    """The first so many problems; 0: all."""
     digest: str = ""
+    """What it held when the run was created, "sha256:<hex>"."""
+
+    @property
+    def validation_split(self) -> "ProblemSetRef | None":
+        """Where a set with splits keeps what its training split is validated on; there may be none of that name."""
+        family, slash, split = self.name.rpartition("/")
+        is_named = slash and "/" not in family and not family.startswith(".")
+        return ProblemSetRef(f"{family}/validation") if is_named and split == "train" else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Resources:
-    """`accelerators_per_node`: training ranks a node; on CPU a rank is a process."""
+    """0 and the empty string: the service's default."""
 
     nodes: int = 0
     accelerators_per_node: int = 0
+    """Training ranks per node; on CPU a rank is a process."""
     device: str = ""
 
     @property
@@ -50,9 +51,12 @@ class Resources:
         return self.nodes * self.accelerators_per_node
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """None means: the algorithm's default. Token counts, prompts and sequences are whole numbers of those."""
+    """None: the algorithm's default, or, in a complete spec, that the algorithm does not use it.
+
+    Batches count prompts (RL) or examples (SFT); a micro batch counts sequences on one rank; lengths count tokens.
+    """
 
     learning_rate: float | None = None
     batch_size: int | None = None
@@ -73,16 +77,28 @@ class Hyperparameters:
     warmup_steps: int | None = None
     weight_decay: float | None = None
 
+    @property
+    def max_tokens(self) -> int:
+        """Prompt and response together."""
+        return (self.max_prompt_tokens or 0) + (self.max_response_tokens or 0)
 
-@dataclass(frozen=True)
+    def update_sequences(self, ranks: int) -> int:
+        """Sequences of one gradient update that fall to one rank; 0 when they do not divide."""
+        prompts = self.mini_batch_size or self.batch_size or 0
+        sequences, rest = divmod(prompts * (self.group_size or 1), ranks)
+        return 0 if rest else sequences
+
+
+@dataclass(frozen=True, slots=True)
 class RunSpec:
-    """A request as it came, or, after `defaults.complete`, with every open choice made.
+    """A request as it came; after `defaults.complete`, with every open choice made.
 
-    `algorithm` and `priority` are the asked name where it is not one we know; an empty string where none was given.
+    `algorithm` and `priority` are names: what was asked, even where there is none of that name, until `validation` has
+    passed the spec.
     """
 
     base: ModelRef | None
-    algorithm: Algorithm | str
+    algorithm: str
     problems: ProblemSetRef
     steps: int
     display_name: str = ""
@@ -92,8 +108,10 @@ class RunSpec:
     seed: int = 0
     hyperparameters: Hyperparameters = Hyperparameters()
     validate_every: int = 0
+    """Steps; 0: at the end only."""
     checkpoint_every: int = 0
+    """Steps; 0: with each validation."""
     loggers: tuple[str, ...] = ()
     output_model: str = ""
-    priority: Priority | str = ""
+    priority: str = ""
     verl_overrides: tuple[str, ...] = ()

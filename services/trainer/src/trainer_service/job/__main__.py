@@ -1,39 +1,30 @@
 """`python -m trainer_service.job`: one attempt of one run, as the environment variable RATCHET_JOB describes it.
 
-Exit status: 0 when the run has all its steps, or is no longer wanted; 1 when it failed, after saying so to the service;
-75 (EX_TEMPFAIL) when it lost one of its processes. Then, as when it is killed itself, it has said nothing, and the
-service starts the next attempt.
+Exit status: 0 when the run has all its steps, or was cancelled or taken over; 1 when it failed, after a report of the
+reason to the service; 75 (EX_TEMPFAIL) when it lost one of its processes. Then, as when it is killed itself, it has
+reported nothing, and the service starts the next attempt.
 """
 
 import contextlib
 import os
 import sys
 import time
-import warnings
 
 import grpc
-from ray.exceptions import (
-    ActorDiedError,
-    ActorUnavailableError,
-    NodeDiedError,
-    ObjectLostError,
-    OutOfMemoryError,
-    WorkerCrashedError,
-)
 
 import ratchet_rewards
-from ratchet.trainer.v1 import trainer_pb2
+from ratchet_environments.code import CodeEnvironment
+from ratchet_environments.executor import Executor
+from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, logs
-from ratchet_kit.errors import RatchetError
-from ratchet_rewards import Grader, GrpcSandbox
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import JobConfig
-from trainer_service.job.overrides import environment
 from trainer_service.job.policy import PolicyClient, PolicySettings
 from trainer_service.job.report import Reporter, Stopped
-from trainer_service.job.runtime import connect_ray
+from trainer_service.job.schedule import Schedule
 from trainer_service.job.session import Session
+from trainer_service.job.verl import engine
 
 # Waits double from 0.2 s: a sandbox that is away for 25 s costs no sample.
 GRADING_ATTEMPTS = 8
@@ -48,14 +39,13 @@ def main() -> int:
     job = JobConfig.from_env()
     logs.configure("trainer-job")
     logs.bind(run_id=job.run_id, attempt=job.attempt)
-    # verl reads its environment when it is imported, which the trainers do.
-    os.environ.update(environment(job))
+    engine.set_environment(job)
     job.work_dir.mkdir(parents=True, exist_ok=True)
     os.chdir(job.work_dir)
-    unfinished = Checkpoints(job.work_dir).latest() != job.run_spec().steps
+    unfinished = Checkpoints(job.work_dir).latest() != job.spec.steps
     if unfinished:
         # First of all: a local Ray is forked off, which a process with gRPC's threads must not do.
-        connect_ray(job)
+        engine.connect(job)
     with Background() as background, contextlib.ExitStack() as stack:
         clients = contextlib.AsyncExitStack()
         stack.callback(lambda: background.wait(clients.aclose()))
@@ -63,58 +53,20 @@ def main() -> int:
         try:
             session.reporter.started()
             if unfinished:
-                _train(session)
+                engine.train(session)
             session.reporter.finished()
         except Stopped as stop:
-            log.info("job stopped", reason=str(stop))
+            log.info("job.stopped", reason=str(stop))
             return 0
         except Exception as error:
-            if is_lost_process(error):
-                log.exception("a process of the job was lost")
+            if engine.is_lost_process(error):
+                log.exception("job.process_lost")
                 return LOST
-            log.exception("run failed")
-            session.reporter.finished(error=describe(error))
+            log.exception("run.failed")
+            session.reporter.finished(error=engine.describe(error))
             return 1
-    log.info("run finished", seconds=round(time.monotonic() - started, 1))
+    log.info("run.finished", seconds=round(time.monotonic() - started, 1))
     return 0
-
-
-def is_lost_process(error: BaseException) -> bool:
-    """Whether a process of the job was killed, or its machine lost: no fault of the run, the next attempt may do it."""
-    match error:
-        case ActorDiedError():
-            return not error.actor_init_failed
-        case ActorUnavailableError() | NodeDiedError() | WorkerCrashedError() | ObjectLostError() | OutOfMemoryError():
-            return True
-        case _:
-            return False
-
-
-def describe(error: BaseException) -> str:
-    """One sentence on why a run failed. An error of ours says it itself; Ray and Hydra wrap what really happened."""
-    if isinstance(error, RatchetError):
-        return error.message
-    cause = getattr(error, "cause", None) or error.__cause__
-    if isinstance(cause, BaseException) and cause is not error:
-        return describe(cause)
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[-1] if lines else 'no message'}"
-
-
-def _train(session: Session) -> None:
-    """verl is imported here, when its environment is set."""
-    # Other processes have PYTHONWARNINGS from the start.
-    warnings.simplefilter("ignore", UserWarning)
-    if session.spec.algorithm == trainer_pb2.ALGORITHM_SFT:
-        from trainer_service.job import sft
-
-        sft.run(session)
-    else:
-        # vLLM starts while verl is imported: each takes half a minute.
-        loading = session.background.start(session.policy.ensure_loaded())
-        from trainer_service.job import rl
-
-        rl.run(session, loading)
 
 
 async def _open(job: JobConfig, background: Background, clients: contextlib.AsyncExitStack) -> Session:
@@ -123,17 +75,17 @@ async def _open(job: JobConfig, background: Background, clients: contextlib.Asyn
     async def channel(target: str) -> grpc.aio.Channel:
         return await clients.enter_async_context(client.channel(target))
 
-    spec = job.run_spec()
     sandbox = GrpcSandbox(await channel(job.sandbox_target))
-    # SFT has no reward, and grades nothing.
-    reward = ratchet_rewards.get(spec.reward.name) if spec.reward.name else None
+    executor = await clients.enter_async_context(Executor(sandbox, attempts=GRADING_ATTEMPTS))
+    # An algorithm that learns from examples has no reward, and nothing is judged.
+    reward = ratchet_rewards.get(job.spec.reward) if job.spec.reward else None
     return Session(
         job=job,
-        spec=spec,
+        schedule=Schedule.of(job.spec),
         background=background,
         reporter=Reporter(background, await channel(job.trainer_target), job.run_id, job.attempt, job.patience),
         policy=PolicyClient(await channel(job.rollout_target), PolicySettings.of(job)),
-        grader=await clients.enter_async_context(Grader(sandbox, reward, attempts=GRADING_ATTEMPTS)),
+        environment=CodeEnvironment(executor, reward),
         checkpoints=Checkpoints(job.work_dir),
     )
 

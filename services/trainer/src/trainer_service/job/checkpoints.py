@@ -22,17 +22,18 @@ _DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _STEP = re.compile(r"global_step_(\d+)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Export:
-    """A Hugging Face model made by a step. `validation_score`: higher is better; None when the step had none."""
+    """A Hugging Face model made by a step."""
 
     step: int
     path: Path
     policy_id: str
     validation_score: float | None
+    """Higher is better; None when the step was not validated."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Checkpoints:
     work_dir: Path
 
@@ -61,7 +62,7 @@ class Checkpoints:
 
     def export(self, step: int, written: Path) -> Path:
         """Moves the Hugging Face model that verl wrote inside the checkpoint to where it is kept."""
-        _tell_stored_dtype(written)
+        _correct_config(written)
         target = self.export_folder(step)
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +82,7 @@ class Checkpoints:
                 shutil.rmtree(other)
 
 
-def _tell_stored_dtype(model: Path) -> None:
+def _correct_config(model: Path) -> None:
     """verl writes bfloat16 into config.json whatever it stores, and how its own process computed attention; a reader
     that trusts the one loses precision, and one without flash-attention fails on the other."""
     weights = next(iter(sorted(model.glob("*.safetensors"))), None)

@@ -1,63 +1,67 @@
-"""What the service tells a job: one frozen document, passed as `RATCHET_JOB` (JSON, or the path of a JSON file)."""
+"""What the service hands to a job: one frozen document, passed as `RATCHET_JOB` (JSON, or the path of a JSON file)."""
 
 import os
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from google.protobuf import json_format
 from pydantic import BaseModel, ConfigDict, Field
 
-from ratchet.trainer.v1 import trainer_pb2
+from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
+from trainer_service.domain.spec import RunSpec
 
 ENV = "RATCHET_JOB"
 
+Dtype = Literal["float32", "bfloat16"]
+FaultShare = Annotated[float, Field(ge=0, lt=1)]
+MAX_FAULT_SHARE: FaultShare = 0.05
+
 
 class JobConfig(BaseModel):
-    """One attempt of one run.
-
-    `spec` is the RunSpec as protobuf JSON, with every hyperparameter and resource resolved: the job fills in no
-    defaults. Problem sets are named there too ("composed/train", or the path of a JSONL file).
-    """
+    """One attempt of one run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     run_id: str
-    # Grows with each start of the job. Reports of an older attempt are refused by the service.
     attempt: int = Field(ge=1)
-    spec: dict[str, Any]
-    # Local folder of the Hugging Face model that training starts from (a registry reference is resolved before).
+    """Grows with each start of the job. Reports of an older attempt are refused by the service."""
+    spec: RunSpec
+    """Complete and valid: the job makes no defaults, and checks nothing of it again."""
     base_path: str
-    # Folder of the run, kept between attempts: checkpoints, exports, data, logs. Conventionally runs/<run_id>.
+    """Local folder of the Hugging Face model that training starts from (a registry reference is resolved before)."""
     work_dir: Path
+    """Folder of the run, kept between attempts: checkpoints, exports, data, logs. By convention runs/<run_id>."""
 
-    # gRPC targets, "host:port".
     trainer_target: str
+    """gRPC targets are "host:port"."""
     rollout_target: str
     sandbox_target: str
 
-    device: Literal["cpu", "cuda"] = "cpu"
-    # Weights and activations of training, and of the rollout engine. float32 where bfloat16 has no hardware.
-    dtype: Literal["float32", "bfloat16"] = "float32"
-
-    # Completions a problem at each validation, sampled as in training.
+    dtype: Dtype = "float32"
+    """Weights and activations of training, and of the rollout engine. float32 where bfloat16 has no hardware."""
     validation_samples: int = Field(default=1, ge=1)
-    # Stop when more than this share of a step's samples was lost to platform faults.
-    max_fault_share: float = Field(default=0.05, ge=0, lt=1)
-    # Stop when mean |p_train - p_rollout| of the sampled tokens exceeds this: the engine is then not computing with
-    # the trained weights. None: 0.01 in float32, 0.05 in bfloat16.
+    """Completions per problem at each validation, sampled as in training."""
+    max_fault_share: FaultShare = MAX_FAULT_SHARE
+    """The run fails when more than this share of a step's samples was lost to platform faults."""
     max_probability_gap: float | None = Field(default=None, gt=0)
-    # How long a rollout or sandbox that does not answer is retried before the job gives up.
+    """The run fails when mean |p_train - p_rollout| of the sampled tokens exceeds this: the engine then does not
+    compute with the trained weights. None: 0.01 in float32, 0.05 in bfloat16."""
     patience: timedelta = timedelta(minutes=5)
+    """How long a service that does not answer is retried before the job gives up."""
 
-    def run_spec(self) -> trainer_pb2.RunSpec:
-        return json_format.ParseDict(self.spec, trainer_pb2.RunSpec())
+    @property
+    def algorithm(self) -> Algorithm:
+        return ALGORITHMS[self.spec.algorithm]
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.spec.resources.device == "cuda"
 
     @property
     def policy(self) -> str:
         """Name of the run's policy in rollout-service."""
-        return f"run-{self.run_id}"
+        return policy_name(self.run_id)
 
     @property
     def probability_gap_limit(self) -> float:
@@ -78,6 +82,6 @@ class JobConfig(BaseModel):
         return cls.model_validate_json(text)
 
 
-def spec_to_json(spec: trainer_pb2.RunSpec) -> dict[str, Any]:
-    """The form of a RunSpec that `JobConfig.spec` holds."""
-    return json_format.MessageToDict(spec, preserving_proto_field_name=True)
+def policy_name(run_id: str) -> str:
+    """The name under which the jobs of a run load their policy."""
+    return f"run-{run_id}"

@@ -14,8 +14,8 @@ from ratchet_kit import policy_id
 from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound, Unavailable
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.ids import new_id
+from ratchet_kit.retry import patiently
 from trainer_service.job.config import JobConfig
-from trainer_service.job.retry import patiently
 
 CHUNK_BYTES = 4 << 20
 POLL = timedelta(milliseconds=250)
@@ -23,37 +23,37 @@ POLL = timedelta(milliseconds=250)
 CALL_DEADLINE = timedelta(minutes=10)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """How rollout-service loads the policy. `source` is a folder or URL of a Hugging Face model."""
+    """How rollout-service loads the policy."""
 
     name: str
     source: str
+    """A folder or URL of a Hugging Face model."""
     dtype: str
     max_model_len: int
     patience: timedelta
 
     @classmethod
     def of(cls, job: JobConfig) -> "PolicySettings":
-        hyper = job.run_spec().hyperparameters
         return cls(
             name=job.policy,
             source=job.base_path,
             dtype=job.dtype,
-            max_model_len=hyper.max_prompt_tokens + hyper.max_response_tokens,
+            max_model_len=job.spec.hyperparameters.max_tokens,
             patience=job.patience,
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WeightSync:
     """One successful transfer of weights."""
 
     policy_id: str
     bytes: int
     seconds: float
-    # Largest relative difference between what the engine computes and what the sent weights give.
     probe_error: float
+    """Largest relative difference between what the engine computes and what the sent weights give."""
 
 
 class PolicyClient:

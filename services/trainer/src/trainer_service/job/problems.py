@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ratchet_environments import Task
 from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import InvalidProblem, Problem, UnknownProblemSet
 from ratchet_problems import load as load_set
@@ -22,5 +23,5 @@ def load(name: str, limit: int = 0) -> Sequence[Problem]:
 
 
 def conversation(problem: Problem) -> list[dict[str, str]]:
-    """Chat messages. Evaluation and serving put a problem the same way: its prompt, as the user, and nothing else."""
-    return [{"role": "user", "content": problem.prompt}]
+    """The task's messages, as chat templates take them."""
+    return [{"role": message.role, "content": message.content} for message in Task.of(problem).messages]

@@ -1,7 +1,8 @@
-"""What the job tells trainer-service about itself. A job that is no longer wanted learns it from the answers."""
+"""The job's reports to trainer-service. From the answers a job learns that it is no longer wanted."""
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import TypeVar
 
 import grpc
 from google.protobuf import timestamp_pb2
@@ -9,15 +10,18 @@ from google.protobuf import timestamp_pb2
 from ratchet.trainer.v1 import trainer_pb2, trainer_pb2_grpc
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
+from ratchet_kit.retry import patiently
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Export
-from trainer_service.job.retry import patiently
 
 CALL_DEADLINE_S = 20
 
+Request = TypeVar("Request")
+Reply = TypeVar("Reply")
+
 
 class Stopped(Exception):
-    """The service does not want this job to go on."""
+    """The job is not to go on."""
 
 
 class Cancelled(Stopped):
@@ -45,18 +49,16 @@ class Reporter:
         self._patience = patience
 
     def started(self) -> None:
-        self._send("ReportStarted", trainer_pb2.ReportStartedRequest(run_id=self._run_id, attempt=self._attempt))
+        request = trainer_pb2.ReportStartedRequest(run_id=self._run_id, attempt=self._attempt)
+        self._send(self._stub.ReportStarted, request)
 
     def step(self, number: int, metrics: Mapping[str, float], policy_id: str, platform_faults: int) -> None:
         """Also raises Cancelled when the run was cancelled."""
         step = trainer_pb2.Step(number=number, metrics=metrics, policy_id=policy_id, time=_now(), attempt=self._attempt)
-        reply = self._send(
-            "ReportStep",
-            trainer_pb2.ReportStepRequest(
-                run_id=self._run_id, attempt=self._attempt, step=step, platform_faults=platform_faults
-            ),
+        request = trainer_pb2.ReportStepRequest(
+            run_id=self._run_id, attempt=self._attempt, step=step, platform_faults=platform_faults
         )
-        if reply.cancelled:
+        if self._send(self._stub.ReportStep, request).cancelled:
             raise Cancelled("the run was cancelled")
 
     def checkpoint(self, export: Export) -> None:
@@ -67,25 +69,21 @@ class Reporter:
             validation_score=export.validation_score,
             time=_now(),
         )
-        self._send(
-            "ReportCheckpoint",
-            trainer_pb2.ReportCheckpointRequest(run_id=self._run_id, attempt=self._attempt, checkpoint=checkpoint),
-        )
+        request = trainer_pb2.ReportCheckpointRequest(run_id=self._run_id, attempt=self._attempt, checkpoint=checkpoint)
+        self._send(self._stub.ReportCheckpoint, request)
 
     def finished(self, error: str = "") -> None:
         """`error`: one sentence on why the run failed; empty when it did all its steps."""
-        self._send(
-            "ReportFinished",
-            trainer_pb2.ReportFinishedRequest(run_id=self._run_id, attempt=self._attempt, error=error),
-        )
+        request = trainer_pb2.ReportFinishedRequest(run_id=self._run_id, attempt=self._attempt, error=error)
+        self._send(self._stub.ReportFinished, request)
 
-    def _send(self, method: str, request: object) -> trainer_pb2.ReportStepResponse:
-        async def call() -> trainer_pb2.ReportStepResponse:
+    def _send(self, method: "grpc.aio.UnaryUnaryMultiCallable[Request, Reply]", request: Request) -> Reply:
+        async def call() -> Reply:
             with rpc_errors():
-                return await getattr(self._stub, method)(request, timeout=CALL_DEADLINE_S)
+                return await method(request, timeout=CALL_DEADLINE_S)
 
         try:
-            return self._background.wait(patiently(call, self._patience, method))
+            return self._background.wait(patiently(call, self._patience, type(request).__name__))
         except FailedPrecondition as error:
             raise Superseded(error.message) from error
 

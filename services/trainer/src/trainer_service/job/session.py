@@ -3,32 +3,37 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.trainer.v1 import trainer_pb2
-from ratchet_rewards import Grader
+from ratchet_environments import Environment
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints, Export
 from trainer_service.job.config import JobConfig
-from trainer_service.job.overrides import is_validated
 from trainer_service.job.policy import PolicyClient
 from trainer_service.job.report import Reporter
+from trainer_service.job.schedule import Schedule
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Session:
     job: JobConfig
-    spec: trainer_pb2.RunSpec
+    schedule: Schedule
     background: Background
     reporter: Reporter
     policy: PolicyClient
-    grader: Grader
+    environment: Environment
     checkpoints: Checkpoints
+
+    @property
+    def resume_from(self) -> Path | None:
+        """The newest complete checkpoint; None when the run starts at its base."""
+        latest = self.checkpoints.latest()
+        return None if latest is None else self.checkpoints.folder(latest)
 
     def keep(self, step: int, model: Path, policy_id: str, score: float | None) -> None:
         """Ends a checkpoint: exports and reports the model of a validated step, then lets the checkpoint count.
 
         `model`: the Hugging Face folder inside the checkpoint.
         """
-        if is_validated(self.spec, step):
+        if self.schedule.is_validated(step):
             path = self.checkpoints.export(step, model)
             self.reporter.checkpoint(Export(step, path, policy_id, score))
         self.checkpoints.complete(step)

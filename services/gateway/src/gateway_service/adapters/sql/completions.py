@@ -5,23 +5,21 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, and_, case, delete, func, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway_service.adapters.sql.database import Database
 from gateway_service.adapters.sql.tables import completions
-from gateway_service.domain.decisions import ArmSample, Traffic
-from gateway_service.domain.releases import Release
-from gateway_service.domain.routing import Arm
-from gateway_service.domain.targets import VersionRef
-from gateway_service.domain.traffic import CompletionRecord, ProblemRef
+from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
+from gateway_service.domain.traffic.sample import ArmSample, Traffic
 from ratchet_kit.errors import NotFound
+from ratchet_kit.names import VersionRef
+from ratchet_kit.sql import Database
 
 MAX_LATENCIES = 10_000
 
 
 class SqlCompletionLog:
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._database = Database(engine)
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def append(self, records: Sequence[CompletionRecord]) -> None:
         if not records:
@@ -30,9 +28,7 @@ class SqlCompletionLog:
             await connection.execute(insert(completions), [_row(record) for record in records])
 
     async def get(self, completion_id: str) -> CompletionRecord:
-        query = select(completions).where(completions.c.id == completion_id)
-        async with self._database.reading() as connection:
-            row = (await connection.execute(query)).first()
+        row = await self._database.first(select(completions).where(completions.c.id == completion_id))
         if row is None:
             raise NotFound(f"completion {completion_id} is not known")
         return _record(row)
@@ -50,28 +46,28 @@ class SqlCompletionLog:
         if result.rowcount != 1:
             raise NotFound(f"completion {completion_id} is not known")
 
-    async def traffic(self, release: Release, reference_from: datetime) -> Traffic:
+    async def traffic(self, release_id: str, stage: int, baseline: VersionRef, reference_from: datetime) -> Traffic:
         c = completions.c
-        stage = and_(c.release_id == release.id, c.stage == release.stage)
+        of_stage = and_(c.release_id == release_id, c.stage == stage)
         reference = and_(
-            c.model == release.spec.model,
-            c.version == release.baseline,
-            c.time >= reference_from,
+            c.model == baseline.model,
+            c.version == baseline.number,
+            c.start_time >= reference_from,
             c.arm != Arm.FALLBACK,
         )
         async with self._database.reading() as connection:
             return Traffic(
-                candidate=await _arm(connection, and_(stage, c.arm == Arm.CANDIDATE)),
-                baseline=await _arm(connection, and_(stage, c.arm == Arm.BASELINE)),
+                candidate=await _arm(connection, and_(of_stage, c.arm == Arm.CANDIDATE)),
+                baseline=await _arm(connection, and_(of_stage, c.arm == Arm.BASELINE)),
                 reference=await _arm(connection, reference),
             )
 
     async def prune(self, texts_before: datetime, records_before: datetime) -> None:
         c = completions.c
         async with self._database.writing() as connection:
-            await connection.execute(delete(completions).where(c.time < records_before))
-            # Once a day's worth: rows already without text are not written again.
-            old = and_(c.time < texts_before, c.time >= texts_before - timedelta(days=2), c.score.is_(None))
+            await connection.execute(delete(completions).where(c.start_time < records_before))
+            # Only the last two days: older rows have lost their text already.
+            old = and_(c.start_time < texts_before, c.start_time >= texts_before - timedelta(days=2), c.score.is_(None))
             await connection.execute(update(completions).where(old).values(texts=[]))
 
 
@@ -98,7 +94,7 @@ async def _arm(connection: AsyncConnection, where: ColumnElement[bool]) -> ArmSa
 def _row(record: CompletionRecord) -> dict[str, Any]:
     return {
         "id": record.id,
-        "time": record.time,
+        "start_time": record.start_time,
         "model": record.version.model,
         "version": record.version.number,
         "policy_id": record.policy_id,
@@ -119,7 +115,7 @@ def _row(record: CompletionRecord) -> dict[str, Any]:
 def _record(row: Row[Any]) -> CompletionRecord:
     return CompletionRecord(
         id=row.id,
-        time=row.time,
+        start_time=row.start_time,
         version=VersionRef(row.model, row.version),
         arm=Arm(row.arm),
         latency=timedelta(seconds=row.latency_s),

@@ -7,28 +7,27 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlalchemy import Select, insert, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncEngine
 
-from gateway_service.adapters.sql.database import Database
 from gateway_service.adapters.sql.tables import releases
-from gateway_service.domain.releases import Release
+from gateway_service.domain.releases.release import Release
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
+from ratchet_kit.sql import Database
 
 _documents = TypeAdapter(Release)
 
 
 class SqlReleaseStore:
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._database = Database(engine)
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def add(self, release: Release) -> None:
         try:
             async with self._database.writing() as connection:
                 await connection.execute(insert(releases).values(_row(release)))
-        except IntegrityError as e:
+        except IntegrityError as error:
             if await self.by_request(release.request_id):
-                raise AlreadyExists(f"request id {release.request_id} is taken") from e
-            raise FailedPrecondition(f"a release of model {release.spec.model} is under way") from e
+                raise AlreadyExists(f"request id {release.request_id} is taken") from error
+            raise FailedPrecondition(f"a release of model {release.spec.model} is under way") from error
 
     async def get(self, release_id: str) -> Release:
         found = await self._all(select(releases.c.document).where(releases.c.id == release_id))
@@ -47,7 +46,7 @@ class SqlReleaseStore:
     async def unfinished(self) -> Sequence[Release]:
         return await self._all(select(releases.c.document).where(releases.c.unfinished).order_by(releases.c.id))
 
-    async def list(self, model: str, limit: int, after: str | None) -> Sequence[Release]:
+    async def page(self, model: str, limit: int, after: str | None) -> Sequence[Release]:
         query = select(releases.c.document).order_by(releases.c.id.desc()).limit(limit)
         if model:
             query = query.where(releases.c.model == model)
@@ -65,8 +64,7 @@ class SqlReleaseStore:
         return saved
 
     async def _all(self, query: Select[Any]) -> Sequence[Release]:
-        async with self._database.reading() as connection:
-            return [_documents.validate_python(document) for document in (await connection.execute(query)).scalars()]
+        return [_documents.validate_python(row.document) for row in await self._database.rows(query)]
 
 
 def _row(release: Release) -> dict[str, Any]:
@@ -75,7 +73,7 @@ def _row(release: Release) -> dict[str, Any]:
         "request_id": release.request_id,
         "model": release.spec.model,
         "active_model": release.spec.model if release.active else None,
-        "unfinished": release.active or release.retired_at is None,
+        "unfinished": release.active or release.retire_time is None,
         "revision": release.revision,
         "document": _documents.dump_python(release, mode="json"),
     }

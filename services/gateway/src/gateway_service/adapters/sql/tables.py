@@ -6,7 +6,7 @@ from ratchet_kit.sql import UtcDateTime
 
 metadata = MetaData()
 
-# The release itself is the document; the columns are what it is found by.
+# The document holds the release; the other columns find it.
 releases = Table(
     "gateway_releases",
     metadata,
@@ -25,7 +25,7 @@ completions = Table(
     "gateway_completions",
     metadata,
     Column("id", String(40), primary_key=True),
-    Column("time", UtcDateTime, nullable=False, index=True),
+    Column("start_time", UtcDateTime, nullable=False, index=True),
     Column("model", String(63), nullable=False),
     Column("version", Integer, nullable=False),
     Column("policy_id", String(80), nullable=False),
@@ -42,7 +42,7 @@ completions = Table(
     Column("problem_set", Text, nullable=False),
     Column("problem_id", Text, nullable=False),
     Index("gateway_completions_by_release", "release_id", "stage", "arm"),
-    Index("gateway_completions_by_version", "model", "version", "time"),
+    Index("gateway_completions_by_version", "model", "version", "start_time"),
 )
 
 api_keys = Table(

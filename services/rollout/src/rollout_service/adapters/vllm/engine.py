@@ -1,4 +1,4 @@
-"""The service's side of a vLLM engine: starts its process group, talks to it, notices its death, ends it."""
+"""The service's side of a vLLM engine: starts its process group, calls it, notices its death, stops it."""
 
 import asyncio
 import os
@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
+from ratchet_kit import files
 from ratchet_kit.errors import (
     DataLoss,
     FailedPrecondition,
@@ -31,18 +32,18 @@ from rollout_service.domain.weights import LoadedWeights
 
 _STOP_GRACE = timedelta(seconds=5)
 _SOCKET_POLL_SECONDS = 0.02
-_LOG_TAIL_BYTES = 1 << 16
+_LOG_LINES = 160
 _ERROR = re.compile(r"\b((?!CancelledError)\w*(?:Error|Exception): .*)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EngineDefaults:
-    """What the service chooses where a request leaves it open."""
+    """The choices of the service where a request makes none."""
 
     device: Literal["cpu", "cuda"]
     max_num_seqs: int
     kv_cache_mib: int
-    """0 on CUDA: what `gpu_memory_utilization` leaves."""
+    """0 on CUDA: as much as `gpu_memory_utilization` allows."""
     tensor_parallel_size: int
     gpu_memory_utilization: float
     enforce_eager: bool
@@ -58,21 +59,21 @@ class VllmFactory:
         self._log_folder = log_folder
 
     async def start(self, name: PolicyName, model: ModelFolder, options: EngineOptions) -> PolicyEngine:
-        # Unix socket paths are short (108 bytes), so not under a folder that the user chose. mkdtemp makes it private.
+        # Not under a folder that the user chose: a Unix socket's path has at most 108 bytes. mkdtemp makes it private.
         private = Path(tempfile.mkdtemp(prefix="ratchet-rollout-"))
         log_file = self._log_folder / f"{name}.log"
-        order = wire.Order(name, self._spec(model, options), str(private), str(log_file))
-        engine = VllmPolicyEngine(order, load_timeout=self._defaults.start_timeout)
+        request = wire.ForkRequest(name, self._spec(model, options), str(private), str(log_file))
+        engine = VllmPolicyEngine(request, load_timeout=self._defaults.start_timeout)
         try:
             async with asyncio.timeout(self._defaults.start_timeout.total_seconds()):
                 await engine.start(self._server)
-        except BaseException as e:
+        except BaseException as error:
             await engine.stop()
-            match e:
+            match error:
                 case TimeoutError():
-                    raise FailedPrecondition(f"vLLM did not start in time; see {log_file}") from e
+                    raise FailedPrecondition(f"vLLM did not start in time; see {log_file}") from error
                 case Unavailable():
-                    raise FailedPrecondition(f"vLLM did not start: {e.message}; see {log_file}") from e
+                    raise FailedPrecondition(f"vLLM did not start: {error.message}; see {log_file}") from error
             raise
         return engine
 
@@ -94,38 +95,41 @@ class VllmFactory:
 class VllmPolicyEngine:
     """A vLLM engine in a process group of its own; see `PolicyEngine`."""
 
-    def __init__(self, order: wire.Order, load_timeout: timedelta) -> None:
-        self._order = order
+    def __init__(self, request: wire.ForkRequest, load_timeout: timedelta) -> None:
+        self._request = request
         self._load_timeout = load_timeout.total_seconds()
-        self._log_start = _size(order.log_file)
+        self._log_start = _size(request.log_file)
         self._process: ForkedProcess | None = None
         self._watch: asyncio.StreamReader | None = None
         self._info: EngineInfo | None = None
         self._writer: asyncio.StreamWriter | None = None
 
     async def start(self, server: ForkServer) -> None:
-        """Returns when the engine is ready. Raises Unavailable or what vLLM said; `stop` is to be called then too."""
-        self._process = await server.fork(self._order)
-        socket = Path(self._order.socket)
+        """Returns when the engine is ready.
+
+        Raises FailedPrecondition with the message of vLLM, or Unavailable. Call `stop` in these cases, too.
+        """
+        self._process = await server.fork(self._request)
+        socket = Path(self._request.socket)
         while not socket.exists():  # noqa: ASYNC240 - a stat in /tmp
             if not self._process.alive():
-                raise Unavailable(self._last_words())
+                raise Unavailable(self.last_error())
             await asyncio.sleep(_SOCKET_POLL_SECONDS)
         self._watch, self._writer = await self._connect()
         await wire.send(self._writer, wire.Watch())
         try:
             reply = await wire.receive_reply(self._watch)
-        except (asyncio.IncompleteReadError, ConnectionError) as e:
-            raise Unavailable(self._last_words()) from e
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            raise Unavailable(self.last_error()) from error
         if isinstance(reply, wire.Failed):
-            elsewhere = "root cause above" in reply.message  # vLLM's words for: another process logged it
-            raise FailedPrecondition(f"vLLM did not start: {self._last_words() if elsewhere else reply.message}")
+            elsewhere = "root cause above" in reply.message  # vLLM writes this when another process logged the cause
+            raise FailedPrecondition(f"vLLM did not start: {self.last_error() if elsewhere else reply.message}")
         assert isinstance(reply, wire.Described)
         self._info = EngineInfo(reply.dtype, reply.max_model_len)
 
     @property
     def info(self) -> EngineInfo:
-        assert self._info is not None, "asked before start"
+        assert self._info is not None, "not started"
         return self._info
 
     async def generate(self, request: GenerationRequest, *, stream: bool) -> AsyncGenerator[EngineOutput, None]:
@@ -141,58 +145,53 @@ class VllmPolicyEngine:
         try:
             async with asyncio.timeout(self._load_timeout), self._call(wire.LoadWeights(str(folder.path))) as reader:
                 reply = await _reply(reader)
-        except TimeoutError as e:
-            await self.stop()  # it hangs, and would hang for those who wait for the weights
-            raise Unavailable(f"the engine did not load the weights within {self._load_timeout:.0f} s") from e
+        except TimeoutError as error:
+            await self.stop()  # it hangs, and with it all calls that wait for the new weights
+            raise Unavailable(f"the engine did not load the weights within {self._load_timeout:.0f} s") from error
         assert isinstance(reply, wire.Loaded)
         return LoadedWeights(reply.probe_error)
 
     async def died(self) -> str:
-        assert self._watch is not None, "asked before start"
+        assert self._watch is not None, "not started"
         try:
             await self._watch.read(1)
         except ConnectionError:
             pass
-        return f"vLLM died: {self._last_words()}"
+        return f"vLLM died: {self.last_error()}"
 
     async def stop(self) -> None:
         if self._writer is not None:
             self._writer.close()
         if self._process is not None:
             await self._process.stop(_STOP_GRACE)
-        shutil.rmtree(self._order.folder, ignore_errors=True)
+        shutil.rmtree(self._request.folder, ignore_errors=True)
 
     @asynccontextmanager
     async def _call(self, call: wire.Call) -> AsyncIterator[asyncio.StreamReader]:
-        """Sends a call and gives the reader of its replies; leaving early aborts it.
+        """Sends a call and yields the reader of its replies. Leaving the context early aborts the call.
 
-        Raises the error that the engine tells, or Unavailable when it is gone.
+        Raises the error that the engine replies, or Unavailable when the engine is gone.
         """
         reader, writer = await self._connect()
         try:
             await wire.send(writer, call)
             yield reader
-        except (asyncio.IncompleteReadError, ConnectionError) as e:
-            raise Unavailable("the engine died during the call; it is being restarted") from e
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            raise Unavailable("the engine died during the call; it is being restarted") from error
         finally:
             writer.close()
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         try:
-            return await asyncio.open_unix_connection(self._order.socket)
-        except OSError as e:
-            raise Unavailable("the engine is gone; it is being restarted") from e
+            return await asyncio.open_unix_connection(self._request.socket)
+        except OSError as error:
+            raise Unavailable("the engine is gone; it is being restarted") from error
 
-    def _last_words(self) -> str:
-        """The last error that this engine logged."""
-        try:
-            with open(self._order.log_file, "rb") as opened:
-                opened.seek(max(self._log_start, os.fstat(opened.fileno()).st_size - _LOG_TAIL_BYTES))
-                lines = opened.read().decode(errors="replace").splitlines()
-        except FileNotFoundError:
-            lines = []
+    def last_error(self) -> str:
+        """The last error in the log of this engine."""
+        lines = files.tail(Path(self._request.log_file), _LOG_LINES, start=self._log_start)
         errors = [found[1] for line in lines if (found := _ERROR.search(line)) and "root cause above" not in line]
-        return errors[-1] if errors else f"killed, or out of memory; see {self._order.log_file}"
+        return errors[-1] if errors else f"killed, or out of memory; see {self._request.log_file}"
 
 
 def _size(file: str) -> int:
@@ -210,24 +209,24 @@ async def _reply(reader: asyncio.StreamReader) -> wire.Reply:
 
 
 def environment(device: Literal["cpu", "cuda"], threads: int, eager: bool) -> dict[str, str]:
-    """What the fork server, and so every engine, runs with."""
+    """The environment variables of the fork server, and so of every engine."""
     fixed = {
         "VLLM_NO_USAGE_STATS": "1",
         "TOKENIZERS_PARALLELISM": "false",
-        "HF_HUB_OFFLINE": "1",  # a model is a folder here; nothing is looked up
+        "HF_HUB_OFFLINE": "1",  # a model is always a folder; nothing is downloaded
         "PYTHONUNBUFFERED": "1",
     }
     if device == "cpu":
         fixed |= {
             "OMP_NUM_THREADS": str(threads),
-            # Lets the worker live in the engine's process; see VllmEngine.start.
+            # The worker runs inside the engine's process; see VllmEngine.start.
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             "CUDA_VISIBLE_DEVICES": "",
         }
         if eager:
-            # The sampler has small compiled functions of its own: the first log-probs would wait 5 to 20 s for a C++
-            # compiler, and save nothing.
+            # The sampler compiles small functions: the first log-probs would wait 5 to 20 s for a C++ compiler, without
+            # being faster afterwards.
             fixed["TORCHDYNAMO_DISABLE"] = "1"
     return os.environ | fixed
 

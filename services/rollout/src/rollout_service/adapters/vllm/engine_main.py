@@ -1,4 +1,4 @@
-"""The engine process: one vLLM engine behind a unix socket. Forked by the fork server, for `engine` in the service."""
+"""The engine process: vLLM behind a Unix socket. The fork server forks it, `engine` in the service calls it."""
 
 import asyncio
 import signal
@@ -14,17 +14,17 @@ from rollout_service.adapters.vllm import wire
 from rollout_service.adapters.vllm.vllm_engine import RequestRefused, VllmEngine, WeightsRefused
 
 _BACKLOG = 4096
-_SENTENCE_CHARACTERS = 500
+_SUMMARY_CHARACTERS = 500
 
 
 class EngineServer:
-    """Answers calls. Until the engine is up they wait; when it does not come up, each is told why."""
+    """Answers calls. They wait until the engine is up. When it does not start, each call gets the reason."""
 
     def __init__(self) -> None:
         self.engine: asyncio.Future[VllmEngine] = asyncio.get_running_loop().create_future()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, so one call; the call is aborted when the caller closes first."""
+        """One connection is one call. The call is aborted when the caller closes first."""
         try:
             call = await wire.receive_call(reader)
             answer = asyncio.create_task(self._answer(call, writer))
@@ -43,19 +43,19 @@ class EngineServer:
             async with aclosing(self._replies(call)) as replies:
                 async for reply in replies:
                     await wire.send(writer, reply)
-        except RequestRefused as e:
-            await wire.send(writer, wire.Failed("invalid_argument", e.message, e.field))
-        except WeightsRefused as e:
-            await wire.send(writer, wire.Failed("data_loss", str(e)))
-        except EngineDidNotStart as e:
-            await wire.send(writer, wire.Failed("failed_precondition", str(e)))
+        except RequestRefused as error:
+            await wire.send(writer, wire.Failed("invalid_argument", error.message, error.field))
+        except WeightsRefused as error:
+            await wire.send(writer, wire.Failed("data_loss", str(error)))
+        except EngineDidNotStart as error:
+            await wire.send(writer, wire.Failed("failed_precondition", str(error)))
         except ConnectionError:
             pass  # the caller went away
-        except Exception as e:  # noqa: BLE001 - one call's fault is that caller's to hear of
+        except Exception as error:  # noqa: BLE001 - the fault of one call is reported to its caller
             if self.engine.result().dead:
-                return  # this process is about to end, which tells them all
+                return  # this process is about to end, and every caller notices
             traceback.print_exc()
-            await wire.send(writer, wire.Failed("internal", f"{type(e).__name__}: {e}"))
+            await wire.send(writer, wire.Failed("internal", f"{type(error).__name__}: {error}"))
 
     async def _replies(self, call: wire.Call) -> AsyncGenerator[wire.Reply, None]:
         engine = await asyncio.shield(self.engine)
@@ -76,7 +76,7 @@ class EngineDidNotStart(Exception):
 
 
 async def run(spec: wire.EngineSpec, socket: str) -> int:
-    """Serves until SIGTERM (0), until vLLM dies (1), or until the failure to start was told (2)."""
+    """Serves until SIGTERM (returns 0), until vLLM dies (1), or until the service knows why vLLM did not start (2)."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -85,9 +85,9 @@ async def run(spec: wire.EngineSpec, socket: str) -> int:
     async with await asyncio.start_unix_server(server.serve, socket, backlog=_BACKLOG):
         try:
             engine = VllmEngine.start(spec)
-        except Exception as e:  # noqa: BLE001 - whatever vLLM raises, its words are for the caller
-            server.engine.set_exception(EngineDidNotStart(_sentence(e)))
-            server.engine.exception()  # seen
+        except Exception as error:  # noqa: BLE001 - whatever vLLM raises, its message is for the caller
+            server.engine.set_exception(EngineDidNotStart(summary(error)))
+            server.engine.exception()  # marks it as retrieved: there may be no call
             traceback.print_exc()
             await asyncio.wait([asyncio.create_task(stop.wait())], timeout=10)
             return 2
@@ -99,13 +99,13 @@ async def run(spec: wire.EngineSpec, socket: str) -> int:
         return 0 if stopped.done() else 1
 
 
-def _sentence(error: Exception) -> str:
-    """What vLLM says is wrong, without the pages around it."""
+def summary(error: Exception) -> str:
+    """The first paragraph of an error of vLLM, in one line: the rest is pages long."""
     text = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
     paragraph = text.removeprefix("Value error, ").strip().partition("\n\n")[0]
-    return " ".join(paragraph.split())[:_SENTENCE_CHARACTERS] or type(error).__name__
+    return " ".join(paragraph.split())[:_SUMMARY_CHARACTERS] or type(error).__name__
 
 
-def main(order: wire.Order) -> int:
-    """Serves as `order` says, and returns the exit status."""
-    return asyncio.run(run(order.spec, order.socket))
+def main(request: wire.ForkRequest) -> int:
+    """Serves the requested engine and returns the exit status."""
+    return asyncio.run(run(request.spec, request.socket))

@@ -1,10 +1,10 @@
-"""What runs inside vLLM's workers (`worker_extension_cls`): new weights go in, and are proven to be computed with."""
+"""Runs inside the workers of vLLM (`worker_extension_cls`): loads new weights, checks that vLLM computes with them."""
 
 import dataclasses
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from safetensors import safe_open
 from torch import Tensor, nn
@@ -13,24 +13,25 @@ from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead, 
 
 from rollout_service.adapters.vllm.probe import Read, probe_model
 
-if TYPE_CHECKING:
-    from vllm.v1.worker.gpu_worker import Worker
-
-    _Base = Worker
-else:
-    _Base = object
-
 logger = init_logger(__name__)
 
 
-class WeightExtension(_Base):
-    """Mixed into vLLM's worker class; called by `collective_rpc` on every rank."""
+class Worker(Protocol):
+    """What is used of a worker of vLLM."""
 
-    def ratchet_load_weights(self, folder: str, repack: bool = True) -> dict[str, Any]:
-        """Loads the safetensors of `folder` in place and probes them.
+    def reload_weights(self, *, weights_iterator: Iterator[tuple[str, Tensor]], is_checkpoint_format: bool) -> None: ...
 
-        `repack=False` leaves out what makes a tied output layer right; only the test of the probe uses it.
-        Returns `error` (largest relative error) and `failures` (one sentence each; empty when proven).
+    def get_model(self) -> nn.Module: ...
+
+
+class WeightExtension:
+    """Mixed into the worker class of vLLM. `collective_rpc` calls it on every rank."""
+
+    def ratchet_load_weights(self: Worker, folder: str, repack: bool = True) -> dict[str, Any]:
+        """Loads the safetensors files of `folder` in place, then probes the model.
+
+        `repack=False` skips the correction of a tied output layer; only the test of the probe uses it.
+        Returns `error` (largest relative error) and `failures` (one sentence each; empty when all is right).
         """
         with ExitStack() as stack:
             sent = SentWeights(Path(folder), stack)
@@ -48,7 +49,7 @@ class WeightExtension(_Base):
 
 
 class SentWeights:
-    """The tensors of a folder's safetensors files, read when asked for."""
+    """The tensors in the safetensors files of a folder, read on demand."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         files = [stack.enter_context(safe_open(file, framework="pt")) for file in sorted(folder.glob("*.safetensors"))]
@@ -58,7 +59,7 @@ class SentWeights:
         return ((name, file.get_tensor(name)) for name, file in self._files.items())
 
     def reader(self, model: nn.Module) -> Read:
-        """Reads by the names of the model's modules; the parts of fused layers keep their names of the checkpoint."""
+        """Reads by the module names of vLLM's model. Parts of fused layers keep their names of the checkpoint."""
         names = {name: name for name in self._files}
         mapper = getattr(model, "hf_to_vllm_mapper", None)
         if mapper is not None:
@@ -73,7 +74,7 @@ class SentWeights:
 
 
 def _repack_tied_heads(model: nn.Module) -> None:
-    """vLLM 0.32 on CPU does not re-pack an output layer that is tied to the embedding: its kernel keeps the old one."""
+    """vLLM 0.32 on CPU does not repack an output layer that is tied to the embedding: its kernel keeps the old one."""
     config = getattr(model, "config", None)
     if not getattr(config, "tie_word_embeddings", False):
         return

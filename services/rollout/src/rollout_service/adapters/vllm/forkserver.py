@@ -1,4 +1,4 @@
-"""The service's side of the fork server: engine processes on demand, each in a group of its own."""
+"""The service's side of the fork server: it forks engine processes, each in a process group of its own."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.02
 
 
 class ForkServer:
-    """Used as a context; what it forked ends with it. When it dies, it is started again by the next `fork`."""
+    """A context manager: the processes that it forked end with it. When it dies, the next `fork` starts it again."""
 
     def __init__(self, device: Literal["cpu", "cuda"], environment: Mapping[str, str], log_file: Path) -> None:
         self._device = device
@@ -41,8 +41,8 @@ class ForkServer:
         if self._group is not None:
             await self._group.stop()
 
-    async def fork(self, order: wire.Order) -> "ForkedProcess":
-        """A new engine process. Waits for the imports when the fork server has just begun.
+    async def fork(self, request: wire.ForkRequest) -> "ForkedProcess":
+        """A new engine process. Waits until the fork server has imported vLLM.
 
         Raises Unavailable when the fork server dies meanwhile.
         """
@@ -53,11 +53,11 @@ class ForkServer:
             assert group.stdin is not None
             assert group.stdout is not None
             try:
-                group.stdin.write(wire.encode_order(order) + b"\n")
+                group.stdin.write(wire.encode_fork_request(request) + b"\n")
                 await group.stdin.drain()
                 pid = await group.stdout.readline()
             except BaseException:
-                # Whoever was cancelled here leaves a pid unread, and the next caller would take it for its own.
+                # A caller that is cancelled here leaves a pid unread, which the next caller would take for its own.
                 self._group = None
                 await group.stop(timedelta(0))
                 raise
@@ -76,22 +76,22 @@ class ForkServer:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=output,
             )
-        log.info("fork server started", pid=self._group.pid)
+        log.info("forkserver.started", pid=self._group.pid)
         return self._group
 
 
 class ForkedProcess:
-    """A process that the fork server reaps, leader of a group of its own."""
+    """A process that the fork server forked and reaps. It leads a process group of its own."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
 
     def alive(self) -> bool:
-        """Whether anything of its group is left."""
+        """Whether any process of its group is left."""
         return self._signal(0)
 
     async def stop(self, grace: timedelta) -> None:
-        """SIGTERM to the group, SIGKILL after `grace`; returns when nothing of it is left."""
+        """SIGTERM to the group, SIGKILL after `grace`. Returns when no process of it is left."""
         loop = asyncio.get_running_loop()
         end = loop.time() + grace.total_seconds()
         self._signal(signal.SIGTERM)

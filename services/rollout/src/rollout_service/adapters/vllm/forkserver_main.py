@@ -1,9 +1,9 @@
-"""A process that has vLLM imported and forks an engine process for each line it reads.
+"""A process that imports vLLM, then forks an engine process for each line that it reads.
 
-    python -m rollout_service.adapters.vllm.forkserver_main < orders > pids
+    python -m rollout_service.adapters.vllm.forkserver_main < requests > pids
 
-Importing vLLM costs some ten seconds of CPU and 400 MB. Done once here, it costs the engines nothing, and they share
-the memory. Nothing here may start a thread: only the forking one lives on in a child.
+Importing vLLM takes some ten seconds of CPU and 400 MB. Here this happens once, and the engines share the memory.
+Nothing here may start a thread: in a child, only the thread that forked exists.
 """
 
 import ctypes
@@ -33,23 +33,23 @@ _MODELS_ON_CPU = {
     "Qwen2ForCausalLM": "vllm.model_executor.models.qwen2",
     "Qwen3ForCausalLM": "vllm.model_executor.models.qwen3",
 }
-"""vLLM looks at a model class in yet another process, so as not to touch CUDA, unless the class is registered. Other
-architectures load too: later, the first time on a machine."""
+"""vLLM inspects a model class in another process, unless the class is registered here. Other architectures load, too,
+but slower the first time on a machine."""
 
 
 def main() -> None:
     setproctitle("ratchet-engine fork server")
-    orders, pids = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", buffering=0)
+    requests, pids = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what vLLM prints goes to the log
     _import_vllm(on_cpu=sys.argv[1] == "cpu")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended engines are reaped by the kernel
     gc.collect()
-    gc.freeze()  # else the first collection in a child would copy every page that is shared with it
-    while line := orders.readline():
-        order = wire.read_order(line)
+    gc.freeze()  # otherwise the first collection in a child copies every shared page
+    while line := requests.readline():
+        request = wire.decode_fork_request(line)
         pid = os.fork()
         if pid == 0:
-            _become_engine(order)
+            _become_engine(request)
         _lead_group(pid)
         pids.write(b"%d\n" % pid)
 
@@ -65,30 +65,30 @@ def _import_vllm(*, on_cpu: bool) -> None:
             ModelRegistry.register_model(architecture, getattr(importlib.import_module(module), architecture))
 
 
-def _become_engine(order: wire.Order) -> NoReturn:
+def _become_engine(request: wire.ForkRequest) -> NoReturn:
     code = 1
     try:
         die_with_parent()
         _lead_group(0)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        log = os.open(order.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        log = os.open(request.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         null = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((null, 0), (log, 1), (log, 2)):
             os.dup2(source, target)
-        os.register_at_fork(after_in_child=die_with_parent)  # vLLM's own processes must not outlive the engine's
-        setproctitle(f"ratchet-engine {order.name}")
-        os.environ["VLLM_RPC_BASE_PATH"] = order.folder
-        code = engine_main.main(order)
+        os.register_at_fork(after_in_child=die_with_parent)  # the processes of vLLM must not outlive the engine process
+        setproctitle(f"ratchet-engine {request.name}")
+        os.environ["VLLM_RPC_BASE_PATH"] = request.folder
+        code = engine_main.main(request)
     except BaseException:  # noqa: BLE001 - the child ends here in any case
         traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)  # vLLM's threads may hold up an orderly exit
+        os._exit(code)  # a normal exit may wait for threads of vLLM
 
 
 def _lead_group(pid: int) -> None:
-    """Done by parent and child, as shells do, so that it is done for whichever goes on first."""
+    """Parent and child both call this, as in a shell: either may run first."""
     try:
         os.setpgid(pid, pid)
     except (PermissionError, ProcessLookupError):

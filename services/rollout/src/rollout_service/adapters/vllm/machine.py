@@ -1,4 +1,4 @@
-"""What this machine computes well in."""
+"""The float type that is fast on this machine."""
 
 from collections import Counter
 from pathlib import Path
@@ -25,7 +25,7 @@ def choose_dtype(device: Literal["cpu", "cuda"], model: Path, flags: frozenset[s
 
 
 def _stored_dtype(model: Path) -> str:
-    """The type that most of the weights have. The config is not asked: verl's export says bfloat16 beside float32."""
+    """The type of most weights. The config may be wrong: verl exports float32 weights with bfloat16 in the config."""
     sizes = Counter[str]()
     for file in model.glob("*.safetensors"):
         for tensor in read_safetensors(file):
@@ -35,7 +35,7 @@ def _stored_dtype(model: Path) -> str:
 
 
 def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
-    """The CPU's instruction set extensions, as Linux names them; none where that cannot be read."""
+    """The instruction set extensions of the CPU, as Linux names them; empty where that cannot be read."""
     if not cpuinfo.exists():
         return frozenset()
     for line in cpuinfo.read_text().splitlines():

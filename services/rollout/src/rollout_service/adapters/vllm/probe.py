@@ -1,8 +1,8 @@
-"""Proof that a model computes with the weights it was sent, whatever its kernels made of them.
+"""Checks that a model computes with the weights that it was sent, whatever its kernels made of them.
 
-A kernel may keep a private, re-packed copy of a weight, and a reload may forget that copy: vLLM on CPU does so with an
-output layer that is tied to the embedding, and then generates with the old one without a word. Comparing parameters
-does not show it. So inputs are sent through the model's own layers, and the results compared with what the sent
+A kernel may keep a private, repacked copy of a weight, and a reload may miss that copy. vLLM on CPU does this with an
+output layer that is tied to the embedding: it then generates with the old one, without an error. Comparing parameters
+does not show this. So the probe sends inputs through the model's layers and compares the results with what the sent
 weights give:
 
 - one-hot inputs read single columns of a weight matrix back through the kernel. A product with 1 and sums with 0 are
@@ -33,14 +33,14 @@ LAYERS_AT_MOST = 8
 LOOKUPS = 64
 
 EXACT_TOLERANCE = {torch.float32: 1e-6, torch.bfloat16: 2**-8, torch.float16: 2**-11}
-"""For one-hot inputs and looked-up values: one rounding, for the sum with a bias."""
+"""For one-hot inputs and looked-up values: one rounding, in the sum with a bias."""
 MIXED_TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 5e-3}
 """For random signs: sums over the hidden width, rounded to the type."""
 
 _LAYER = re.compile(r"\.(?:layers|h|blocks)\.(\d+)(?:\.|$)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Probe:
     """One comparison. Errors are relative to the largest magnitude expected."""
 
@@ -53,11 +53,11 @@ class Probe:
         return self.error <= self.tolerance  # a NaN does not pass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Report:
     probes: tuple[Probe, ...]
     skipped: tuple[str, ...]
-    """Modules that hold weights and could not be probed: their architecture names them in an unknown way."""
+    """Modules with weights that could not be probed, since their names are not known from the checkpoint."""
 
     @property
     def error(self) -> float:
@@ -72,12 +72,16 @@ Read = Callable[[str], Tensor | None]
 """The sent tensor of this name in the model's own naming, or None when none was sent."""
 
 
-@torch.no_grad()
 def probe_model(model: nn.Module, read: Read) -> Report:
     """Sends inputs through `model` and compares with the weights that `read` gives.
 
-    On tensor-parallel workers all ranks must call it at once, since layers exchange partial results.
+    On tensor-parallel workers all ranks must call it at the same time, since layers exchange partial results.
     """
+    with torch.no_grad():
+        return _probe_modules(model, read)
+
+
+def _probe_modules(model: nn.Module, read: Read) -> Report:
     probes: list[Probe] = []
     skipped: list[str] = []
     embedding = next(_modules(model, VocabParallelEmbedding), None)
@@ -105,7 +109,7 @@ def _probe_vocabulary(model: nn.Module, name: str, module: VocabParallelEmbeddin
         ids = torch.linspace(0, sent.shape[0] - 1, LOOKUPS, device=device).long()
         return [_compare(name, module(ids), sent[ids], EXACT_TOLERANCE[dtype])]
     inputs, one_hots = _inputs(sent.shape[1], dtype, device)
-    logits = model.compute_logits(inputs)  # type: ignore[operator]
+    logits = model.compute_logits(inputs)
     if logits is None:  # tensor-parallel: only the first rank has them
         return []
     expected = inputs.float() @ sent.float().T

@@ -1,6 +1,6 @@
-"""vLLM's AsyncLLM, set up for rollouts: sampled tokens with the log-probs of the distribution they were drawn from.
+"""vLLM's AsyncLLM for rollouts: sampled tokens, with log-probs of the distribution that they were drawn from.
 
-Runs only in the engine process. Importing vLLM takes seconds, so this module does it when the engine starts.
+Runs only in the engine process. Importing vLLM takes seconds, so it is imported when the engine starts.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _DEATH_POLL_SECONDS = 0.1
 _AUTO_FIT = -1
-"""As `max_model_len`: the config's, or what the KV cache holds when that is less."""
+"""As `max_model_len`: the smaller of the config's and what the KV cache holds."""
 
 
 class RequestRefused(Exception):
@@ -34,7 +34,7 @@ class RequestRefused(Exception):
 
 
 class WeightsRefused(Exception):
-    """The weights do not fit the model, or the model does not compute with them."""
+    """The weights do not fit the model, or vLLM does not compute with them."""
 
 
 class VllmEngine:
@@ -49,7 +49,7 @@ class VllmEngine:
 
     @classmethod
     def start(cls, spec: wire.EngineSpec) -> "VllmEngine":
-        """Loads the model; blocks for seconds. Must be called in the event loop that will serve it.
+        """Loads the model, which blocks for seconds. Call it in the event loop that will serve the engine.
 
         Raises whatever vLLM raises.
         """
@@ -59,31 +59,31 @@ class VllmEngine:
         alone_on_cpu = spec.device == "cpu" and spec.tensor_parallel_size == 1
         config = AsyncEngineArgs(
             model=spec.model,
-            dtype=spec.dtype,  # type: ignore[arg-type]
+            dtype=spec.dtype,
             max_model_len=spec.max_model_len or _AUTO_FIT,
             max_num_seqs=spec.max_num_seqs,
             kv_cache_memory_bytes=spec.kv_cache_bytes or None,
             gpu_memory_utilization=spec.gpu_memory_utilization,
             tensor_parallel_size=spec.tensor_parallel_size,
-            # A worker inside the engine's process saves a process, and the binding of every engine to the same core.
+            # A worker inside the engine's process: one process less, and not all engines bound to the same core.
             distributed_executor_backend="uni" if alone_on_cpu else None,
             enforce_eager=spec.enforce_eager,
             enable_prefix_caching=True,
-            seed=secrets.randbits(31),  # vLLM's default repeats itself: two engines would draw the same samples
+            seed=secrets.randbits(31),  # with vLLM's fixed default, two engines would draw the same samples
             logprobs_mode="processed_logprobs",
-            generation_config="vllm",  # sampling is what the request says, not what the model's authors suggest
+            generation_config="vllm",  # sampling as in the request, not as in the model's generation_config.json
             disable_log_stats=True,
             worker_extension_cls="rollout_service.adapters.vllm.extension.WeightExtension",
         ).create_engine_config()
         if alone_on_cpu:
-            # vLLM spawns on CPU so that each worker gets its own OpenMP binding. We bind nothing, and a fork starts
-            # with everything imported: some 10 s and 400 MB less.
+            # On CPU, vLLM spawns workers to bind each to its cores. We do not bind, and a fork has everything imported:
+            # it saves some 10 s and 400 MB.
             os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"
         return cls(AsyncLLM.from_vllm_config(config, disable_log_stats=True))
 
     @property
     def dead(self) -> bool:
-        return self._llm.errored
+        return bool(self._llm.errored)
 
     async def died(self) -> None:
         """Waits until vLLM is dead."""
@@ -94,17 +94,17 @@ class VllmEngine:
         self._llm.shutdown(timeout=0)
 
     async def load_weights(self, folder: Path) -> float:
-        """Replaces the weights by those in `folder`, drops all cached keys and values, returns the probe's error.
+        """Loads the weights in `folder`, drops all cached keys and values, and returns the largest error of the probe.
 
         Raises WeightsRefused.
         """
         await self._llm.pause_generation(mode="wait", clear_cache=True)
         try:
             reports = await self._llm.collective_rpc("ratchet_load_weights", args=(str(folder),))
-        except Exception as e:
+        except Exception as error:
             if self.dead:
                 raise
-            raise WeightsRefused(f"vLLM does not take these weights: {e}") from e
+            raise WeightsRefused(f"vLLM does not take these weights: {error}") from error
         failures = [failure for report in reports for failure in report["failures"]]
         if failures:
             shown = "; ".join(failures[:3])
@@ -113,7 +113,7 @@ class VllmEngine:
         return max(float(report["error"]) for report in reports)
 
     async def generate(self, call: wire.Generate, request_id: str) -> AsyncGenerator[wire.Output, None]:
-        """Completions of one prompt. Closing or cancelling aborts it in vLLM.
+        """Completions of one prompt. Closing the generator, or cancelling, aborts the request in vLLM.
 
         Raises RequestRefused when the prompt does not fit the model.
         """
@@ -156,8 +156,8 @@ class VllmEngine:
         conversation = [{"role": message.role, "content": message.content} for message in messages]
         try:
             text = self._tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True)
-        except Exception as e:  # a template is the model author's program and raises what it likes
-            raise RequestRefused("chat.messages", f"the model's chat template refuses them: {e}") from e
+        except Exception as error:  # a template is a program of the model's author and may raise anything
+            raise RequestRefused("chat.messages", f"the model's chat template refuses them: {error}") from error
         return list(self._tokenizer.encode(text, add_special_tokens=False))
 
     def _sampling(self, sampling: Sampling, prompt_tokens: int, stream: bool) -> "SamplingParams":
@@ -183,8 +183,8 @@ class VllmEngine:
                 logprobs=0 if sampling.logprobs else None,
                 output_kind=RequestOutputKind.DELTA if stream else RequestOutputKind.FINAL_ONLY,
             )
-        except ValueError as e:
-            raise RequestRefused("sampling", str(e)) from e
+        except ValueError as error:
+            raise RequestRefused("sampling", str(error)) from error
 
 
 _REASONS = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}

@@ -1,8 +1,8 @@
-"""What the service and an engine process say to each other.
+"""The messages between the service and an engine process.
 
-They share a unix socket in a private folder. A connection carries one call: the service sends one message, the engine
-answers with one or more, and closes. When the service closes first, the call is aborted. A message is four bytes of
-length (big endian) and msgpack.
+They share a Unix socket in a private folder. A connection carries one call: the service sends one message, the engine
+replies with one or more and closes. When the service closes first, the call is aborted. A message is its length (four
+bytes, big endian) and msgpack.
 """
 
 import asyncio
@@ -35,19 +35,19 @@ class EngineSpec(msgspec.Struct, frozen=True):
     """0: what the model's config says."""
     max_num_seqs: int
     kv_cache_bytes: int
-    """0: vLLM decides, from `gpu_memory_utilization`."""
+    """0: as much as `gpu_memory_utilization` allows."""
     tensor_parallel_size: int
     gpu_memory_utilization: float
     enforce_eager: bool
 
 
-class Order(msgspec.Struct, frozen=True):
-    """What the fork server is asked for: one engine process."""
+class ForkRequest(msgspec.Struct, frozen=True):
+    """Asks the fork server for one engine process."""
 
     name: str
     spec: EngineSpec
     folder: str
-    """Private to the engine and the service; its sockets lie in it."""
+    """Private to the engine and the service: holds their sockets."""
     log_file: str
 
     @property
@@ -56,11 +56,11 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Watch(msgspec.Struct, tag="watch", frozen=True):
-    """Answered with `Described` once the engine is ready. The connection then stays open until the engine ends."""
+    """The reply is `Described`, once the engine is ready. Then the connection stays open until the engine ends."""
 
 
 class Generate(msgspec.Struct, tag="generate", frozen=True):
-    """Answered with one `Output`, or with several when `stream`, the last of which has `last` set."""
+    """The reply is one `Output`; with `stream` there are several, and the last one has `last` set."""
 
     sampling: Sampling
     stream: bool
@@ -70,7 +70,7 @@ class Generate(msgspec.Struct, tag="generate", frozen=True):
 
 
 class LoadWeights(msgspec.Struct, tag="load_weights", frozen=True):
-    """Answered with `Loaded`."""
+    """The reply is `Loaded`."""
 
     folder: str
 
@@ -91,12 +91,12 @@ class Loaded(msgspec.Struct, tag="loaded", frozen=True):
 
 
 class Failed(msgspec.Struct, tag="failed", frozen=True):
-    """The call failed. `kind` says which error of the family it is on the other side."""
+    """The call failed. `kind` is the error of `ratchet_kit.errors` that the service raises."""
 
     kind: Literal["invalid_argument", "data_loss", "failed_precondition", "internal"]
     message: str
     field: str = ""
-    """Of the public request, for an invalid argument."""
+    """For an invalid argument: the field of the public request."""
 
 
 Call = Watch | Generate | LoadWeights
@@ -150,10 +150,10 @@ async def _receive(reader: asyncio.StreamReader) -> bytes:
     return await reader.readexactly(length)
 
 
-def encode_order(order: Order) -> bytes:
-    """As JSON, so one line."""
-    return msgspec.json.encode(order)
+def encode_fork_request(request: ForkRequest) -> bytes:
+    """As JSON, in one line."""
+    return msgspec.json.encode(request)
 
 
-def read_order(line: bytes) -> Order:
-    return msgspec.json.decode(line, type=Order)
+def decode_fork_request(line: bytes) -> ForkRequest:
+    return msgspec.json.decode(line, type=ForkRequest)

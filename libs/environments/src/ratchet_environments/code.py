@@ -1,0 +1,31 @@
+"""Single-turn code: the policy answers with a program, and the problem's tests are the judge."""
+
+from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet_environments.episode import Episode, Outcome
+from ratchet_environments.executor import Executor
+from ratchet_environments.programs import program_for
+from ratchet_environments.task import Task
+from ratchet_rewards import Grade, RewardFunction, get
+
+
+class CodeEnvironment:
+    """An Environment. `executor` stays the caller's to open and close; `reward` is tests_passed unless given."""
+
+    def __init__(self, executor: Executor, reward: RewardFunction | None = None) -> None:
+        self._executor = executor
+        self._reward = reward or get("tests_passed")
+
+    async def start(self, task: Task) -> Episode:
+        return Episode(task)
+
+    async def step(self, episode: Episode, answer: str) -> Episode:
+        """The end of the episode. Raises Unavailable when the platform failed again and again, InvalidArgument for a
+        problem that the sandbox can't run."""
+        task = episode.task
+        grade = grade_of(await self._executor.execute(program_for(task, answer)))
+        return episode.end(answer, Outcome(grade, self._reward(task.problem, answer, grade)))
+
+
+def grade_of(execution: pb.Execution) -> Grade:
+    verdict = pb.Verdict.Name(execution.verdict).removeprefix("VERDICT_")
+    return Grade(verdict, execution.tests_passed, execution.tests_total, execution.detail)

@@ -1,0 +1,48 @@
+"""What happened between a policy and an environment. Values: an environment's `step` gives a new episode."""
+
+from dataclasses import dataclass, replace
+
+from ratchet_environments.task import Task
+from ratchet_problems import Message
+from ratchet_rewards import Grade
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """An answer of the policy, and what the environment replied. The last turn of an episode has no replies."""
+
+    answer: str
+    replies: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an episode ended."""
+
+    grade: Grade
+    reward: float
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    task: Task
+    turns: tuple[Turn, ...] = ()
+    outcome: Outcome | None = None
+    """None until the episode has ended."""
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The whole chat so far: what the policy answers next, while there is no outcome."""
+        said = [(Message("assistant", turn.answer), *turn.replies) for turn in self.turns]
+        return sum(said, self.task.messages)
+
+    @property
+    def answer(self) -> str:
+        """The policy's last; empty before the first."""
+        return self.turns[-1].answer if self.turns else ""
+
+    def go_on(self, answer: str, *replies: Message) -> "Episode":
+        return replace(self, turns=(*self.turns, Turn(answer, replies)))
+
+    def end(self, answer: str, outcome: Outcome) -> "Episode":
+        return replace(self, turns=(*self.turns, Turn(answer)), outcome=outcome)

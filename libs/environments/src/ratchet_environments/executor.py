@@ -1,0 +1,170 @@
+"""Runs programs in a sandbox: many callers, few calls, and the platform's faults kept apart from verdicts."""
+
+import asyncio
+import random
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Self
+
+from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet_environments.sandbox import Sandbox
+from ratchet_kit.errors import (
+    DeadlineExceeded,
+    FieldViolation,
+    Internal,
+    InvalidArgument,
+    RatchetError,
+    ResourceExhausted,
+    Unavailable,
+)
+from ratchet_kit.logs import get_logger
+
+log = get_logger(__name__)
+
+MAX_BATCH = 64
+_PROGRAM_INDEX = re.compile(r"programs\[(\d+)\]")
+
+
+@dataclass(slots=True)
+class _Job:
+    """Mutable: it counts its attempts."""
+
+    program: pb.Program
+    done: asyncio.Future[pb.Execution]
+    attempts: int = 0
+
+
+class Executor:
+    """`async with Executor(sandbox) as executor`. One event loop; any number of concurrent `execute` calls.
+
+    Callers' programs meet in a queue, from which `calls` workers each take up to 64 at a time: what arrives while all
+    are under way goes together in the next call. Nothing waits for a batch to fill.
+    """
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        *,
+        attempts: int = 5,
+        backoff: timedelta = timedelta(milliseconds=200),
+        calls: int = 4,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`attempts` of a program, with `backoff` doubling between them."""
+        self._sandbox = sandbox
+        self._attempts = attempts
+        self._backoff = backoff.total_seconds()
+        self._calls = calls
+        self._sleep = sleep
+        self._queue: asyncio.Queue[_Job] = asyncio.Queue()
+        self._workers: list[asyncio.Task[None]] = []
+        self._pending: set[asyncio.Future[pb.Execution]] = set()
+
+    async def __aenter__(self) -> Self:
+        self._workers = [asyncio.create_task(self._work()) for _ in range(self._calls)]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+        for future in self._pending:
+            future.cancel()
+
+    async def execute(self, program: pb.Program) -> pb.Execution:
+        """What the program did.
+
+        Raises Unavailable when the platform failed `attempts` times, InvalidArgument for a program that the sandbox
+        can't run.
+        """
+        if not self._workers:
+            raise Internal("the executor is not open: use it in `async with`")
+        done: asyncio.Future[pb.Execution] = asyncio.get_running_loop().create_future()
+        self._pending.add(done)
+        try:
+            self._queue.put_nowait(_Job(program, done))
+            return await done
+        finally:
+            self._pending.discard(done)
+
+    async def _work(self) -> None:
+        while True:
+            jobs = [await self._queue.get()]
+            while len(jobs) < MAX_BATCH and not self._queue.empty():
+                jobs.append(self._queue.get_nowait())
+            # the callers of some may have been cancelled meanwhile
+            jobs = [job for job in jobs if not job.done.done()]
+            if jobs:
+                await self._run(jobs)
+
+    async def _run(self, jobs: Sequence[_Job]) -> None:
+        try:
+            items = await self._sandbox.execute_batch([job.program for job in jobs])
+        except InvalidArgument as error:
+            self._set_aside(jobs, error)
+        except (Unavailable, DeadlineExceeded, ResourceExhausted) as error:
+            await self._again(jobs, error)
+        except RatchetError as error:
+            for job in jobs:
+                _fail(job, error)
+        else:
+            if len(items) != len(jobs):
+                await self._again(jobs, Unavailable(f"the sandbox answered {len(items)} of {len(jobs)} programs"))
+                return
+            faulty = [job for job, item in zip(jobs, items, strict=True) if not _take(job, item)]
+            if faulty:
+                await self._again(faulty, Unavailable(_first_fault(items)))
+
+    def _set_aside(self, jobs: Sequence[_Job], error: InvalidArgument) -> None:
+        """The programs that the sandbox named fail; those that only shared the call with them go again."""
+        own: dict[int, list[FieldViolation]] = {}
+        for violation in error.violations:
+            if match := _PROGRAM_INDEX.match(violation.field):
+                own.setdefault(int(match[1]), []).append(violation)
+        for index, job in enumerate(jobs):
+            if index in own:
+                _fail(job, InvalidArgument(f"{own[index][0].field}: {own[index][0].description}", own[index]))
+            elif own:
+                self._queue.put_nowait(job)
+            else:
+                _fail(job, error)
+
+    async def _again(self, jobs: Sequence[_Job], error: RatchetError) -> None:
+        for job in jobs:
+            job.attempts += 1
+        left = [job for job in jobs if job.attempts < self._attempts]
+        log.warning("sandbox.failed", reason=error.message, programs=len(jobs), given_up=len(jobs) - len(left))
+        for job in jobs:
+            if job.attempts >= self._attempts:
+                _fail(job, Unavailable(f"the sandbox failed {job.attempts} times: {error.message}"))
+        if left:
+            await self._sleep(self._wait(max(job.attempts for job in left), error))
+            for job in left:
+                self._queue.put_nowait(job)
+
+    def _wait(self, attempts: int, error: RatchetError) -> float:
+        """Seconds: exponential with jitter, and not before the sandbox asked to be tried again."""
+        wait: float = self._backoff * 2 ** (attempts - 1) * random.uniform(0.5, 1.5)
+        if isinstance(error, ResourceExhausted) and error.retry_after is not None:
+            return max(wait, error.retry_after.total_seconds())
+        return wait
+
+
+def _take(job: _Job, item: pb.BatchItem) -> bool:
+    """False for an item that the platform failed."""
+    if item.WhichOneof("outcome") != "execution":
+        return False
+    if not job.done.done():
+        job.done.set_result(item.execution)
+    return True
+
+
+def _fail(job: _Job, error: Exception) -> None:
+    if not job.done.done():
+        job.done.set_exception(error)
+
+
+def _first_fault(items: Sequence[pb.BatchItem]) -> str:
+    return next((item.platform_error for item in items if item.platform_error), "an item without an outcome")

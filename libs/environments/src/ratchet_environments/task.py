@@ -1,0 +1,31 @@
+"""What a policy is asked to do."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from ratchet_problems import Message, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of a program that is run for the task. What is not set is the sandbox's default."""
+
+    cpu_time: timedelta | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A problem, and how it is put to a policy. Training, evaluation and serving put it the same way."""
+
+    problem: Problem
+    messages: tuple[Message, ...]
+    """What the policy is given first."""
+    runtime: str = ""
+    """The sandbox's Python environment for its programs; empty: the imports choose it."""
+    limits: Limits = Limits()
+
+    @classmethod
+    def of(cls, problem: Problem, *, runtime: str = "", limits: Limits = Limits()) -> "Task":
+        """The usual way: the problem's prompt, as the user, and nothing else."""
+        return cls(problem, (Message("user", problem.prompt),), runtime, limits)

@@ -1,0 +1,60 @@
+"""A verdict is about the program, an error about the platform."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet_environments import Outcome, Task, judge
+from ratchet_environments.code import CodeEnvironment
+from ratchet_environments.executor import Executor
+from ratchet_kit.errors import Unavailable
+from ratchet_problems import CallTest, Message, Problem
+from ratchet_rewards import Grade, get
+
+TASK = Task.of(Problem("p", "Write f.", (CallTest("[1]", "2"),) * 4, entry_point="f"))
+
+
+class ScriptedSandbox:
+    """Gives every program the same execution, or fails."""
+
+    def __init__(self, execution: pb.Execution | None) -> None:
+        self._execution = execution
+        self.programs: list[pb.Program] = []
+
+    async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.BatchItem]:
+        self.programs += programs
+        if self._execution is None:
+            raise Unavailable("no sandbox")
+        return [pb.BatchItem(execution=self._execution) for _ in programs]
+
+
+def seen(verdict: pb.Verdict.ValueType, passed: int) -> ScriptedSandbox:
+    return ScriptedSandbox(pb.Execution(verdict=verdict, tests_passed=passed, tests_total=4, detail="test 4: got 3"))
+
+
+async def test_a_task_is_the_prompt_as_the_user() -> None:
+    assert TASK.messages == (Message("user", "Write f."),)
+
+
+async def test_an_answer_becomes_a_program_a_verdict_and_a_reward() -> None:
+    sandbox = seen(pb.VERDICT_FAILED, 3)
+    async with Executor(sandbox) as executor:
+        environment = CodeEnvironment(executor, get("tests_fraction"))
+        episode = await environment.step(await environment.start(TASK), "```python\ndef f(x): return 3\n```")
+    assert episode.outcome == Outcome(Grade("FAILED", 3, 4, "test 4: got 3"), 0.75)
+    assert [program.source for program in sandbox.programs] == ["def f(x): return 3\n"]
+
+
+async def test_the_reward_is_tests_passed_unless_given() -> None:
+    async with Executor(seen(pb.VERDICT_FAILED, 3)) as executor:
+        assert (await judge(CodeEnvironment(executor), TASK, "f = 1")).reward == 0.0
+    async with Executor(seen(pb.VERDICT_PASSED, 4)) as executor:
+        assert (await judge(CodeEnvironment(executor), TASK, "f = 1")).reward == 1.0
+
+
+async def test_a_fault_of_the_platform_is_no_outcome() -> None:
+    async with Executor(ScriptedSandbox(None), attempts=2, backoff=timedelta()) as executor:
+        with pytest.raises(Unavailable, match="2 times: no sandbox"):
+            await judge(CodeEnvironment(executor), TASK, "f = 1")

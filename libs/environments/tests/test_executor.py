@@ -1,0 +1,131 @@
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+
+import pytest
+
+from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet_environments.executor import Executor
+from ratchet_kit.errors import FieldViolation, Internal, InvalidArgument, ResourceExhausted, Unavailable
+
+Script = Callable[[Sequence[pb.Program], int], Awaitable[Sequence[pb.BatchItem]]]
+
+
+class ScriptedSandbox:
+    """Answers as the script says, which is given the programs and the number of the call."""
+
+    def __init__(self, script: Script | None = None) -> None:
+        self.batches: list[int] = []
+        self._script = script
+
+    async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.BatchItem]:
+        self.batches.append(len(programs))
+        if self._script:
+            return await self._script(programs, len(self.batches))
+        await asyncio.sleep(0)
+        return [passed(program) for program in programs]
+
+
+def program(source: str) -> pb.Program:
+    return pb.Program(id="p", source=source)
+
+
+def passed(program: pb.Program) -> pb.BatchItem:
+    return pb.BatchItem(execution=pb.Execution(id=program.id, verdict=pb.VERDICT_PASSED, stdout=program.source))
+
+
+class Waits:
+    """Sleeps no time at all, and remembers how long it should have."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+async def test_concurrent_callers_share_calls_and_get_their_own_answers() -> None:
+    sandbox = ScriptedSandbox()
+    async with Executor(sandbox) as executor:
+        executions = await asyncio.gather(*(executor.execute(program(f"f = {i}")) for i in range(200)))
+    assert [one.stdout for one in executions] == [f"f = {i}" for i in range(200)]
+    assert all(one.verdict == pb.VERDICT_PASSED for one in executions)
+    assert len(sandbox.batches) <= 5
+    assert max(sandbox.batches) <= 64
+
+
+async def test_an_item_that_the_platform_failed_is_tried_again_alone() -> None:
+    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.BatchItem]:
+        items = [passed(program) for program in programs]
+        return [pb.BatchItem(platform_error="lost"), *items[1:]] if call == 1 else items
+
+    sandbox, waits = ScriptedSandbox(script), Waits()
+    async with Executor(sandbox, calls=1, sleep=waits) as executor:
+        executions = await asyncio.gather(*(executor.execute(program(f"f = {i}")) for i in range(3)))
+    assert [one.verdict for one in executions] == [pb.VERDICT_PASSED] * 3
+    assert sandbox.batches == [3, 1]
+
+
+async def test_gives_up_as_unavailable_and_never_as_a_score() -> None:
+    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.BatchItem]:
+        raise Unavailable("no sandbox")
+
+    sandbox, waits = ScriptedSandbox(script), Waits()
+    async with Executor(sandbox, attempts=4, backoff=timedelta(seconds=1), sleep=waits) as executor:
+        with pytest.raises(Unavailable, match="4 times: no sandbox"):
+            await executor.execute(program("f = 1"))
+    assert len(sandbox.batches) == 4
+    assert [round(wait / 2**i) in (0, 1, 2) for i, wait in enumerate(waits.seconds)] == [True] * 3
+
+
+async def test_waits_as_long_as_a_full_queue_asks() -> None:
+    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.BatchItem]:
+        if call == 1:
+            raise ResourceExhausted("full", retry_after=timedelta(seconds=7))
+        return [passed(program) for program in programs]
+
+    waits = Waits()
+    async with Executor(ScriptedSandbox(script), sleep=waits) as executor:
+        await executor.execute(program("f = 1"))
+    assert waits.seconds == [7.0]
+
+
+async def test_a_bad_program_does_not_take_its_neighbours_along() -> None:
+    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.BatchItem]:
+        bad = [i for i, program in enumerate(programs) if program.source == "bad"]
+        if bad:
+            raise InvalidArgument("bad", [FieldViolation(f"programs[{i}].source", "too long") for i in bad])
+        return [passed(program) for program in programs]
+
+    async with Executor(ScriptedSandbox(script), calls=1) as executor:
+        results = await asyncio.gather(
+            *(executor.execute(program(text)) for text in ("a", "bad", "b")), return_exceptions=True
+        )
+    assert isinstance(results[1], InvalidArgument)
+    assert not isinstance(results[0], Exception)
+    assert not isinstance(results[2], Exception)
+
+
+async def test_a_short_answer_is_a_fault() -> None:
+    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.BatchItem]:
+        return [] if call == 1 else [passed(program) for program in programs]
+
+    async with Executor(ScriptedSandbox(script), sleep=Waits()) as executor:
+        assert (await executor.execute(program("f = 1"))).verdict == pb.VERDICT_PASSED
+
+
+async def test_leaving_ends_those_who_still_wait() -> None:
+    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.BatchItem]:
+        await asyncio.Event().wait()
+        return []
+
+    async with Executor(ScriptedSandbox(script)) as executor:
+        waiting = asyncio.create_task(executor.execute(program("f = 1")))
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_needs_to_be_open() -> None:
+    with pytest.raises(Internal):
+        await Executor(ScriptedSandbox()).execute(program("f = 1"))

@@ -1,0 +1,56 @@
+"""Files that services read and write for themselves: the ends of logs, and secrets."""
+
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from ratchet_kit.text import clip
+
+_LINE_BYTES = 400  # what a line of a log is taken to have
+_LAST_WORDS_BYTES = 500
+
+
+def tail(path: Path, lines: int, *, start: int = 0) -> list[str]:
+    """The last `lines` lines of a text file, from the byte `start` on; none when there is no such file."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(start, size - _LINE_BYTES * max(lines, 40)))
+            return file.read().decode(errors="replace").splitlines()[-lines:]
+    except FileNotFoundError:
+        return []
+
+
+def last_words(path: Path) -> str:
+    """The last line with text in it, at most 500 bytes of it: for a sentence about a process's end. Empty when there
+    is none."""
+    return last_line("\n".join(tail(path, 40)))
+
+
+def last_line(text: str) -> str:
+    """The same of a text, such as what a process wrote to stderr."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return clip(lines[-1], _LAST_WORDS_BYTES) if lines else ""
+
+
+def secret(path: Path, make: Callable[[], str]) -> str:
+    """The secret that `path` holds. When there is none yet, `make()` is written there, readable by its owner only.
+
+    Of several processes that make it at once, all get the same. Raises OSError.
+    """
+    if path.exists():
+        return path.read_text().strip()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(make())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+    finally:
+        draft.unlink()
+    return path.read_text().strip()

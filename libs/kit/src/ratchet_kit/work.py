@@ -1,0 +1,162 @@
+"""Long work that a service owns: SQL holds it, a queue carries its ids, workers do it.
+
+A use case stores the thing and calls `enqueue`; `ratchet_kit.worker.Worker` does the rest. A service brings `Work`: its
+own store, and what is to be done. `every` is the loop of whatever else is done at an interval.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Protocol, TypeVar
+
+from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound, RatchetError, Unavailable
+from ratchet_kit.logs import get_logger
+
+log = get_logger(__name__)
+
+LEFT_ALONE = (NotFound, FailedPrecondition, Aborted)
+"""What a store raises when there is nothing to do for a worker: deleted, over, cancelled, or held by another."""
+
+
+class Priority(StrEnum):
+    """What is HIGH is taken before what is NORMAL, and that before LOW."""
+
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+
+class Queue(Protocol):
+    """Where ids wait for a worker. Both raise Unavailable."""
+
+    async def publish(self, id: str, priority: Priority = Priority.NORMAL) -> None:
+        """Adds an id. One that is there twice is worked on once."""
+        ...
+
+    async def depth(self) -> int:
+        """How many wait or are being worked on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An id that was taken off a queue and is leased to this consumer."""
+
+    id: str
+    priority: Priority
+    receipt: object
+    """What the queue knows this delivery by."""
+
+
+class WorkQueue(Queue, Protocol):
+    """A queue as a worker sees it. Every method raises Unavailable."""
+
+    async def resume(self) -> Sequence[Delivery]:
+        """What an earlier process of this consumer's name took and never acknowledged: asked once, at the start."""
+        ...
+
+    async def take(self, block: timedelta) -> Delivery | None:
+        """The next id; None when there was none for `block`."""
+        ...
+
+    async def extend(self, delivery: Delivery) -> None:
+        """Renews the lease. Raises Aborted when the delivery is another's by now, or gone."""
+        ...
+
+    async def ack(self, delivery: Delivery) -> None:
+        """Its effect is stored: it is not given out again."""
+        ...
+
+    async def dead_letter(self, delivery: Delivery, reason: str) -> None:
+        """It cannot be done: it is kept aside, with the reason."""
+        ...
+
+    async def held(self) -> frozenset[str]:
+        """The ids that wait or are leased to some consumer."""
+        ...
+
+
+class Attempted(Protocol):
+    """What a claim gives: the thing, with how often a worker has begun it, this time included."""
+
+    @property
+    def attempts(self) -> int: ...
+
+
+C = TypeVar("C", bound=Attempted)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A thing in the store that some worker may claim now."""
+
+    id: str
+    create_time: datetime
+    priority: Priority = Priority.NORMAL
+
+
+class Work(Protocol[C]):
+    """One kind of work, as its service knows it: whose name a hold bears and how long it lasts is the service's.
+
+    Any method may raise Unavailable, and all but `waiting` one of LEFT_ALONE.
+    """
+
+    @property
+    def kind(self) -> str:
+        """For logs: "evaluation" binds `evaluation_id`."""
+        ...
+
+    async def claim(self, id: str) -> C:
+        """Holds the thing for this worker and counts the attempt. Raises one of LEFT_ALONE when it is not to be had."""
+        ...
+
+    async def renew(self, claim: C) -> None:
+        """Renews the hold. Raises one of LEFT_ALONE when the work is to stop: it was cancelled, or is another's."""
+        ...
+
+    async def release(self, claim: C, *, attempted: bool) -> None:
+        """Gives it back. `attempted` is false where this worker only had no time left for it."""
+        ...
+
+    async def do(self, claim: C) -> None:
+        """Does the work; when this returns, what came of it is stored, be it success or failure.
+
+        Raises Unavailable when a part of the platform was away: it is tried again. Any other error is final, and goes
+        to `fail`. It may be cancelled.
+        """
+        ...
+
+    async def fail(self, claim: C, error: RatchetError) -> None:
+        """Stores that it is over: it could not be done, or its workers died too often. See `errors.Failure.of`."""
+        ...
+
+    async def waiting(self) -> Sequence[Waiting]:
+        """What is unfinished and not held by a living worker."""
+        ...
+
+
+async def enqueue(queue: Queue, id: str, priority: Priority = Priority.NORMAL) -> None:
+    """Publishes what was stored. It is made even where the queue is away: a worker puts it there later."""
+    try:
+        await queue.publish(id, priority)
+    except Unavailable as error:
+        log.warning("work.not_queued_yet", id=id, reason=error.message)
+
+
+async def every(
+    interval: timedelta, stop: asyncio.Event, step: Callable[[], Awaitable[object]], *, name: str = ""
+) -> None:
+    """Runs `step` now and then `interval` after each end of it, until `stop` is set.
+
+    A step that raises a RatchetError is logged and tried again at its next time; any other error ends the loop.
+    """
+    while not stop.is_set():
+        try:
+            await step()
+        except RatchetError as error:
+            log.warning("step.failed", step=name or getattr(step, "__qualname__", repr(step)), reason=error.message)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), interval.total_seconds())

@@ -1,0 +1,46 @@
+import pytest
+
+from ratchet_kit.errors import AlreadyExists
+from ratchet_kit.idempotency import Made, Request, once
+
+
+def test_the_same_content_has_the_same_fingerprint():
+    assert Request.of("a", {"x": 1, "y": [2]}, "z") == Request.of("a", {"y": [2], "x": 1}, "z")
+    assert Request.of("a", "x").fingerprint != Request.of("a", "y").fingerprint
+
+
+def test_a_request_without_an_id_is_never_a_repetition():
+    first, second = Request.of("", "x"), Request.of("", "x")
+    assert first.id.startswith("req_")
+    assert first.id != second.id
+
+
+def test_an_id_used_for_something_else_exists_already():
+    request = Request.of("a", "x")
+    request.check_same(request.fingerprint, "run")
+    with pytest.raises(AlreadyExists, match="request_id 'a' was used before, for another run; use a new one"):
+        request.check_same(Request.of("a", "y").fingerprint, "run")
+
+
+async def test_a_thing_is_made_once():
+    made: Made[str] = Made("run")
+    created = []
+
+    async def create(request: Request) -> str:
+        async def find() -> str | None:
+            return made.find(request)
+
+        async def make() -> str:
+            created.append(request.id)
+            made.add(request, f"run_{len(created)}")
+            return f"run_{len(created)}"
+
+        return await once(find, make)
+
+    assert await create(Request.of("a", "x")) == "run_1"
+    assert await create(Request.of("a", "x")) == "run_1"
+    assert await create(Request.of("b", "x")) == "run_2"
+    with pytest.raises(AlreadyExists):
+        await create(Request.of("a", "y"))
+    made.remove({"run_1"})
+    assert await create(Request.of("a", "y")) == "run_3"

@@ -1,0 +1,494 @@
+"""The worker over a store and a queue in memory, and over a real Redis."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from ratchet_kit.errors import Aborted, DataLoss, FailedPrecondition, NotFound, RatchetError, Unavailable
+from ratchet_kit.queues import StreamQueue
+from ratchet_kit.streams import Stream
+from ratchet_kit.work import Priority, Waiting, enqueue, every
+from ratchet_kit.worker import INTERNAL, Timing, Worker
+from ratchet_testing.clock import ManualClock
+from ratchet_testing.queue import MemoryQueue
+
+FAST = Timing(
+    beat=timedelta(seconds=0.02),
+    reconcile=timedelta(seconds=0.05),
+    settle=timedelta(seconds=5),
+    block=timedelta(seconds=0.05),
+    pause=timedelta(seconds=0.01),
+)
+LEASE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    id: str
+    create_time: datetime
+    state: str = "queued"
+    owner: str = ""
+    until: datetime | None = None
+    attempts: int = 0
+    reason: str = ""
+
+
+class Jobs:
+    """A store of jobs."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.by_id: dict[str, Job] = {}
+        self.is_away = False
+
+    def add(self, *ids: str) -> None:
+        self.by_id |= {id: Job(id, self.clock.now()) for id in ids}
+
+    def states(self) -> dict[str, str]:
+        return {id: job.state for id, job in self.by_id.items()}
+
+    def get(self, id: str) -> Job:
+        if self.is_away:
+            raise Unavailable("the database is away")
+        if id not in self.by_id:
+            raise NotFound(f"there is no job {id}")
+        return self.by_id[id]
+
+    def change(self, id: str, **values: object) -> Job:
+        job = self.get(id)
+        if job.state in ("done", "failed", "cancelled"):
+            raise FailedPrecondition(f"job {id} is {job.state}")
+        self.by_id[id] = replace(job, **values)
+        return self.by_id[id]
+
+
+class JobWork:
+    """Work on jobs: `do` is the test's."""
+
+    kind = "job"
+
+    def __init__(self, jobs: Jobs, owner: str, do: Callable[[Job], object]) -> None:
+        self._jobs = jobs
+        self._owner = owner
+        self._do = do
+
+    async def claim(self, id: str) -> Job:
+        job, now = self._jobs.get(id), self._jobs.clock.now()
+        if job.owner not in ("", self._owner) and job.until is not None and job.until > now:
+            raise Aborted(f"job {id} is with {job.owner}")
+        return self._jobs.change(id, state="running", owner=self._owner, until=now + LEASE, attempts=job.attempts + 1)
+
+    async def renew(self, claim: Job) -> None:
+        if self._jobs.get(claim.id).owner != self._owner:
+            raise Aborted(f"job {claim.id} is another's")
+        self._jobs.change(claim.id, until=self._jobs.clock.now() + LEASE)
+
+    async def release(self, claim: Job, *, attempted: bool) -> None:
+        self._jobs.change(claim.id, owner="", until=None, attempts=claim.attempts - (not attempted))
+
+    async def do(self, claim: Job) -> None:
+        result = self._do(claim)
+        if asyncio.iscoroutine(result):
+            await result
+        self._jobs.change(claim.id, state="done")
+
+    async def fail(self, claim: Job, error: RatchetError) -> None:
+        self._jobs.change(claim.id, state="failed", reason=error.message)
+
+    async def waiting(self) -> list[Waiting]:
+        self._jobs.get(next(iter(self._jobs.by_id)))
+        now = self._jobs.clock.now()
+        return [
+            Waiting(job.id, job.create_time)
+            for job in self._jobs.by_id.values()
+            if job.state in ("queued", "running") and (job.until is None or job.until <= now)
+        ]
+
+
+@pytest.fixture
+def jobs(clock: ManualClock) -> Jobs:
+    return Jobs(clock)
+
+
+@pytest.fixture
+def queue() -> MemoryQueue:
+    return MemoryQueue()
+
+
+def nothing(_: Job) -> None:
+    pass
+
+
+async def forever(_: Job) -> None:
+    await asyncio.Event().wait()
+
+
+def worker(queue, jobs: Jobs, do: Callable[[Job], object] = nothing, name: str = "a", **options) -> Worker:
+    return Worker(queue, JobWork(jobs, name, do), jobs.clock, timing=FAST, **options)
+
+
+@asynccontextmanager
+async def running(worker: Worker) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    task = asyncio.create_task(worker.run(stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        async with asyncio.timeout(5):
+            await task
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def test_what_is_done_is_acknowledged(queue, jobs):
+    jobs.add("1", "2")
+    await queue.publish("1")
+    await queue.publish("2", Priority.HIGH)
+    done = []
+    async with running(worker(queue, jobs, lambda job: done.append(job.id))):
+        await until(lambda: jobs.states() == {"1": "done", "2": "done"})
+        await until(lambda: not queue.leased)
+    assert done == ["2", "1"]
+
+
+async def test_as_many_at_a_time_as_there_are_slots(queue, jobs):
+    jobs.add("1", "2", "3")
+    for id in jobs.by_id:
+        await queue.publish(id)
+    async with running(worker(queue, jobs, forever, slots=2)):
+        await until(lambda: list(jobs.states().values()) == ["running", "running", "queued"])
+        await asyncio.sleep(0.1)
+        assert queue.ids == ["3"]
+
+
+async def test_an_id_published_twice_is_worked_on_once(queue, jobs):
+    jobs.add("1")
+    done, go_on = [], asyncio.Event()
+
+    async def wait(job: Job) -> None:
+        done.append(job.id)
+        await go_on.wait()
+
+    async with running(worker(queue, jobs, wait, slots=2)):
+        for _ in range(3):
+            await queue.publish("1")
+        await until(lambda: done and not queue.ids)
+        go_on.set()
+        await until(lambda: jobs.states() == {"1": "done"} and not queue.leased)
+    assert done == ["1"]
+
+
+async def test_nothing_to_do_is_acknowledged(queue, jobs, clock):
+    jobs.add("over", "held", "1")
+    jobs.change("over", state="done")
+    jobs.change("held", state="running", owner="b", until=clock.now() + LEASE)
+    for id in ("over", "held", "unknown", ""):
+        await queue.publish(id)
+    async with running(worker(queue, jobs)):
+        await until(lambda: not queue.ids and not queue.leased)
+    assert jobs.by_id["held"].owner == "b"
+    assert queue.dead == {}
+
+
+async def test_at_stop_the_work_is_given_back_for_another_to_take_at_once(queue, jobs):
+    jobs.add("1")
+    await queue.publish("1", Priority.LOW)
+    async with running(worker(queue, jobs, forever)):
+        await until(lambda: jobs.by_id["1"].state == "running")
+    assert queue.ids == ["1"]
+    assert queue.leased == []
+    assert (jobs.by_id["1"].owner, jobs.by_id["1"].attempts) == ("", 0)
+    async with running(worker(queue, jobs, name="b")):
+        await until(lambda: jobs.by_id["1"].state == "done")
+
+
+async def test_what_ends_as_it_is_stopped_is_done(queue, jobs):
+    jobs.add("1")
+    await queue.publish("1")
+
+    async def stubborn(_: Job) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+
+    async with running(worker(queue, jobs, stubborn)):
+        await until(lambda: jobs.by_id["1"].state == "running")
+    assert jobs.states() == {"1": "done"}
+    assert queue.ids == queue.leased == []
+
+
+@pytest.mark.parametrize("change", [{"state": "cancelled"}, {"owner": "b"}])
+async def test_work_that_was_cancelled_or_taken_over_is_left(queue, jobs, change):
+    jobs.add("1")
+    await queue.publish("1")
+    ended = asyncio.Event()
+
+    async def work(_: Job) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with running(worker(queue, jobs, work)):
+        await until(lambda: jobs.by_id["1"].state == "running")
+        jobs.change("1", **change)
+        await asyncio.wait_for(ended.wait(), 5)
+        await until(lambda: not queue.leased)
+    assert queue.ids == []
+    assert [getattr(jobs.by_id["1"], name) for name in change] == list(change.values())
+
+
+async def test_the_hold_is_renewed_while_the_work_goes_on(queue, jobs, clock):
+    jobs.add("1")
+    await queue.publish("1")
+    async with running(worker(queue, jobs, forever)):
+        await until(lambda: jobs.by_id["1"].until is not None)
+        for _ in range(5):
+            clock.advance(LEASE / 2)
+            await until(lambda: jobs.by_id["1"].until == clock.now() + LEASE)
+
+
+async def test_what_the_platform_fails_is_tried_again_and_then_given_up(queue, jobs):
+    jobs.add("1")
+    await queue.publish("1")
+
+    def fail(_: Job) -> None:
+        raise Unavailable("the sandbox is away")
+
+    async with running(worker(queue, jobs, fail, max_attempts=3)):
+        for attempt in (1, 2):
+            await until(lambda attempt=attempt: jobs.by_id["1"].attempts == attempt and not jobs.by_id["1"].owner)
+            assert queue.leased == ["1"], "the message stays leased until its time is over"
+            queue.expire()
+        await until(lambda: jobs.by_id["1"].state == "failed")
+        await until(lambda: queue.dead)
+    assert jobs.by_id["1"].reason == "the sandbox is away (after 3 attempts)"
+    assert queue.dead == {"1": jobs.by_id["1"].reason}
+    assert queue.leased == []
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(DataLoss("the weights are not whole"), "the weights are not whole"), (KeyError("x"), INTERNAL)],
+)
+async def test_any_other_error_is_final(queue, jobs, error, reason):
+    jobs.add("1", "2")
+    for id in jobs.by_id:
+        await queue.publish(id)
+
+    def fail(job: Job) -> None:
+        if job.id == "1":
+            raise error
+
+    async with running(worker(queue, jobs, fail)):
+        await until(lambda: jobs.states() == {"1": "failed", "2": "done"})
+    assert jobs.by_id["1"].reason == reason
+    assert queue.dead == {"1": reason}
+
+
+async def test_work_that_kills_its_workers_is_given_up(queue, jobs, clock):
+    jobs.add("1")
+    jobs.change("1", state="running", owner="dead", until=clock.now(), attempts=5)
+    clock.advance(timedelta(seconds=10))
+    done = []
+    async with running(worker(queue, jobs, lambda job: done.append(job))):
+        await until(lambda: jobs.by_id["1"].state == "failed")
+    assert jobs.by_id["1"].reason == "given up: 5 times a worker ended while it had this"
+    assert done == []
+
+
+async def test_what_the_queue_has_lost_is_put_back(queue, jobs, clock):
+    jobs.add("waits", "lost", "held", "over")
+    jobs.change("held", state="running", owner="b", until=clock.now() + LEASE)
+    jobs.change("over", state="done")
+    clock.advance(timedelta(seconds=4))
+    jobs.add("new")
+    clock.advance(timedelta(seconds=4))
+    await queue.publish("waits")
+    assert await worker(queue, jobs).reconcile() == ["lost"]
+    assert queue.ids == ["waits", "lost"]
+    assert await worker(queue, jobs).reconcile() == []
+
+
+async def test_a_flushed_queue_costs_nothing_while_the_store_holds(queue, jobs, clock):
+    jobs.add("1", "2")
+    for id in jobs.by_id:
+        await queue.publish(id)
+    go_on, begun = asyncio.Event(), []
+
+    async def wait(job: Job) -> None:
+        begun.append(job.id)
+        await go_on.wait()
+
+    async with running(worker(queue, jobs, wait)):
+        await until(lambda: begun)
+        queue.flush()
+        clock.advance(timedelta(seconds=10))
+        go_on.set()
+        await until(lambda: set(jobs.states().values()) == {"done"})
+    assert sorted(begun) == ["1", "2"]
+
+
+async def test_who_loses_the_lease_has_lost_the_work_where_the_store_keeps_no_hold(queue, jobs):
+    jobs.add("1")
+    await queue.publish("1")
+    ended = asyncio.Event()
+
+    async def work(_: Job) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with running(worker(queue, jobs, work, leased=True)):
+        await until(lambda: queue.leased)
+        queue.flush()
+        await asyncio.wait_for(ended.wait(), 5)
+
+
+async def test_outages_of_queue_and_store_are_survived(queue, jobs):
+    jobs.add("1")
+    queue.is_away = jobs.is_away = True
+    await enqueue(queue, "1")
+    async with running(worker(queue, jobs)):
+        await asyncio.sleep(0.05)
+        queue.is_away = False
+        await queue.publish("1")
+        await until(lambda: queue.leased)
+        jobs.is_away = False
+        queue.expire()
+        await until(lambda: jobs.by_id["1"].state == "done")
+
+
+async def test_what_was_in_hand_when_the_process_was_killed_is_taken_up_first(queue, jobs):
+    jobs.add("old", "new")
+    await queue.publish("old")
+    queue.killed = [await queue.take(timedelta(0))]
+    await queue.publish("new")
+    done = []
+    async with running(worker(queue, jobs, lambda job: done.append(job.id))):
+        await until(lambda: len(done) == 2 and not queue.leased)
+    assert done == ["old", "new"]
+
+
+async def test_a_step_is_repeated_whatever_the_platform_does():
+    stop, times = asyncio.Event(), []
+
+    async def step() -> None:
+        times.append(1)
+        if len(times) == 2:
+            raise Unavailable("away")
+        if len(times) == 4:
+            stop.set()
+
+    async with asyncio.timeout(5):
+        await every(timedelta(milliseconds=1), stop, step)
+    assert len(times) == 4
+
+
+async def test_a_fault_of_ours_ends_the_loop():
+    async def step() -> None:
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        await every(timedelta(milliseconds=1), asyncio.Event(), step)
+
+
+# On Redis
+
+
+def stream_queue(redis, name: str, lease: timedelta = timedelta(seconds=0.3)) -> StreamQueue:
+    return StreamQueue(Stream(redis, "jobs", "workers", name, lease=lease))
+
+
+@pytest.mark.integration
+async def test_redis_hands_out_and_forgets(redis, jobs):
+    queue = stream_queue(redis, "a")
+    jobs.add("1", "2")
+    await queue.publish("1")
+    await queue.publish("2", Priority.HIGH)
+    assert await queue.held() == {"1", "2"}
+    done = []
+    async with running(worker(queue, jobs, lambda job: done.append(job.id))):
+        await until(lambda: set(jobs.states().values()) == {"done"})
+    assert done == ["2", "1"]
+    assert await queue.depth() == 0
+
+
+@pytest.mark.integration
+async def test_redis_holds_more_than_one_look_reads(redis):
+    queue = stream_queue(redis, "a")
+    for number in range(1203):
+        await queue.publish(str(number))
+    assert len(await queue.held()) == 1203
+
+
+@pytest.mark.integration
+async def test_a_killed_worker_leaves_its_work_to_another(redis, jobs, clock):
+    jobs.add("1")
+    await stream_queue(redis, "a").publish("1")
+    killed = asyncio.create_task(worker(stream_queue(redis, "a"), jobs, forever).run(asyncio.Event()))
+    await until(lambda: jobs.by_id["1"].owner == "a")
+    killed.cancel()
+    await asyncio.wait({killed})
+    clock.advance(LEASE)
+    async with running(worker(stream_queue(redis, "b"), jobs, name="b")):
+        await until(lambda: jobs.states() == {"1": "done"})
+    assert (jobs.by_id["1"].owner, jobs.by_id["1"].attempts) == ("b", 2)
+
+
+@pytest.mark.integration
+async def test_a_worker_restarted_under_its_name_takes_its_work_up_at_once(redis, jobs):
+    jobs.add("1")
+    minutes = timedelta(minutes=10)
+    await stream_queue(redis, "a").publish("1")
+    killed = asyncio.create_task(worker(stream_queue(redis, "a", minutes), jobs, forever).run(asyncio.Event()))
+    await until(lambda: jobs.by_id["1"].owner == "a")
+    killed.cancel()
+    await asyncio.wait({killed})
+    async with running(worker(stream_queue(redis, "a", minutes), jobs)):
+        await until(lambda: jobs.states() == {"1": "done"})
+
+
+@pytest.mark.integration
+async def test_flushall_loses_nothing(redis, jobs, clock):
+    jobs.add(*(str(number) for number in range(20)))
+    queue = stream_queue(redis, "a")
+    for id in jobs.by_id:
+        await queue.publish(id)
+
+    async def slow(_: Job) -> None:
+        await asyncio.sleep(0.02)
+
+    async with running(worker(queue, jobs, slow, slots=2)):
+        await until(lambda: "done" in jobs.states().values())
+        await redis.flushall()
+        clock.advance(timedelta(seconds=10))
+        await until(lambda: set(jobs.states().values()) == {"done"})
+    assert await queue.depth() == 0
+    assert all(job.attempts == 1 for job in jobs.by_id.values())
+
+
+@pytest.mark.integration
+async def test_poison_is_kept_with_its_reason(redis, jobs):
+    jobs.add("1")
+    stream = Stream(redis, "jobs", "workers", "a")
+    await StreamQueue(stream).publish("1")
+
+    def fail(_: Job) -> None:
+        raise DataLoss("the weights are not whole")
+
+    async with running(worker(StreamQueue(stream), jobs, fail)):
+        await until(lambda: jobs.states() == {"1": "failed"})
+    [letter] = await stream.dead_letters()
+    assert (letter["id"], letter["dead_reason"]) == ("1", "the weights are not whole")

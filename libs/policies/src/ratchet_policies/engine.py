@@ -1,0 +1,44 @@
+"""What loading and generating need of rollout-service."""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Protocol
+
+from ratchet_policies.generation import Delta, Generation, Prompt, Sampling
+from ratchet_policies.policy import Policy, PolicySpec
+
+
+class PolicyEngine(Protocol):
+    """Loads policies and generates with them.
+
+    Every method raises Unavailable when the engine cannot be reached and DeadlineExceeded when it does not answer.
+    """
+
+    async def load(self, spec: PolicySpec) -> Policy:
+        """Starts to load it, and returns at once. Loading fails when the weights are not `spec.policy_id`.
+
+        Raises ResourceExhausted when no more fit, AlreadyExists when the name is taken, InvalidArgument for a source
+        that is none.
+        """
+        ...
+
+    async def get(self, name: str) -> Policy:
+        """Raises NotFound."""
+        ...
+
+    async def all(self) -> Sequence[Policy]: ...
+
+    async def unload(self, name: str) -> None:
+        """Returns when nothing of it is left. Raises NotFound."""
+        ...
+
+    async def generate(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> Generation:
+        """Completions that were surely made by the weights `policy_id`.
+
+        Raises NotFound when no policy has the name, FailedPrecondition when it is not ready or has other weights,
+        InvalidArgument for a prompt or sampling that it refuses, ResourceExhausted when it is overloaded.
+        """
+        ...
+
+    def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
+        """Like generate, piece by piece; raises while iterated. Closed early, it stops the generation."""
+        ...

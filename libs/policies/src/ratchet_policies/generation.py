@@ -1,0 +1,87 @@
+"""What is asked of a policy, and what it answers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ratchet_problems import Message
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPrompt:
+    """Put to the policy in its model's chat template."""
+
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TextPrompt:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPrompt:
+    ids: Sequence[int]
+
+
+Prompt = ChatPrompt | TextPrompt | TokenPrompt
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How to draw tokens. None leaves a choice to rollout-service."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int = 0
+    """0: off."""
+    max_tokens: int = 0
+    """Of a completion; 0: up to the model's length."""
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    seed: int | None = None
+    ignore_eos: bool = False
+    logprobs: bool = False
+    """Whether each token comes with its log-prob."""
+    repetition_penalty: float | None = None
+    n: int = 1
+    """Completions of the prompt."""
+
+
+class FinishReason(StrEnum):
+    UNFINISHED = "unfinished"
+    STOP = "stop"
+    LENGTH = "length"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One completion of a prompt, or in a stream what is new of it."""
+
+    index: int
+    text: str
+    finish_reason: FinishReason = FinishReason.UNFINISHED
+    token_ids: tuple[int, ...] = ()
+    log_probs: tuple[float, ...] = ()
+    """Natural, one per token; empty unless asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """All completions of one prompt."""
+
+    completions: tuple[Completion, ...]
+    policy_id: str
+    """The weights that made them."""
+    prompt_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of a streamed generation."""
+
+    completion: Completion
+    policy_id: str
+    prompt_tokens: int = 0
+    """Set on the first piece."""

@@ -1,0 +1,132 @@
+"""Loading: whatever rollout-service has of a policy, from there to READY."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import TypeVar
+
+from ratchet_kit.errors import (
+    AlreadyExists,
+    DataLoss,
+    DeadlineExceeded,
+    FailedPrecondition,
+    NotFound,
+    RatchetError,
+    ResourceExhausted,
+)
+from ratchet_kit.logs import get_logger
+from ratchet_kit.retry import patiently
+from ratchet_policies.engine import PolicyEngine
+from ratchet_policies.policy import Policy, PolicySpec, PolicyState
+
+T = TypeVar("T")
+
+LOST: tuple[type[RatchetError], ...] = (NotFound, FailedPrecondition)
+"""What `generate` raises for a policy that is gone, has failed or has other weights."""
+
+log = get_logger(__name__)
+
+
+async def no_room(error: ResourceExhausted) -> None:
+    """Raises `error`."""
+    raise error
+
+
+async def ensure_ready(
+    engine: PolicyEngine,
+    spec: PolicySpec,
+    *,
+    loads: int = 1,
+    timeout: timedelta | None = None,
+    patience: timedelta = timedelta(),
+    poll: timedelta = timedelta(milliseconds=250),
+    make_room: Callable[[ResourceExhausted], Awaitable[None]] = no_room,
+) -> Policy:
+    """The policy, once it is READY with the weights that `spec` asks for.
+
+    One that is loaded or loading is waited for. One that is missing is loaded. One that has failed before is unloaded
+    and loaded again, until `loads` loads of this call have failed.
+
+    `timeout`: for all of it. `patience`: how long each transient error is retried. `make_room`: called where rollout-
+    service has no room for one more; returns when there may be some, or raises.
+
+    Raises:
+        FailedPrecondition: it cannot be loaded; says why.
+        DataLoss: it is there, with other weights.
+        DeadlineExceeded: it was not READY within `timeout`.
+        ResourceExhausted, Unavailable: for longer than the patience. InvalidArgument: for a source that is none.
+    """
+    try:
+        async with asyncio.timeout(None if timeout is None else timeout.total_seconds()):
+            return await _ensure_ready(engine, spec, loads, patience, poll, make_room)
+    except TimeoutError as error:
+        raise DeadlineExceeded(f"{spec.source} was not loaded within {timeout}") from error
+
+
+async def _ensure_ready(
+    engine: PolicyEngine,
+    spec: PolicySpec,
+    loads: int,
+    patience: timedelta,
+    poll: timedelta,
+    make_room: Callable[[ResourceExhausted], Awaitable[None]],
+) -> Policy:
+    started = 0
+    while True:
+        policy = await patiently(lambda: _find(engine, spec.name), patience, "get policy")
+        match policy.state if policy else None:
+            case PolicyState.READY if policy and spec.policy_id in ("", policy.policy_id):
+                return policy
+            case PolicyState.READY if policy:
+                raise DataLoss(f"{spec.name} is loaded with other weights ({policy.policy_id}, not {spec.policy_id})")
+            case PolicyState.FAILED if policy and started >= loads:
+                raise FailedPrecondition(f"rollout-service could not load {spec.source}: {policy.error}")
+            case PolicyState.FAILED:
+                await patiently(lambda: unload(engine, spec.name), patience, "unload policy")
+            case None:
+                started += 1
+                await patiently(lambda: _start(engine, spec, make_room, poll), patience, "load policy")
+            case _:
+                await asyncio.sleep(poll.total_seconds())
+
+
+async def unload(engine: PolicyEngine, name: str) -> None:
+    """No error when it is not there. Raises Unavailable, DeadlineExceeded."""
+    with suppress(NotFound):
+        await engine.unload(name)
+
+
+async def with_recovery(
+    call: Callable[[], Awaitable[T]],
+    recover: Callable[[RatchetError], Awaitable[None]],
+    lost: tuple[type[RatchetError], ...] = LOST,
+) -> T:
+    """`call`, and where it raises one of `lost`, `recover` and `call` once more. `recover` may raise in its turn."""
+    try:
+        return await call()
+    except lost as error:
+        log.warning("policy.lost", reason=error.message)
+        await recover(error)
+    return await call()
+
+
+async def _find(engine: PolicyEngine, name: str) -> Policy | None:
+    try:
+        return await engine.get(name)
+    except NotFound:
+        return None
+
+
+async def _start(
+    engine: PolicyEngine,
+    spec: PolicySpec,
+    make_room: Callable[[ResourceExhausted], Awaitable[None]],
+    poll: timedelta,
+) -> None:
+    try:
+        await engine.load(spec)
+    except AlreadyExists:
+        await asyncio.sleep(poll.total_seconds())  # someone else was faster: the next look finds it
+    except ResourceExhausted as error:
+        await make_room(error)

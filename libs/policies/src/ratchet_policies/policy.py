@@ -1,0 +1,37 @@
+"""A policy that rollout-service holds, and what to ask for to have one."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class PolicyState(StrEnum):
+    LOADING = "loading"
+    READY = "ready"
+    FAILED = "failed"
+    UNLOADING = "unloading"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    name: str
+    state: PolicyState
+    policy_id: str = ""
+    """The hash of the weights that are loaded; empty while loading."""
+    error: str = ""
+    """Why it is FAILED."""
+    weight_updates: int = 0
+    """How often its weights were replaced since it was loaded: above 0, a run trains it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySpec:
+    name: str
+    """What calls address it by. Unique in rollout-service while it is loaded."""
+    source: str
+    """Folder or fsspec URL of a Hugging Face model."""
+    policy_id: str = ""
+    """The weights that it must have; empty: whatever the source holds."""
+    dtype: str = ""
+    """Of the weights and the computation; empty: what the machine is fast and exact in."""
+    max_model_len: int = 0
+    """Prompt plus completion, in tokens; 0: what the model's config says."""

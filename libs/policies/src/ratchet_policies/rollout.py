@@ -1,0 +1,78 @@
+"""PolicyEngine on rollout-service."""
+
+from collections.abc import AsyncGenerator, Sequence
+from datetime import timedelta
+
+import grpc
+
+from ratchet.rollout.v1 import rollout_pb2 as pb
+from ratchet.rollout.v1 import rollout_pb2_grpc
+from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.grpc_errors import rpc_errors
+from ratchet_kit.ids import new_id
+from ratchet_policies import convert
+from ratchet_policies.generation import Delta, Generation, Prompt, Sampling
+from ratchet_policies.policy import Policy, PolicySpec
+
+_QUICK = 60.0
+"""Seconds for a call that only looks or starts something."""
+
+
+class RolloutEngine:
+    """`channel` comes from `ratchet_kit.client.channel`, and stays the caller's to close."""
+
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        *,
+        generate_timeout: timedelta = timedelta(minutes=10),
+        unload_timeout: timedelta = timedelta(minutes=1),
+    ) -> None:
+        self._stub = rollout_pb2_grpc.RolloutServiceStub(channel)
+        self._generate_timeout = generate_timeout.total_seconds()
+        self._unload_timeout = unload_timeout.total_seconds()
+
+    async def load(self, spec: PolicySpec) -> Policy:
+        # A new id for each load: what was loaded, lost and is loaded again is another load.
+        request = convert.load_request(spec, new_id("load"))
+        with rpc_errors():
+            reply = await self._stub.LoadPolicy(request, timeout=_QUICK)
+        return convert.policy_from_proto(reply.policy)
+
+    async def get(self, name: str) -> Policy:
+        with rpc_errors():
+            reply = await self._stub.GetPolicy(pb.GetPolicyRequest(name=name), timeout=_QUICK)
+        return convert.policy_from_proto(reply.policy)
+
+    async def all(self) -> Sequence[Policy]:
+        policies: list[Policy] = []
+        request = pb.ListPoliciesRequest()
+        while True:
+            with rpc_errors():
+                reply = await self._stub.ListPolicies(request, timeout=_QUICK)
+            policies += map(convert.policy_from_proto, reply.policies)
+            if not reply.next_page_token:
+                return policies
+            request = pb.ListPoliciesRequest(page_token=reply.next_page_token)
+
+    async def unload(self, name: str) -> None:
+        with rpc_errors():
+            await self._stub.UnloadPolicy(pb.UnloadPolicyRequest(name=name), timeout=self._unload_timeout)
+
+    async def generate(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> Generation:
+        request = convert.generate_request(name, policy_id, prompt, sampling)
+        with rpc_errors():
+            reply = await self._stub.Generate(request, timeout=self._generate_timeout)
+        if reply.policy_id != policy_id:
+            raise FailedPrecondition(f"{name} answered from {reply.policy_id}, not from {policy_id}")
+        return convert.generation_from_proto(reply)
+
+    async def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
+        request = pb.GenerateStreamRequest(request=convert.generate_request(name, policy_id, prompt, sampling))
+        call = self._stub.GenerateStream(request, timeout=self._generate_timeout)
+        try:
+            with rpc_errors():
+                async for message in call:
+                    yield convert.delta_from_proto(message)
+        finally:
+            call.cancel()

@@ -1,0 +1,25 @@
+"""The AutoEval form: a script of tests that comes after the program."""
+
+from ratchet_kit.errors import Unimplemented
+from ratchet_problems.benchmarks.completions import extract, without_main
+from ratchet_problems.benchmarks.python_tests import MAIN, checked, entry_point_of
+from ratchet_problems.benchmarks.row import Row
+from ratchet_problems.benchmarks.work import Options, Work
+
+_INSERT = "#<INSERT>"
+
+
+def auto_eval(row: Row, completion: str, options: Options) -> Work:
+    """The AutoEval form: test.code is a script that comes after the program, in Python."""
+    labels, test = row.row("labels"), row.row("test")
+    language = labels.text("programming_language")
+    ran_as = labels.text("execution_language", language)
+    if (language, ran_as) != ("python", "python"):
+        raise Unimplemented(f"AutoEval rows in {language} (run as {ran_as}) are not graded here, those in python are")
+    if "asset" in test and test.json("asset"):
+        raise Unimplemented("AutoEval rows with files (test.asset) are not graded here")
+    tests = test.text("code")
+    if _INSERT in tests:
+        raise Unimplemented(f"test code with the program inside ({_INSERT}) is not graded: they would share a process")
+    code = without_main(extract(completion, "python")).split(MAIN)[0]
+    return checked(code, entry_point_of(tests, code), tests, code)

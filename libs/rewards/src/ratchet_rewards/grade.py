@@ -1,0 +1,22 @@
+"""What a program's tests said of it."""
+
+from dataclasses import dataclass
+
+PASSED = "PASSED"
+TAMPERED = "TAMPERED"
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """Always about the program: when the platform fails there is an error, and no grade."""
+
+    verdict: str
+    """The sandbox's, without its prefix: "PASSED", "TIME_LIMIT"."""
+    tests_passed: int
+    tests_total: int
+    detail: str = ""
+    """One sentence on what went wrong first; empty for a pass."""
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict == PASSED

@@ -1,0 +1,1 @@
+"""Completions: which version answers a request, and its answer."""

@@ -1,0 +1,141 @@
+"""Answers completion requests: falls back to the baseline when a candidate fails, and records every attempt."""
+
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
+from datetime import datetime
+
+from gateway_service.domain.completions.completion import Completion, CompletionDelta, CompletionRequest
+from gateway_service.domain.completions.router import Route, Router
+from gateway_service.domain.serving.generation import Delta
+from gateway_service.domain.serving.serving import Serving
+from gateway_service.domain.traffic.record import MAX_KEPT_TEXT, CompletionRecord
+from gateway_service.domain.traffic.recorder import Recorder
+from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
+from ratchet_kit.ids import new_id
+from ratchet_kit.logs import get_logger
+from ratchet_kit.times import Clock
+
+log = get_logger(__name__)
+
+
+class Completer:
+    """The use case behind every completion endpoint."""
+
+    def __init__(self, router: Router, serving: Serving, recorder: Recorder, clock: Clock) -> None:
+        self._router = router
+        self._serving = serving
+        self._recorder = recorder
+        self._clock = clock
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """Raises what `Router.route` and `Serving.generate` raise, for the version that was tried last."""
+        route = await self._router.route(request.target, request.routing_key)
+        attempt = _Attempt(route, self._clock.now())
+        try:
+            return await self._answer(request, attempt)
+        except RatchetError as error:
+            failure = error
+            if route.fallback is None:
+                self._record_failure(attempt, error)
+                raise
+        with self._fallback_for(attempt, failure) as fallback:
+            return await self._answer(request, fallback)
+
+    async def stream(self, request: CompletionRequest) -> AsyncGenerator[CompletionDelta]:
+        """Like complete. The baseline steps in only before the first piece: text that was sent cannot be taken back."""
+        route = await self._router.route(request.target, request.routing_key)
+        attempt = _Attempt(route, self._clock.now())
+        try:
+            async with aclosing(self._pieces(request, attempt)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            return
+        except RatchetError as error:
+            failure = error
+            if route.fallback is None or attempt.texts:
+                self._record_failure(attempt, error)
+                raise
+        with self._fallback_for(attempt, failure) as fallback:
+            async with aclosing(self._pieces(request, fallback)) as pieces:
+                async for piece in pieces:
+                    yield piece
+
+    async def _answer(self, request: CompletionRequest, attempt: "_Attempt") -> Completion:
+        route = attempt.route
+        generation = await self._serving.generate(route.version, request.prompt, request.sampling, route.wait)
+        completion = Completion(attempt.id, route.version, generation)
+        attempt.set(completion)
+        self._recorder.record(attempt.record(self._clock.now()))
+        return completion
+
+    async def _pieces(self, request: CompletionRequest, attempt: "_Attempt") -> AsyncGenerator[CompletionDelta]:
+        route = attempt.route
+        async with aclosing(
+            self._serving.stream(route.version, request.prompt, request.sampling, route.wait)
+        ) as deltas:
+            async for delta in deltas:
+                attempt.add(delta)
+                yield CompletionDelta(attempt.id, route.version, delta)
+        self._recorder.record(attempt.record(self._clock.now()))
+
+    @contextmanager
+    def _fallback_for(self, failed: "_Attempt", failure: RatchetError) -> Iterator["_Attempt"]:
+        """The baseline's attempt after a candidate's.
+
+        The failure counts against the candidate. A request that the candidate refused counts only when the baseline
+        answers it: refused by both, it is the caller's fault.
+        """
+        log.warning("candidate.failed", version=str(failed.route.version), reason=failure.message)
+        record = failed.record(self._clock.now(), failure.message)
+        refused = isinstance(failure, InvalidArgument)
+        if not refused:
+            self._recorder.record(record)
+        yield _Attempt(failed.route.to_baseline(), failed.start_time)
+        if refused:
+            self._recorder.record(record)
+
+    def _record_failure(self, attempt: "_Attempt", error: RatchetError) -> None:
+        if not isinstance(error, InvalidArgument | NotFound):
+            self._recorder.record(attempt.record(self._clock.now(), error.message))
+
+
+class _Attempt:
+    """What one version has answered so far; it becomes a CompletionRecord."""
+
+    def __init__(self, route: Route, start_time: datetime) -> None:
+        self.id = new_id("cmpl")
+        self.route = route
+        self.start_time = start_time
+        self.policy_id = ""
+        self.prompt_tokens = 0
+        self.completion_tokens = 0
+        self.texts: dict[int, str] = {}
+
+    def set(self, completion: Completion) -> None:
+        self.policy_id = completion.generation.policy_id
+        self.prompt_tokens = completion.generation.prompt_tokens
+        self.completion_tokens = completion.completion_tokens
+        self.texts = {choice.index: choice.text for choice in completion.generation.choices}
+
+    def add(self, delta: Delta) -> None:
+        self.policy_id = delta.policy_id or self.policy_id
+        self.prompt_tokens += delta.prompt_tokens
+        self.completion_tokens += len(delta.choice.token_ids)
+        self.texts[delta.choice.index] = self.texts.get(delta.choice.index, "") + delta.choice.text
+
+    def record(self, end_time: datetime, error: str = "") -> CompletionRecord:
+        texts = tuple(self.texts[index] for index in sorted(self.texts))
+        return CompletionRecord(
+            id=self.id,
+            start_time=self.start_time,
+            version=self.route.version,
+            arm=self.route.arm,
+            latency=end_time - self.start_time,
+            release_id=self.route.release_id,
+            stage=self.route.stage,
+            policy_id=self.policy_id,
+            error=error,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            texts=texts if not error and sum(map(len, texts)) <= MAX_KEPT_TEXT else (),
+        )

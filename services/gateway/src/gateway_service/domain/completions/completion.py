@@ -1,0 +1,41 @@
+"""A completion request and its answer."""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from gateway_service.domain.serving.generation import Delta, Generation, Prompt, Sampling
+from ratchet_kit.names import AliasRef, BareModel, VersionRef
+
+Target: TypeAlias = BareModel | VersionRef | AliasRef
+"""A model by its name alone stands for its champion, or for the version that its present release chooses."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionRequest:
+    target: Target
+    prompt: Prompt
+    sampling: Sampling = field(default_factory=Sampling)
+    routing_key: str = ""
+    """Requests with the same key stay with one version during a release. Empty: each request is placed by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A generation and the version that made it."""
+
+    id: str
+    version: VersionRef
+    generation: Generation
+
+    @property
+    def completion_tokens(self) -> int:
+        return sum(len(choice.token_ids) for choice in self.generation.choices)
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionDelta:
+    """A piece of a streamed completion."""
+
+    id: str
+    version: VersionRef
+    delta: Delta

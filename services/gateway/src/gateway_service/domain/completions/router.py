@@ -1,0 +1,97 @@
+"""Which version answers a request: the champion, or an arm of the model's release."""
+
+import hashlib
+import random
+from dataclasses import dataclass
+from datetime import timedelta
+
+from gateway_service.domain.completions.completion import Target
+from gateway_service.domain.ports import ModelRegistry
+from gateway_service.domain.releases.ports import ReleaseStore
+from gateway_service.domain.releases.release import Release, State
+from gateway_service.domain.traffic.record import Arm
+from ratchet_kit.errors import DeadlineExceeded, FailedPrecondition, Unavailable
+from ratchet_kit.names import AliasRef, BareModel, VersionRef
+
+NO_WAIT = timedelta(0)
+"""For a candidate that is not loaded: its baseline answers at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Which version answers."""
+
+    version: VersionRef
+    arm: Arm = Arm.NONE
+    release_id: str = ""
+    stage: int = 0
+    fallback: VersionRef | None = None
+    """The baseline that answers when a candidate fails; None for every other route."""
+
+    @property
+    def wait(self) -> timedelta | None:
+        """How long to wait for the version to be loaded; None leaves it to the settings."""
+        return NO_WAIT if self.arm is Arm.CANDIDATE else None
+
+    def to_baseline(self) -> "Route":
+        """The route of the same request to the baseline, after its candidate failed."""
+        assert self.fallback is not None, "only a candidate has a fallback"
+        return Route(self.fallback, Arm.FALLBACK, self.release_id, self.stage)
+
+
+class Router:
+    """Finds the version for a request. It reads the release at each request: a rollback moves all traffic at once."""
+
+    def __init__(self, registry: ModelRegistry, releases: ReleaseStore, chance: random.Random) -> None:
+        self._registry = registry
+        self._releases = releases
+        self._chance = chance
+        self._champions: dict[str, int | None] = {}
+
+    async def route(self, target: Target, routing_key: str) -> Route:
+        """Raises NotFound for an unknown alias or model, FailedPrecondition for a model without a champion."""
+        match target:
+            case VersionRef():
+                return Route(target)
+            case AliasRef(model, alias):
+                return Route((await self._registry.resolve(model, alias)).ref)
+            case BareModel(model):
+                return await self._by_release(model, routing_key)
+
+    async def _by_release(self, model: str, routing_key: str) -> Route:
+        release = await self._releases.active(model)
+        if release is None or release.state is not State.PROGRESSING:
+            return Route(await self._champion(model))
+        arm = choose_arm(release, routing_key, self._chance)
+        if arm is Arm.CANDIDATE:
+            return Route(release.candidate_ref, arm, release.id, release.stage, fallback=release.baseline_ref)
+        return Route(release.baseline_ref, arm, release.id, release.stage)
+
+    async def _champion(self, model: str) -> VersionRef:
+        """While the registry is away, the last champion that it named: loaded versions go on answering."""
+        try:
+            self._champions[model] = (await self._registry.model(model)).champion
+        except (Unavailable, DeadlineExceeded):
+            if model not in self._champions:
+                raise
+        champion = self._champions[model]
+        if champion is None:
+            raise FailedPrecondition(f"model {model} has no champion: name a version, such as {model}@1, or set one")
+        return VersionRef(model, champion)
+
+
+def choose_arm(release: Release, routing_key: str, chance: random.Random) -> Arm:
+    """The candidate with the probability of the release's percentage.
+
+    A request with a routing key is placed by the key alone: a key keeps its arm within a stage, and one that is on the
+    candidate at 5 % is still on it at 25 %. The release's id is part of the placement, so that the same keys are not
+    always the first to get a new version.
+    """
+    place = _place(release.id, routing_key) if routing_key else chance.random()
+    return Arm.CANDIDATE if place * 100 < release.percent else Arm.BASELINE
+
+
+def _place(release_id: str, routing_key: str) -> float:
+    """A uniform number in [0, 1), fixed for the pair: the first 53 bits of sha256, as many as a float holds."""
+    digest = hashlib.sha256(f"{release_id}\n{routing_key}".encode()).digest()
+    return (int.from_bytes(digest[:8]) >> 11) / (1 << 53)

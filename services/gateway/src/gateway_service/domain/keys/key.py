@@ -1,0 +1,64 @@
+"""An API key, its scopes and its secret."""
+
+import hashlib
+import secrets
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from ratchet_kit.errors import PermissionDenied
+
+PREFIX = "rk_"
+
+
+class Scope(StrEnum):
+    """INFERENCE: completions and feedback on them. ADMIN: everything."""
+
+    INFERENCE = "inference"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key as it is stored: without its secret."""
+
+    id: str
+    name: str
+    digest: str
+    """sha256 of the secret."""
+    hint: str
+    """How the secret begins, so that people can tell keys apart."""
+    scopes: frozenset[Scope]
+    create_time: datetime
+    revoke_time: datetime | None = None
+
+    def require(self, scope: Scope) -> None:
+        """Raises PermissionDenied unless the key has the scope."""
+        if scope not in self.scopes and Scope.ADMIN not in self.scopes:
+            raise PermissionDenied(f"this needs an API key of scope {scope}; {self.name!r} has {self._scope_names()}")
+
+    def revoke(self, now: datetime) -> "ApiKey":
+        """Idempotent: the first revocation stands."""
+        return self if self.revoke_time else replace(self, revoke_time=now)
+
+    def _scope_names(self) -> str:
+        return ", ".join(sorted(self.scopes))
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key that was just made. Its secret is not stored: this is the only time that it is known."""
+
+    key: ApiKey
+    secret: str
+
+
+def new_secret() -> str:
+    """256 random bits."""
+    return PREFIX + secrets.token_hex(32)
+
+
+def digest_of(secret: str) -> str:
+    """Plain sha256. A slow, salted hash protects passwords, which can be guessed; 256 random bits cannot, and a fast
+    digest can be looked up by an index at each request."""
+    return hashlib.sha256(secret.encode()).hexdigest()

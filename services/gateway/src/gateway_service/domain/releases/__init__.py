@@ -1,0 +1,1 @@
+"""Releases: the gradual move of a model's traffic from its champion to a candidate."""

@@ -1,0 +1,143 @@
+"""What users do with releases: create, get, list, watch, roll back."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from gateway_service.domain.ports import ModelRegistry
+from gateway_service.domain.releases.ports import ReleaseStore
+from gateway_service.domain.releases.release import Release, ReleaseSpec
+from gateway_service.domain.traffic.ports import CompletionLog
+from gateway_service.domain.traffic.sample import ArmSample
+from ratchet_kit.errors import AlreadyExists, FailedPrecondition, NotFound
+from ratchet_kit.ids import new_id
+from ratchet_kit.pages import Page, fetch_page
+from ratchet_kit.times import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseView:
+    """A release with the traffic of its arms in its present (or last) stage."""
+
+    release: Release
+    baseline: ArmSample
+    candidate: ArmSample
+
+
+class Releases:
+    """The use cases around releases; `ReleaseController` does the moving."""
+
+    def __init__(
+        self,
+        releases: ReleaseStore,
+        traffic: CompletionLog,
+        registry: ModelRegistry,
+        clock: Clock,
+        watch_poll: timedelta,
+    ) -> None:
+        self._releases = releases
+        self._traffic = traffic
+        self._registry = registry
+        self._clock = clock
+        self._watch_poll = watch_poll
+
+    async def create(self, request_id: str, spec: ReleaseSpec) -> ReleaseView:
+        """Idempotent under `request_id`; an empty one makes a new release.
+
+        Raises InvalidArgument that names all fields at fault, NotFound for an unknown model or version,
+        FailedPrecondition without a passed gate or with a release under way, AlreadyExists when the request id was
+        used for another spec.
+        """
+        spec.check()
+        request_id = request_id or new_id("req")
+        existing = await self._releases.by_request(request_id)
+        if existing is None:
+            release = await self._new(request_id, spec)
+            try:
+                await self._releases.add(release)
+            except AlreadyExists:
+                existing = await self._releases.by_request(request_id)
+        if existing is None:
+            return await self._view(release)
+        if existing.spec != spec:
+            raise AlreadyExists(f"request id {request_id} was used for another release, {existing.id}")
+        return await self._view(existing)
+
+    async def get(self, release_id: str) -> ReleaseView:
+        """Raises NotFound."""
+        return await self._view(await self._releases.get(release_id))
+
+    async def page(self, model: str, page_size: int, page_token: str) -> Page[ReleaseView]:
+        """Newest first. Raises InvalidArgument for a page token that no list returned."""
+
+        async def fetch(limit: int, after: str | None) -> Sequence[Release]:
+            return await self._releases.page(model, limit, after)
+
+        page = await fetch_page(fetch, lambda release: release.id, str, page_size, page_token)
+        return Page([await self._view(release) for release in page.items], page.next_page_token)
+
+    async def roll_back(self, release_id: str, reason: str) -> ReleaseView:
+        """All traffic back to the baseline, now.
+
+        Raises NotFound, FailedPrecondition when it has ended, Aborted when it moved at the same moment.
+        """
+        release = await self._releases.get(release_id)
+        rolled_back = release.roll_back(self._clock.now(), reason or "rolled back by a user")
+        return await self._view(await self._releases.save(rolled_back))
+
+    async def watch(self, release_id: str) -> AsyncIterator[ReleaseView]:
+        """The release now, then at each change of it or of its traffic, until it ends. Raises NotFound."""
+        seen = None
+        while True:
+            view = await self.get(release_id)
+            if view != seen:
+                yield view
+            if not view.release.active:
+                return
+            seen = view
+            await asyncio.sleep(self._watch_poll.total_seconds())
+
+    async def _new(self, request_id: str, spec: ReleaseSpec) -> Release:
+        champion = (await self._registry.model(spec.model)).champion
+        release = Release(
+            id=new_id("rel"),
+            request_id=request_id,
+            spec=spec,
+            baseline=champion or 0,
+            create_time=self._clock.now(),
+        )
+        if champion is None:
+            raise FailedPrecondition(f"model {spec.model} has no champion to move traffic from: set one first")
+        if champion == spec.candidate:
+            raise FailedPrecondition(f"{release.candidate_ref} is the champion already")
+        await self._registry.version(release.candidate_ref)
+        await self._check_gate(release)
+        active = await self._releases.active(spec.model)
+        if active is not None:
+            raise FailedPrecondition(f"release {active.id} of model {spec.model} is under way")
+        return release
+
+    async def _check_gate(self, release: Release) -> None:
+        gate_id = release.spec.gate_id
+        if not gate_id:
+            raise FailedPrecondition(f"a release needs a passed gate: create one for {release.candidate_ref}")
+        try:
+            gate = await self._registry.gate(gate_id)
+        except NotFound as error:
+            raise FailedPrecondition(f"a release needs a passed gate: {error.message}") from error
+        if (gate.model, gate.candidate, gate.champion) != (
+            release.spec.model,
+            release.spec.candidate,
+            release.baseline,
+        ):
+            raise FailedPrecondition(
+                f"gate {gate_id} compared {gate.model}@{gate.candidate} with {gate.model}@{gate.champion}, "
+                f"not {release.candidate_ref} with the champion {release.baseline_ref}"
+            )
+        if not gate.passed:
+            raise FailedPrecondition(f"gate {gate_id} was not passed: {gate.reason}")
+
+    async def _view(self, release: Release) -> ReleaseView:
+        traffic = await self._traffic.traffic(release.id, release.stage, release.baseline_ref, release.create_time)
+        return ReleaseView(release, traffic.baseline, traffic.candidate)

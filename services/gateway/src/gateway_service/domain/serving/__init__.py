@@ -1,0 +1,1 @@
+"""Serving: versions loaded in the rollout service, and what they generate."""

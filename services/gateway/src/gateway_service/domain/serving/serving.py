@@ -1,0 +1,198 @@
+"""Keeps the versions that answer requests loaded in the rollout service."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gateway_service.domain.ports import ModelRegistry
+from gateway_service.domain.serving.generation import Delta, Generation, Prompt, Sampling
+from gateway_service.domain.serving.ports import Policy, PolicyEngine, PolicyState
+from ratchet_kit.errors import (
+    AlreadyExists,
+    DataLoss,
+    FailedPrecondition,
+    NotFound,
+    RatchetError,
+    ResourceExhausted,
+    Unavailable,
+)
+from ratchet_kit.logs import get_logger
+from ratchet_kit.names import VersionRef
+from ratchet_kit.times import Clock
+
+log = get_logger(__name__)
+
+LOST = (NotFound, FailedPrecondition, Unavailable)
+"""What the engine raises for a version that it no longer has, or whose process died."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingOptions:
+    load_wait: timedelta = timedelta(seconds=60)
+    """How long a request waits for its version to be loaded."""
+    poll: timedelta = timedelta(seconds=0.25)
+    """Between two looks at a version that is being loaded."""
+    retry_after_failure: timedelta = timedelta(seconds=10)
+    """How long a version that failed to load is not tried again."""
+    evict_idle: timedelta = timedelta(minutes=1)
+    """A version that was unused for this long may be unloaded when another needs its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    error: RatchetError
+    until: datetime
+
+
+class Serving:
+    """The versions that this gateway has seen ready, and one load at a time per version.
+
+    The rollout service decides: when a version is gone there (it restarted, an engine died), it is loaded again.
+    """
+
+    def __init__(self, engine: PolicyEngine, registry: ModelRegistry, clock: Clock, options: ServingOptions) -> None:
+        self._engine = engine
+        self._registry = registry
+        self._clock = clock
+        self._options = options
+        self._ready: dict[VersionRef, str] = {}  # -> policy id
+        self._loading: dict[VersionRef, asyncio.Task[None]] = {}
+        self._failures: dict[VersionRef, _Failure] = {}
+        self._used: dict[VersionRef, datetime] = {}
+
+    async def ensure(self, ref: VersionRef, wait: timedelta | None = None) -> str:
+        """The policy id of a version that is ready; loads it first and waits up to `wait` (the options' load_wait).
+
+        Raises Unavailable while it is loading, FailedPrecondition when it cannot be loaded, NotFound when the registry
+        does not know it, DataLoss when the weights are not those that were registered.
+        """
+        self._used[ref] = self._clock.now()
+        if ref not in self._ready:
+            await self._join_loading(ref, self._options.load_wait if wait is None else wait)
+        return self._ready[ref]
+
+    async def generate(
+        self, ref: VersionRef, prompt: Prompt, sampling: Sampling, wait: timedelta | None = None
+    ) -> Generation:
+        """Raises what `ensure` and `PolicyEngine.generate` raise; a version that was lost is loaded again first."""
+        policy_id = await self.ensure(ref, wait)
+        try:
+            return await self._engine.generate(str(ref), policy_id, prompt, sampling)
+        except LOST as error:
+            self._forget(ref, error)
+        return await self._engine.generate(str(ref), await self.ensure(ref, wait), prompt, sampling)
+
+    async def stream(
+        self, ref: VersionRef, prompt: Prompt, sampling: Sampling, wait: timedelta | None = None
+    ) -> AsyncGenerator[Delta]:
+        """Like generate. Only a version that is lost before its first piece is loaded again."""
+        policy_id = await self.ensure(ref, wait)
+        started = False
+        try:
+            async with aclosing(self._engine.stream(str(ref), policy_id, prompt, sampling)) as deltas:
+                async for delta in deltas:
+                    started = True
+                    yield delta
+            return
+        except LOST as error:
+            self._forget(ref, error)
+            if started:
+                raise
+        policy_id = await self.ensure(ref, wait)
+        async with aclosing(self._engine.stream(str(ref), policy_id, prompt, sampling)) as deltas:
+            async for delta in deltas:
+                yield delta
+
+    def _forget(self, ref: VersionRef, error: RatchetError) -> None:
+        log.warning("version.lost", version=str(ref), reason=error.message)
+        self._ready.pop(ref, None)
+
+    async def unload(self, ref: VersionRef) -> None:
+        """Idempotent. Raises Unavailable."""
+        self._ready.pop(ref, None)
+        try:
+            await self._engine.unload(str(ref))
+        except NotFound:
+            pass
+
+    async def close(self) -> None:
+        """Stops waiting for loads; the rollout service goes on with them."""
+        tasks = list(self._loading.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _join_loading(self, ref: VersionRef, wait: timedelta) -> None:
+        self._raise_recent_failure(ref)
+        task = self._loading.get(ref)
+        if task is None:
+            task = self._loading[ref] = asyncio.create_task(self._load(ref), name=f"load {ref}")
+            task.add_done_callback(lambda ended: self._loading_ended(ref, ended))
+        await asyncio.wait({task}, timeout=wait.total_seconds())
+        if not task.done():
+            raise Unavailable(f"{ref} is being loaded, try again in a few seconds")
+        task.result()
+
+    def _loading_ended(self, ref: VersionRef, task: asyncio.Task[None]) -> None:
+        del self._loading[ref]
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.warning("version.load_failed", version=str(ref), reason=str(error))
+        if isinstance(error, RatchetError) and not isinstance(error, Unavailable):
+            self._failures[ref] = _Failure(error, self._clock.now() + self._options.retry_after_failure)
+
+    def _raise_recent_failure(self, ref: VersionRef) -> None:
+        failure = self._failures.get(ref)
+        if failure is None:
+            return
+        if failure.until > self._clock.now():
+            raise failure.error
+        del self._failures[ref]
+
+    async def _load(self, ref: VersionRef) -> None:
+        self._ready[ref] = await self._load_policy(ref)
+
+    async def _load_policy(self, ref: VersionRef) -> str:
+        record = await self._registry.version(ref)
+        starts = 0
+        while True:
+            policy = await self._find(ref)
+            match policy.state if policy else None:
+                case PolicyState.READY if policy and policy.policy_id == record.policy_id:
+                    return record.policy_id
+                case PolicyState.READY if policy:
+                    raise DataLoss(f"{ref} is loaded with other weights ({policy.policy_id}, not {record.policy_id})")
+                case PolicyState.FAILED if policy and starts:
+                    raise FailedPrecondition(f"{ref} cannot be loaded: {policy.error}")
+                case PolicyState.FAILED:
+                    await self.unload(ref)
+                case None:
+                    starts += 1
+                    await self._start(ref, record.source, record.policy_id)
+                case _:
+                    await asyncio.sleep(self._options.poll.total_seconds())
+
+    async def _find(self, ref: VersionRef) -> Policy | None:
+        try:
+            return await self._engine.get(str(ref))
+        except NotFound:
+            return None
+
+    async def _start(self, ref: VersionRef, source: str, policy_id: str) -> None:
+        try:
+            await self._engine.load(str(ref), source, policy_id)
+        except AlreadyExists:
+            pass  # another gateway was first: the next look finds it
+        except ResourceExhausted as error:
+            idle = self._idle_longest(self._ready)
+            if idle is None:
+                raise Unavailable(f"there is no room to load {ref}: {error.message}") from error
+            log.info("version.evicted", version=str(idle), for_version=str(ref))
+            await self.unload(idle)
+
+    def _idle_longest(self, loaded: Iterable[VersionRef]) -> VersionRef | None:
+        limit = self._clock.now() - self._options.evict_idle
+        idle = [ref for ref in loaded if self._used[ref] < limit]
+        return min(idle, key=lambda ref: self._used[ref], default=None)

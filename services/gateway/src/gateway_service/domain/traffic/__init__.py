@@ -1,0 +1,1 @@
+"""The request log: what each request got, and how good it was."""

@@ -1,0 +1,45 @@
+"""Where the request log is stored, and who grades completions."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from gateway_service.domain.traffic.record import CompletionRecord, ProblemRef
+from gateway_service.domain.traffic.sample import Traffic
+from ratchet_kit.names import VersionRef
+
+
+class CompletionLog(Protocol):
+    """The stored request log. Every method raises Unavailable when it cannot be reached."""
+
+    async def append(self, records: Sequence[CompletionRecord]) -> None: ...
+
+    async def get(self, completion_id: str) -> CompletionRecord:
+        """Raises NotFound."""
+        ...
+
+    async def set_score(self, completion_id: str, score: float, problem: ProblemRef | None) -> None:
+        """Also drops the kept texts. The last score stands. Raises NotFound."""
+        ...
+
+    async def traffic(self, release_id: str, stage: int, baseline: VersionRef, reference_from: datetime) -> Traffic:
+        """The arms of a release's stage, and all traffic of its baseline from `reference_from` on.
+
+        Latencies are those of the latest 10,000 answers of an arm.
+        """
+        ...
+
+    async def prune(self, texts_before: datetime, records_before: datetime) -> None:
+        """Drops texts and whole records older than these."""
+        ...
+
+
+class Grader(Protocol):
+    """Grades completions by the tests of a problem."""
+
+    async def grade(self, problem: ProblemRef, texts: Sequence[str]) -> Sequence[float]:
+        """A score in [0, 1] per text.
+
+        Raises NotFound for an unknown problem, Unavailable when the sandbox cannot be reached or fails.
+        """
+        ...

@@ -1,0 +1,48 @@
+"""ASGI middleware: the id of each HTTP request, its metrics and its log line."""
+
+import time
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ratchet_kit import ids, logs, metrics
+
+log = logs.get_logger(__name__)
+
+_handled = metrics.counter("gateway_http_handled", "Requests answered", ("method", "route", "status"))
+_seconds = metrics.histogram("gateway_http_seconds", "Time to the end of the answer", ("method", "route"))
+
+REQUEST_ID = b"x-request-id"
+
+
+class RequestMiddleware:
+    """Gives each request an id: the caller's, or a new one. It is in the answer, the log and every call made for it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        sent = dict(scope["headers"]).get(REQUEST_ID, b"").decode("latin-1")[:100]
+        request_id = sent if sent.isprintable() and sent else ids.new_id("req")
+        start = time.perf_counter()
+        status = 500
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", []), (REQUEST_ID, request_id.encode("latin-1"))]
+            await send(message)
+
+        with logs.bound(request_id=request_id):
+            try:
+                await self._app(scope, receive, answer)
+            finally:
+                seconds = time.perf_counter() - start
+                # The template and not the path: else the label would have a value per id.
+                route = getattr(scope.get("route"), "path", "unknown")
+                _handled.labels(scope["method"], route, str(status)).inc()
+                _seconds.labels(scope["method"], route).observe(seconds)
+                log.debug("request.answered", method=scope["method"], path=scope["path"], status=status)

@@ -1,0 +1,182 @@
+"""An engine, a registry and a grader in memory, whose behaviour a test sets."""
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from gateway_service.domain.ports import GateResult, RegisteredModel, RegisteredVersion
+from gateway_service.domain.serving.generation import (
+    ChatPrompt,
+    Choice,
+    Delta,
+    FinishReason,
+    Generation,
+    Prompt,
+    Sampling,
+)
+from gateway_service.domain.serving.ports import Policy, PolicyState
+from gateway_service.domain.traffic.record import ProblemRef
+from ratchet_kit.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    RatchetError,
+    ResourceExhausted,
+)
+from ratchet_kit.names import CHAMPION, VersionRef
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def policy_id_of(source: str) -> str:
+    return f"sha256:{source}"
+
+
+@dataclass
+class ScriptedEngine:
+    """Answers each prompt with its last words, once for each of `n`.
+
+    `loads_at_once`: a load is READY when it is first looked at, else `finish_loading` says when. `before_answer` runs
+    ahead of every answer with the policy's name: it may raise, or move a clock.
+    """
+
+    capacity: int = 8
+    loads_at_once: bool = True
+    before_answer: Callable[[str], None] = lambda name: None
+    refuse_sources: Mapping[str, str] = field(default_factory=dict)
+    policies: dict[str, Policy] = field(default_factory=dict)
+    loads: Counter[str] = field(default_factory=Counter)
+    streams_closed: int = 0
+
+    async def load(self, name: str, source: str, policy_id: str) -> Policy:
+        if not source:
+            raise InvalidArgument("a policy needs a source")
+        if name in self.policies:
+            raise AlreadyExists(f"policy {name} is loaded")
+        if len(self.policies) >= self.capacity:
+            raise ResourceExhausted(f"{self.capacity} policies are loaded")
+        self.loads[name] += 1
+        policy = Policy(name, PolicyState.LOADING, policy_id_of(source))
+        if source in self.refuse_sources:
+            policy = Policy(name, PolicyState.FAILED, error=self.refuse_sources[source])
+        elif self.loads_at_once:
+            policy = replace(policy, state=PolicyState.READY)
+        self.policies[name] = policy
+        return policy
+
+    def finish_loading(self, name: str) -> None:
+        self.policies[name] = replace(self.policies[name], state=PolicyState.READY)
+
+    async def get(self, name: str) -> Policy:
+        if name not in self.policies:
+            raise NotFound(f"policy {name} is not loaded")
+        return self.policies[name]
+
+    async def unload(self, name: str) -> None:
+        await self.get(name)
+        del self.policies[name]
+
+    async def generate(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> Generation:
+        words = await self._words(name, policy_id, prompt)
+        choices = tuple(
+            Choice(
+                index=index,
+                text=" ".join(words),
+                finish_reason=FinishReason.STOP,
+                token_ids=tuple(range(len(words))),
+                log_probs=(-0.5,) * len(words) if sampling.logprobs else (),
+            )
+            for index in range(sampling.n)
+        )
+        return Generation(choices, policy_id, prompt_tokens=len(words))
+
+    async def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
+        words = await self._words(name, policy_id, prompt)
+        try:
+            for position, word in enumerate(words):
+                last = position == len(words) - 1
+                for index in range(sampling.n):
+                    piece = Choice(
+                        index=index,
+                        text=word if position == 0 else f" {word}",
+                        finish_reason=FinishReason.STOP if last else FinishReason.UNFINISHED,
+                        token_ids=(position,),
+                        log_probs=(-0.5,) if sampling.logprobs else (),
+                    )
+                    yield Delta(piece, policy_id, len(words) if position == index == 0 else 0)
+        finally:
+            self.streams_closed += 1
+
+    async def _words(self, name: str, policy_id: str, prompt: Prompt) -> Sequence[str]:
+        policy = await self.get(name)
+        if policy.state is not PolicyState.READY or policy.policy_id != policy_id:
+            raise FailedPrecondition(f"policy {name} is {policy.state} with {policy.policy_id}")
+        self.before_answer(name)
+        text = prompt.turns[-1].content if isinstance(prompt, ChatPrompt) else prompt.text
+        if not text:
+            raise InvalidArgument("the prompt is empty")
+        return text.split()
+
+
+@dataclass
+class ScriptedRegistry:
+    """Models with versions 1 to n whose weights lie at "<model>/<n>"."""
+
+    versions: dict[str, int] = field(default_factory=dict)
+    aliases: dict[tuple[str, str], int] = field(default_factory=dict)
+    gates: dict[str, GateResult] = field(default_factory=dict)
+    refuse_promotion: RatchetError | None = None
+    away: RatchetError | None = None
+    promotions: list[tuple[VersionRef, str]] = field(default_factory=list)
+
+    async def models(self) -> Sequence[RegisteredModel]:
+        return [await self.model(name) for name in sorted(self.versions)]
+
+    async def model(self, name: str) -> RegisteredModel:
+        if self.away is not None:
+            raise self.away
+        if name not in self.versions:
+            raise NotFound(f"model {name} does not exist")
+        return RegisteredModel(name, EPOCH, self.aliases.get((name, CHAMPION)))
+
+    async def version(self, ref: VersionRef) -> RegisteredVersion:
+        if not 1 <= ref.number <= self.versions.get(ref.model, 0):
+            raise NotFound(f"version {ref} does not exist")
+        source = f"{ref.model}/{ref.number}"
+        return RegisteredVersion(ref, source, policy_id_of(source), EPOCH)
+
+    async def resolve(self, model: str, alias: str) -> RegisteredVersion:
+        if (model, alias) not in self.aliases:
+            raise NotFound(f"model {model} has no alias {alias}")
+        return await self.version(VersionRef(model, self.aliases[model, alias]))
+
+    async def gate(self, gate_id: str) -> GateResult:
+        if gate_id not in self.gates:
+            raise NotFound(f"gate {gate_id} does not exist")
+        return self.gates[gate_id]
+
+    async def promote(self, ref: VersionRef, gate_id: str, reason: str) -> None:
+        if self.refuse_promotion is not None:
+            raise self.refuse_promotion
+        await self.version(ref)
+        self.aliases[ref.model, CHAMPION] = ref.number
+        self.promotions.append((ref, gate_id))
+
+
+@dataclass
+class ScriptedGrader:
+    """Scores 1 the texts that hold the problem's id."""
+
+    problems: set[str] = field(default_factory=set)
+    fault: RatchetError | None = None
+    graded: int = 0
+
+    async def grade(self, problem: ProblemRef, texts: Sequence[str]) -> Sequence[float]:
+        if self.fault is not None:
+            raise self.fault
+        if problem.problem_id not in self.problems:
+            raise NotFound(f"problem {problem.problem_id} is not in {problem.problem_set}")
+        self.graded += len(texts)
+        return [float(problem.problem_id in text) for text in texts]

@@ -1,0 +1,138 @@
+from datetime import timedelta
+
+import pytest
+
+from gateway_service.domain.completions.completion import CompletionRequest
+from gateway_service.domain.releases.release import Stage
+from gateway_service.domain.serving.generation import TextPrompt
+from gateway_service.domain.traffic.record import Arm
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from ratchet_kit.names import CHAMPION, ModelRef, VersionRef
+
+from ..world import World
+
+ALL = (Stage(100, timedelta(hours=1), 0),)
+
+
+async def test_the_champion_a_version_or_an_alias_answers(world: World) -> None:
+    world.registry.aliases["starter", "tested"] = 3
+    asked = {model: (await world.ask(model)).version.number for model in ("starter", "starter@2", "starter:tested")}
+    assert asked == {"starter": 1, "starter@2": 2, "starter:tested": 3}
+    assert {record.arm for record in await world.records()} == {Arm.NONE}
+
+
+async def test_unknown_models_are_not_recorded(world: World) -> None:
+    for model in ("nobody", "starter@9", "starter:nothing"):
+        with pytest.raises(NotFound):
+            await world.ask(model)
+    del world.registry.aliases["starter", CHAMPION]
+    with pytest.raises(FailedPrecondition, match="no champion"):
+        await world.ask("starter")
+    assert await world.records() == []
+
+
+async def test_the_champion_answers_while_the_registry_is_away(world: World) -> None:
+    world.registry.away = Unavailable("the registry is away")
+    with pytest.raises(Unavailable):
+        await world.ask()
+    world.registry.away = None
+    await world.ask()
+    world.registry.away = Unavailable("the registry is away")
+    assert (await world.ask()).version == VersionRef("starter", 1)
+
+
+async def test_records_what_was_asked_of_whom(world: World) -> None:
+    answer = await world.ask(text="say hi to all")
+    (record,) = await world.records()
+    assert record.id == answer.id
+    assert (str(record.version), record.policy_id) == ("starter@1", answer.generation.policy_id)
+    assert (record.prompt_tokens, record.completion_tokens, record.texts) == (4, 4, ("say hi to all",))
+
+
+async def test_records_errors_but_not_the_callers(world: World) -> None:
+    with pytest.raises(InvalidArgument):
+        await world.ask(text="")
+    assert await world.records() == []
+
+    def die(name: str) -> None:
+        raise Unavailable("the engine died")
+
+    world.engine.before_answer = die
+    with pytest.raises(Unavailable):
+        await world.ask()
+    assert [record.error for record in await world.records()] == ["the engine died"]
+
+
+async def test_a_long_answer_is_not_kept(world: World) -> None:
+    await world.ask(text="x" * 70_000)
+    assert (await world.records())[0].texts == ()
+
+
+async def on_candidate(world: World):
+    return await world.until_progressing(await world.release(ALL))
+
+
+async def test_a_candidate_that_is_not_loaded_is_not_waited_for(world: World) -> None:
+    await on_candidate(world)
+    world.engine.loads_at_once = False
+    await world.gateway.serving.unload(VersionRef("starter", 2))
+    world.engine.loads_at_once = False
+    world.engine.policies.pop("starter@1", None)
+    await world.engine.load("starter@1", "starter/1", "")
+    world.engine.finish_loading("starter@1")
+    answer = await world.ask()
+    assert answer.version.number == 1
+    assert [(record.arm, bool(record.error)) for record in await world.records()] == [
+        (Arm.CANDIDATE, True),
+        (Arm.FALLBACK, False),
+    ]
+
+
+async def test_what_both_refuse_says_nothing_about_the_candidate(world: World) -> None:
+    await on_candidate(world)
+    with pytest.raises(InvalidArgument):
+        await world.ask(text="")
+    assert await world.records() == []
+
+
+async def test_what_only_the_candidate_refuses_counts_against_it(world: World) -> None:
+    def too_long(name: str) -> None:
+        if name == "starter@2":
+            raise InvalidArgument("the prompt is longer than the model's length")
+
+    await on_candidate(world)
+    world.engine.before_answer = too_long
+    assert (await world.ask()).version.number == 1
+    failed = {record.arm: bool(record.error) for record in await world.records()}
+    assert failed == {Arm.CANDIDATE: True, Arm.FALLBACK: False}
+
+
+async def stream(world: World, text: str = "say hi to all"):
+    request = CompletionRequest(ModelRef.parse_registered("starter"), TextPrompt(text))
+    return [piece async for piece in world.gateway.completer.stream(request)]
+
+
+async def test_a_stream_is_recorded_whole(world: World) -> None:
+    pieces = await stream(world)
+    assert "".join(piece.delta.choice.text for piece in pieces) == "say hi to all"
+    (record,) = await world.records()
+    assert (record.id, record.texts, record.completion_tokens) == (pieces[0].id, ("say hi to all",), 4)
+
+
+async def test_a_stream_falls_back_before_its_first_piece(world: World) -> None:
+    def die(name: str) -> None:
+        if name == "starter@2":
+            raise Unavailable("the engine died")
+
+    await on_candidate(world)
+    world.engine.before_answer = die
+    assert {str(piece.version) for piece in await stream(world)} == {"starter@1"}
+
+
+async def test_a_stream_that_is_left_stops_the_engine(world: World) -> None:
+    request = CompletionRequest(ModelRef.parse_registered("starter"), TextPrompt("say hi to all"))
+    pieces = world.gateway.completer.stream(request)
+    await anext(pieces)
+    assert world.engine.streams_closed == 0
+    await pieces.aclose()
+    assert world.engine.streams_closed == 1

@@ -1,0 +1,162 @@
+"""/v1 over HTTP, and through OpenAI's own client."""
+
+import json
+from datetime import timedelta
+
+import openai
+import pytest
+
+from gateway_service.domain.releases.release import Stage
+from ratchet_kit.errors import ResourceExhausted, Unavailable
+
+from ..doubles import policy_id_of
+from ..world import World
+
+HI = [{"role": "user", "content": "say hi to all"}]
+
+
+@pytest.fixture
+async def http(world: World):
+    async with world.http() as client:
+        yield client
+
+
+async def chat(http, **body):
+    return await http.post("/v1/chat/completions", json={"model": "starter", "messages": HI, **body})
+
+
+async def test_chat(http) -> None:
+    response = await chat(http, n=2, logprobs=True, temperature=0, stop=["x"], seed=1, max_completion_tokens=9)
+    body = response.json()
+    assert response.status_code == 200
+    assert [choice["message"] for choice in body["choices"]] == [{"role": "assistant", "content": "say hi to all"}] * 2
+    assert body["model"] == response.headers["x-ratchet-version"] == "starter@1"
+    assert body["system_fingerprint"] == response.headers["x-ratchet-policy-id"] == policy_id_of("starter/1")
+    assert body["usage"] == {"prompt_tokens": 4, "completion_tokens": 8, "total_tokens": 12}
+    assert body["choices"][0]["logprobs"]["content"][1] == {
+        "token": "token_id:1",
+        "logprob": -0.5,
+        "bytes": None,
+        "top_logprobs": [],
+    }
+    assert body["choices"][0]["finish_reason"] == "stop"
+
+
+async def test_completions(http) -> None:
+    response = await http.post("/v1/completions", json={"model": "starter@2", "prompt": ["say hi"], "logprobs": 0})
+    body = response.json()
+    assert (body["object"], body["model"], body["choices"][0]["text"]) == ("text_completion", "starter@2", "say hi")
+    assert body["choices"][0]["logprobs"]["token_logprobs"] == [-0.5, -0.5]
+
+
+async def test_a_stream_ends_with_done(http) -> None:
+    response = await chat(http, stream=True, stream_options={"include_usage": True})
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert response.headers["x-ratchet-version"] == "starter@1"
+    lines = [line.removeprefix("data: ") for line in response.text.split("\n\n") if line]
+    assert lines[-1] == "[DONE]"
+    *chunks, usage = [json.loads(line) for line in lines[:-1]]
+    assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": "say"}
+    assert "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks) == "say hi to all"
+    assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
+    assert usage["usage"]["total_tokens"] == 8
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "code"),
+    [
+        ({"tools": [{"type": "function"}]}, "tools", "unsupported_parameter"),
+        ({"presence_penalty": 0.5}, "presence_penalty", "unsupported_parameter"),
+        ({"response_format": {"type": "json_object"}}, "response_format", "unsupported_parameter"),
+        ({"banana": 1}, "banana", None),
+        ({"temperature": 3}, "temperature", None),
+        ({"n": 0}, "n", None),
+        ({"messages": []}, "messages", None),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.role", None),
+        ({"model": "Bad Name"}, "model", None),
+    ],
+)
+async def test_says_which_parameter_is_wrong(http, body, param, code) -> None:
+    response = await chat(http, **body)
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert (error["type"], error["param"], error["code"]) == ("invalid_request_error", param, code)
+    assert error["message"]
+
+
+async def test_neutral_values_of_unsupported_parameters_pass(http) -> None:
+    response = await chat(http, presence_penalty=0, tools=[], response_format={"type": "text"}, logit_bias=None)
+    assert response.status_code == 200
+
+
+async def test_errors_have_openais_shape(world: World, http) -> None:
+    unknown = await chat(http, model="nobody")
+    assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "model_not_found")
+    keyless = await http.get("/v1/models", headers={"Authorization": "Bearer rk_no"})
+    assert (keyless.status_code, keyless.json()["error"]["code"]) == (401, "invalid_api_key")
+
+    def busy(name: str) -> None:
+        raise ResourceExhausted("too many requests wait", timedelta(seconds=1.5))
+
+    world.engine.before_answer = busy
+    refused = await chat(http)
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "2")
+
+
+async def test_503_while_the_model_is_loaded(world: World, http) -> None:
+    world.engine.loads_at_once = False
+    response = await chat(http)
+    assert response.status_code == 503
+    assert response.headers["retry-after"] == "5"
+    assert "is being loaded" in response.json()["error"]["message"]
+
+
+async def test_a_stream_that_cannot_start_is_an_ordinary_error(world: World, http) -> None:
+    def die(name: str) -> None:
+        raise Unavailable("the engine died")
+
+    world.engine.before_answer = die
+    assert (await chat(http, stream=True)).status_code == 503
+
+
+async def test_the_routing_key_is_the_user_or_the_header(world: World, http) -> None:
+    release = await world.release((Stage(50, timedelta(hours=1), 0), Stage(100, timedelta(0), 0)))
+    await world.until_progressing(release)
+    by_user = {user: {(await chat(http, user=user)).json()["model"] for _ in range(5)} for user in "abcdefgh"}
+    assert all(len(versions) == 1 for versions in by_user.values())
+    assert len(set.union(*by_user.values())) == 2
+    for user, versions in by_user.items():
+        response = await http.post(
+            "/v1/chat/completions",
+            json={"model": "starter", "messages": HI, "user": "someone"},
+            headers={"x-ratchet-routing-key": user},
+        )
+        assert {response.json()["model"]} == versions
+
+
+async def test_models(http) -> None:
+    listed = (await http.get("/v1/models")).json()
+    assert [model["id"] for model in listed["data"]] == ["starter"]
+    for model in ("starter", "starter@2", "starter:champion"):
+        assert (await http.get(f"/v1/models/{model}")).json()["id"] == model
+    assert (await http.get("/v1/models/starter@9")).status_code == 404
+
+
+async def test_through_openais_own_client(world: World) -> None:
+    async with world.http() as http:
+        client = openai.AsyncOpenAI(api_key="rk_admin", base_url="http://gateway/v1", http_client=http, max_retries=0)
+        answer = await client.chat.completions.create(model="starter", messages=HI, n=2, user="me")
+        assert [choice.message.content for choice in answer.choices] == ["say hi to all"] * 2
+        stream = await client.chat.completions.create(model="starter", messages=HI, stream=True)
+        assert "".join([chunk.choices[0].delta.content or "" async for chunk in stream]) == "say hi to all"
+        text = await client.completions.create(model="starter", prompt="say hi", max_tokens=5)
+        assert text.choices[0].text == "say hi"
+        assert [model.id async for model in client.models.list()] == ["starter"]
+        assert (await client.models.retrieve("starter@2")).id == "starter@2"
+        with pytest.raises(openai.NotFoundError) as unknown:
+            await client.chat.completions.create(model="nobody", messages=HI)
+        assert (unknown.value.code, unknown.value.param) == ("model_not_found", "model")
+        with pytest.raises(openai.BadRequestError):
+            await client.chat.completions.create(model="starter", messages=HI, frequency_penalty=1)
+        with pytest.raises(openai.AuthenticationError):
+            await client.with_options(api_key="rk_wrong").models.list()

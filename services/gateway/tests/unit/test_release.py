@@ -1,0 +1,77 @@
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage, State
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SPEC = ReleaseSpec("starter", 2, "gate", (Stage(10, timedelta(0), 0), Stage(100, timedelta(0), 0)))
+
+
+def new() -> Release:
+    return Release("rel_1", "req_1", SPEC, baseline=1, create_time=NOW)
+
+
+def test_the_way_to_success() -> None:
+    release = new()
+    assert (release.state, release.percent) == (State.PREPARING, 0)
+    release = release.begin(NOW)
+    assert (release.state, release.percent, release.stage_start_time) == (State.PROGRESSING, 10, NOW)
+    later = NOW + timedelta(minutes=1)
+    release = release.advance(later, "good so far")
+    assert (release.percent, release.stage, release.stage_start_time) == (100, 1, later)
+    release = release.succeed(later, "good")
+    assert (release.state, release.percent, release.end_time) == (State.SUCCEEDED, 100, later)
+    assert str(release.loser) == "starter@1"
+    assert [event.percent for event in release.events] == [10, 100, 100]
+    assert release.retire(later).retire_time == later
+
+
+def test_a_rollback_sends_everything_back() -> None:
+    release = new().begin(NOW).roll_back(NOW, "slow")
+    assert (release.state, release.percent, str(release.loser)) == (State.ROLLED_BACK, 0, "starter@2")
+    assert release.events[-1].reason == "slow"
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda: new().advance(NOW, ""),
+        lambda: new().succeed(NOW, ""),
+        lambda: new().retire(NOW),
+        lambda: new().begin(NOW).begin(NOW),
+        lambda: new().begin(NOW).succeed(NOW, ""),
+        lambda: new().begin(NOW).advance(NOW, "").advance(NOW, ""),
+        lambda: new().roll_back(NOW, "").roll_back(NOW, ""),
+        lambda: new().fail(NOW, "").begin(NOW),
+        lambda: new().roll_back(NOW, "").fail(NOW, ""),
+    ],
+)
+def test_refuses_what_is_not_allowed(move: Callable[[], Release]) -> None:
+    with pytest.raises(FailedPrecondition):
+        move()
+
+
+def test_names_every_fault_of_a_spec() -> None:
+    stages = (Stage(50, timedelta(seconds=-1), 0), Stage(20, timedelta(0), -1))
+    with pytest.raises(InvalidArgument) as caught:
+        ReleaseSpec("", 0, "", stages, Bounds(0.0, 0.5, 2.0)).check()
+    assert [violation.field for violation in caught.value.violations] == [
+        "spec.model",
+        "spec.candidate",
+        "spec.stages[0].min_duration",
+        "spec.stages[1].percent",
+        "spec.stages[1].min_samples",
+        "spec.stages",
+        "spec.bounds.max_error_rate_increase",
+        "spec.bounds.max_latency_ratio",
+        "spec.bounds.max_quality_drop",
+    ]
+
+
+def test_the_defaults_are_right() -> None:
+    spec = ReleaseSpec("starter", 2, "gate")
+    spec.check()
+    assert [stage.percent for stage in spec.stages] == [1, 5, 25, 50, 100]

@@ -1,0 +1,243 @@
+"""/api/v1: protobuf as JSON, errors, keys, watching, OpenAPI."""
+
+import json
+import re
+
+import pytest
+
+from gateway_service.rest.errors import MEANINGS
+from ratchet.registry.v1 import registry_pb2
+from ratchet.trainer.v1 import trainer_pb2
+from ratchet_kit import errors, grpc_errors
+
+from ..world import World
+
+
+class Trainer:
+    """Remembers what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = []
+
+    async def CreateRun(self, request):
+        self.asked.append(request)
+        if not request.spec.steps:
+            raise errors.InvalidArgument("bad spec", [errors.FieldViolation("spec.steps", "must be positive")])
+        return trainer_pb2.CreateRunResponse(run=trainer_pb2.Run(id="run_1", spec=request.spec, platform_faults=3))
+
+    async def GetRun(self, request):
+        raise errors.NotFound(f"run {request.id} does not exist")
+
+    async def ListRuns(self, request):
+        self.asked.append(request)
+        return trainer_pb2.ListRunsResponse(next_page_token="more")
+
+    async def WatchRun(self, request):
+        if request.id != "run_1":
+            raise errors.NotFound(f"run {request.id} does not exist")
+        for step in (1, 2):
+            yield trainer_pb2.WatchRunResponse(run=trainer_pb2.Run(id="run_1", step=step))
+        if request.after_step:
+            raise errors.Unavailable("trainer went away")
+
+    CancelRun = ListSteps = ListCheckpoints = GetRun
+
+
+class Registry:
+    def __getattr__(self, name):
+        return None
+
+    async def GetVersion(self, request):
+        which = request.WhichOneof("which")
+        return registry_pb2.GetVersionResponse(
+            version=registry_pb2.Version(model=request.model, number=request.number, labels={"by": which})
+        )
+
+    async def SetAlias(self, request):
+        aliases = {request.alias: request.version}
+        return registry_pb2.SetAliasResponse(model=registry_pb2.Model(name=request.model, aliases=aliases))
+
+
+@pytest.fixture
+def trainer() -> Trainer:
+    return Trainer()
+
+
+@pytest.fixture
+async def http(world: World, trainer):
+    world.stubs.trainer, world.stubs.registry = trainer, Registry()
+    await world.start()
+    async with world.http() as client:
+        yield client
+
+
+async def test_a_body_is_the_request_message(http, trainer) -> None:
+    spec = {"base": {"version": "starter@1"}, "algorithm": "ALGORITHM_GRPO", "steps": 3}
+    response = await http.post("/api/v1/runs", json={"request_id": "r", "spec": spec})
+    assert response.status_code == 200
+    run = response.json()["run"]
+    assert (run["id"], run["spec"]["algorithm"], run["platform_faults"], run["step"]) == (
+        "run_1",
+        "ALGORITHM_GRPO",
+        "3",
+        0,
+    )
+    assert trainer.asked[0].spec.base.version == "starter@1"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"spec": {"banana": 1}}, "spec.banana"),
+        ({"banana": 1}, "banana"),
+        ({"spec": {"steps": "many"}}, "spec.steps"),
+        ({"spec": {"hyperparameters": {"learning_rate": "fast"}}}, "spec.hyperparameters.learning_rate"),
+        ({"spec": {"algorithm": "MAGIC"}}, "spec.algorithm"),
+        ({"spec": 3}, "spec"),
+        ({"spec": {"steps": 0}}, "spec.steps"),
+    ],
+)
+async def test_names_the_field_at_fault(http, body, field) -> None:
+    response = await http.post("/api/v1/runs", json=body)
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert error["code"] == "INVALID_ARGUMENT"
+    assert [violation["field"] for violation in error["violations"]] == [field]
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", "3"])
+async def test_a_body_that_is_no_object(http, content) -> None:
+    response = await http.post("/api/v1/runs", content=content)
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "INVALID_ARGUMENT")
+
+
+async def test_paging_and_filters_are_the_query(http, trainer) -> None:
+    response = await http.get("/api/v1/runs?page_size=7&page_token=t&state=STATE_RUNNING")
+    assert response.json() == {"runs": [], "next_page_token": "more"}
+    assert trainer.asked[0] == trainer_pb2.ListRunsRequest(page_size=7, page_token="t", state=3)
+    assert (await http.get("/api/v1/runs?colour=red")).json()["error"]["violations"][0]["field"] == "colour"
+
+
+async def test_the_path_is_part_of_the_message(http) -> None:
+    version = (await http.get("/api/v1/models/starter/versions/2")).json()["version"]
+    assert (version["model"], version["number"], version["labels"]) == ("starter", 2, {"by": "number"})
+    by_alias = (await http.get("/api/v1/models/starter/aliases/champion")).json()["version"]
+    assert by_alias["labels"] == {"by": "alias"}
+    model = (await http.put("/api/v1/models/starter/aliases/champion", json={"version": 2})).json()["model"]
+    assert (model["name"], model["aliases"]) == ("starter", {"champion": 2})
+    contradiction = await http.put("/api/v1/models/starter/aliases/champion", json={"version": 2, "model": "other"})
+    assert contradiction.json()["error"]["violations"][0]["field"] == "model"
+
+
+async def test_errors_of_services_keep_their_meaning(http) -> None:
+    response = await http.get("/api/v1/runs/run_9")
+    assert response.status_code == 404
+    assert response.json() == {"error": {"code": "NOT_FOUND", "message": "run run_9 does not exist"}}
+    assert (await http.get("/api/v1/nothing")).json()["error"]["code"] == "NOT_FOUND"
+    assert (await http.delete("/api/v1/runs")).status_code == 405
+
+
+def test_every_error_has_a_status() -> None:
+    assert set(MEANINGS) == set(grpc_errors.CODES)
+
+
+async def test_an_unexpected_error_tells_nothing(http) -> None:
+    response = await http.get("/api/v1/evaluations")  # its backend is None: a bug
+    assert response.status_code == 500
+    assert response.json() == {"error": {"code": "INTERNAL", "message": "internal error"}}
+
+
+def events(text: str) -> list[tuple[str, dict]]:
+    found = []
+    for block in text.strip().split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in block.split("\n"))
+        found.append((lines.get("event", "message"), json.loads(lines["data"])))
+    return found
+
+
+async def test_watch_is_server_sent_events(http) -> None:
+    response = await http.get("/api/v1/runs/run_1/watch")
+    assert [(kind, data["run"]["step"]) for kind, data in events(response.text)] == [("message", 1), ("message", 2)]
+    broken = events((await http.get("/api/v1/runs/run_1/watch?after_step=1")).text)
+    assert broken[-1] == ("error", {"error": {"code": "UNAVAILABLE", "message": "trainer went away"}})
+    assert (await http.get("/api/v1/runs/run_9/watch")).status_code == 404
+
+
+async def test_a_release_through_rest(world: World, http) -> None:
+    spec = {
+        "model": "starter",
+        "candidate": 2,
+        "gate_id": "gate_2",
+        "stages": [{"percent": 100, "min_duration": "1.5s"}],
+    }
+    made = (await http.post("/api/v1/releases", json={"request_id": "r", "spec": spec})).json()["release"]
+    assert (made["state"], made["baseline"], made["spec"]["stages"][0]["min_duration"]) == (
+        "STATE_PREPARING",
+        1,
+        "1.500s",
+    )
+    assert (await http.get(f"/api/v1/releases/{made['id']}")).json()["release"]["id"] == made["id"]
+    assert len((await http.get("/api/v1/releases?model=starter")).json()["releases"]) == 1
+    back = await http.post(f"/api/v1/releases/{made['id']}/rollback", json={"reason": "no"})
+    assert back.json()["release"]["state"] == "STATE_ROLLED_BACK"
+    again = await http.post(f"/api/v1/releases/{made['id']}/rollback")
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "FAILED_PRECONDITION")
+    watched = events((await http.get(f"/api/v1/releases/{made['id']}/watch")).text)
+    assert watched[0][1]["release"]["state"] == "STATE_ROLLED_BACK"
+
+
+async def test_feedback_through_rest(world: World, http) -> None:
+    answer = await world.ask()
+    body = {"completion_id": answer.id, "score": 0.5}
+    assert (await http.post("/api/v1/feedback", json=body)).json() == {"score": 0.5}
+    zero = await http.post("/api/v1/feedback", json={"completion_id": answer.id, "score": 0})
+    assert zero.json() == {"score": 0.0}
+    neither = await http.post("/api/v1/feedback", json={"completion_id": answer.id})
+    assert neither.status_code == 400
+    assert (await http.post("/api/v1/feedback", json={"completion_id": "none", "score": 1})).status_code == 404
+
+
+async def test_keys(http) -> None:
+    made = (await http.post("/api/v1/keys", json={"name": "app"})).json()
+    assert made["key"]["scopes"] == ["inference"]
+    as_app = {"Authorization": f"Bearer {made['secret']}"}
+    assert (await http.get("/v1/models", headers=as_app)).status_code == 200
+    denied = await http.get("/api/v1/runs", headers=as_app)
+    assert (denied.status_code, denied.json()["error"]["code"]) == (403, "PERMISSION_DENIED")
+    assert made["secret"] not in (await http.get("/api/v1/keys")).text
+    assert (await http.delete(f"/api/v1/keys/{made['key']['id']}")).json()["revoke_time"]
+    assert (await http.get("/v1/models", headers=as_app)).status_code == 401
+    unknown = await http.post("/api/v1/keys", json={"name": "app", "role": "king"})
+    assert unknown.json()["error"]["violations"][0]["field"] == "role"
+
+
+async def test_without_a_key_only_the_open_routes(http) -> None:
+    del http.headers["Authorization"]
+    for path in ("/healthz", "/readyz", "/openapi.json", "/docs"):
+        assert (await http.get(path)).status_code == 200
+    schema = (await http.get("/openapi.json")).json()
+    assert len(schema["paths"]) > 30
+    for path, operations in schema["paths"].items():
+        for verb in operations:
+            if not path.startswith(("/healthz", "/readyz")):
+                response = await http.request(verb, path.replace("{", "").replace("}", ""), json={})
+                assert response.status_code == 401, (verb, path)
+                assert response.headers["www-authenticate"] == "Bearer"
+
+
+async def test_openapi_refers_to_real_schemas(http) -> None:
+    schema = (await http.get("/openapi.json")).json()
+    components = schema["components"]["schemas"]
+    for reference in set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(schema))):
+        assert reference.removeprefix("#/components/schemas/") in components
+    run = components["trainer.v1.Run"]["properties"]
+    assert run["create_time"] == {"type": "string", "format": "date-time"}
+    assert "STATE_QUEUED" in run["state"]["enum"]
+    assert components["registry.v1.Model"]["properties"]["aliases"]["additionalProperties"]["type"] == "integer"
+    ids = [operation["operationId"] for operations in schema["paths"].values() for operation in operations.values()]
+    assert len(ids) == len(set(ids))
+
+
+async def test_every_answer_carries_its_request_id(http) -> None:
+    assert (await http.get("/healthz")).headers["x-request-id"].startswith("req_")
+    assert (await http.get("/healthz", headers={"x-request-id": "mine"})).headers["x-request-id"] == "mine"

@@ -1,0 +1,116 @@
+"""A gateway in memory: every part for real but the services and stores outside of it."""
+
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from types import SimpleNamespace
+
+import httpx
+
+from gateway_service import main
+from gateway_service.adapters.memory import MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
+from gateway_service.domain.completions.completion import Completion, CompletionRequest
+from gateway_service.domain.ports import GateResult
+from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage
+from gateway_service.domain.serving.generation import ChatPrompt, ChatTurn, Sampling
+from gateway_service.domain.traffic.record import CompletionRecord
+from gateway_service.settings import Settings
+from ratchet_kit.names import CHAMPION, ModelRef
+from ratchet_testing import ManualClock
+
+from .doubles import ScriptedEngine, ScriptedGrader, ScriptedRegistry
+
+ADMIN_KEY = "rk_admin"
+QUICK_STAGES = tuple(Stage(percent, timedelta(seconds=60), 30) for percent in (1, 5, 25, 50, 100))
+SETTINGS = Settings(
+    admin_key=ADMIN_KEY,
+    load_wait=timedelta(seconds=0.2),
+    load_poll=timedelta(seconds=0.001),
+    watch_poll=timedelta(seconds=0.001),
+)
+
+
+async def ready() -> None:
+    return None
+
+
+class NoStub:
+    """The stub of a peer that no test calls: it has every method, and none of them works."""
+
+    def __getattr__(self, name: str) -> object:
+        return None
+
+
+class World:
+    """Model "starter" with versions 1 to 3, of which 1 is the champion; gate "gate_2" lets 2 replace it."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.engine = ScriptedEngine()
+        self.registry = ScriptedRegistry(
+            versions={"starter": 3},
+            aliases={("starter", CHAMPION): 1},
+            gates={"gate_2": GateResult("gate_2", "starter", 2, 1, True, "0.2 better")},
+        )
+        self.grader = ScriptedGrader()
+        self.releases = MemoryReleaseStore()
+        self.completions = MemoryCompletionLog()
+        self.keys = MemoryKeyStore()
+        self.stubs = SimpleNamespace(trainer=NoStub(), eval=NoStub(), registry=NoStub())
+        self.gateway: main.Service
+        self._running = AsyncExitStack()
+
+    async def start(self) -> None:
+        """Also starts it again, with nothing but what was stored."""
+        await self.stop()
+        self.gateway = await self._running.enter_async_context(self.another())
+
+    async def stop(self) -> None:
+        await self._running.aclose()
+
+    @asynccontextmanager
+    async def another(self) -> AsyncIterator[main.Service]:
+        """One more gateway on the same stores and peers."""
+        stores = main.Stores(self.releases, self.completions, self.keys, ready)
+        peers = main.Peers(
+            self.engine, self.registry, self.grader, self.stubs.trainer, self.stubs.eval, self.stubs.registry
+        )
+        async with main.provision(
+            SETTINGS, stores=stores, peers=peers, clock=self.clock, chance=random.Random(7)
+        ) as gateway:
+            yield gateway
+
+    def http(self) -> httpx.AsyncClient:
+        """A client with the administrator's key."""
+        transport = httpx.ASGITransport(self.gateway.http, raise_app_exceptions=False)
+        headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
+        return httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=headers)
+
+    async def ask(self, model: str = "starter", text: str = "say hi", key: str = "") -> Completion:
+        prompt = ChatPrompt((ChatTurn("user", text),))
+        return await self.gateway.completer.complete(
+            CompletionRequest(ModelRef.parse_registered(model), prompt, Sampling(), key)
+        )
+
+    async def records(self) -> list[CompletionRecord]:
+        """All attempts so far, in their order."""
+        await self.gateway.recorder.flush()
+        return list(self.completions.records.values())
+
+    async def release(
+        self, stages: Sequence[Stage] = QUICK_STAGES, bounds: Bounds = Bounds(), candidate: int = 2
+    ) -> Release:
+        spec = ReleaseSpec("starter", candidate, f"gate_{candidate}", tuple(stages), bounds)
+        return (await self.gateway.releases.create("", spec)).release
+
+    async def tick(self) -> None:
+        await self.gateway.recorder.flush()
+        await self.gateway.controller.tick()
+
+    async def until_progressing(self, release: Release) -> Release:
+        """The candidate is loaded by the first tick, and found ready by the second."""
+        for _ in range(3):
+            await self.tick()
+            await self.gateway.serving.ensure(release.candidate_ref)
+        return await self.releases.get(release.id)

@@ -1,0 +1,1 @@
+"""The store of batches: in SQL (`sql`, `tables`) and in memory (`memory`)."""

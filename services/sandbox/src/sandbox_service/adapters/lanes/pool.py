@@ -1,0 +1,234 @@
+"""The real executor: lanes of every kind that is asked for, each running one program at a time. See lane.py."""
+
+import asyncio
+import compileall
+import contextlib
+import itertools
+import os
+import tempfile
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from ratchet_kit.errors import FailedPrecondition, Unimplemented
+from ratchet_kit.logs import get_logger
+from sandbox_service.adapters import attack_suite
+from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
+from sandbox_service.adapters.lanes.lane import CAGE, Lane, LaneOptions, Plan
+from sandbox_service.adapters.lanes.uids import Uids
+from sandbox_service.adapters.languages import environments
+from sandbox_service.adapters.languages.commands import Commands
+from sandbox_service.adapters.languages.toolchains import Toolchains
+from sandbox_service.domain import audit, levels
+from sandbox_service.domain.capabilities import Capabilities
+from sandbox_service.domain.jobs import CommandJob, Job, Report
+from sandbox_service.domain.levels import Level
+from sandbox_service.domain.sandbox import Sandbox
+
+log = get_logger(__name__)
+
+_LARGE_ANSWER = 64 << 10  # bytes
+# Without these, programs that start processes could get away, or be told from others.
+HOLDS_PROCESSES = frozenset({"pid-ns", "net-ns", "private-root", "seccomp"})
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What sets lanes apart: the Python environment, and whether programs may start processes."""
+
+    runtime: str
+    processes: bool
+
+
+_PLAIN = Kind("python", processes=False)
+# Lanes that are kept, for each job that may run at a time: one of plain Python, and some of other kinds.
+_LANES_FOR_EACH = 4
+
+
+def _cgroup_home() -> cgroups.Home | cgroups.NoCgroup:
+    try:
+        return cgroups.find()
+    except cgroups.NoCgroup as error:
+        return error
+    except OSError as error:
+        return cgroups.NoCgroup(str(error))
+
+
+class LanePool:
+    """`async with LanePool(options) as executor`: lanes for plain Python are up inside, and all are gone after.
+
+    Lanes of another kind start when first needed. However many there are, `options.lanes` jobs run at a time.
+    """
+
+    def __init__(self, options: LaneOptions) -> None:
+        self._options = options
+        self._uids: Uids | None = None
+        self._home = _cgroup_home()
+        self._ceiling = Level.L3
+        self._broken: list[str] = []
+        found = [
+            environments.standard(options.python),
+            *environments.find(options.runtimes_dir),
+        ]
+        self._environments = {environment.runtime.name: environment for environment in found}
+        self._toolchains = Toolchains()
+        self._commands = Commands(self._toolchains, self._run_command)
+        self._lanes: list[Lane] = []
+        self._free: defaultdict[Kind, list[Lane]] = defaultdict(list)
+        self._gate = asyncio.Semaphore(options.lanes)
+        self.lanes_busy = 0
+        self._cores = dict.fromkeys(sorted(os.sched_getaffinity(0)), 0)  # how many jobs each runs
+
+    async def __aenter__(self) -> Self:
+        """Raises Unavailable if a lane doesn't start, FailedPrecondition if the level is below `min_level`."""
+        if isinstance(self._home, cgroups.Home) and (left := self._home.sweep()):
+            log.info("cgroups.removed", names=left)
+        if os.geteuid() == 0:
+            self._uids = Uids(self._options.job_uid)
+            self._options = replace(self._options, job_uid=self._uids.first)
+        # so that no lane has to, which would keep what compiling leaves in memory
+        await asyncio.to_thread(compileall.compile_dir, CAGE, quiet=2)
+        try:
+            for _ in range(self._options.lanes):
+                lane = await self._new_lane(_PLAIN)
+                await lane.start()
+                self._free[_PLAIN].append(lane)
+            await self._probe()
+        except BaseException:
+            await self.__aexit__()
+            raise
+        offered = self.capabilities
+        log.info(
+            "lanes.ready",
+            lanes=offered.lanes,
+            level=str(offered.level),
+            layers=offered.layers,
+            missing=offered.missing,
+        )
+        return self
+
+    async def _probe(self) -> None:
+        """Real attacks on a lane. A level that one of them gets through isn't offered, whatever its layers."""
+        sandbox = Sandbox(self, queue_limit=1)
+        for attack in attack_suite.attacks():
+            if attack.probe and attack.level <= self.capabilities.level:
+                finding = await audit.attempt(sandbox, attack)
+                if not finding.caught:
+                    log.error("attack.got_through", attack=attack.name, verdict=finding.verdict, detail=finding.detail)
+                    self._ceiling = Level(attack.level - 1)
+                    self._broken.append(f"{attack.level} does not hold: {attack.name}, {finding.detail}")
+        if self.capabilities.level < self._options.min_level:
+            why = "; ".join([*self._broken, *self.capabilities.missing])
+            raise FailedPrecondition(
+                f"programs would run at {self.capabilities.level}, and {self._options.min_level} is the least that is "
+                f"allowed here: {why}"
+            )
+
+    async def leftovers(self) -> list[str]:
+        return await asyncio.to_thread(self._leftovers)
+
+    def _leftovers(self) -> list[str]:
+        idle = [lane for lanes in self._free.values() for lane in lanes]
+        found = [left for lane in idle for left in lane.leftovers()]
+        own = {lane.stage for lane in self._lanes}
+        found += [f"the folder {stage}" for stage in cleanup.stages(own, Path(tempfile.gettempdir()))]
+        if isinstance(self._home, cgroups.Home) and (more := len(self._home.own()) - len(self._lanes)) > 0:
+            found.append(f"{more} cgroups that no lane is in")
+        return found
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._toolchains.stop()
+        await asyncio.gather(*(lane.stop() for lane in self._lanes))
+        if self._uids:
+            self._uids.release()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Of the weakest lane that is up."""
+        up = [lane for lane in self._lanes if lane.layers] or self._lanes
+        first = min(up, key=lambda lane: (lane.level, len(lane.layers)))
+        processes = set(first.layers) >= HOLDS_PROCESSES
+        pythons = [replace(found.runtime, version=first.python_version) for found in self._environments.values()]
+        languages = self._toolchains.runtimes if processes else []
+        return Capabilities(
+            first.layers,
+            first.python_version,
+            self._options.lanes,
+            [*pythons, *languages],
+            self._toolchains.missing,
+            processes,
+            min(first.level, self._ceiling),
+            [*self._broken, *(str(lack) for lack in levels.lacks(first.layers, first.refused))],
+        )
+
+    @property
+    def lanes_up(self) -> int:
+        return sum(lane.is_up for lane in tuple(self._lanes))
+
+    async def describe(self) -> Capabilities:
+        await self._toolchains.ready()
+        return self.capabilities
+
+    async def run(self, job: Job) -> Report:
+        if isinstance(job, CommandJob):
+            return await self._commands.run(job)
+        return await self._run_in(Kind(job.setting.runtime, job.setting.processes), job)
+
+    async def fork_limit(self, count: int) -> float:
+        each = count // self._options.lanes
+        lanes = self._lanes[: self._options.lanes]  # those of plain Python, up since the start
+        async with contextlib.AsyncExitStack() as gates:
+            for _ in lanes:
+                await gates.enter_async_context(self._gate)
+            seconds = await asyncio.gather(*(lane.seconds_of_forks(each) for lane in lanes))
+        return each * len(lanes) / max(seconds)
+
+    async def _run_command(self, command: protocol.Command) -> Report:
+        return await self._run_in(Kind("python", processes=True), command)
+
+    async def _run_in(self, kind: Kind, job: protocol.Job | protocol.Command) -> Report:
+        async with self._gate:
+            free = self._free[kind]
+            lane = free.pop() if free else await self._new_lane(kind)
+            self.lanes_busy += 1
+            # the core with the fewest jobs, and where there are several the lane's own
+            core = min(self._cores, key=lambda core: (self._cores[core], core != lane.core))
+            self._cores[core] += 1
+            try:
+                answer = await lane.run(job, core)
+            finally:
+                self._cores[core] -= 1
+                self.lanes_busy -= 1
+                free.append(lane)
+        await asyncio.sleep(0)  # whoever waits for the lane sends it the next program first
+        # what a program answers may take long to read, and others wait meanwhile
+        report = await asyncio.to_thread(answer.read) if answer.size > _LARGE_ANSWER else answer.read()
+        return report if report.level <= self._ceiling else replace(report, level=self._ceiling)
+
+    async def _new_lane(self, kind: Kind) -> Lane:
+        """Raises Unimplemented if there's no such runtime."""
+        if len(self._lanes) >= _LANES_FOR_EACH * self._options.lanes:
+            await self._give_up_a_lane()
+        environment = self._environments.get(kind.runtime)
+        if environment is None:
+            there = ", ".join(self._environments)
+            raise Unimplemented(f"runtime {kind.runtime!r} is not on this node; it has {there}")
+        paths: tuple[str, ...] = ()
+        if kind.processes:
+            await self._toolchains.ready()
+            # its own interpreter, for subprocess and multiprocessing
+            paths = (*self._toolchains.paths, environment.python)
+        number = next(number for number in itertools.count() if number not in {lane.number for lane in self._lanes})
+        lane = Lane(self._options, number, Plan(environment, kind.processes, paths), self._home)
+        self._lanes.append(lane)
+        return lane
+
+    async def _give_up_a_lane(self) -> None:
+        """One that's idle, and not for plain Python."""
+        for kind, free in self._free.items():
+            if free and kind != _PLAIN:
+                lane = free.pop(0)
+                await lane.stop()
+                self._lanes.remove(lane)
+                return

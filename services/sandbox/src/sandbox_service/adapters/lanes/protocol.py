@@ -1,0 +1,205 @@
+"""Jobs to the bytes that the cage reads, and what it answers to reports. Whatever a program wrote, nothing raises."""
+
+import itertools
+import json
+import marshal
+import secrets
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sandbox_service.cage import codec
+from sandbox_service.domain.jobs import (
+    Answer,
+    CallJob,
+    CheckJob,
+    CheckReport,
+    CheckVerdict,
+    End,
+    Raised,
+    Report,
+    Returned,
+    ScriptJob,
+    Setting,
+    Stage,
+)
+from sandbox_service.domain.levels import Level
+from sandbox_service.domain.program import File, Limits
+
+Job = CallJob | ScriptJob | CheckJob
+
+# A program's first look at JSON costs it a hundred pages. Only our own words go in this way; what comes back is JSON.
+# The version is one that all Pythons of a user's runtimes read.
+_MARSHAL = 2
+LENGTH = struct.Struct("!I")
+_DECODE = json.JSONDecoder().decode
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program that isn't Python, by its path in the cage. A name in `setting.fetch` that ends in "/" is a folder."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    stdin: str
+    limits: Limits
+    setting: Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`data` is header, program, files and tests in a row. The nonces are framing, no secret: see cage/wire.py."""
+
+    data: bytes
+    nonce: str
+    tests_nonce: str
+    runtime: str
+    command: bool = False
+
+
+def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, core: int) -> Request:
+    """`idle_limit`: how long it may do nothing, in all. `wall_limit`: how long it may take on the clock.
+
+    `core`: the number of the one that it runs on.
+    """
+    nonce, tests_nonce = secrets.token_hex(8), secrets.token_hex(8)
+    stdin, tests = "", b""
+    arguments: tuple[object, ...]
+    match job:
+        case CallJob():
+            mode = "calls"
+            arguments = (job.source, job.entry_point, [codec.encode(list(args)) for args in job.calls])
+        case ScriptJob():
+            mode, stdin = "script", job.stdin
+            arguments = (job.source,)
+        case Command():
+            mode, stdin = "command", job.stdin
+            arguments = (job.argv, dict(job.environment))
+        case CheckJob():
+            mode = "check"
+            arguments = (job.source, job.entry_point)
+            tests = _payload("tests", tests_nonce, (job.code, job.entry_point, job.call_check), job.limits)
+    files = job.setting.files
+    program = _payload(mode, nonce, arguments, job.limits, stdin, files)
+    head: dict[str, Any] = {
+        "mode": mode,
+        "cpu": job.limits.cpu_time.total_seconds(),
+        "idle": idle_limit.total_seconds(),
+        "wall": wall_limit.total_seconds(),
+        "memory": job.limits.memory_bytes,
+        "output": job.limits.output_bytes,
+        "fetch": list(job.setting.fetch),
+        "core": core,
+    }
+    data = b"".join([frame(head), program, *(file.content for file in files), tests])
+    return Request(data, nonce, tests_nonce, job.setting.runtime, isinstance(job, Command))
+
+
+def _payload(
+    mode: str, nonce: str, arguments: tuple[object, ...], limits: Limits, stdin: str = "", files: tuple[File, ...] = ()
+) -> bytes:
+    """What one process of the cage reads. `arguments` are those of its mode: see RUNNERS of cage/keeper.py."""
+    sizes = [(file.name, len(file.content)) for file in files]
+    return frame((mode, nonce, arguments, stdin, sizes, limits.memory_bytes, limits.cpu_time.total_seconds()))
+
+
+def frame(message: dict[str, Any] | tuple[Any, ...]) -> bytes:
+    data = marshal.dumps(message, _MARSHAL)
+    return LENGTH.pack(len(data)) + data
+
+
+def report(
+    asked: Request,
+    head: dict[str, Any],
+    data: bytes,
+    isolation: str,
+    level: Level,
+    files: tuple[File, ...] = (),
+) -> Report:
+    """`data`: the program's frames, stdout, stderr, the tester's frames. The keeper itself wrote `head` alone."""
+    ends = list(itertools.accumulate(head["blobs"]))
+    frames, stdout, stderr, tests = (data[start:end] for start, end in itertools.pairwise([0, *ends]))
+    end = End(head["end"])
+    told = _Told()
+    # the last line of a job that was cut off may be half a frame
+    malformed = told.read(frames, asked.nonce, whole=end is End.EXITED)
+    return Report(
+        end=end,
+        exit_status=int(str(head["status"])),
+        # one that isn't Python tells nothing: it runs once it's there
+        stage=Stage.LOADED if asked.command else told.stage,
+        cpu_time=timedelta(seconds=float(str(head["cpu"]))),
+        wall_time=timedelta(seconds=float(str(head["wall"]))),
+        isolation=isolation,
+        level=level,
+        max_rss_bytes=int(str(head["max_rss"])),
+        stdout=stdout.decode("utf-8", "replace"),
+        stderr=stderr.decode("utf-8", "replace"),
+        error=told.error,
+        answers=tuple(told.answers),
+        tester=_tester(tests, asked.tests_nonce) if tests.strip() else None,
+        malformed=malformed,
+        runtime=asked.runtime,
+        files=files,
+    )
+
+
+class _Told:
+    """What a program's frames say, each checked for its form, in the order of the protocol."""
+
+    def __init__(self) -> None:
+        self.stage = Stage.STARTED
+        self.error: Raised | None = None
+        self.answers: list[Answer] = []
+
+    def read(self, data: bytes, nonce: str, whole: bool) -> str:
+        """Returns what doesn't keep to the protocol, or an empty text."""
+        lines = data.split(b"\n")
+        last = lines.pop()
+        if last and whole:
+            return f"unasked bytes on the result channel: {last[:80]!r}"
+        for line in lines:
+            if line and not self._take(line, nonce):
+                return f"unasked bytes on the result channel: {line[:80]!r}"
+        return ""
+
+    def _take(self, line: bytes, nonce: str) -> bool:
+        try:
+            match _DECODE(line.decode()):
+                case [got, "compiled"] if got == nonce and self.stage is Stage.STARTED:
+                    self.stage = Stage.COMPILED
+                case [got, "loaded"] if got == nonce and self.stage is Stage.COMPILED:
+                    self.stage = Stage.LOADED
+                case [got, "end"] if got == nonce and self.stage in (Stage.COMPILED, Stage.LOADED):
+                    self.stage = Stage.ENDED
+                case [got, "value", int(index), value] if got == nonce and index == len(self.answers):
+                    self.answers.append(_returned(codec.decode(value)))
+                case [got, "raised", int(index), str(name), str(text), [*kinds]] if got == nonce and index == len(
+                    self.answers
+                ):
+                    self.answers.append(Raised(name, text, tuple(str(kind) for kind in kinds)))
+                case [got, "error", str(name), str(text)] if got == nonce and self.error is None:
+                    self.error = Raised(name, text)
+                case _:
+                    return False
+        except (ValueError, TypeError, LookupError, RecursionError, OverflowError, AttributeError, MemoryError):
+            return False
+        return True
+
+
+def _returned(value: object) -> Returned:
+    return Returned(value, value.type_name if isinstance(value, codec.Opaque) else "")
+
+
+def _tester(data: bytes, nonce: str) -> CheckReport | None:
+    """The tester is ours, the tests in it are the caller's: a last line in the right form, or no verdict."""
+    lines = data.strip().split(b"\n")
+    try:
+        match json.loads(lines[-1]):
+            case [got, str(kind), *parts] if got == nonce:
+                return CheckReport(CheckVerdict(kind), ": ".join(str(part) for part in parts if part))
+    except ValueError:
+        pass
+    return None

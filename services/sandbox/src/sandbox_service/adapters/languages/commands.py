@@ -1,0 +1,148 @@
+"""Programs in other languages: compiled once, run as often as there are tests, each time from a fresh folder."""
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from ratchet_kit.errors import Unavailable, Unimplemented
+from sandbox_service.adapters.lanes.protocol import Command
+from sandbox_service.adapters.languages.toolchains import Toolchain, Toolchains
+from sandbox_service.domain.jobs import CommandJob, End, Raised, Report, Setting, Stage
+from sandbox_service.domain.program import File, Limits
+
+COMPILE_LIMITS = Limits(timedelta(seconds=30), 2 << 30, 64 << 10)
+_KEPT_BYTES = 64 << 20
+_ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": "/tmp",
+    "TMPDIR": "/tmp",
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+}
+
+Run = Callable[[Command], Awaitable[Report]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Build:
+    """What a compiler made, or that it made nothing. `report` is that of the compiler."""
+
+    files: tuple[File, ...]
+    report: Report
+
+    @property
+    def output(self) -> str:
+        return self.report.stdout + self.report.stderr
+
+
+class Commands:
+    """`run` takes one command to the cage. Builds of the same source are kept: a batch often asks for one again."""
+
+    def __init__(self, toolchains: Toolchains, run: Run) -> None:
+        self._toolchains, self._run = toolchains, run
+        self._builds: OrderedDict[object, _Build] = OrderedDict()
+        self._under_way: dict[object, asyncio.Lock] = {}
+
+    async def run(self, job: CommandJob) -> Report:
+        """Raises Unimplemented for a language that isn't here, Unavailable.
+
+        Files of the job that are named as its source or what the compiler makes give way to these.
+        """
+        tool = await self._toolchains.get(job.language)
+        if tool is None:
+            raise Unimplemented(f"language {job.language!r} is not on this node")
+        environment = {**_ENVIRONMENT, **tool.environment}
+        source = File(tool.source_file(job.source), job.source.encode("utf-8", "surrogatepass"))
+        own = {source.name, *(name.rstrip("/") for name in tool.language.keep)}
+        others = tuple(file for file in job.setting.files if file.name.partition("/")[0] not in own)
+        files = (*others, *tool.language.files, source)
+        build = None
+        if tool.language.compile:
+            build = await self._build(tool, job, files, environment)
+            if not build.files:
+                return _compile_error(build, tool)
+            files = (*others, *build.files)
+        argv = tool.command(tool.language.run, job.source, job.limits.memory_bytes)
+        setting = Setting("python", True, files, job.setting.fetch)
+        report = _told_by_itself(await self._run(Command(argv, environment, job.stdin, job.limits, setting)), tool)
+        report = replace(report, runtime=tool.language.name)
+        if build is None:
+            return report
+        return replace(report, compile_output=build.output, compile_time=build.report.cpu_time)
+
+    async def _build(
+        self, tool: Toolchain, job: CommandJob, files: tuple[File, ...], environment: dict[str, str]
+    ) -> _Build:
+        key = (tool.language.name, files)
+        async with self._alone(key):
+            if key in self._builds:
+                self._builds.move_to_end(key)
+                return self._builds[key]
+            argv = tool.command(tool.language.compile, job.source, COMPILE_LIMITS.memory_bytes)
+            setting = Setting("python", True, files, tool.language.keep)
+            report = await self._run(Command(argv, environment, "", COMPILE_LIMITS, setting))
+            if report.error is not None:
+                raise Unavailable(f"{argv[0]} can't be started in the sandbox: {report.error}")
+            made = report.end is End.EXITED and report.exit_status == 0
+            build = _Build(report.files if made else (), replace(report, files=()))
+            if report.end is not End.EXITED or report.exit_status < 0:
+                return build  # a limit or a signal: another time it may come out otherwise
+            self._builds[key] = build
+            while sum(_size(each) for each in self._builds.values()) > _KEPT_BYTES and len(self._builds) > 1:
+                self._builds.popitem(last=False)
+            return build
+
+    @contextlib.asynccontextmanager
+    async def _alone(self, key: object) -> AsyncIterator[None]:
+        """Tests of one program come at the same time: one of them compiles, the others wait for it."""
+        lock = self._under_way.setdefault(key, asyncio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked():
+                self._under_way.pop(key, None)
+
+
+def _told_by_itself(report: Report, tool: Toolchain) -> Report:
+    if tool.language.out_of_memory is None or report.end is not End.EXITED:
+        return report
+    status, words = tool.language.out_of_memory
+    told = report.exit_status == status and (words in report.stdout[-200:] or words in report.stderr[-200:])
+    return replace(report, end=End.MEMORY) if told else report
+
+
+def _size(build: _Build) -> int:
+    return 4096 + len(build.output) + sum(len(file.content) for file in build.files)
+
+
+def _compile_error(build: _Build, tool: Toolchain) -> Report:
+    """No run, no time used: what the compiler said, and the line of it that says most."""
+    report = build.report
+    limits = COMPILE_LIMITS
+    why = {
+        End.CPU: f"used more than {limits.cpu_time.total_seconds():g} s of CPU time",
+        End.IDLE: "did not end",
+        End.WALL: "did not end",
+        End.MEMORY: f"used more than {limits.memory_bytes >> 30} GiB",
+        End.OUTPUT: f"printed more than {limits.output_bytes >> 10} KiB",
+    }.get(report.end, f"ended with status {report.exit_status}")
+    lines = build.output.splitlines()
+    plain = [line for line in lines if line.strip() and not line.startswith("#")]
+    telling = next((line for line in plain if "error" in line), plain[0] if plain else "")
+    return replace(
+        report,
+        end=End.EXITED,
+        exit_status=report.exit_status or 1,
+        stage=Stage.STARTED,
+        error=Raised(f"the compiler {why}", telling.strip()),
+        stdout="",
+        stderr="",
+        cpu_time=timedelta(),
+        runtime=tool.language.name,
+        compile_output=build.output,
+        compile_time=report.cpu_time,
+    )

@@ -1,0 +1,326 @@
+"""The keeper of one lane: enter.py starts it.
+
+Started with a clean environment and one descriptor, it locks itself in, makes the zygote that programs are forked
+from, then serves one request at a time: a header, then a payload that it leaves in the socket for the program to read.
+So no program, no test and no result is in the memory that any process inherits: what the keeper collects goes to a
+mapping that forks leave out. Ends when the service hangs up.
+"""
+
+import builtins
+import contextlib
+import fcntl
+import gc
+import marshal
+import os
+import select
+import signal
+import socket
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import command
+import files
+import jail
+import lockdown
+import runner
+import scratch
+import tester
+import wire
+from budget import Budget
+from child import Child
+from kernel import libc, seccomp
+from lockdown import Lacking
+from pipe import Pipe, high
+from zygote import Zygote, complain
+
+# What programs import most, loaded once: each takes 0.2 to 3 ms when cold. What few import would cost all the others:
+# the kernel takes 0.1 microseconds for each page that a fork inherits, so dataclasses alone (which bring inspect) 30.
+_WARM = "bisect collections datetime functools heapq itertools json math operator re string typing"
+# `random` would seed itself anew after each fork; here every program finds it as seed(0) leaves it.
+_register, os.register_at_fork = os.register_at_fork, lambda **_: None
+for _name in ("random", *_WARM.split()):
+    __import__(_name)
+os.register_at_fork = _register
+
+FILE_BYTES = 16 << 20
+_FIRST_LOOK = 0.005  # seconds
+
+
+class Keeper:
+    def __init__(
+        self, connection: socket.socket, locked: lockdown.Locked, setup: dict[str, Any], complaints: int
+    ) -> None:
+        self._connection, self._complaints = connection, complaints
+        self._scratch = locked.scratch
+        self._own_pids = "pid-ns" in locked.layers
+        self._meter = None if "private-root" in locked.layers else scratch.Meter(self._scratch)
+        self._tree = locked.tree
+        self._filter = seccomp.Filter(processes=bool(locked.tree)) if "seccomp" in locked.layers else None
+        self._result, self._tests = Pipe(setup["result"]), Pipe(64 << 10)
+        self._output, self._error = Pipe(setup["output"]), Pipe(setup["output"])
+        self._data_bytes = locked.data_bytes
+        # Where programs expect them, from now on; their descriptor 0 is this process's own, /dev/null.
+        for place, pipe in enumerate((self._output, self._error, self._result), start=1):
+            pipe.open(place)
+        self._core = -1
+        # Whether a program may leave processes behind: not where seccomp lets it make none.
+        self._strays = self._own_pids and bool(self._tree or not self._filter)
+        self._zygote: Zygote
+        os.chdir(self._scratch)
+
+    def rehearse(self) -> None:
+        """Does a few times what every program will do first. Python rewrites code that it runs often, and remembers
+        where it found what it looked for: each program would else have to copy what that changes."""
+        calls = ("def f(x):\n    return x + 1\n", "f", [[0], [1]])
+        payload = marshal.dumps(("calls", "rehearsal", calls, "", [], 1 << 30, 5.0))
+        payload = wire.LENGTH.pack(len(payload)) + payload
+        reader, writer = os.pipe()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for _ in range(20):
+            os.write(writer, payload)
+            mode, nonce, arguments, stdin, *_ = wire.receive(reader)
+            os.closerange(255, 256)
+            runner.make_stdin(stdin)
+            if self._filter:
+                self._filter.rehearse()
+            RUNNERS[mode](wire.Frames(nowhere, nonce), *arguments)
+        for descriptor in (reader, writer, nowhere):
+            os.close(descriptor)
+        del sys.modules["program"]
+
+    def make_zygote(self) -> None:
+        """Raises Lacking where processes could not be counted."""
+        self._zygote = Zygote(self._be_child, self._complaints)
+        if self._tree and not self._tree.leave_out(self._zygote.pid):
+            raise Lacking("programs that start processes can't be held here: /proc does not show them")
+
+    def end_zygote(self) -> None:
+        """So that no zombie of this lane is left to whatever is pid 1 of the machine or the container."""
+        self._zygote.end()
+
+    def serve(self) -> None:
+        while True:
+            try:
+                head = wire.receive(self._connection.fileno())
+            except EOFError:
+                return
+            if head["mode"] == "forks":
+                wire.send(self._connection, {"seconds": self._zygote.seconds_of_forks(head["count"])})
+            else:
+                self._run(head)
+
+    def _run(self, head: dict[str, Any]) -> None:
+        pipes: tuple[Pipe, ...] = (self._result, self._output, self._error)
+        channel = None
+        if head["mode"] == "check":
+            channel = socket.socketpair()
+            self._tests.open()
+            pipes += (self._tests,)
+        children: list[Child] = []
+        if self._tree:
+            self._tree.forget()
+        self._move_to(head["core"])
+        budget = Budget(children, head["cpu"], head["idle"], head["wall"], self._tree, head["memory"])
+        try:
+            if channel:
+                children.append(self._zygote.fork([channel[0].fileno()], awaited=False))
+                channel[0].close()
+                self._await_payload_read(children[0], channel[1])
+                children.append(self._zygote.fork([channel[1].fileno(), self._tests.writer]))
+                channel[1].close()
+                self._tests.close_writer()
+            else:
+                children.append(self._zygote.fork())
+            end = self._watch(children, head, budget, pipes)
+        finally:
+            for child in reversed(children):
+                child.close()
+            strays_cpu = self._zygote.end_strays() if self._strays else 0.0
+        readers = {pipe.reader: pipe for pipe in pipes}
+        for reader in select.select(readers, (), (), 0)[0]:
+            readers[reader].fill()
+        end = self._overflow(head) or end
+        if not self._result.used or (channel and not self._tests.used):
+            raise SystemExit("a child died before it had read its payload")
+        cpu = sum(child.cpu for child in children) + strays_cpu
+        self._answer(head, children, end, cpu, budget.elapsed)
+        for pipe in pipes[:3]:
+            pipe.renew()
+        if channel:
+            self._tests.wipe()
+            self._tests.close()
+        self._clean_scratch()
+
+    def _move_to(self, core: int) -> None:
+        """All of the lane: its processes take turns, and to wake one on another core costs more than it gains."""
+        if core != self._core:
+            with contextlib.suppress(OSError):  # the core was taken from the service since it started
+                for pid in (0, self._zygote.pid):
+                    os.sched_setaffinity(pid, {core})
+            self._core = core
+
+    def _await_payload_read(self, program: Child, channel: socket.socket) -> None:
+        """The program must have left the socket before the tests come through it. `channel`: it holds the other end."""
+        poll = select.poll()
+        poll.register(self._result.reader, select.POLLIN)
+        poll.register(channel.fileno(), select.POLLHUP)
+        poll.poll()
+        self._result.fill()
+        if not self._result.used:
+            raise SystemExit("a program died before it had read its payload")
+        program.number()  # the tester's will come the same way
+
+    def _watch(self, children: list[Child], head: dict[str, Any], budget: Budget, pipes: tuple[Pipe, ...]) -> str:
+        """Until the last of `children` ends by itself (exited) or at a limit: cpu, idle, wall, output, result.
+
+        No limit counts before that child has read its payload, which would be left in the way of the next request.
+        Most programs end within milliseconds and write less than a pipe holds, so at first it only waits.
+        """
+        deciding, told = children[-1], pipes[-1] if head["mode"] == "check" else self._result
+        if deciding.ends_within(_FIRST_LOOK):
+            return "exited"
+        poll = select.poll()
+        poll.register(self._connection.fileno(), select.POLLRDHUP)
+        poll.register(deciding.descriptor, select.POLLIN)
+        streams = {pipe.reader: pipe for pipe in pipes}
+        for reader in streams:
+            poll.register(reader, select.POLLIN)
+        ready = poll.poll(0)
+        while True:
+            for descriptor, _ in ready:
+                if descriptor in streams and not streams[descriptor].fill():
+                    poll.unregister(descriptor)
+            if told.used and (limit := self._overflow(head)):
+                return limit
+            if any(descriptor == deciding.descriptor for descriptor, _ in ready):
+                deciding.reap()
+                return "exited"
+            if any(descriptor == self._connection.fileno() for descriptor, _ in ready):
+                raise SystemExit("the service hung up")
+            if told.used and (limit := budget.spent()):
+                return limit
+            if told.used and self._meter and self._meter.over():
+                return "memory"
+            ready = poll.poll(1000 * budget.patience())
+
+    def _overflow(self, head: dict[str, Any]) -> str:
+        if self._output.used + self._error.used > head["output"]:
+            return "output"
+        return "result" if self._result.used == self._result.size else ""
+
+    def _be_child(self, descriptors: Sequence[int]) -> int:
+        """`descriptors`: none, or that of the channel between program and tests; the tester's way out comes after."""
+        mode, nonce, arguments, stdin, files, memory, cpu = wire.receive(self._connection.fileno())
+        if files:
+            files.take_files(self._connection.fileno(), files)
+            sys.path.insert(0, self._scratch)  # where Python would look for modules first
+        if len(descriptors) > 1:
+            os.dup2(descriptors[1], wire.RESULT_FD)
+        if descriptors:
+            os.dup2(descriptors[0], wire.CHANNEL_FD)
+        os.write(wire.RESULT_FD, b"\n")
+        os.closerange(wire.CHANNEL_FD + bool(descriptors), 256)
+        runner.make_stdin(stdin)
+        if not self._own_pids:  # there, all end with pid 1
+            libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
+        if self._tree:
+            # a signal to its group must not reach the lane's own processes
+            os.setsid()
+            # for the exact count of shared memory: process_tree.py. Nobody else here has a /proc, or may trace.
+            libc.prctl(libc.PR_SET_DUMPABLE, 1)
+        jail.limit_program(memory + self._data_bytes, cpu, bool(self._tree))
+        if self._filter:
+            self._filter.load()
+        return RUNNERS[mode](wire.Frames(wire.RESULT_FD, nonce), *arguments)
+
+    def _answer(self, head: dict[str, Any], children: list[Child], end: str, cpu: float, wall: float) -> None:
+        room = head["output"]
+        output = self._output.content(room)
+        blobs = [self._result.content(self._result.size), output, self._error.content(room - len(output))]
+        blobs.append(self._tests.content(self._tests.size))
+        fetched = files.Fetched(self._scratch, head["fetch"]) if head["fetch"] else None
+        peak = self._tree.peak if self._tree else 0
+        max_rss = max(peak, *[child.max_rss for child in children])
+        fields = {
+            "end": end,
+            "status": children[0].status,
+            "cpu": cpu,
+            "wall": wall,
+            "max_rss": max_rss,
+            "blobs": [len(blob) for blob in blobs],
+            "files": fetched.sizes if fetched else [],
+        }
+        self._connection.sendall(b"".join((wire.frame(fields), *blobs)))
+        for blob in blobs:
+            blob.release()
+        if fetched:
+            fetched.send(self._connection.fileno())
+
+    def _clean_scratch(self) -> None:
+        """After the answer. What can't be removed ends the lane, and the next one starts on a fresh folder."""
+        try:
+            scratch.empty(self._scratch)
+        except OSError as error:
+            raise SystemExit(f"the scratch folder can't be emptied: {error}") from None
+
+
+RUNNERS: dict[str, Callable[..., int]] = {
+    "calls": runner.run_calls,
+    "script": runner.run_script,
+    "check": tester.serve_program,
+    "tests": tester.run_tests,
+    "command": command.run_command,
+}
+
+
+def _is_of_the_cage(module: types.ModuleType) -> bool:
+    """Such modules leave sys.modules before the first program: its `import files` must not find the cage's."""
+    return str(getattr(module, "__file__", "")).startswith(os.path.dirname(__file__) + "/")
+
+
+def main() -> None:
+    descriptor, parent, uid = high(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[4])
+    libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if not jail.parent_is(parent):
+        raise SystemExit("the service is gone")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    del os.environ["LD_BIND_NOW"]  # it has done its part, before this line
+    own_modules = [name for name, module in sys.modules.items() if _is_of_the_cage(module) and name != "__main__"]
+    connection = socket.socket(fileno=descriptor)
+    setup = wire.receive(descriptor)
+    try:
+        locked = lockdown.lock_in(sys.argv[3], uid, setup)
+    except Lacking as lacking:
+        wire.send(connection, {"lacking": str(lacking)})
+        return
+    # site.py would add them, and programs count on it
+    builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]
+    for name in own_modules:
+        del sys.modules[name]
+    del sys.path[0]
+    sys.argv[:] = ["program.py"]
+    sys.modules["random"].seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+    runner.make_streams()
+    jail.limit_lane(FILE_BYTES, bool(locked.tree))
+    complaints = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, 100)  # descriptor 2 will be the programs' own
+    keeper = Keeper(connection, locked, setup, complaints)
+    keeper.rehearse()
+    gc.collect()
+    gc.freeze()
+    try:
+        keeper.make_zygote()
+    except Lacking as lacking:
+        wire.send(connection, {"lacking": str(lacking)})
+        return
+    wire.send(connection, {"layers": locked.layers, "refused": locked.refused, "python": sys.version.split()[0]})
+    try:
+        keeper.serve()
+    except BaseException as end:
+        complain(complaints, end)
+        raise
+    finally:
+        keeper.end_zygote()

@@ -1,0 +1,234 @@
+"""Seccomp-BPF filters, assembled here so that no library is needed.
+
+They take away what a single-process program never needs: new processes, other programs, sockets, signals to others,
+tracing, mounts, namespaces, io_uring, bpf, keyrings, System V IPC, and the kinds of memory that RLIMIT_DATA doesn't
+count (anonymous files, shared anonymous mappings). A denied call fails with EPERM, so the program sees an ordinary
+OSError. For x86-64 and ARM64, each with its own numbers: see syscalls.py.
+
+Others, for lanes that have their own process and network namespaces, let a program start processes and talk to them,
+by signals and local sockets. Memory that RLIMIT_DATA doesn't count is then counted by process_tree.py.
+
+Loading one costs a program 2 microseconds an instruction: the kernel compiles it. So a lane loads once what it can do
+without itself, which its programs inherit, and each program adds the little that the lane needs.
+"""
+
+import ctypes
+import errno
+import mmap
+import os
+import struct
+import sys
+
+from kernel import libc, syscalls
+
+# The door by which a call entered the kernel: a 32-bit one has other numbers. From linux/include/uapi/linux/audit.h.
+AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+CLONE_THREAD = 0x00010000
+CLONE_NAMESPACES = 0x7E020000
+AF_UNIX = 1
+X32_BIT = 0x40000000
+
+MAP_SHARED, MAP_ANONYMOUS = 0x01, 0x20
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
+IOCTL_DENIED = (0x5412, 0x8901, 0x8902)  # TIOCSTI, FIOSETOWN, SIOCSPGRP
+FCNTL_DENIED = (8, 10, 15, 1024, 1026, 1031)  # F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ
+
+DENIED = [
+    # processes and other programs
+    "fork", "vfork", "execve", "execveat", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open",
+    "pidfd_send_signal", "pidfd_getfd", "process_madvise", "process_mrelease", "ptrace", "process_vm_readv",
+    "process_vm_writev", "kcmp", "setpriority", "sched_setparam", "sched_setscheduler", "sched_setaffinity",
+    "sched_setattr", "ioprio_set", "migrate_pages", "move_pages", "personality",
+    # the network
+    "socket", "connect", "accept", "bind", "listen", "accept4",
+    # mounts, namespaces, the kernel itself
+    "mount", "umount2", "pivot_root", "chroot", "unshare", "setns", "open_tree", "move_mount", "fsopen",
+    "fsconfig", "fsmount", "fspick", "mount_setattr", "statmount", "listmount", "open_by_handle_at", "bpf",
+    "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register", "add_key",
+    "request_key", "keyctl", "swapon", "swapoff", "reboot", "kexec_load", "kexec_file_load", "init_module",
+    "finit_module", "delete_module", "acct", "quotactl", "quotactl_fd", "syslog", "fanotify_init", "seccomp",
+    # what would outlive the program or its memory limit
+    "shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv",
+    "msgctl", "mq_open", "memfd_create", "memfd_secret",
+]  # fmt: skip
+
+# What a program needs that may start processes. Its sockets are local ones alone: see _assemble_with_processes.
+WITH_PROCESSES = {
+    "fork", "vfork", "execve", "execveat", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open",
+    "pidfd_send_signal", "socket", "connect", "accept", "bind", "listen", "accept4",
+}  # fmt: skip
+
+# What a lane needs, or a program before it is let go, and no program after.
+FOR_THE_LANE = {"memfd_create", "sched_setaffinity"}
+
+_LOAD, _AND, _JEQ, _JGE, _JSET, _RET = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _EPERM, _ENOSYS, _KILL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS, 0x80000000
+_NR, _ARCH, _ARG0, _ARG1, _ARG3 = 0, 4, 16, 24, 40
+
+
+def supported() -> bool:
+    return os.uname().machine in AUDIT_ARCH and struct.calcsize("P") == 8
+
+
+def _instruction(code: int, k: int, jump_true: int = 0, jump_false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, jump_true, jump_false, k)
+
+
+def _preamble(machine: str, numbers: dict[str, int]) -> list[bytes]:
+    return [
+        _instruction(_LOAD, _ARCH),
+        _instruction(_JEQ, AUDIT_ARCH[machine], 1, 0),
+        _instruction(_RET, _KILL),
+        _instruction(_LOAD, _NR),
+        # the numbers of x32 on x86-64; ARM64 has none so high
+        _instruction(_JGE, X32_BIT, 0, 1),
+        _instruction(_RET, _EPERM),
+        # glibc falls back to clone, whose flags a filter can read
+        _instruction(_JEQ, numbers["clone3"], 0, 1),
+        _instruction(_RET, _ENOSYS),
+    ]
+
+
+def _no_strings_attached(numbers: dict[str, int]) -> list[bytes]:
+    """Nobody types into a terminal for others, has the kernel signal others when a descriptor is ready (F_SETOWN asks
+    only for the same uid), or changes the pipes that the next program gets."""
+    return [*_deny_requests(numbers["fcntl"], FCNTL_DENIED), *_deny_requests(numbers["ioctl"], IOCTL_DENIED)]
+
+
+def _deny_requests(number: int, requests: tuple[int, ...]) -> list[bytes]:
+    return [
+        _instruction(_JEQ, number, 0, 3 + len(requests)),
+        _instruction(_LOAD, _ARG1),
+        *(_instruction(_JEQ, request, len(requests) - index, 0) for index, request in enumerate(requests)),
+        _instruction(_RET, _ALLOW),
+        _instruction(_RET, _EPERM),
+    ]
+
+
+def _demand(number: int, *values: int) -> list[bytes]:
+    """The first argument of the call must be one of `values`."""
+    return [
+        _instruction(_JEQ, number, 0, 3 + len(values)),
+        _instruction(_LOAD, _ARG0),
+        *(_instruction(_JEQ, value, len(values) - index, 0) for index, value in enumerate(values)),
+        _instruction(_RET, _EPERM),
+        _instruction(_RET, _ALLOW),
+    ]
+
+
+def _deny(numbers: dict[str, int], names: set[str]) -> list[bytes]:
+    """The end of a filter."""
+    denied = sorted(numbers[name] for name in names if name in numbers)
+    steps = [_instruction(_JEQ, number, len(denied) - index, 0) for index, number in enumerate(denied)]
+    return [*steps, _instruction(_RET, _ALLOW), _instruction(_RET, _EPERM)]
+
+
+def assemble_for_lane(machine: str, processes: bool) -> bytes:
+    numbers = syscalls.numbers_of(machine)
+    program = [*_preamble(machine, numbers), *_no_strings_attached(numbers)]
+    if processes:
+        program += [
+            _instruction(_JEQ, numbers["clone"], 0, 4),
+            _instruction(_LOAD, _ARG0),
+            _instruction(_JSET, CLONE_NAMESPACES, 0, 1),
+            _instruction(_RET, _EPERM),
+            _instruction(_RET, _ALLOW),
+            # limits for oneself, sockets within the lane
+            *_demand(numbers["prlimit64"], 0),
+            *_demand(numbers["socket"], AF_UNIX),
+        ]
+    else:
+        program += [
+            _instruction(_JEQ, numbers["mmap"], 0, 5),
+            _instruction(_LOAD, _ARG3),
+            _instruction(_AND, MAP_SHARED | MAP_ANONYMOUS),
+            _instruction(_JEQ, MAP_SHARED | MAP_ANONYMOUS, 0, 1),
+            _instruction(_RET, _EPERM),
+            _instruction(_RET, _ALLOW),
+        ]
+    program += _deny(numbers, set(DENIED) - FOR_THE_LANE - (WITH_PROCESSES if processes else set()))
+    return b"".join(program)
+
+
+def assemble(machine: str, own_pid: int) -> bytes:
+    """`own_pid` is patched in because the filter is built once and the pid is known only after the fork."""
+    numbers = syscalls.numbers_of(machine)
+    program = [
+        _instruction(_LOAD, _NR),
+        _instruction(_JEQ, numbers["clone"], 0, 4),
+        _instruction(_LOAD, _ARG0),
+        _instruction(_JSET, CLONE_THREAD, 1, 0),
+        _instruction(_RET, _EPERM),
+        _instruction(_RET, _ALLOW),
+        # a signal or a limit for oneself only
+        *_demand(numbers["kill"], own_pid),
+        *_demand(numbers["tgkill"], own_pid),
+        *_demand(numbers["prlimit64"], 0, own_pid),
+        # to outlive the lane; to be dumped into a handler that the machine may have for that
+        _instruction(_JEQ, numbers["prctl"], 0, 5),
+        _instruction(_LOAD, _ARG0),
+        _instruction(_JEQ, PR_SET_PDEATHSIG, 1, 0),
+        _instruction(_JEQ, PR_SET_DUMPABLE, 0, 1),
+        _instruction(_RET, _EPERM),
+        _instruction(_RET, _ALLOW),
+        *_deny(numbers, FOR_THE_LANE),
+    ]
+    return b"".join(program)
+
+
+def assemble_with_processes(machine: str) -> bytes:
+    numbers = syscalls.numbers_of(machine)
+    return b"".join([_instruction(_LOAD, _NR), *_deny(numbers, FOR_THE_LANE - WITH_PROCESSES)])
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+
+
+class Filter:
+    """What every program of a lane loads after its fork. Needs no_new_privs.
+
+    All that loading takes is laid out beforehand: a program's every first touch of a page is a copy of it.
+    """
+
+    _MARK = 0x5EC0DE77
+
+    def __init__(self, processes: bool = False) -> None:
+        """Confines this process as well, for good: see assemble_for_lane."""
+        machine = os.uname().machine
+        self._prctl = ctypes.CDLL(None, use_errno=True).prctl
+        self._load(assemble_for_lane(machine, processes))
+        self._code = assemble_with_processes(machine) if processes else assemble(machine, self._MARK)
+        self._memory = mmap.mmap(-1, len(self._code), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._memory[:] = self._code
+        mark = struct.pack("=I", self._MARK)
+        self._pids = [slice(i, i + 4) for i in range(0, len(self._code), 4) if self._code[i : i + 4] == mark]
+        self._program = _Program(len(self._code) // 8, ctypes.addressof(ctypes.c_char.from_buffer(self._memory)))
+        self._arguments = _arguments(libc.PR_SET_SECCOMP, libc.SECCOMP_MODE_FILTER, ctypes.addressof(self._program))
+
+    def _load(self, code: bytes) -> None:
+        buffer = ctypes.create_string_buffer(code, len(code))
+        program = _Program(len(code) // 8, ctypes.addressof(buffer))
+        self._call(_arguments(libc.PR_SET_SECCOMP, libc.SECCOMP_MODE_FILTER, ctypes.addressof(program)))
+
+    def load(self) -> None:
+        self._patch()
+        self._call(self._arguments)
+
+    def rehearse(self) -> None:
+        """All of `load` but its effect: what Python does at the first times of a call is then done."""
+        self._patch()
+        self._call(_arguments(libc.PR_GET_DUMPABLE, 0, 0))
+
+    def _patch(self) -> None:
+        pid = os.getpid().to_bytes(4, sys.byteorder)
+        for place in self._pids:
+            self._memory[place] = pid
+
+    def _call(self, arguments: tuple[object, ...]) -> None:
+        if self._prctl(*arguments) < 0:
+            raise OSError(ctypes.get_errno(), "the seccomp filter was refused")
+
+
+def _arguments(option: int, first: int, second: int) -> tuple[object, ...]:
+    return ctypes.c_int(option), ctypes.c_ulong(first), ctypes.c_ulong(second), ctypes.c_ulong(0), ctypes.c_ulong(0)

@@ -1,0 +1,77 @@
+"""Pipes out of a child, and descriptors out of the way of those that programs get."""
+
+import fcntl
+import mmap
+import os
+
+_MADV_DONTFORK = 10
+_KEPT = 64 << 10
+_HIGH = 64  # above the descriptors that programs get
+
+
+def high(descriptor: int) -> int:
+    """Moves it out of the way of those that programs get."""
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+    os.close(descriptor)
+    return moved
+
+
+class Pipe:
+    """One way out of a child, collected up to `size` bytes into a mapping that no fork inherits."""
+
+    def __init__(self, size: int) -> None:
+        self._map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._map.madvise(_MADV_DONTFORK)
+        self._view = memoryview(self._map)
+        self.size, self.used, self.reader, self.writer = size, 0, -1, -1
+
+    def open(self, place: int = -1) -> None:
+        """`place`: the descriptor that the writing end is to have, for good."""
+        self.used = 0
+        self.reader, self.writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(self.writer, True)
+        if place >= 0:
+            self.reader, writer = high(self.reader), high(self.writer)
+            os.dup2(writer, place)
+            os.close(writer)
+            self.writer = place
+
+    def close_writer(self) -> None:
+        if self.writer >= 0:
+            os.close(self.writer)
+            self.writer = -1
+
+    def fill(self) -> bool:
+        """Takes what's there. False once there's nothing more to come, or no room for it."""
+        room = self._view[self.used :]
+        try:
+            count = os.readv(self.reader, [room]) if room else 0
+        except BlockingIOError:
+            return True
+        self.used += count
+        return 0 < count < len(room)
+
+    def close(self) -> None:
+        self.close_writer()
+        os.close(self.reader)
+        self.reader = -1
+
+    def content(self, limit: int) -> memoryview:
+        return self._view[: min(self.used, limit)]
+
+    def renew(self) -> None:
+        """For the next program, when nobody is left who writes: empty, and blocking as it was made."""
+        if self.used == self.size:  # there may be more than it took
+            try:
+                while os.read(self.reader, 1 << 16):
+                    pass
+            except BlockingIOError:
+                pass
+        self.wipe()
+        fcntl.fcntl(self.writer, fcntl.F_SETFL, os.O_WRONLY)
+
+    def wipe(self) -> None:
+        """Gives back the memory of a large answer; that of others is written over by the next."""
+        if self.used > _KEPT:
+            self._map.madvise(mmap.MADV_DONTNEED)
+        self.used = 0

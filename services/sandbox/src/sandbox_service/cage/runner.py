@@ -1,0 +1,170 @@
+"""What a forked child does with a program: load it, run it, and tell what came back.
+
+It judges nothing. What it tells are frames, one JSON list a line, `[nonce, kind, ...]`:
+  compiled | loaded | value, index, encoded | raised, index, type, message, names | error, type, message | end
+`names` are those of the exception's type and of the types that it is a kind of.
+The program can find the nonce and write frames itself; all it can say that way is "to these arguments I answer that".
+"""
+
+# ruff: noqa: BLE001 (a program may raise anything, and whatever it raises is an answer)
+
+import builtins
+import os
+import sys
+import types
+from typing import Any
+
+import codec
+import wire
+
+_TEXT_LIMIT = 1024
+
+
+def relieve(error: BaseException) -> None:
+    """What the frames of a MemoryError hold may be all the memory there is: no list can be made before it's let go."""
+    if isinstance(error, MemoryError):
+        error.__traceback__ = error.__context__ = None
+
+
+def describe(error: BaseException) -> tuple[str, str]:
+    """The type's name and the message, safe against a __str__ that raises, loops in memory or isn't UTF-8."""
+    try:
+        message = str(error)[:_TEXT_LIMIT]
+    except BaseException as second:
+        message = f"<its __str__ raised {type(second).__name__}>"
+    return type(error).__name__[:_TEXT_LIMIT], str.__str__(message).encode("utf-8", "replace").decode()
+
+
+def kinds(kind: type) -> list[str]:
+    """The type's name and those of the types that it's a kind of, the nearest first."""
+    return [one.__name__[:_TEXT_LIMIT] for one in kind.__mro__[:32] if one is not object]
+
+
+def make_stdin(text: str) -> None:
+    """Standard input is an anonymous file: it can't block, and needs nobody who feeds it."""
+    if not text:
+        return
+    descriptor = os.memfd_create("stdin")
+    wire.write_all(descriptor, text.encode())
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    os.dup2(descriptor, 0)
+    os.close(descriptor)
+
+
+def make_streams() -> None:
+    """Text streams over descriptors 0-2, made once in the keeper, which never uses them: their buffers are empty when
+    a program inherits them, and by then the descriptors are the program's own."""
+    # ruff: noqa: SIM115 (they live as long as the process)
+    sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)
+    sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+    sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    # as these are final in the stubs of sys
+    vars(sys).update(__stdin__=sys.stdin, __stdout__=sys.stdout, __stderr__=sys.stderr)
+
+
+def compile_program(source: str, frames: wire.Frames) -> types.CodeType | None:
+    try:
+        code = compile(source, "program.py", "exec", dont_inherit=True)
+    except BaseException as error:
+        frames.send("error", *describe(error))
+        return None
+    frames.send("compiled")
+    return code
+
+
+def load(code: types.CodeType, name: str) -> types.ModuleType:
+    module = types.ModuleType(name)
+    module.__dict__["__builtins__"] = builtins
+    sys.modules[name] = module
+    exec(code, module.__dict__)
+    return module
+
+
+def report(error: BaseException, frames: wire.Frames) -> None:
+    """Tells the service, and prints the trace as Python would, without the frames of the cage."""
+    relieve(error)
+    frames.send("error", *describe(error))
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != "program.py":
+        trace = trace.tb_next
+    try:
+        sys.__excepthook__(type(error), error.with_traceback(trace), trace)
+        flush()
+    except BaseException:
+        pass
+
+
+def flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BaseException:
+            pass
+
+
+def run_calls(frames: wire.Frames, source: str, entry_point: str, calls: list[Any]) -> int:
+    """Loads the program, calls its entry point with each list of arguments, sends each answer as soon as it's there."""
+    code = compile_program(source, frames)
+    if code is None:
+        return 1
+    try:
+        entry = find(load(code, "program"), entry_point)
+    except BaseException as error:
+        report(error, frames)
+        return 1
+    frames.send("loaded")
+    for index, encoded in enumerate(calls):
+        try:
+            frames.send("value", index, codec.encode(entry(*codec.decode(encoded))))
+        except BaseException as error:
+            relieve(error)
+            frames.send("raised", index, *describe(error), kinds(type(error)))
+    frames.send("end")
+    flush()
+    return 0
+
+
+def find(module: types.ModuleType, name: str) -> Any:
+    """`Solution.f` is the method f of a new Solution each time that it's called."""
+    owner, _, method = name.rpartition(".")
+    make: Any
+    if not owner:
+        if name in module.__dict__:
+            return module.__dict__[name]
+    elif hasattr(make := module.__dict__.get(owner), method):
+        return lambda *arguments, **keywords: getattr(make(), method)(*arguments, **keywords)
+    raise NameError(f"the program defines no {name!r}")
+
+
+def run_script(frames: wire.Frames, source: str) -> int:
+    """Runs the program as `python program.py` would: its exit status is the process's own."""
+    code = compile_program(source, frames)
+    if code is None:
+        return 1
+    status = 0
+    try:
+        load(code, "__main__")
+    except SystemExit as leave:
+        status = _exit_status(leave)
+    except BaseException as error:
+        report(error, frames)
+        status = 1
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        threading._shutdown()
+    atexit = sys.modules.get("atexit")
+    if atexit is not None:
+        atexit._run_exitfuncs()
+    flush()
+    frames.send("end")
+    return status
+
+
+def _exit_status(leave: SystemExit) -> int:
+    """As the interpreter: None is 0, an integer itself, anything else is printed and 1."""
+    if leave.code is None:
+        return 0
+    if isinstance(leave.code, int):
+        return leave.code & 0xFF
+    print(leave.code, file=sys.stderr)
+    return 1

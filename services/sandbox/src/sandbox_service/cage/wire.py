@@ -1,0 +1,67 @@
+"""How the processes of the cage speak: with the service, with one another, and the frames that tell of a program.
+
+The service's side of it is adapters/lanes/protocol.py.
+"""
+
+import json
+import marshal
+import os
+import socket
+import struct
+from typing import Any
+
+RESULT_FD = 3
+CHANNEL_FD = 4
+LENGTH = struct.Struct("!I")
+
+
+class Frames:
+    """The way out: a pipe that the keeper collects without looking inside.
+
+    A child that the program forks and lets run on comes by here as well: it has nothing to tell.
+    """
+
+    def __init__(self, descriptor: int, nonce: str) -> None:
+        self._descriptor, self._process = descriptor, os.getpid()
+        self._start = f'["{nonce}", "'
+
+    def send(self, kind: str, *more: object) -> None:
+        """JSON is put together here where that's easy: its encoder would touch a dozen pages more."""
+        rest = "".join([f", {item}" if type(item) is int else f", {json.dumps(item)}" for item in more])
+        if os.getpid() == self._process:
+            write_all(self._descriptor, f'{self._start}{kind}"{rest}]\n'.encode())
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def read_exactly(descriptor: int, count: int) -> bytes:
+    """Raises EOFError when the other side hung up."""
+    data = os.read(descriptor, min(count, 1 << 20))
+    if len(data) == count:  # as it is with most, and then there's one copy
+        return data
+    whole = bytearray(data)
+    while data and len(whole) < count:
+        data = os.read(descriptor, min(count - len(whole), 1 << 20))
+        whole += data
+    if len(whole) < count:
+        raise EOFError("the other side hung up")
+    return bytes(whole)
+
+
+def receive(descriptor: int) -> Any:
+    """A header or a payload: a length, then as many bytes of marshal's. Raises EOFError when the service hung up."""
+    (length,) = LENGTH.unpack(read_exactly(descriptor, LENGTH.size))
+    return marshal.loads(read_exactly(descriptor, length))
+
+
+def frame(message: dict[str, Any]) -> bytes:
+    data = json.dumps(message).encode()
+    return LENGTH.pack(len(data)) + data
+
+
+def send(connection: socket.socket, message: dict[str, Any]) -> None:
+    connection.sendall(frame(message))

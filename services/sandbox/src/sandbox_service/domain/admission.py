@@ -1,0 +1,140 @@
+"""Admission of programs: a bounded, fair queue. It says who may hand in a program, and whose turn it is."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+
+from ratchet_kit.errors import ResourceExhausted, Unavailable
+from sandbox_service.domain.execution import Execution
+from sandbox_service.domain.ports import Meter
+from sandbox_service.domain.program import Program
+from sandbox_service.domain.queue import Entry, FairQueue, Priority
+
+Grade = Callable[[Program, timedelta], Awaitable[Execution]]
+"""Runs one program, given how long it has waited. Raises Unavailable when the platform failed."""
+Done = Callable[[Execution | BaseException], None]
+"""Called once with the outcome of a program, unless the program is withdrawn."""
+
+
+@dataclass(eq=False, slots=True)
+class Work:
+    """An admitted program. Mutable: its task and its outcome come later."""
+
+    program: Program
+    done: Done
+    since: float
+    task: asyncio.Task[None] | None = None
+    outcome: Execution | BaseException | None = None
+
+
+Ticket = Entry[Work]
+"""An admitted program's place in the queue. `Admission.withdraw` takes it."""
+
+
+class Admission:
+    def __init__(self, grade: Grade, lanes: int, limit: int, meter: Meter) -> None:
+        """`limit`: programs admitted at a time, running ones included. `lanes`: programs that run at a time."""
+        self._grade = grade
+        self._lanes = lanes
+        self._limit = limit
+        self._meter = meter
+        self._queue: FairQueue[Work] = FairQueue()
+        # One beyond the lanes, so that none waits while a result is being judged.
+        self._free = lanes + 1
+        self._held: Counter[str] = Counter()
+        self._admitted = 0
+        self._room = asyncio.Event()
+        self._mean_seconds = 0.01
+
+    def demand_room(self, count: int, caller: str) -> None:
+        """Raises ResourceExhausted when the queue has no room for `count` more programs of this caller."""
+        if not self.has_room(count, caller):
+            self._meter.refused()
+            wait = self._admitted * self._mean_seconds / max(1, self._lanes)
+            raise ResourceExhausted(
+                f"the queue holds {self._admitted} of {self._limit} programs: no room for {count} more",
+                retry_after=timedelta(seconds=max(0.1, wait)),
+            )
+
+    def has_room(self, count: int, caller: str) -> bool:
+        """A caller that holds less than its share is let in even if others have filled the queue."""
+        if self._admitted + count <= self._limit or self._admitted == 0:
+            return True
+        others = len(self._held) - (caller in self._held)
+        share = self._limit // (others + 1)
+        return others > 0 and self._held[caller] + count <= share and self._admitted + count <= 2 * self._limit
+
+    async def wait_for_room(self, caller: str) -> None:
+        """Until there is room for one more program of this caller."""
+        while not self.has_room(1, caller):
+            await self._room.wait()
+
+    def submit(self, program: Program, done: Done, caller: str, priority: Priority) -> Ticket:
+        ticket = Entry(Work(program, done, time.monotonic()), caller, priority)
+        self._admitted += 1
+        self._held[caller] += 1
+        self._queue.put(ticket)
+        self._start_next()
+        if ticket.content.task is None:
+            self._meter.queued(priority, self._queue.length(priority))
+        return ticket
+
+    async def withdraw(self, tickets: Sequence[Ticket]) -> None:
+        """Removes what waits from the queue and kills what runs; returns when it is gone."""
+        running: list[asyncio.Task[None]] = []
+        for ticket in tickets:
+            ticket.content.done = _ignore
+            if (task := ticket.content.task) is not None:
+                task.cancel()
+                running.append(task)
+            else:
+                self._queue.remove(ticket)
+                self._release(ticket)
+        for priority in {ticket.priority for ticket in tickets}:
+            self._meter.queued(priority, self._queue.length(priority))
+        if running:
+            await asyncio.wait(running)
+
+    def _start_next(self) -> None:
+        while self._free and len(self._queue):
+            ticket = self._queue.take()
+            self._free -= 1
+            ticket.content.task = asyncio.create_task(self._serve(ticket.content))
+            # By a callback: a task that is cancelled before its first step runs nothing of its own.
+            ticket.content.task.add_done_callback(partial(self._ended, ticket))
+            self._meter.queued(ticket.priority, self._queue.length(ticket.priority))
+
+    def _release(self, ticket: Ticket) -> None:
+        self._admitted -= 1
+        self._held[ticket.caller] -= 1
+        if not self._held[ticket.caller]:
+            del self._held[ticket.caller]
+        self._room.set()
+        self._room.clear()
+
+    def _ended(self, ticket: Ticket, _task: asyncio.Task[None]) -> None:
+        self._free += 1
+        self._release(ticket)
+        self._start_next()
+        if ticket.content.outcome is not None:
+            ticket.content.done(ticket.content.outcome)
+
+    async def _serve(self, work: Work) -> None:
+        waited = timedelta(seconds=time.monotonic() - work.since)
+        try:
+            execution = await self._grade(work.program, waited)
+            self._mean_seconds += 0.05 * (execution.wall_time.total_seconds() - self._mean_seconds)
+            work.outcome = execution
+        except Unavailable as error:
+            self._meter.faulted()
+            work.outcome = error
+        except Exception as error:  # noqa: BLE001 - a bug, and raised where the result is awaited
+            work.outcome = error
+
+
+def _ignore(outcome: Execution | BaseException) -> None:
+    """For withdrawn work: nobody waits for its outcome."""

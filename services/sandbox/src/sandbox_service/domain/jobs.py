@@ -1,0 +1,160 @@
+"""What the cage is given to do and what it reports: jobs of four kinds, and one report, unjudged. Plain data."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from sandbox_service.domain.levels import Level
+from sandbox_service.domain.program import File, Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What surrounds a job: the Python environment, whether it may start processes, files before and after."""
+
+    runtime: str = "python"
+    processes: bool = False
+    files: tuple[File, ...] = ()
+    fetch: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallJob:
+    """Load the program, call `entry_point` with each of `calls`. Nothing in the cage may know an expected value."""
+
+    source: str
+    entry_point: str
+    calls: tuple[tuple[object, ...], ...]
+    limits: Limits
+    setting: Setting = Setting()
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptJob:
+    """Run the program as `python program.py`, with `stdin`."""
+
+    source: str
+    stdin: str
+    limits: Limits
+    setting: Setting = Setting()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckJob:
+    """Run `code` in one process against the program in another. `call_check`: call the `check` that it defines."""
+
+    source: str
+    entry_point: str
+    code: str
+    call_check: bool
+    limits: Limits
+    setting: Setting = Setting()
+
+
+@dataclass(frozen=True, slots=True)
+class CommandJob:
+    """Compile the program, if its language is compiled, and run it with `stdin`. It may start processes.
+
+    The limits are those of the run: a compiler has its own.
+    """
+
+    source: str
+    language: str
+    stdin: str
+    limits: Limits
+    setting: Setting = Setting()
+
+
+Job = CallJob | ScriptJob | CheckJob | CommandJob
+
+
+class End(StrEnum):
+    """How the processes of a job came to their end."""
+
+    EXITED = "exited"  # by themselves: see Report.exit_status
+    CPU = "cpu"
+    MEMORY = "memory"  # all its processes together
+    IDLE = "idle"  # for too long it neither computed nor ended
+    WALL = "wall"
+    OUTPUT = "output"
+    RESULT = "result"  # more bytes of answers than the cage takes
+
+
+class Stage(StrEnum):
+    """How far the program came, by its own account."""
+
+    STARTED = "started"
+    COMPILED = "compiled"
+    LOADED = "loaded"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An exception of the program: the type's name, its message, and what the type is a kind of by name, if told."""
+
+    type_name: str
+    message: str
+    kinds: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.type_name}: {self.message}" if self.message else self.type_name
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A plain value of the program, rebuilt by the receiver: no code of the sender is in it.
+
+    `opaque`: the name of the type of a value that isn't plain, and so equals nothing.
+    """
+
+    value: object
+    opaque: str = ""
+
+
+Answer = Returned | Raised
+
+
+class CheckVerdict(StrEnum):
+    """What the tester's own process said, over a pipe that the program's process never had."""
+
+    PASSED = "passed"
+    FAILED = "failed"  # an assertion
+    RAISED = "raised"  # an exception of the program that the tests didn't expect
+    BROKEN = "broken"  # an exception of the test code itself
+    GONE = "gone"  # the program's process ended
+    GARBLED = "garbled"  # the program's process sent what doesn't keep to the protocol
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    verdict: CheckVerdict
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the cage saw, unjudged. `answers` are in the order of the calls, as far as they came.
+
+    `malformed` says what didn't keep to the protocol, if anything: only a program that meddled with it can do that.
+    `exit_status` is negative for a signal, as in subprocess.
+    """
+
+    end: End
+    exit_status: int
+    stage: Stage
+    cpu_time: timedelta
+    wall_time: timedelta
+    isolation: str
+    level: Level = Level.NONE
+    max_rss_bytes: int = 0
+    stdout: str = ""
+    stderr: str = ""
+    error: Raised | None = None
+    answers: tuple[Answer, ...] = ()
+    tester: CheckReport | None = None
+    malformed: str = ""
+    runtime: str = ""
+    files: tuple[File, ...] = ()
+    compile_output: str = ""
+    compile_time: timedelta = timedelta()

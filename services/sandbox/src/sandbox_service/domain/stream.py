@@ -1,0 +1,115 @@
+"""One caller's programs under way: one task reads them in, another takes their results out."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from ratchet_kit.errors import Unavailable
+from sandbox_service.domain.admission import Admission, Ticket
+from sandbox_service.domain.execution import Execution
+from sandbox_service.domain.program import Program
+from sandbox_service.domain.queue import Priority
+
+READ_AHEAD = 512
+"""Programs of one stream that are queued, running or not yet taken by its reader; beyond it the stream is not read."""
+GATHER_ITEMS = 32
+GATHER_TIME = timedelta(milliseconds=10)
+"""Results that come close together travel together: a message costs as much as ten results in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformFault:
+    """Why a program of a batch has no execution: the platform failed it twice in a row. Retry."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """The outcome of one program of a stream. `index` is its place in the stream, from 0."""
+
+    index: int
+    outcome: Execution | PlatformFault
+
+
+class Stream:
+    def __init__(
+        self,
+        admission: Admission,
+        settle: Callable[[Program], Program],
+        caller: str,
+        priority: Priority,
+        patient: bool,
+    ) -> None:
+        """`settle` decides a program's language and runtime. `patient`: the first batch, too, waits for room."""
+        self._admission, self._settle = admission, settle
+        self._caller, self._priority, self._patient = caller, priority, patient
+        self.tickets: dict[int, Ticket] = {}
+        self.changed = asyncio.Event()
+        self._taken = asyncio.Event()
+        self._ready: list[Item] = []
+        self._broken: BaseException | None = None
+
+    async def read(self, batches: AsyncIterator[Sequence[Program]]) -> None:
+        """Admits all programs of `batches`. Raises what `settle` and `batches` raise, and ResourceExhausted."""
+        index, first = 0, not self._patient
+        async for batch in batches:
+            programs = [self._settle(program) for program in batch]
+            if first and programs:
+                self._admission.demand_room(len(programs), self._caller)
+            for program in programs:
+                if not first:
+                    await self._wait_for_room()
+                self._add(index, program)
+                index += 1
+            first = False
+
+    async def _wait_for_room(self) -> None:
+        while len(self.tickets) + len(self._ready) >= READ_AHEAD:
+            self._taken.clear()
+            await self._taken.wait()
+        await self._admission.wait_for_room(self._caller)
+
+    def _add(self, index: int, program: Program) -> None:
+        def done(outcome: Execution | BaseException) -> None:
+            del self.tickets[index]
+            if isinstance(outcome, Unavailable):
+                self._ready.append(Item(index, PlatformFault(str(outcome))))
+            elif isinstance(outcome, BaseException):
+                self._broken = outcome
+            else:
+                self._ready.append(Item(index, outcome))
+            self.changed.set()
+
+        self.tickets[index] = self._admission.submit(program, done, self._caller, self._priority)
+
+    async def wait_for_items(self, reader: asyncio.Task[None]) -> None:
+        """Until enough results have come to be worth a message, or for a moment after the first, or until no more come.
+
+        Raises what a program's execution raised that is no fault of the platform: a bug.
+        """
+        gathering: float | None = None
+        loop = asyncio.get_running_loop()
+        while True:
+            if self._broken is not None:
+                raise self._broken
+            if len(self._ready) >= GATHER_ITEMS or (not self.tickets and (self._ready or reader.done())):
+                return
+            if reader.done() and reader.exception() is not None:
+                return
+            if self._ready and gathering is None:
+                gathering = loop.time() + GATHER_TIME.total_seconds()
+            if gathering is not None and loop.time() >= gathering:
+                return
+            self.changed.clear()
+            try:
+                async with asyncio.timeout_at(gathering):
+                    await self.changed.wait()
+            except TimeoutError:
+                return
+
+    def take(self) -> list[Item]:
+        items, self._ready = self._ready, []
+        self._taken.set()
+        return items

@@ -1,0 +1,68 @@
+"""The algorithms of training: one row each. What verl is told of each stands in `job/verl/algorithms.py`.
+
+Sources of the numbers: DAPO's clip range and token-mean loss, arXiv:2503.14476 (section 3.1); PPO's clip range,
+arXiv:1707.06347 (section 6.1); GRPO, RLOO and REINFORCE++ without a KL term, as is usual with verifiable rewards
+(arXiv:2503.20783, section 3; 2402.14740; 2501.03262). Learning rates: verl's examples for models of billions of
+parameters; for models of millions, measured on the starter policy.
+"""
+
+from dataclasses import dataclass, fields, replace
+
+from trainer_service.domain.spec import Hyperparameters
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    name: str
+    """The name in the proto, in lower case: "grpo" for ALGORITHM_GRPO."""
+    defaults: Hyperparameters
+    """For a base of billions of parameters. What is None here does not apply to the algorithm, or is computed from
+    the rest (`defaults.complete`)."""
+    small: Hyperparameters
+    """What a small base takes instead: its learning rates."""
+    is_grouped: bool = False
+    """The baseline is the rest of the group: a group of one has none."""
+    has_critic: bool = False
+    takes_examples: bool = False
+    """It learns from the problems' references: nothing is generated, graded or rewarded."""
+
+    @property
+    def applicable(self) -> frozenset[str]:
+        """The names of the hyperparameters that the algorithm uses."""
+        named = {field.name for field in fields(Hyperparameters) if getattr(self.defaults, field.name) is not None}
+        computed = {"micro_batch_size", "max_prompt_tokens", "max_response_tokens"}
+        return frozenset(named | computed | (set() if self.takes_examples else {"mini_batch_size"}))
+
+
+_RL = Hyperparameters(
+    learning_rate=1e-6,
+    batch_size=16,
+    group_size=8,
+    temperature=1.0,
+    clip_low=0.2,
+    clip_high=0.2,
+    kl_coefficient=0.0,
+    entropy_coefficient=0.0,
+    max_grad_norm=1.0,
+    gae_lambda=1.0,
+    gamma=1.0,
+    warmup_steps=5,
+    weight_decay=0.01,
+)
+_SFT = Hyperparameters(learning_rate=1e-5, batch_size=32, max_grad_norm=1.0, warmup_steps=20, weight_decay=0.01)
+_SMALL_RL = Hyperparameters(learning_rate=5e-5)
+
+_ROWS = (
+    Algorithm("sft", _SFT, Hyperparameters(learning_rate=1e-3), takes_examples=True),
+    Algorithm("grpo", _RL, _SMALL_RL, is_grouped=True),
+    Algorithm(
+        "ppo",
+        replace(_RL, group_size=1, batch_size=128, critic_learning_rate=1e-5),
+        replace(_SMALL_RL, critic_learning_rate=1e-3),
+        has_critic=True,
+    ),
+    Algorithm("rloo", _RL, _SMALL_RL, is_grouped=True),
+    Algorithm("dapo", replace(_RL, clip_high=0.28), _SMALL_RL, is_grouped=True),
+    Algorithm("reinforce_plus_plus", replace(_RL, group_size=4, batch_size=32), _SMALL_RL),
+)
+ALGORITHMS = {row.name: row for row in _ROWS}

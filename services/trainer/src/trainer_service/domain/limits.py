@@ -1,0 +1,21 @@
+"""What this service can run: the bounds that a spec has to keep within."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    rewards: tuple[str, ...]
+    """The names of the rewards that jobs know."""
+    devices: tuple[str, ...] = ("cpu",)
+    """Those that can be asked for, the default first."""
+    accelerators: int | None = 2
+    """How many the service's own Ray has; None where a cluster decides."""
+    loggers: tuple[str, ...] = ("console", "tensorboard", "mlflow", "wandb")
+    max_steps: int = 100_000
+    max_nodes: int = 64
+    max_accelerators_per_node: int = 16
+    max_sequences: int = 65_536
+    """Sequences per step: batch_size times group_size."""
+    max_tokens: int = 131_072
+    """Prompt and response together."""

@@ -1,0 +1,11 @@
+"""verl's side of the job. Only this package imports verl, Ray or torch; the rest of `job` enters it by `engine` alone.
+
+    engine.py       what `job/__main__` calls: connect, train, and what an error of Ray means
+    config.py       a job's config as verl's settings; algorithms.py: what each algorithm adds to them
+    metrics.py      verl's metrics under Ratchet's names
+    runtime.py      Ray, and verl's config composed
+    driver/         in the process of the job: trainers, data sets, rollouts
+    rank/           in every process of verl: the plugin that verl imports, the CPU platform, weights to rollout-service
+
+This file stays empty of imports: verl imports `rank` at the end of its own import.
+"""

@@ -1,0 +1,242 @@
+"""A job's config as verl's: pure functions from JobConfig to lists of Hydra overrides. Nothing of verl is imported.
+
+verl's own defaults are kept where they serve; each override below is a hyperparameter of the run, a resource, a path,
+or a need of the device. The spec is complete and valid: nothing is checked or chosen here.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainer_service.domain.spec import Hyperparameters
+from trainer_service.job.config import JobConfig
+from trainer_service.job.verl.algorithms import VERL_ALGORITHMS, Override
+
+PLUGIN = "trainer_service.job.verl.rank"
+"""The module that verl imports in each of its processes."""
+DATASETS = "trainer_service.job.verl.driver.datasets"
+ROLLOUT = "ratchet"
+"""The name of our rollout adapter in verl's config (actor_rollout_ref.rollout.name)."""
+# What a checkpoint holds. `hf_model` writes the exact training weights; verl's model_merger would round them to bf16.
+CHECKPOINT_CONTENTS = "[model,optimizer,extra,hf_model]"
+
+
+def environment(job: JobConfig) -> dict[str, str]:
+    """The environment of every process of the job."""
+    shared = {
+        "VERL_USE_EXTERNAL_MODULES": PLUGIN,
+        "VERL_LOGGING_LEVEL": "WARN",
+        # verl 0.9.1 sets this itself where it starts Ray.
+        "TRANSFER_QUEUE_ENABLE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_OFFLINE": "1",
+        # Every import of verl warns of the engines that are not installed; TransferQueue, of each of its threads.
+        "PYTHONWARNINGS": "ignore::UserWarning",
+        "TQ_LOGGING_LEVEL": "ERROR",
+        "WANDB_MODE": "offline",
+        "MLFLOW_TRACKING_URI": f"sqlite:///{job.work_dir.absolute() / 'mlflow.db'}",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        # A local Ray would start a Python for each CPU that it believes to have.
+        "RAY_prestart_worker_first_driver": "0",
+        "RAY_enable_worker_prestart": "0",
+        "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1",
+        **job.to_env(),
+    }
+    if job.is_cuda:
+        return shared
+    return (
+        shared
+        | {
+            "VERL_PLATFORM": "cpu",
+            # verl finds its FSDP engine under the device "cuda" only; the platform above is what it then runs on.
+            "VERL_ENGINE_DEVICE": "cuda",
+            # Two threads per rank were slower than one on two cores: ranks, vLLM and the sandbox share them.
+            "OMP_NUM_THREADS": "1",
+            # The logical GPUs of a CPU machine have no device behind them.
+            "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        }
+        | ({"GLOO_SOCKET_IFNAME": "lo"} if job.spec.resources.nodes == 1 else {})
+    )
+
+
+def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
+    """Overrides of verl's `ppo_trainer`, for every algorithm that has a row in `algorithms`.
+
+    `resume_from`: the folder of a complete checkpoint.
+    """
+    spec, hyper, algorithm = job.spec, job.spec.hyperparameters, VERL_ALGORITHMS[job.spec.algorithm]
+    actor = "actor_rollout_ref.actor"
+    return [
+        f"algorithm.adv_estimator={algorithm.estimator}",
+        f"algorithm.gamma={hyper.gamma}",
+        f"algorithm.lam={hyper.gae_lambda}",
+        *_data(job, "PromptDataset"),
+        f"data.train_batch_size={hyper.batch_size}",
+        f"data.max_prompt_length={hyper.max_prompt_tokens}",
+        f"data.max_response_length={hyper.max_response_tokens}",
+        f"data.seed={spec.seed}",
+        "data.dataloader_num_workers=0",
+        # verl makes a loader of the validation set even when there is none; the default size is then 0, and refused.
+        *([] if spec.validation_problems else ["data.val_batch_size=1"]),
+        *_model("actor_rollout_ref.model", job),
+        *_engine(f"{actor}.fsdp_config", job),
+        f"{actor}.strategy=fsdp2",
+        f"{actor}.use_torch_compile={job.is_cuda}",
+        f"{actor}.ppo_mini_batch_size={hyper.mini_batch_size}",
+        f"{actor}.ppo_micro_batch_size_per_gpu={hyper.micro_batch_size}",
+        f"{actor}.data_loader_seed={spec.seed}",
+        f"{actor}.clip_ratio_low={hyper.clip_low}",
+        f"{actor}.clip_ratio_high={hyper.clip_high}",
+        # Averaging over tokens leaves a masked sample no weight at all: neither in the sum nor in the count.
+        f"{actor}.loss_agg_mode=token-mean",
+        f"{actor}.entropy_coeff={hyper.entropy_coefficient}",
+        f"{actor}.grad_clip={hyper.max_grad_norm}",
+        f"{actor}.checkpoint.save_contents={CHECKPOINT_CONTENTS}",
+        f"{actor}.checkpoint.load_contents=[model,optimizer,extra]",
+        *_optimizer(f"{actor}.optim", hyper, hyper.learning_rate),
+        *_reference(job),
+        *(_critic(job) if job.algorithm.has_critic else []),
+        f"actor_rollout_ref.rollout.name={ROLLOUT}",
+        f"actor_rollout_ref.rollout.dtype={job.dtype}",
+        f"actor_rollout_ref.rollout.n={hyper.group_size}",
+        f"actor_rollout_ref.rollout.temperature={hyper.temperature}",
+        "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
+        f"actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu={hyper.micro_batch_size}",
+        # The engine has its own process and memory: nothing of it is to be freed around a step.
+        "actor_rollout_ref.rollout.free_cache_engine=False",
+        # Verdicts come with the completions, so verl's reward workers have nothing to do.
+        "reward.num_workers=0",
+        "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
+        # verl counts epochs in RL, too, and must not end by them: more than any run has.
+        *_trainer(job, epochs=10**6),
+        "trainer.val_before_train=False",
+        *_resume(resume_from),
+        *algorithm.overrides,
+        *spec.verl_overrides,
+    ]
+
+
+def sft_overrides(job: JobConfig, resume_from: Path | None, examples: int) -> list[Override]:
+    """Overrides of verl's `sft_trainer_engine`. `examples`: how many the training set has, for the number of epochs."""
+    spec, hyper = job.spec, job.spec.hyperparameters
+    assert hyper.batch_size is not None
+    batches = max(examples // hyper.batch_size, 1)  # fewer problems may have references than there are problems
+    return [
+        *_data(job, "ExampleDataset"),
+        f"data.train_batch_size={hyper.batch_size}",
+        f"data.micro_batch_size_per_gpu={hyper.micro_batch_size}",
+        "data.use_dynamic_bsz=False",
+        f"data.max_length={hyper.max_tokens}",
+        "data.num_workers=0",
+        *_model("model", job),
+        "engine.strategy=fsdp2",
+        *_engine("engine", job),
+        *_optimizer("optim", hyper, hyper.learning_rate),
+        f"optim.clip_grad={hyper.max_grad_norm}",
+        f"checkpoint.save_contents={CHECKPOINT_CONTENTS}",
+        "checkpoint.load_contents=[model,optimizer,extra]",
+        f"trainer.seed={spec.seed}",
+        *_trainer(job, epochs=-(-spec.steps // batches)),
+        *_resume(resume_from),
+        *spec.verl_overrides,
+    ]
+
+
+def _data(job: JobConfig, dataset: str) -> Sequence[Override]:
+    problems, validation = job.spec.problems, job.spec.validation_problems
+    return (
+        f"data.train_files={quote(problems.name)}",
+        f"data.val_files={quote(validation.name) if validation else 'null'}",
+        f"data.train_max_samples={problems.limit or -1}",
+        f"data.val_max_samples={(validation and validation.limit) or -1}",
+        f"data.custom_cls.path=pkg://{DATASETS}",
+        f"data.custom_cls.name={dataset}",
+    )
+
+
+def _model(prefix: str, job: JobConfig) -> Sequence[Override]:
+    path = f"{prefix}.path={quote(job.base_path)}"
+    if job.is_cuda:
+        return (path,)
+    return (
+        path,
+        f"+{prefix}.override_config.attn_implementation=sdpa",
+        f"{prefix}.use_remove_padding=False",
+        f"{prefix}.enable_gradient_checkpointing=False",
+    )
+
+
+def _engine(prefix: str, job: JobConfig) -> Sequence[Override]:
+    """Mixed precision by the job's dtype (verl's default is bf16 autocast); parameters are kept in fp32 by verl."""
+    precision = "fp32" if job.dtype == "float32" else "bf16"
+    return (
+        f"{prefix}.strategy=fsdp2",
+        f"{prefix}.use_torch_compile={job.is_cuda}",
+        f"{prefix}.seed={job.spec.seed}",
+        f"+{prefix}.mixed_precision.param_dtype={precision}",
+        f"+{prefix}.mixed_precision.reduce_dtype=fp32",
+    )
+
+
+def _optimizer(prefix: str, hyper: Hyperparameters, learning_rate: float | None) -> Sequence[Override]:
+    return (
+        f"{prefix}.lr={learning_rate}",
+        f"{prefix}.lr_warmup_steps={hyper.warmup_steps}",
+        f"{prefix}.weight_decay={hyper.weight_decay}",
+    )
+
+
+def _reference(job: JobConfig) -> Sequence[Override]:
+    """The base policy that the KL penalty is against; none is kept without a penalty."""
+    hyper = job.spec.hyperparameters
+    if hyper.kl_coefficient == 0:
+        return ("actor_rollout_ref.actor.use_kl_loss=False",)
+    return (
+        "actor_rollout_ref.actor.use_kl_loss=True",
+        f"actor_rollout_ref.actor.kl_loss_coef={hyper.kl_coefficient}",
+        "actor_rollout_ref.ref.strategy=fsdp2",
+        f"actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu={hyper.micro_batch_size}",
+        *_engine("actor_rollout_ref.ref.fsdp_config", job),
+    )
+
+
+def _critic(job: JobConfig) -> Sequence[Override]:
+    hyper = job.spec.hyperparameters
+    return (
+        *_model("critic.model", job),
+        "critic.strategy=fsdp2",
+        f"critic.ppo_micro_batch_size_per_gpu={hyper.micro_batch_size}",
+        f"critic.grad_clip={hyper.max_grad_norm}",
+        *_optimizer("critic.optim", hyper, hyper.critic_learning_rate),
+        *_engine("critic.fsdp", job),
+    )
+
+
+def _trainer(job: JobConfig, epochs: int) -> Sequence[Override]:
+    spec, resources = job.spec, job.spec.resources
+    return (
+        f"trainer.device={resources.device}",
+        f"trainer.nnodes={resources.nodes}",
+        f"trainer.n_gpus_per_node={resources.accelerators_per_node}",
+        f"trainer.total_training_steps={spec.steps}",
+        f"trainer.total_epochs={epochs}",
+        "trainer.project_name=ratchet",
+        f"trainer.experiment_name={quote(job.run_id)}",
+        f"trainer.logger={json.dumps(spec.loggers)}",
+        f"trainer.default_local_dir={quote(str(job.work_dir / 'checkpoints'))}",
+        # verl asks at each step whether it is saved, and the trainer decides (`Schedule`).
+        "trainer.save_freq=1",
+        # verl validates the last step, too, when this is above 0.
+        f"trainer.test_freq={spec.validate_every or spec.steps}",
+    )
+
+
+def _resume(resume_from: Path | None) -> Sequence[Override]:
+    if resume_from is None:
+        return ("trainer.resume_mode=disable",)
+    return ("trainer.resume_mode=resume_path", f"trainer.resume_from_path={quote(str(resume_from))}")
+
+
+def quote(text: str) -> str:
+    """A string as Hydra's override grammar takes it whatever is in it (hydra.cc, "Quoted values")."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,81 @@
+"""Problems as verl's data sets: prompts for RL, worked examples for SFT. The "file" of one is a problem set's name."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+
+from ratchet_kit.errors import InvalidArgument
+from ratchet_problems import Problem
+from trainer_service.job.problems import conversation, load
+
+
+class PromptDataset(Dataset[dict[str, Any]]):
+    """One row per problem. The problem itself stays here, under the row's `index`.
+
+    Raises InvalidArgument when a prompt is longer than `config.max_prompt_length` tokens.
+    """
+
+    def __init__(
+        self, data_files: str | None, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any
+    ) -> None:
+        self.problems: Sequence[Problem] = load(data_files, limit=max(max_samples, 0)) if data_files else ()
+        for problem in self.problems:
+            length = len(prompt_ids(tokenizer, problem))
+            if length > config.max_prompt_length:
+                raise InvalidArgument(
+                    f"the prompt of problem {problem.id} has {length} tokens, more than {config.max_prompt_length}"
+                )
+
+    def __len__(self) -> int:
+        return len(self.problems)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        # verl wants a tensor in each row, and a raw_prompt to count rows by.
+        return {
+            "index": index,
+            "raw_prompt": conversation(self.problems[index]),
+            "dummy_tensor": torch.tensor([0], dtype=torch.uint8),
+        }
+
+
+class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
+    """One row per problem with a reference: prompt and reference as tokens, the loss on reference and end token.
+
+    The prompt is tokenized exactly as for generation, so that SFT and RL see the same boundary.
+
+    Raises InvalidArgument when an example is longer than `config.max_length` tokens.
+    """
+
+    def __init__(self, parquet_files: str, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any) -> None:
+        problems = [problem for problem in load(parquet_files, limit=max(max_samples, 0)) if problem.references]
+        self._rows = [self._row(problem, tokenizer, config.max_length) for problem in problems]
+
+    @staticmethod
+    def _row(problem: Problem, tokenizer: Any, max_length: int) -> dict[str, torch.Tensor]:
+        prompt = prompt_ids(tokenizer, problem)
+        answer = tokenizer(problem.references[0], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
+        length = len(prompt) + len(answer)
+        if length > max_length:
+            raise InvalidArgument(
+                f"problem {problem.id} has {length} tokens with its reference, more than {max_length}"
+            )
+        return {
+            "input_ids": torch.tensor(prompt + answer),
+            "position_ids": torch.arange(length),
+            "loss_mask": torch.tensor([0] * len(prompt) + [1] * len(answer)),
+        }
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        return self._rows[index]
+
+
+def prompt_ids(tokenizer: Any, problem: Problem) -> list[int]:
+    """The tokens that a completion of `problem` continues: its conversation in the model's chat template."""
+    return tokenizer.apply_chat_template(
+        conversation(problem), add_generation_prompt=True, tokenize=True, return_dict=False
+    )

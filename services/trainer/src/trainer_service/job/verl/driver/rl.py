@@ -1,0 +1,46 @@
+"""Reinforcement learning: verl's V1 trainer, driven from this process."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
+
+import transfer_queue
+from omegaconf import OmegaConf
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.config import validate_config
+
+from ratchet_kit import logs
+from ratchet_kit.errors import RatchetError
+from trainer_service.job.session import Session
+from trainer_service.job.verl.config import rl_overrides
+from trainer_service.job.verl.driver.rl_trainer import RatchetTrainer
+from trainer_service.job.verl.runtime import compose_config, wait_for_transfer_queue
+
+log = logs.get_logger(__name__)
+
+
+def run(session: Session, loading: Future[None]) -> None:
+    """Trains to the last step. `loading` ends when the policy is there to take weights.
+
+    As verl's own TaskRunnerV1.run (trainer/main_ppo.py:139), without its Ray actor, and with what takes long at the
+    start side by side: the queue's actors, the ranks, and vLLM.
+    """
+    config = compose_config("ppo_trainer", rl_overrides(session.job, session.resume_from))
+    validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
+    config.transfer_queue.enable = True
+    OmegaConf.resolve(config)
+
+    wait_for_transfer_queue(timedelta(minutes=1))
+    try:
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            queue = pool.submit(transfer_queue.init, config.transfer_queue)
+            trainer = RatchetTrainer(config, session, loading)
+            trainer.init()
+            queue.result()
+        trainer.fit(trainer.build_rollouts())
+    finally:
+        transfer_queue.close()
+    # Otherwise the policy stays: the next attempt takes it over, or the service unloads it when the run is over.
+    try:
+        session.background.wait(session.policy.unload())
+    except RatchetError as error:
+        log.warning("policy.not_unloaded", policy=session.job.policy, reason=error.message)

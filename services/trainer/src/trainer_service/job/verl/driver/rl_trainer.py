@@ -1,0 +1,187 @@
+"""verl's synchronous trainer as a run of Ratchet: reports each step, exports validated models, fails closed.
+
+verl's loop (trainer/ppo/v1/trainer_base.py, `fit`) calls, for each step: `step`, `_save_checkpoint`, `on_step_end`
+(weights to the engine), `_validate`, `_compute_metrics`. The last is where everything about the step is known: there
+the step is reported, and only then does its checkpoint count.
+"""
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import ray
+from omegaconf import DictConfig
+from verl.single_controller.ray import ResourcePoolManager
+from verl.trainer.ppo.utils import Role
+from verl.trainer.ppo.v1 import trainer_base
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+
+from trainer_service.job.faults import check_faults, check_probabilities
+from trainer_service.job.policy import WeightSync
+from trainer_service.job.session import Session
+from trainer_service.job.verl import metrics as names
+from trainer_service.job.verl.driver.datasets import prompt_ids
+from trainer_service.job.verl.driver.replay import FAULTS, Replay
+from trainer_service.job.verl.driver.rollouts import Rollouts, Weights
+from trainer_service.job.verl.rank.worker import ActorWorker
+
+GAP = "training/rollout_probs_diff_mean"
+SCORE = "validation/score"
+
+# How many times the prompts of a step DAPO may replace in it.
+MAX_FILTERED_BATCHES = 3
+
+
+class NoServers:
+    """In the place of verl's LLMServerManager, whose servers, load balancer and clients are Ray actors that would only
+    pass on what `Rollouts` asks rollout-service for directly."""
+
+    @classmethod
+    def create(cls, **unused: Any) -> "NoServers":
+        return cls()
+
+    def get_replicas(self) -> list[Any]:
+        return []
+
+    def get_client(self) -> None:
+        return None
+
+
+class RatchetTrainer(PPOTrainerSync):
+    resource_pool_manager: ResourcePoolManager
+
+    def __init__(self, config: DictConfig, session: Session, loading: Future[None]) -> None:
+        self._session = session
+        self._loading = loading
+        self._weights = Weights(push=self._push_weights)
+        self._score: float | None = None
+        self._syncs: dict[str, float] = {}
+        super().__init__(config)
+
+    # What verl builds.
+
+    def _setup(self) -> None:
+        trainer_base.LLMServerManager = NoServers
+        super()._setup()
+
+    def _build_replay_buffer(self) -> Replay:
+        sampler = self.config.trainer.v1.sampler
+        prompts = self.config.data.train_batch_size
+        metric = self._resolve_filter_groups_metric()
+        return Replay(
+            group_size=self.config.actor_rollout_ref.rollout.n,
+            max_filtered=MAX_FILTERED_BATCHES * prompts,
+            raise_failure=lambda: self.rollouts.raise_failure(),
+            trainer_mode=self.trainer_mode,
+            trainer_config=self.config.trainer.v1.sync,
+            max_off_policy_threshold=sampler.max_off_policy_threshold,
+            max_off_policy_strategy=sampler.max_off_policy_strategy,
+            sampler_kwargs=sampler.sampler_kwargs,
+            refill_fn=self._add_prompts_to_generate,
+            filter_groups_metric=metric,
+            train_batch_size=prompts,
+            gen_batch_size=1 if metric else prompts,
+        )
+
+    def _init_resource_pool_mgr(self) -> None:
+        super()._init_resource_pool_mgr()
+        role = Role.ActorRolloutRef if self.use_reference_policy else Role.ActorRollout
+        self.role_worker_mapping[role] = ray.remote(ActorWorker)
+        # One process per rank holds actor, critic and reference: verl's default reserves CPUs for three.
+        self.resource_pool_manager = ResourcePoolManager(
+            resource_pool_spec=self.resource_pool_manager.resource_pool_spec, mapping=self.mapping, max_colocate_count=1
+        )
+
+    def build_rollouts(self) -> Rollouts:
+        """The agent loop manager that `fit` is given. Call after `init`."""
+        session, rollout = self._session, self.config.actor_rollout_ref.rollout
+        self.rollouts = Rollouts(
+            background=session.background,
+            policy=session.policy,
+            environment=session.environment,
+            weights=self._weights,
+            tokenize=lambda problem: prompt_ids(self.tokenizer, problem),
+            detokenize=lambda tokens: self.tokenizer.decode(tokens, skip_special_tokens=True),
+            problems=self.train_dataset.problems,
+            group_size=rollout.n,
+            temperature=rollout.temperature,
+            max_tokens=self.config.data.max_response_length,
+        )
+        return self.rollouts
+
+    def fit(self, agent_loop_manager: Rollouts) -> None:
+        try:
+            super().fit(agent_loop_manager)
+        finally:
+            # wandb and MLflow write the last of it here, and hold up the end of the process otherwise.
+            if (tracking := getattr(self, "logger", None)) is not None:
+                tracking.finish()
+
+    # Weights.
+
+    def on_init_end(self) -> None:
+        self._loading.result()
+        self._sync_weights()
+
+    def on_step_end(self) -> None:
+        with trainer_base.marked_timer("update_weights", self.timing_raw):
+            self._sync_weights()
+
+    def _sync_weights(self) -> None:
+        self._weights.policy_id = self._push_weights()
+
+    def _push_weights(self) -> str:
+        """The weights of the training ranks to rollout-service; their policy id."""
+        results = ray.get(self.actor_rollout_wg.update_weights(global_steps=self.global_steps, mode="naive"))
+        sync = next(result for result in results if isinstance(result, WeightSync))
+        self._syncs = {"sync/bytes": sync.bytes, "sync/probe_error": sync.probe_error}
+        return sync.policy_id
+
+    # The step.
+
+    def _balance_batch(self, batch: Any, metrics: dict[str, Any], **options: Any) -> Any:
+        """Before anything is computed on the samples: are they enough?"""
+        self._check_faults(metrics[FAULTS], self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n)
+        return super()._balance_batch(batch, metrics, **options)
+
+    def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        """Raises DataLoss when the engine's probabilities are not those of the trained weights."""
+        batch = super()._compute_old_log_prob(batch, metrics)
+        if GAP in metrics:
+            check_probabilities(self.global_steps, metrics[GAP], self._session.job.probability_gap_limit)
+        return batch
+
+    def _validate(self) -> dict[str, float]:
+        """Mean reward on the validation problems of the weights that the engine now has."""
+        if not self.val_dataset.problems:
+            return {}
+        samples = self._session.job.validation_samples
+        groups = self.rollouts.validate(self.val_dataset.problems, samples)
+        rewards = [sample.reward for group in groups for sample in group.samples]
+        expected = len(groups) * samples
+        self._check_faults(expected - len(rewards), expected)
+        self._score = sum(rewards) / len(rewards)
+        return {SCORE: self._score}
+
+    def _compute_metrics(self, batch: Any, metrics: dict[str, Any], timing_raw: Any, **options: Any) -> None:
+        """The end of a step: its metrics are whole, so it is reported, and its checkpoint counts from here on."""
+        metrics.update(self._syncs)
+        super()._compute_metrics(batch, metrics, timing_raw, **options)
+        step = self.global_steps
+        self._session.reporter.step(
+            step, names.rename(metrics, names.RL_NAMES), self._weights.policy_id, platform_faults=int(metrics[FAULTS])
+        )
+        if self._session.schedule.is_saved(step):
+            self._session.keep(step, self._model_folder(step), self._weights.policy_id, self._score)
+
+    def _save_checkpoint(self) -> None:
+        self._score = None
+        if self._session.schedule.is_saved(self.global_steps):
+            super()._save_checkpoint()
+
+    def _model_folder(self, step: int) -> Path:
+        return self._session.checkpoints.folder(step) / "actor" / "huggingface"
+
+    def _check_faults(self, lost: int, expected: int) -> None:
+        limit = self._session.job.max_fault_share
+        check_faults(self.global_steps, lost, expected, limit, self.rollouts.last_fault)

@@ -1,0 +1,213 @@
+"""Completions and their verdicts for verl: what verl calls an agent loop manager.
+
+verl hands over a batch of prompts and goes on; each prompt then becomes a group of samples in the TransferQueue, from
+where the replay buffer takes them. The work is waiting for two services, so it runs on the job's background loop.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+import transfer_queue as tq
+from tensordict import TensorDict
+from verl.utils import tensordict_utils as tu
+
+from ratchet.rollout.v1 import rollout_pb2
+from ratchet_environments import Environment, Task, judge
+from ratchet_kit.errors import FailedPrecondition, NotFound, RatchetError, Unavailable
+from ratchet_kit.logs import get_logger
+from ratchet_problems import Problem
+from trainer_service.job.background import Background
+from trainer_service.job.policy import PolicyClient
+
+log = get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Weights:
+    """The weights that rollout-service was last given.
+
+    Mutable: written by the main thread between generations, read by the background loop during them.
+    """
+
+    push: Callable[[], str]
+    """Sends those of the trainer again, and returns their policy id."""
+    policy_id: str = ""
+    restoring: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A completion with its reward. Log-probs are natural, one per token."""
+
+    tokens: Sequence[int]
+    log_probs: Sequence[float]
+    reward: float
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The samples of one prompt, without those that the platform failed."""
+
+    prompt: Sequence[int]
+    samples: Sequence[Sample]
+
+
+class Rollouts:
+    """Makes groups. `group_size` completions per training prompt are sampled at `temperature` with weights.policy_id.
+
+    A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `raise_failure`.
+    """
+
+    def __init__(
+        self,
+        *,
+        background: Background,
+        policy: PolicyClient,
+        environment: Environment,
+        weights: Weights,
+        tokenize: Callable[[Problem], list[int]],
+        detokenize: Callable[[Sequence[int]], str],
+        problems: Sequence[Problem],
+        group_size: int,
+        temperature: float,
+        max_tokens: int,
+    ) -> None:
+        self._background = background
+        self._policy = policy
+        self._environment = environment
+        self._weights = weights
+        self._tokenize = tokenize
+        self._detokenize = detokenize
+        self._problems = problems
+        self._group_size = group_size
+        self._sampling = rollout_pb2.SamplingParams(
+            temperature=temperature, top_p=1.0, max_tokens=max_tokens, logprobs=True
+        )
+        self._failure: Exception | None = None
+        self.last_fault = ""
+
+    def generate_sequences(self, prompts: TensorDict) -> None:
+        """verl's entry: starts one group per row, by its "uid" and the "index" of its problem, and returns at once."""
+        step = tu.get(prompts, "global_steps")
+        for uid, index in zip(prompts["uid"], prompts["index"], strict=True):
+            self._background.start(self._publish(str(uid), self._problems[int(index)], int(step)))
+
+    def raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def validate(self, problems: Sequence[Problem], samples: int) -> list[Group]:
+        """`samples` completions of each problem, graded, made by the weights now loaded."""
+
+        async def all_groups() -> list[Group]:
+            return await asyncio.gather(*(self._group(problem, samples) for problem in problems))
+
+        return self._background.wait(all_groups())
+
+    async def _publish(self, uid: str, problem: Problem, step: int) -> None:
+        try:
+            group = await self._group(problem, self._group_size)
+            # The queue's own async client belongs to one loop; its sync one may be called from any thread.
+            await asyncio.to_thread(_put, uid, group, step, complete=len(group.samples) == self._group_size)
+        except Exception as error:  # noqa: BLE001 - the main thread waits for this group, and raises what failed
+            self._failure = self._failure or error
+
+    async def _group(self, problem: Problem, size: int) -> Group:
+        prompt = self._tokenize(problem)
+        completions = await self._complete(prompt, size)
+        samples = await asyncio.gather(*(self._sample(problem, completion) for completion in completions))
+        return Group(prompt, [sample for sample in samples if sample is not None])
+
+    async def _sample(self, problem: Problem, completion: rollout_pb2.Completion) -> Sample | None:
+        """None when the platform could not reach a verdict, which says nothing about the completion."""
+        try:
+            answer = self._detokenize(completion.token_ids)
+            outcome = await judge(self._environment, Task.of(problem), answer)
+        except Unavailable as fault:
+            self.last_fault = fault.message
+            return None
+        return Sample(list(completion.token_ids), list(completion.log_probs), outcome.reward)
+
+    async def _complete(self, prompt: Sequence[int], size: int) -> Sequence[rollout_pb2.Completion]:
+        sampling = rollout_pb2.SamplingParams()
+        sampling.CopyFrom(self._sampling)
+        sampling.n = size
+        reply = await self._with_weights(lambda: self._policy.generate(prompt, sampling, self._weights.policy_id))
+        return reply.completions
+
+    async def _with_weights(
+        self, call: Callable[[], Awaitable[rollout_pb2.GenerateResponse]]
+    ) -> rollout_pb2.GenerateResponse:
+        """`call`, and again after giving back the weights once if rollout-service has lost the policy (a restart)."""
+        try:
+            return await call()
+        except (NotFound, FailedPrecondition) as error:
+            async with self._weights.restoring:
+                await self._restore(error)
+            return await call()
+
+    async def _restore(self, error: RatchetError) -> None:
+        """Pushes the trainer's weights again, unless another group just did. Raises `error` when the policy is there
+        with other weights: somebody else's, on which nothing may be trained."""
+        loaded = await self._policy.loaded_weights()
+        if loaded is None:
+            log.warning("policy.lost", reason=error.message)
+            self._weights.policy_id = await asyncio.to_thread(self._weights.push)
+        elif loaded != self._weights.policy_id:
+            raise error
+
+
+def _put(uid: str, group: Group, step: int, complete: bool) -> None:
+    """Stores a group in the TransferQueue in the form of verl's agent loops (trainer/ppo/v1/agent_loop_tq.py:155).
+
+    Keys are `<uid>_<session>_<index>`; the prompt's own key then tells the replay buffer that its group has ended.
+    """
+    if group.samples:
+        tq.kv_batch_put(
+            keys=[f"{uid}_{session}_0" for session in range(len(group.samples))],
+            fields=_fields(uid, group),
+            tags=[
+                {
+                    "status": "success",
+                    "prompt_len": len(group.prompt),
+                    "response_len": len(sample.tokens),
+                    "seq_len": len(group.prompt) + len(sample.tokens),
+                    "global_steps": step,
+                    # The weights' version in verl's terms: those after the previous step.
+                    "min_global_steps": step - 1,
+                    "max_global_steps": step - 1,
+                }
+                for sample in group.samples
+            ],
+            partition_id="train",
+        )
+    tq.kv_put(key=uid, partition_id="train", tag={"status": "finished" if complete else "failure"})
+
+
+def _fields(uid: str, group: Group) -> TensorDict:
+    prompt = torch.tensor(group.prompt, dtype=torch.int64)
+    rows = []
+    for sample in group.samples:
+        tokens = torch.tensor(sample.tokens, dtype=torch.int64)
+        ids = torch.cat([prompt, tokens])
+        mask = torch.ones_like(tokens)
+        scores = torch.zeros(len(tokens), dtype=torch.float32)
+        scores[-1] = sample.reward
+        rows.append(
+            {
+                "uid": uid,
+                "prompts": prompt,
+                "responses": tokens,
+                "response_mask": mask,
+                "loss_mask": mask,
+                "input_ids": ids,
+                "position_ids": torch.arange(len(ids)),
+                "rollout_log_probs": torch.tensor(sample.log_probs, dtype=torch.float32),
+                "rm_scores": scores,
+                "multi_modal_inputs": {},
+                "num_turns": 2,
+            }
+        )
+    return tu.list_of_dict_to_tensordict(rows)

@@ -1,0 +1,160 @@
+"""verl's SFT trainer on Ray as a run of Ratchet: the same reports, exports and checkpoints as for RL.
+
+verl's loop (trainer/sft_trainer_ray.py, `fit`) has no hooks but two objects that it calls: the tracker, with the
+metrics of a step and then those of its validation, and the checkpoint handler, once the step is over.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import verl.single_controller.ray
+from omegaconf import DictConfig
+from torch.utils.data import DistributedSampler
+from torchdata.stateful_dataloader import StatefulDataLoader
+from verl.trainer import sft_trainer_ray
+from verl.utils.checkpoint import CheckpointHandler
+from verl.utils.dataset.dataset_utils import SFTTensorCollator
+
+from ratchet_kit import policy_id
+from ratchet_kit.errors import InvalidArgument
+from trainer_service.job.session import Session
+from trainer_service.job.verl import metrics as names
+
+VALIDATION_LOSS = "val/loss"
+SCORE = "validation/score"
+CHECKPOINT_TIME = "timing_s/save_checkpoint"
+STEP_TIME = "timing_s/step"
+
+
+class StepMetrics:
+    """verl's tracker, which also keeps the metrics of the step under way."""
+
+    def __init__(self, tracking: Any) -> None:
+        self._tracking = tracking
+        self._since = time.monotonic()
+        self.values: dict[str, Any] = {}
+
+    def log(self, data: dict[str, Any], step: int) -> None:
+        if VALIDATION_LOSS in data:
+            # A loss is better when it is lower; a score, when it is higher.
+            data = data | {SCORE: -data[VALIDATION_LOSS]}
+        else:
+            data = data | {STEP_TIME: time.monotonic() - self._since}
+        self.values.update(data)
+        self._tracking.log(data=data, step=step)
+
+    def take(self) -> dict[str, Any]:
+        values, self.values = self.values, {}
+        return values
+
+    def finish(self) -> None:
+        self._tracking.finish()
+
+    def next_step(self) -> None:
+        """A step's time is counted from here: neither validation nor checkpoint is part of it."""
+        self._since = time.monotonic()
+
+
+class StepEnd:
+    """verl's checkpoint handler, called after every step: saves the steps that are to be saved, and reports each."""
+
+    def __init__(self, handler: CheckpointHandler, session: Session, metrics: Callable[[], StepMetrics]) -> None:
+        self._handler = handler
+        self._session = session
+        self._metrics = metrics
+
+    def load_checkpoint(self) -> int:
+        return self._handler.load_checkpoint()
+
+    def save_checkpoint(self, step: int) -> None:
+        session, values = self._session, self._metrics().take()
+        saved = session.schedule.is_saved(step)
+        identity = ""
+        model = session.checkpoints.folder(step) / "huggingface"
+        if saved:
+            started = time.monotonic()
+            self._handler.save_checkpoint(step=step)
+            identity = policy_id.of_folder(model)
+            values[CHECKPOINT_TIME] = time.monotonic() - started
+        session.reporter.step(step, names.rename(values, names.SFT_NAMES), identity, platform_faults=0)
+        if saved:
+            session.keep(step, model, identity, values.get(SCORE))
+        self._metrics().next_step()
+
+
+class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
+    ckpt_handler: Any
+
+    def __init__(self, config: DictConfig, session: Session) -> None:
+        self._session = session
+        self._metrics: StepMetrics | None = None
+        super().__init__(config)
+
+    def _build_engine(self) -> None:
+        """verl reserves CPUs for ten processes per rank (single_controller/ray/base.py:119), of which there is one."""
+        pool = verl.single_controller.ray.RayResourcePool
+        verl.single_controller.ray.RayResourcePool = partial(pool, max_colocate_count=1)
+        try:
+            super()._build_engine()
+        finally:
+            verl.single_controller.ray.RayResourcePool = pool
+
+    def _build_dataloader(self) -> None:
+        """As verl's, which starts 16 processes to read examples that are in memory already, and leaves out of the
+        validation what does not fill a training batch. Here it is what does not fill one pass of all ranks.
+
+        Raises InvalidArgument when the validation set does not fill one.
+        """
+        config = self.config
+        self.global_batch_size = config.data.train_batch_size
+        self.train_sampler = DistributedSampler(
+            self.train_dataset, shuffle=True, num_replicas=1, rank=0, seed=config.trainer.seed, drop_last=True
+        )
+        self.train_dataloader = self._loader(self.train_dataset, self.global_batch_size, self.train_sampler)
+        self.val_dataloader = None
+        if self.val_dataset:
+            smallest = config.data.micro_batch_size_per_gpu * self._session.job.spec.resources.ranks
+            if len(self.val_dataset) < smallest:
+                raise InvalidArgument(f"the validation set has {len(self.val_dataset)} examples; {smallest} are needed")
+            self.val_dataloader = self._loader(self.val_dataset, smallest)
+        self.steps_per_epoch = len(self.train_dataloader)
+        self.total_training_steps = config.trainer.total_training_steps
+        self.optimizer_config.total_training_steps = self.total_training_steps
+        self.save_freq = config.trainer.save_freq
+        self.test_freq = config.trainer.test_freq if self.val_dataset else -1
+
+    def _loader(self, dataset: Any, batch_size: int, sampler: Any = None) -> StatefulDataLoader:
+        return StatefulDataLoader(
+            dataset,
+            batch_size=batch_size,
+            sampler=sampler,
+            collate_fn=SFTTensorCollator(self.config.data.pad_mode),
+            num_workers=0,
+            drop_last=True,
+        )
+
+    def _build_ckpt_handler(self) -> None:
+        super()._build_ckpt_handler()
+        self.ckpt_handler = StepEnd(self.ckpt_handler, self._session, metrics=self._step_metrics)
+
+    def _step_metrics(self) -> StepMetrics:
+        assert self._metrics is not None  # verl makes its tracker before the first step
+        return self._metrics
+
+    def fit(self) -> None:
+        tracking = sft_trainer_ray.Tracking
+
+        def remember(*args: Any, **kwargs: Any) -> StepMetrics:
+            self._metrics = StepMetrics(tracking(*args, **kwargs))
+            return self._metrics
+
+        # `fit` makes its tracker itself, by this name (sft_trainer_ray.py:253).
+        sft_trainer_ray.Tracking = remember
+        try:
+            super().fit()
+        finally:
+            sft_trainer_ray.Tracking = tracking
+            if self._metrics is not None:
+                self._metrics.finish()

@@ -1,0 +1,90 @@
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from trainer_service.domain.algorithms import ALGORITHMS
+from trainer_service.domain.defaults import complete
+from trainer_service.domain.limits import Limits
+from trainer_service.domain.ports import FoundModel, FoundSet
+from trainer_service.domain.references import Found
+from trainer_service.domain.spec import Hyperparameters, ModelRef, ProblemSetRef, Resources, RunSpec
+
+LIMITS = Limits(("tests_passed",), accelerators=4)
+STARTER = FoundModel("starter@1", "/artifacts/1", 7_000_000, max_tokens=300)
+
+
+def taken(spec: RunSpec, base: FoundModel | None = STARTER) -> Hyperparameters:
+    return complete(spec, Found(base), LIMITS).hyperparameters
+
+
+@pytest.mark.parametrize("name", list(ALGORITHMS))
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_every_choice_is_made_and_made_once(name: str, ranks: int, make_spec: Any) -> None:
+    spec = make_spec(algorithm=name, resources=Resources(accelerators_per_node=ranks))
+    completed = complete(spec, Found(STARTER), LIMITS)
+    made = asdict(completed.hyperparameters)
+    assert {name for name, value in made.items() if value is not None} == ALGORITHMS[name].applicable
+    assert completed.resources == Resources(1, ranks, "cpu")
+    assert (completed.loggers, completed.priority) == (("console",), "normal")
+    assert completed.reward == ("" if name == "sft" else "tests_passed")
+    assert complete(completed, Found(STARTER), LIMITS) == completed
+
+
+def test_what_was_asked_is_kept_and_the_rest_is_filled_in(make_spec: Any) -> None:
+    made = taken(make_spec(hyperparameters=Hyperparameters(batch_size=6, group_size=5, learning_rate=0.25)))
+    assert (made.batch_size, made.group_size, made.learning_rate) == (6, 5, 0.25)
+    assert (made.mini_batch_size, made.micro_batch_size) == (6, 30)  # one update per step; 30 divides 30
+
+
+def test_a_large_model_learns_in_small_steps(make_spec: Any) -> None:
+    large = FoundModel("coder@1", "s3://models/coder", 14_000_000_000)
+    assert [taken(make_spec(), base).learning_rate for base in (STARTER, large)] == [5e-5, 1e-6]
+    ppo = make_spec(algorithm="ppo")
+    assert [taken(ppo, base).critic_learning_rate for base in (STARTER, large)] == [1e-3, 1e-5]
+
+
+@pytest.mark.parametrize(
+    ("base", "asked", "lengths"),
+    [
+        (STARTER, Hyperparameters(), (150, 150)),
+        (STARTER, Hyperparameters(max_prompt_tokens=64), (64, 236)),
+        (STARTER, Hyperparameters(max_response_tokens=280), (20, 280)),
+        (FoundModel("coder", "/coder"), Hyperparameters(), (256, 256)),
+    ],
+)
+def test_prompt_and_response_share_the_room_that_the_base_has(
+    base: FoundModel, asked: Hyperparameters, lengths: tuple[int, int], make_spec: Any
+) -> None:
+    made = taken(make_spec(hyperparameters=asked), base)
+    assert (made.max_prompt_tokens, made.max_response_tokens) == lengths
+
+
+def test_references_are_pinned_to_what_they_lead_to(make_spec: Any) -> None:
+    found = Found(
+        STARTER,
+        FoundSet(ProblemSetRef("composed/train", digest="sha256:t"), 1000),
+        FoundSet(ProblemSetRef("composed/validation", digest="sha256:v"), 100),
+    )
+    completed = complete(make_spec(base=ModelRef("alias", "starter:champion")), found, LIMITS)
+    assert completed.base == ModelRef("version", "starter@1")
+    assert (completed.problems.digest, completed.validation_problems) == (
+        "sha256:t",
+        ProblemSetRef("composed/validation", digest="sha256:v"),
+    )
+    by_path = complete(make_spec(base=ModelRef("path", "starter")), found, LIMITS)
+    assert by_path.base == ModelRef("path", "/artifacts/1")
+
+
+@pytest.mark.parametrize(
+    "hyperparameters",
+    [Hyperparameters(batch_size=0), Hyperparameters(batch_size=-3), Hyperparameters(learning_rate=float("nan"))],
+)
+def test_what_is_wrong_or_not_found_is_left_for_validation(hyperparameters: Hyperparameters, make_spec: Any) -> None:
+    spec = make_spec(
+        base=None, hyperparameters=hyperparameters, resources=Resources(nodes=-1), problems=ProblemSetRef("nothing")
+    )
+    completed = complete(spec, Found(), LIMITS)
+    assert (completed.base, completed.problems, completed.resources.nodes) == (None, ProblemSetRef("nothing"), -1)
+    assert completed.hyperparameters.mini_batch_size == max(completed.hyperparameters.batch_size or 0, 1)
+    assert complete(make_spec(algorithm="magic"), Found(), LIMITS).hyperparameters == Hyperparameters()

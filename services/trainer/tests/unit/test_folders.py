@@ -1,0 +1,66 @@
+"""Folders of models, on a disk or behind a URL."""
+
+import json
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from ratchet_kit.errors import NotFound
+from trainer_service.adapters.folders import FsspecModelFolders
+from trainer_service.domain.ports import FoundModel
+from trainer_service.domain.run import RunId
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 256}))
+    (folder / "model.safetensors").write_bytes(b"\0" * 10)
+    return folder
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> FsspecModelFolders:
+    return FsspecModelFolders(tmp_path / "runs")
+
+
+async def test_a_local_model_is_named_by_its_absolute_path(
+    folders: FsspecModelFolders, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(model.parent)
+    found = await folders.inspect("model")
+    assert found == FoundModel(str(model), str(model), size_bytes=10, max_tokens=256)
+    assert await folders.fetch(found, RunId("run_1")) == str(model)
+
+
+@pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
+async def test_a_folder_without_a_model_says_what_is_missing(
+    folders: FsspecModelFolders, model: Path, missing: str
+) -> None:
+    (model / missing).unlink()
+    with pytest.raises(NotFound, match="config.json is missing" if missing == "config.json" else "safetensors"):
+        await folders.inspect(str(model))
+
+
+async def test_what_is_no_folder_is_not_found(folders: FsspecModelFolders, model: Path) -> None:
+    for uri in (str(model / "nothing"), str(model / "config.json"), "nosuchscheme://bucket/model"):
+        with pytest.raises(NotFound):
+            await folders.inspect(uri)
+    (model / "config.json").write_text("{")
+    with pytest.raises(NotFound, match="not JSON"):
+        await folders.inspect(str(model))
+
+
+async def test_a_model_behind_a_url_is_copied_into_the_run(
+    folders: FsspecModelFolders, model: Path, tmp_path: Path
+) -> None:
+    fs = fsspec.filesystem("memory")
+    fs.put(f"{model}/", "/bucket/model/", recursive=True)
+    found = await folders.inspect("memory://bucket/model")
+    assert (found.size_bytes, found.max_tokens) == (10, 256)
+    for _ in range(2):  # the next attempt finds it there
+        local = await folders.fetch(found, RunId("run_1"))
+        assert local == str(tmp_path / "runs" / "run_1" / "base")
+        assert (Path(local) / "model.safetensors").read_bytes() == b"\0" * 10

@@ -1,0 +1,41 @@
+"""Sets of problems, named or in a file."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ratchet_kit.errors import InvalidArgument, NotFound
+from trainer_service.adapters.problem_sets import LibraryProblemSets
+from trainer_service.domain.spec import ProblemSetRef
+
+PROBLEM = {"id": "p/1", "prompt": "Add.", "entry_point": "f", "tests": [{"args": "[1]", "expected": "2"}]}
+
+
+async def test_a_file_of_problems_is_named_by_its_absolute_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.jsonl").write_text(json.dumps(PROBLEM) + "\n")
+    monkeypatch.chdir(tmp_path)
+    found = await LibraryProblemSets().look_up(ProblemSetRef("mine.jsonl"))
+    assert (found.ref.name, found.size) == (str(tmp_path / "mine.jsonl"), 1)
+    assert found.ref.digest.startswith("sha256:")
+
+
+async def test_a_set_that_is_not_there_or_no_set_is_refused(tmp_path: Path) -> None:
+    sets = LibraryProblemSets()
+    for name in ("nothing", str(tmp_path / "none.jsonl")):
+        with pytest.raises(NotFound):
+            await sets.look_up(ProblemSetRef(name))
+    for content in ("", "{not json}\n"):
+        (tmp_path / "bad.jsonl").write_text(content)
+        with pytest.raises(InvalidArgument):
+            await sets.look_up(ProblemSetRef(str(tmp_path / "bad.jsonl")))
+
+
+async def test_a_limit_is_part_of_what_the_digest_is_of() -> None:
+    sets = LibraryProblemSets()
+    whole = await sets.look_up(ProblemSetRef("basics"))
+    part = await sets.look_up(ProblemSetRef("basics", limit=3))
+    assert whole.ref.digest != part.ref.digest
+    assert (whole.size, part.size, part.ref.limit) == (100, 3, 3)

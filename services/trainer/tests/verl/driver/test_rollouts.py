@@ -1,0 +1,109 @@
+"""Groups of samples: what the platform failed is left out, what it lost is given back, what is foreign is refused."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+pytest.importorskip("verl", reason="needs the trainer environment")
+
+from ratchet.rollout.v1 import rollout_pb2
+from ratchet_environments import Episode, Outcome, Task
+from ratchet_kit.errors import FailedPrecondition, NotFound, RatchetError, Unavailable
+from ratchet_problems import CallTest, Problem
+from ratchet_rewards import Grade
+from trainer_service.job.background import Background
+from trainer_service.job.verl.driver.rollouts import Rollouts, Weights
+
+pytestmark = pytest.mark.verl
+
+PROBLEMS = [Problem(id=f"p{i}", prompt="Return x.", entry_point="f", tests=(CallTest.of([i], i),)) for i in range(3)]
+
+
+@dataclass
+class Policy:
+    """Answers with the tokens 1..n of a sample's index; raises `error` until the weights are pushed."""
+
+    weights: str | None = "sha256:mine"
+    error: RatchetError | None = None
+
+    async def generate(self, prompt: Sequence[int], sampling: rollout_pb2.SamplingParams, expected: str):
+        if self.error is not None:
+            raise self.error
+        completions = [rollout_pb2.Completion(index=i, token_ids=[i], log_probs=[-float(i)]) for i in range(sampling.n)]
+        return rollout_pb2.GenerateResponse(completions=completions, policy_id=expected)
+
+    async def loaded_weights(self) -> str | None:
+        return self.weights
+
+
+@dataclass
+class Environment:
+    """Rewards an answer by its token; cannot judge those in `faulty`."""
+
+    faulty: set[str] = field(default_factory=set)
+
+    async def start(self, task: Task) -> Episode:
+        return Episode(task)
+
+    async def step(self, episode: Episode, answer: str) -> Episode:
+        if answer in self.faulty:
+            raise Unavailable("the lane died")
+        return episode.end(answer, Outcome(Grade("PASSED", 1, 1), reward=float(answer)))
+
+
+@pytest.fixture
+def background() -> Iterator[Background]:
+    with Background() as running:
+        yield running
+
+
+@pytest.fixture
+def build(background: Background) -> Callable[..., Rollouts]:
+    def rollouts(policy: Policy, environment: Environment, push: Callable[[], str] = lambda: "") -> Rollouts:
+        return Rollouts(
+            background=background,
+            policy=policy,
+            environment=environment,
+            weights=Weights(push=push, policy_id="sha256:mine"),
+            tokenize=lambda problem: [7, 8],
+            detokenize=lambda tokens: str(tokens[0]),
+            problems=PROBLEMS,
+            group_size=4,
+            temperature=1.0,
+            max_tokens=16,
+        )
+
+    return rollouts
+
+
+def test_a_group_has_a_reward_for_each_sample(build):
+    (group,) = build(Policy(), Environment()).validate(PROBLEMS[:1], samples=3)
+    assert list(group.prompt) == [7, 8]
+    assert [(list(sample.tokens), sample.reward) for sample in group.samples] == [([0], 0.0), ([1], 1.0), ([2], 2.0)]
+
+
+def test_a_sample_that_the_platform_failed_is_not_a_sample_of_reward_0(build):
+    rollouts = build(Policy(), Environment(faulty={"1"}))
+    (group,) = rollouts.validate(PROBLEMS[:1], samples=3)
+    assert [sample.reward for sample in group.samples] == [0.0, 2.0]
+    assert rollouts.last_fault == "the lane died"
+
+
+def test_a_lost_policy_gets_its_weights_back_once_for_all_groups(build):
+    policy, pushes = Policy(weights=None, error=NotFound("no policy")), []
+
+    def push() -> str:
+        pushes.append(1)
+        policy.weights, policy.error = "sha256:mine", None
+        return "sha256:mine"
+
+    groups = build(policy, Environment(), push).validate(PROBLEMS, samples=2)
+    assert [len(group.samples) for group in groups] == [2, 2, 2]
+    assert len(pushes) == 1
+
+
+def test_foreign_weights_are_not_trained_on(build):
+    policy = Policy(weights="sha256:other", error=FailedPrecondition("the policy has weights sha256:other"))
+    with pytest.raises(FailedPrecondition, match="sha256:other"):
+        build(policy, Environment()).validate(PROBLEMS, samples=2)

@@ -1,0 +1,123 @@
+"""What a job's config becomes in verl. Pure: runs without verl."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainer_service.domain.algorithms import ALGORITHMS
+from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
+from trainer_service.job.verl.algorithms import VERL_ALGORITHMS
+from trainer_service.job.verl.config import environment, quote, rl_overrides, sft_overrides
+
+
+def settings(overrides: list[str]) -> dict[str, str]:
+    return dict(override.lstrip("+").split("=", 1) for override in overrides)
+
+
+def test_hyperparameters_reach_verl(make_job: Any, make_complete_spec: Any) -> None:
+    spec = make_complete_spec(
+        steps=10,
+        seed=7,
+        validate_every=4,
+        resources=Resources(accelerators_per_node=2),
+        validation_problems=ProblemSetRef("composed/validation", limit=32),
+        hyperparameters=Hyperparameters(
+            learning_rate=1e-4, batch_size=8, group_size=4, mini_batch_size=4, clip_high=0.28, temperature=0.9
+        ),
+    )
+    config = settings(rl_overrides(make_job(spec), None))
+    assert config["data.train_batch_size"] == "8"
+    assert config["actor_rollout_ref.rollout.n"] == "4"
+    assert config["actor_rollout_ref.actor.ppo_mini_batch_size"] == "4"
+    assert config["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"] == "8"
+    assert config["actor_rollout_ref.actor.optim.lr"] == "0.0001"
+    assert config["actor_rollout_ref.actor.clip_ratio_high"] == "0.28"
+    assert config["actor_rollout_ref.rollout.temperature"] == "0.9"
+    assert config["trainer.n_gpus_per_node"] == "2"
+    assert config["trainer.total_training_steps"] == "10"
+    assert config["trainer.test_freq"] == "4"
+    assert config["trainer.logger"] == '["console"]'
+    assert config["data.val_max_samples"] == "32"
+    assert config["data.train_max_samples"] == "-1"
+
+
+def test_every_algorithm_that_generates_has_a_row() -> None:
+    assert set(VERL_ALGORITHMS) == {name for name, row in ALGORITHMS.items() if not row.takes_examples}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "estimator"),
+    [
+        ("grpo", "grpo"),
+        ("ppo", "gae"),
+        ("rloo", "rloo"),
+        ("dapo", "grpo"),
+        ("reinforce_plus_plus", "reinforce_plus_plus"),
+    ],
+)
+def test_each_algorithm_has_its_estimator(
+    make_job: Any, make_complete_spec: Any, algorithm: str, estimator: str
+) -> None:
+    config = settings(rl_overrides(make_job(make_complete_spec(algorithm=algorithm)), None))
+    assert config["algorithm.adv_estimator"] == estimator
+    assert ("critic.optim.lr" in config) == (algorithm == "ppo")
+    assert ("algorithm.filter_groups.enable" in config) == (algorithm == "dapo")
+
+
+def test_a_reference_policy_is_kept_only_for_a_kl_penalty(make_job: Any, make_complete_spec: Any) -> None:
+    without = settings(rl_overrides(make_job(), None))
+    assert without["actor_rollout_ref.actor.use_kl_loss"] == "False"
+    penalised = make_complete_spec(hyperparameters=Hyperparameters(kl_coefficient=0.02))
+    with_reference = settings(rl_overrides(make_job(penalised), None))
+    assert with_reference["actor_rollout_ref.actor.kl_loss_coef"] == "0.02"
+    assert with_reference["actor_rollout_ref.ref.strategy"] == "fsdp2"
+
+
+def test_the_device_is_config_only(make_job: Any, make_complete_spec: Any) -> None:
+    jobs = [make_job(make_complete_spec(resources=Resources(device=device))) for device in ("cpu", "cuda")]
+    cpu, cuda = (settings(rl_overrides(job, None)) for job in jobs)
+    assert cpu["trainer.device"] == "cpu"
+    assert cuda["trainer.device"] == "cuda"
+    assert cpu["actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype"] == "fp32"
+    assert "actor_rollout_ref.model.override_config.attn_implementation" not in cuda
+    assert environment(jobs[0])["VERL_PLATFORM"] == "cpu"
+    assert "VERL_PLATFORM" not in environment(jobs[1])
+
+
+def test_loopback_is_for_one_node_only(make_job: Any, make_complete_spec: Any) -> None:
+    assert environment(make_job())["GLOO_SOCKET_IFNAME"] == "lo"
+    two_nodes = make_complete_spec(resources=Resources(nodes=2))
+    assert "GLOO_SOCKET_IFNAME" not in environment(make_job(two_nodes))
+
+
+def test_the_users_overrides_come_last(make_job: Any, make_complete_spec: Any) -> None:
+    spec = make_complete_spec(algorithm="dapo", verl_overrides=("actor_rollout_ref.actor.clip_ratio_c=5.0",))
+    assert settings(rl_overrides(make_job(spec), None))["actor_rollout_ref.actor.clip_ratio_c"] == "5.0"
+
+
+def test_resuming_names_the_checkpoint(make_job: Any) -> None:
+    config = settings(rl_overrides(make_job(), Path("/runs/a b/global_step_4")))
+    assert config["trainer.resume_mode"] == "resume_path"
+    assert config["trainer.resume_from_path"] == "'/runs/a b/global_step_4'"
+
+
+def test_sft_has_epochs_enough_for_its_steps(make_job: Any, make_complete_spec: Any) -> None:
+    hyperparameters = Hyperparameters(batch_size=8, max_prompt_tokens=96, max_response_tokens=64)
+    spec = make_complete_spec(algorithm="sft", steps=10, hyperparameters=hyperparameters)
+    config = settings(sft_overrides(make_job(spec), None, examples=20))
+    # 20 examples make 2 batches of 8; 10 steps need 5 passes.
+    assert config["trainer.total_epochs"] == "5"
+    assert config["data.max_length"] == "160"
+
+
+def test_a_run_without_validation_problems_has_none(make_job: Any, make_complete_spec: Any) -> None:
+    bare = replace(make_complete_spec(), validation_problems=None)
+    config = settings(rl_overrides(make_job(bare), None))
+    assert (config["data.val_files"], config["data.val_max_samples"]) == ("null", "-1")
+
+
+@pytest.mark.parametrize(("text", "quoted"), [("a,b", "'a,b'"), ("it's", r"'it\'s'"), ("a\\b", r"'a\\b'")])
+def test_quotes_keep_hydra_from_reading_a_string(text: str, quoted: str) -> None:
+    assert quote(text) == quoted
