@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.common.v1 import verdict_pb2
+from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments import Outcome, Task, judge
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
@@ -23,14 +24,14 @@ class ScriptedSandbox:
         self._execution = execution
         self.programs: list[pb.Program] = []
 
-    async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.BatchItem]:
+    async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
         self.programs += programs
         if self._execution is None:
             raise Unavailable("no sandbox")
-        return [pb.BatchItem(execution=self._execution) for _ in programs]
+        return [pb.ExecutionItem(execution=self._execution) for _ in programs]
 
 
-def seen(verdict: pb.Verdict.ValueType, passed: int) -> ScriptedSandbox:
+def seen(verdict: verdict_pb2.Verdict.ValueType, passed: int) -> ScriptedSandbox:
     return ScriptedSandbox(pb.Execution(verdict=verdict, tests_passed=passed, tests_total=4, detail="test 4: got 3"))
 
 
@@ -39,7 +40,7 @@ async def test_a_task_is_the_prompt_as_the_user() -> None:
 
 
 async def test_an_answer_becomes_a_program_a_verdict_and_a_reward() -> None:
-    sandbox = seen(pb.VERDICT_FAILED, 3)
+    sandbox = seen(verdict_pb2.VERDICT_FAILED, 3)
     async with Executor(sandbox) as executor:
         environment = CodeEnvironment(executor, get("tests_fraction"))
         episode = await environment.step(await environment.start(TASK), "```python\ndef f(x): return 3\n```")
@@ -48,9 +49,9 @@ async def test_an_answer_becomes_a_program_a_verdict_and_a_reward() -> None:
 
 
 async def test_the_reward_is_tests_passed_unless_given() -> None:
-    async with Executor(seen(pb.VERDICT_FAILED, 3)) as executor:
+    async with Executor(seen(verdict_pb2.VERDICT_FAILED, 3)) as executor:
         assert (await judge(CodeEnvironment(executor), TASK, "f = 1")).reward == 0.0
-    async with Executor(seen(pb.VERDICT_PASSED, 4)) as executor:
+    async with Executor(seen(verdict_pb2.VERDICT_PASSED, 4)) as executor:
         assert (await judge(CodeEnvironment(executor), TASK, "f = 1")).reward == 1.0
 
 

@@ -4,11 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.common.v1 import verdict_pb2
+from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.executor import Executor
 from ratchet_kit.errors import FieldViolation, Internal, InvalidArgument, ResourceExhausted, Unavailable
 
-Script = Callable[[Sequence[pb.Program], int], Awaitable[Sequence[pb.BatchItem]]]
+Script = Callable[[Sequence[pb.Program], int], Awaitable[Sequence[pb.ExecutionItem]]]
 
 
 class ScriptedSandbox:
@@ -18,7 +19,7 @@ class ScriptedSandbox:
         self.batches: list[int] = []
         self._script = script
 
-    async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.BatchItem]:
+    async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
         self.batches.append(len(programs))
         if self._script:
             return await self._script(programs, len(self.batches))
@@ -30,8 +31,10 @@ def program(source: str) -> pb.Program:
     return pb.Program(id="p", source=source)
 
 
-def passed(program: pb.Program) -> pb.BatchItem:
-    return pb.BatchItem(execution=pb.Execution(id=program.id, verdict=pb.VERDICT_PASSED, stdout=program.source))
+def passed(program: pb.Program) -> pb.ExecutionItem:
+    return pb.ExecutionItem(
+        execution=pb.Execution(id=program.id, verdict=verdict_pb2.VERDICT_PASSED, stdout=program.source)
+    )
 
 
 class Waits:
@@ -49,25 +52,25 @@ async def test_concurrent_callers_share_calls_and_get_their_own_answers() -> Non
     async with Executor(sandbox) as executor:
         executions = await asyncio.gather(*(executor.execute(program(f"f = {i}")) for i in range(200)))
     assert [one.stdout for one in executions] == [f"f = {i}" for i in range(200)]
-    assert all(one.verdict == pb.VERDICT_PASSED for one in executions)
+    assert all(one.verdict == verdict_pb2.VERDICT_PASSED for one in executions)
     assert len(sandbox.batches) <= 5
     assert max(sandbox.batches) <= 64
 
 
 async def test_an_item_that_the_platform_failed_is_tried_again_alone() -> None:
-    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.BatchItem]:
+    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.ExecutionItem]:
         items = [passed(program) for program in programs]
-        return [pb.BatchItem(platform_error="lost"), *items[1:]] if call == 1 else items
+        return [pb.ExecutionItem(platform_error="lost"), *items[1:]] if call == 1 else items
 
     sandbox, waits = ScriptedSandbox(script), Waits()
     async with Executor(sandbox, calls=1, sleep=waits) as executor:
         executions = await asyncio.gather(*(executor.execute(program(f"f = {i}")) for i in range(3)))
-    assert [one.verdict for one in executions] == [pb.VERDICT_PASSED] * 3
+    assert [one.verdict for one in executions] == [verdict_pb2.VERDICT_PASSED] * 3
     assert sandbox.batches == [3, 1]
 
 
 async def test_gives_up_as_unavailable_and_never_as_a_score() -> None:
-    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.BatchItem]:
+    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.ExecutionItem]:
         raise Unavailable("no sandbox")
 
     sandbox, waits = ScriptedSandbox(script), Waits()
@@ -79,7 +82,7 @@ async def test_gives_up_as_unavailable_and_never_as_a_score() -> None:
 
 
 async def test_waits_as_long_as_a_full_queue_asks() -> None:
-    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.BatchItem]:
+    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.ExecutionItem]:
         if call == 1:
             raise ResourceExhausted("full", retry_after=timedelta(seconds=7))
         return [passed(program) for program in programs]
@@ -91,7 +94,7 @@ async def test_waits_as_long_as_a_full_queue_asks() -> None:
 
 
 async def test_a_bad_program_does_not_take_its_neighbours_along() -> None:
-    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.BatchItem]:
+    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.ExecutionItem]:
         bad = [i for i, program in enumerate(programs) if program.source == "bad"]
         if bad:
             raise InvalidArgument("bad", [FieldViolation(f"programs[{i}].source", "too long") for i in bad])
@@ -107,15 +110,15 @@ async def test_a_bad_program_does_not_take_its_neighbours_along() -> None:
 
 
 async def test_a_short_answer_is_a_fault() -> None:
-    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.BatchItem]:
+    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.ExecutionItem]:
         return [] if call == 1 else [passed(program) for program in programs]
 
     async with Executor(ScriptedSandbox(script), sleep=Waits()) as executor:
-        assert (await executor.execute(program("f = 1"))).verdict == pb.VERDICT_PASSED
+        assert (await executor.execute(program("f = 1"))).verdict == verdict_pb2.VERDICT_PASSED
 
 
 async def test_leaving_ends_those_who_still_wait() -> None:
-    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.BatchItem]:
+    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.ExecutionItem]:
         await asyncio.Event().wait()
         return []
 

@@ -1,6 +1,6 @@
 from datetime import timedelta
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.common.v1 import problem_pb2 as pb
 from ratchet_environments import Limits, Task
 from ratchet_environments.programs import program_for
 from ratchet_problems.problem import CallTest, CheckTest, Problem, StdioTest

@@ -3,6 +3,7 @@ from datetime import timedelta
 import grpc
 import pytest
 
+from ratchet.common.v1 import failure_pb2
 from ratchet_kit import errors, grpc_errors
 from ratchet_kit.client import channel
 from ratchet_kit.grpc_errors import rpc_errors
@@ -124,3 +125,13 @@ async def test_an_end_while_messages_are_written_is_never_internal():
             kinds.add(caught.type)
     assert errors.NotFound in kinds
     assert kinds <= {errors.NotFound, errors.Unavailable}
+
+
+def test_a_failure_goes_both_ways():
+    for kind, code in grpc_errors.CODES.items():
+        failure = errors.Failure.of(kind("it is so"))
+        message = grpc_errors.failure_to_proto(failure)
+        assert message.code == code.value[0]
+        assert grpc_errors.failure_from_proto(message) == failure
+    assert grpc_errors.failure_to_proto(None) is None
+    assert grpc_errors.failure_from_proto(failure_pb2.Failure(code=99, message="x")).code == "INTERNAL"

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet_kit.statistics import Estimate, wilson
+from ratchet_kit.statistics import Comparison, Estimate, comparison_from_proto, comparison_to_proto, wilson
 
 
 def test_wilsons_interval() -> None:
@@ -19,3 +19,8 @@ def test_of_nothing_nothing_is_known() -> None:
 def test_the_mean_is_within_and_the_ends_are_within_bounds(mean: float, n: int, z: float) -> None:
     estimate = wilson(mean, n, z)
     assert 0 <= estimate.low <= mean <= estimate.high <= 1
+
+
+def test_a_comparison_crosses() -> None:
+    comparison = Comparison(Estimate(0.25, 0.2, 0.3), Estimate(0.5, 0.4, 0.6), Estimate(0.25, 0.1, 0.4), 0.01, 120)
+    assert comparison_from_proto(comparison_to_proto(comparison)) == comparison

@@ -11,7 +11,7 @@ import pytest
 from ratchet_kit.errors import Aborted, DataLoss, FailedPrecondition, NotFound, RatchetError, Unavailable
 from ratchet_kit.queues import StreamQueue
 from ratchet_kit.streams import Stream
-from ratchet_kit.work import Priority, Waiting, enqueue, every
+from ratchet_kit.work import Hold, Priority, Waiting, enqueue, every, watch
 from ratchet_kit.worker import INTERNAL, Timing, Worker
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
@@ -492,3 +492,31 @@ async def test_poison_is_kept_with_its_reason(redis, jobs):
         await until(lambda: jobs.states() == {"1": "failed"})
     [letter] = await stream.dead_letters()
     assert (letter["id"], letter["dead_reason"]) == ("1", "the weights are not whole")
+
+
+def test_a_hold_is_one_workers_until_it_runs_out(clock):
+    now = clock.now()
+    hold = Hold().claim("job 1", "a", now, LEASE)
+    assert hold == Hold("a", now + LEASE, 1)
+    assert hold.claim("job 1", "a", now, LEASE).attempts == 2, "one that was restarted under its name has it at once"
+    for act in (
+        lambda: hold.claim("job 1", "b", now, LEASE),
+        lambda: hold.renew("job 1", "b", now, LEASE),
+        lambda: hold.release("job 1", "b", attempted=True),
+    ):
+        with pytest.raises(Aborted, match="job 1"):
+            act()
+    assert hold.claim("job 1", "b", now + LEASE, LEASE) == Hold("b", now + 2 * LEASE, 2)
+    assert hold.renew("job 1", "a", now + LEASE, LEASE) == Hold("a", now + 2 * LEASE, 1)
+    assert hold.release("job 1", "a", attempted=True) == Hold(attempts=1)
+    assert hold.release("job 1", "a", attempted=False) == Hold()
+
+
+async def test_a_thing_is_watched_until_it_is_over():
+    values = iter([("queued", 1), ("queued", 2), ("running", 3), ("done", 4), ("done", 5)])
+
+    async def read() -> tuple[str, int]:
+        return next(values)
+
+    seen = [value async for value in watch(read, lambda v: v[0] == "done", key=lambda v: v[0], interval=timedelta(0))]
+    assert seen == [("queued", 1), ("running", 3), ("done", 4)]

@@ -12,6 +12,7 @@ from ratchet_kit.errors import (
     DataLoss,
     DeadlineExceeded,
     FailedPrecondition,
+    Failure,
     NotFound,
     RatchetError,
     ResourceExhausted,
@@ -21,7 +22,7 @@ from ratchet_policies import Policy, PolicySpec, PolicyState, ensure_ready, unlo
 
 SPEC = PolicySpec("starter@1", "/models/starter", "sha256:mine")
 READY = Policy(SPEC.name, PolicyState.READY, "sha256:mine")
-FAILED = Policy(SPEC.name, PolicyState.FAILED, error="no memory")
+FAILED = Policy(SPEC.name, PolicyState.FAILED, failure=Failure("RESOURCE_EXHAUSTED", "no memory"))
 POLL = timedelta(milliseconds=1)
 
 

@@ -5,11 +5,13 @@ from typing import Any
 
 import grpc
 import pytest
+from google.rpc import code_pb2
 
+from ratchet.common.v1 import failure_pb2, generation_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2_grpc
 from ratchet_kit.client import channel
-from ratchet_kit.errors import FailedPrecondition, NotFound, ResourceExhausted
+from ratchet_kit.errors import FailedPrecondition, Failure, NotFound, ResourceExhausted
 from ratchet_policies import (
     ChatPrompt,
     FinishReason,
@@ -59,15 +61,16 @@ class Rollout(rollout_pb2_grpc.RolloutServiceServicer):
 
     async def Generate(self, request: pb.GenerateRequest, context: Any) -> pb.GenerateResponse:
         self.requests.append(request)
-        completion = pb.Completion(
-            text="def f", token_ids=[5, 6], log_probs=[-0.5, -0.25], finish_reason=pb.FINISH_REASON_LENGTH
+        completion = generation_pb2.Completion(
+            text="def f", token_ids=[5, 6], log_probs=[-0.5, -0.25], finish_reason=generation_pb2.FINISH_REASON_LENGTH
         )
         return pb.GenerateResponse(completions=[completion], policy_id=self.answers_from, prompt_token_ids=[1, 2, 3])
 
-    async def GenerateStream(self, request: pb.GenerateStreamRequest, context: Any) -> Any:
-        yield pb.GenerateStreamResponse(delta=pb.Completion(text="def"), policy_id=WEIGHTS, prompt_tokens=3)
-        yield pb.GenerateStreamResponse(
-            delta=pb.Completion(text=" f", finish_reason=pb.FINISH_REASON_STOP), policy_id=WEIGHTS
+    async def StreamGenerate(self, request: pb.StreamGenerateRequest, context: Any) -> Any:
+        yield pb.StreamGenerateResponse(delta=generation_pb2.Completion(text="def"), policy_id=WEIGHTS, prompt_tokens=3)
+        yield pb.StreamGenerateResponse(
+            delta=generation_pb2.Completion(text=" f", finish_reason=generation_pb2.FINISH_REASON_STOP),
+            policy_id=WEIGHTS,
         )
 
 
@@ -92,7 +95,7 @@ async def test_policies_come_and_go(engine: RolloutEngine, rollout: Rollout) -> 
     rollout.policies["starter@2"].state = pb.Policy.STATE_READY
     rollout.policies["starter@2"].policy_id = WEIGHTS
     rollout.policies["starter@2"].weight_updates = 4
-    assert await engine.get("starter@2") == Policy("starter@2", PolicyState.READY, WEIGHTS, "", 4)
+    assert await engine.get("starter@2") == Policy("starter@2", PolicyState.READY, WEIGHTS, None, 4)
     assert [policy.name for policy in await engine.all()] == ["starter@1", "starter@2", "starter@3"]
     with pytest.raises(ResourceExhausted):
         await engine.load(PolicySpec("starter@4", "/models/starter"))
@@ -100,9 +103,16 @@ async def test_policies_come_and_go(engine: RolloutEngine, rollout: Rollout) -> 
     with pytest.raises(NotFound):
         await engine.get("starter@2")
     first = rollout.requests[0]
-    assert (first.source, first.expected_policy_id) == ("/models/starter", WEIGHTS)
-    assert (first.options.dtype, first.options.max_model_len) == ("float32", 160)
+    assert (first.source_uri, first.expected_policy_id) == ("/models/starter", WEIGHTS)
+    assert (first.options.dtype, first.options.max_model_len) == (pb.DTYPE_FLOAT32, 160)
     assert len({request.request_id for request in rollout.requests}) == 4, "each load is another request"
+
+
+async def test_a_failed_policy_says_why(engine: RolloutEngine, rollout: Rollout) -> None:
+    failure = failure_pb2.Failure(code=code_pb2.FAILED_PRECONDITION, message="the weights have other shapes")
+    rollout.policies["starter@1"] = pb.Policy(name="starter@1", state=pb.Policy.STATE_FAILED, failure=failure)
+    failed = Failure("FAILED_PRECONDITION", "the weights have other shapes")
+    assert await engine.get("starter@1") == Policy("starter@1", PolicyState.FAILED, failure=failed)
 
 
 async def test_no_policies_are_no_error(engine: RolloutEngine) -> None:
@@ -113,11 +123,11 @@ async def test_prompts_and_samplings_cross(engine: RolloutEngine, rollout: Rollo
     for prompt in (CHAT, TextPrompt("def f"), TokenPrompt([1, 2])):
         await engine.generate("starter@1", WEIGHTS, prompt, Sampling(temperature=0.0, max_tokens=64, seed=7, n=2))
     chat, text, tokens = rollout.requests
-    assert [(message.role, message.content) for message in chat.chat.messages] == [
-        ("system", "Be brief."),
-        ("user", "Write f."),
+    assert [(message.role, [part.text for part in message.content]) for message in chat.prompt.chat.messages] == [
+        ("system", ["Be brief."]),
+        ("user", ["Write f."]),
     ]
-    assert (text.text, list(tokens.tokens.ids)) == ("def f", [1, 2])
+    assert (text.prompt.text, list(tokens.prompt.tokens.ids)) == ("def f", [1, 2])
     sampling = chat.sampling
     assert (sampling.temperature, sampling.max_tokens, sampling.seed, sampling.n) == (0.0, 64, 7, 2)
     assert sampling.HasField("temperature")

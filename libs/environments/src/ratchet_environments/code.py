@@ -1,6 +1,7 @@
 """Single-turn code: the policy answers with a program, and the problem's tests are the judge."""
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.common.v1 import verdict_pb2
+from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.episode import Episode, Outcome
 from ratchet_environments.executor import Executor
 from ratchet_environments.programs import program_for
@@ -27,5 +28,5 @@ class CodeEnvironment:
 
 
 def grade_of(execution: pb.Execution) -> Grade:
-    verdict = pb.Verdict.Name(execution.verdict).removeprefix("VERDICT_")
+    verdict = verdict_pb2.Verdict.Name(execution.verdict).removeprefix("VERDICT_")
     return Grade(verdict, execution.tests_passed, execution.tests_total, execution.detail)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Self
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.sandbox import Sandbox
 from ratchet_kit.errors import (
     DeadlineExceeded,
@@ -152,7 +152,7 @@ class Executor:
         return wait
 
 
-def _take(job: _Job, item: pb.BatchItem) -> bool:
+def _take(job: _Job, item: pb.ExecutionItem) -> bool:
     """False for an item that the platform failed."""
     if item.WhichOneof("outcome") != "execution":
         return False
@@ -166,5 +166,5 @@ def _fail(job: _Job, error: Exception) -> None:
         job.done.set_exception(error)
 
 
-def _first_fault(items: Sequence[pb.BatchItem]) -> str:
+def _first_fault(items: Sequence[pb.ExecutionItem]) -> str:
     return next((item.platform_error for item in items if item.platform_error), "an item without an outcome")

@@ -1,11 +1,13 @@
 """A task and an answer to the program that the sandbox grades."""
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.common.v1 import problem_pb2
+from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.task import Limits, Task
 from ratchet_kit.times import duration_to_proto
+from ratchet_problems.convert import test_to_proto
 from ratchet_problems.extraction import source_for
 from ratchet_problems.helpers import with_helpers
-from ratchet_problems.problem import CallTest, CheckTest, Problem, StdioTest, TestCase
+from ratchet_problems.problem import Problem, TestCase
 
 
 def program_for(task: Task, answer: str, *, program_id: str = "") -> pb.Program:
@@ -21,27 +23,15 @@ def program_for(task: Task, answer: str, *, program_id: str = "") -> pb.Program:
     )
 
 
-def _limits(limits: Limits) -> pb.Limits:
-    message = pb.Limits(memory_bytes=limits.memory_bytes or 0)
+def _limits(limits: Limits) -> problem_pb2.Limits:
+    message = problem_pb2.Limits(memory_bytes=limits.memory_bytes)
     if limits.cpu_time is not None:
         message.cpu_time.CopyFrom(duration_to_proto(limits.cpu_time))
     return message
 
 
-def _test(test: TestCase, problem: Problem) -> pb.Test:
-    match test:
-        case CallTest():
-            call = pb.CallTest(
-                args=test.args,
-                expected=test.expected,
-                tolerance=test.tolerance,
-                raises=test.raises,
-                unordered=test.unordered,
-            )
-            return pb.Test(call=call, held_out=test.held_out)
-        case StdioTest():
-            stdio = pb.StdioTest(stdin=test.stdin, expected_stdout=test.expected_stdout)
-            return pb.Test(stdio=stdio, held_out=test.held_out)
-        case CheckTest():
-            code = with_helpers(test.code, problem.prompt, problem.entry_point)
-            return pb.Test(check=pb.CheckTest(code=code), held_out=test.held_out)
+def _test(test: TestCase, problem: Problem) -> problem_pb2.Test:
+    message = test_to_proto(test)
+    if message.WhichOneof("kind") == "check":
+        message.check.code = with_helpers(message.check.code, problem.prompt, problem.entry_point)
+    return message

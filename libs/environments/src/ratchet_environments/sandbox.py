@@ -6,15 +6,15 @@ from typing import Protocol
 
 import grpc
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
-from ratchet.sandbox.v1 import sandbox_pb2_grpc
+from ratchet.sandbox.v1 import program_pb2 as pb
+from ratchet.sandbox.v1 import program_pb2_grpc
 from ratchet_kit.grpc_errors import rpc_errors
 
 
 class Sandbox(Protocol):
     """Executes programs."""
 
-    async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.BatchItem]:
+    async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
         """One item for each program, in order.
 
         Raises Unavailable, DeadlineExceeded, ResourceExhausted (worth another try), InvalidArgument (whose violations
@@ -27,14 +27,14 @@ class GrpcSandbox:
     """sandbox-service. `channel` comes from `ratchet_kit.client.channel`, and stays the caller's to close."""
 
     def __init__(self, channel: grpc.aio.Channel, timeout: timedelta = timedelta(minutes=10)) -> None:
-        self._stub = sandbox_pb2_grpc.SandboxServiceStub(channel)
+        self._stub = program_pb2_grpc.ProgramServiceStub(channel)
         self._timeout = timeout.total_seconds()
 
-    async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.BatchItem]:
-        request = pb.ExecuteBatchRequest(programs=programs)
-        items: dict[int, pb.BatchItem] = {}
+    async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
+        request = pb.StreamExecuteRequest(programs=programs)
+        items: dict[int, pb.ExecutionItem] = {}
         with rpc_errors():
-            async for response in self._stub.ExecuteBatch(iter([request]), timeout=self._timeout):
+            async for response in self._stub.StreamExecute(iter([request]), timeout=self._timeout):
                 items |= {item.index: item for item in response.items}
         # one that did not come back has no outcome, which is a fault of the platform
-        return [items.get(i, pb.BatchItem(index=i)) for i in range(len(programs))]
+        return [items.get(i, pb.ExecutionItem(index=i)) for i in range(len(programs))]

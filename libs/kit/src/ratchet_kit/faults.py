@@ -8,6 +8,7 @@ from typing import TypeVar
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 
 T = TypeVar("T")
+V = TypeVar("V")
 N = TypeVar("N", int, float, timedelta)
 
 
@@ -82,11 +83,11 @@ class Faults:
         )
         return self.unless(within, field, _rule(at_least, above, at_most, below))
 
-    def read(self, field: str, parse: Callable[[str, str], T], text: str) -> T | None:
-        """What `parse(text, field)` gives, as the functions of `ratchet_kit.names` do. None, and its faults are
-        added, where it raises InvalidArgument."""
+    def read(self, field: str, parse: Callable[[V, str], T], value: V) -> T | None:
+        """What `parse(value, field)` gives, as the functions of `ratchet_kit.names` and `ratchet_kit.refs` do. None,
+        and its faults are added, where it raises InvalidArgument."""
         try:
-            return parse(text, field)
+            return parse(value, field)
         except InvalidArgument as error:
             if error.violations:
                 self.extend(error.violations)

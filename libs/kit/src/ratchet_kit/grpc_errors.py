@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 import grpc
 from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as ProtoMessage
-from google.rpc import error_details_pb2, status_pb2
+from google.rpc import code_pb2, error_details_pb2, status_pb2
 
+from ratchet.common.v1 import failure_pb2
 from ratchet_kit import errors, times
 
 DETAILS_KEY = "grpc-status-details-bin"
@@ -95,6 +96,19 @@ def from_rpc_error(error: grpc.RpcError) -> errors.RatchetError:
         info = _detail(error, error_details_pb2.RetryInfo())
         return errors.ResourceExhausted(message, times.duration_from_proto(info.retry_delay) if info else None)
     return kind(message)
+
+
+def failure_to_proto(failure: errors.Failure | None) -> failure_pb2.Failure | None:
+    """None stays None, which a message's constructor takes as not set."""
+    if failure is None:
+        return None
+    return failure_pb2.Failure(code=code_pb2.Code.Value(failure.code), message=failure.message)
+
+
+def failure_from_proto(message: failure_pb2.Failure) -> errors.Failure:
+    """Ask `HasField` first. A code that is not known here counts as INTERNAL."""
+    known = message.code in code_pb2.Code.values()
+    return errors.Failure(code_pb2.Code.Name(message.code) if known else "INTERNAL", message.message)
 
 
 @contextmanager

@@ -16,9 +16,11 @@ from alembic.runtime.environment import EnvironmentContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import (
     Column,
+    ColumnElement,
     Connection,
     DateTime,
     Dialect,
+    Integer,
     Row,
     Select,
     String,
@@ -26,6 +28,7 @@ from sqlalchemy import (
     event,
     exc,
     make_url,
+    or_,
     text,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -35,6 +38,7 @@ from sqlalchemy.types import TypeDecorator
 
 from ratchet_kit.errors import Unavailable
 from ratchet_kit.idempotency import Request
+from ratchet_kit.work import Hold
 
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 _BUSY_TIMEOUT_MS = 30_000
@@ -182,6 +186,28 @@ def request_columns() -> tuple[Column[str], Column[str]]:
         Column("request_id", String(200), nullable=False, unique=True),
         Column("fingerprint", String(64), nullable=False),
     )
+
+
+def hold_columns() -> tuple[Column[str], Column[datetime], Column[int]]:
+    """The columns of a table whose rows workers hold, for `hold_row` and `hold_of`."""
+    return (
+        Column("held_by", String(200), nullable=False),
+        Column("held_until", UtcDateTime),
+        Column("attempts", Integer, nullable=False),
+    )
+
+
+def hold_row(hold: Hold) -> dict[str, Any]:
+    return {"held_by": hold.owner, "held_until": hold.until, "attempts": hold.attempts}
+
+
+def hold_of(row: Row[Any]) -> Hold:
+    return Hold(row.held_by, row.held_until, row.attempts)
+
+
+def is_free(table: Table, now: datetime) -> ColumnElement[bool]:
+    """That no living worker holds a row of the table."""
+    return or_(table.c.held_by == "", table.c.held_until <= now)
 
 
 async def insert_if_absent(

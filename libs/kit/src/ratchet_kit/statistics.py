@@ -1,7 +1,9 @@
-"""A statistic with its interval, as evaluations, gates, releases and reports share it."""
+"""A statistic with its interval, as evaluations, gates, releases and reports share it, and to protobuf and back."""
 
 import math
 from dataclasses import dataclass
+
+from ratchet.common.v1 import statistics_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,6 +13,18 @@ class Estimate:
     value: float
     low: float
     high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Candidate minus baseline in pass@1, paired by problem."""
+
+    baseline: Estimate
+    candidate: Estimate
+    difference: Estimate
+    p_value: float
+    """Two-sided, of the paired permutation test over problems."""
+    problems: int
 
 
 def wilson(mean: float, n: float, z: float) -> Estimate:
@@ -25,3 +39,31 @@ def wilson(mean: float, n: float, z: float) -> Estimate:
     half = z / (1 + z * z / n) * math.sqrt(mean * (1 - mean) / n + z * z / (4 * n * n))
     # rounding aside, the mean is within
     return Estimate(mean, max(0.0, min(mean, centre - half)), min(1.0, max(mean, centre + half)))
+
+
+def estimate_to_proto(estimate: Estimate) -> pb.Estimate:
+    return pb.Estimate(value=estimate.value, low=estimate.low, high=estimate.high)
+
+
+def estimate_from_proto(message: pb.Estimate) -> Estimate:
+    return Estimate(message.value, message.low, message.high)
+
+
+def comparison_to_proto(comparison: Comparison) -> pb.Comparison:
+    return pb.Comparison(
+        baseline=estimate_to_proto(comparison.baseline),
+        candidate=estimate_to_proto(comparison.candidate),
+        difference=estimate_to_proto(comparison.difference),
+        p_value=comparison.p_value,
+        problems=comparison.problems,
+    )
+
+
+def comparison_from_proto(message: pb.Comparison) -> Comparison:
+    return Comparison(
+        baseline=estimate_from_proto(message.baseline),
+        candidate=estimate_from_proto(message.candidate),
+        difference=estimate_from_proto(message.difference),
+        p_value=message.p_value,
+        problems=message.problems,
+    )

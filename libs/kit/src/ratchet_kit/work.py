@@ -5,7 +5,7 @@ own store, and what is to be done. `every` is the loop of whatever else is done 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -87,6 +87,43 @@ class Attempted(Protocol):
 
 
 C = TypeVar("C", bound=Attempted)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Which worker has a thing, until when, and how often one has begun it. A worker that lives renews it.
+
+    `what` names the thing in what is raised: Aborted, when it is with another worker.
+    """
+
+    owner: str = ""
+    """Empty: nobody has it."""
+    until: datetime | None = None
+    attempts: int = 0
+
+    def is_free(self, now: datetime, owner: str = "") -> bool:
+        """Whether `owner` may have it: it is nobody's, its own already, or of a worker that died."""
+        return self.owner in ("", owner) or self.until is None or self.until <= now
+
+    def claim(self, what: str, owner: str, now: datetime, lease: timedelta) -> "Hold":
+        if not self.is_free(now, owner):
+            raise Aborted(f"{what} is with {self.owner}")
+        return Hold(owner, now + lease, self.attempts + 1)
+
+    def renew(self, what: str, owner: str, now: datetime, lease: timedelta) -> "Hold":
+        self.check(what, owner)
+        return Hold(owner, now + lease, self.attempts)
+
+    def release(self, what: str, owner: str, *, attempted: bool) -> "Hold":
+        """For anyone to claim. `attempted` is false where the worker only had no time left for it."""
+        self.check(what, owner)
+        return Hold(attempts=self.attempts - (not attempted))
+
+    def check(self, what: str, owner: str) -> None:
+        """Raises Aborted unless it is with `owner`."""
+        if self.owner != owner:
+            raise Aborted(f"{what} is no longer with {owner}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,3 +197,22 @@ async def every(
             log.warning("step.failed", step=name or getattr(step, "__qualname__", repr(step)), reason=error.message)
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), interval.total_seconds())
+
+
+async def watch(
+    read: Callable[[], Awaitable[T]],
+    is_over: Callable[[T], bool],
+    *,
+    key: Callable[[T], object] = lambda value: value,
+    interval: timedelta = timedelta(milliseconds=500),
+) -> AsyncIterator[T]:
+    """What `read` gives, then each later value whose `key` differs from the one before, up to one that is over."""
+    seen: object = None
+    while True:
+        value = await read()
+        if key(value) != seen:
+            seen = key(value)
+            yield value
+        if is_over(value):
+            return
+        await asyncio.sleep(interval.total_seconds())

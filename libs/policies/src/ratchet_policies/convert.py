@@ -1,7 +1,9 @@
-"""Prompts, samplings, completions and policies to protobuf and back. Pure."""
+"""Messages, prompts, samplings, completions and policies to protobuf and back. Pure."""
 
+from ratchet.common.v1 import chat_pb2, generation_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
-from ratchet_kit.errors import Internal
+from ratchet_kit.errors import FieldViolation, Internal, InvalidArgument
+from ratchet_kit.grpc_errors import failure_from_proto
 from ratchet_policies.generation import (
     ChatPrompt,
     Completion,
@@ -14,6 +16,7 @@ from ratchet_policies.generation import (
     TokenPrompt,
 )
 from ratchet_policies.policy import Policy, PolicySpec, PolicyState
+from ratchet_problems import Message
 
 _STATES = {
     pb.Policy.STATE_LOADING: PolicyState.LOADING,
@@ -22,20 +25,24 @@ _STATES = {
     pb.Policy.STATE_UNLOADING: PolicyState.UNLOADING,
 }
 _FINISH_REASONS = {
-    pb.FINISH_REASON_UNSPECIFIED: FinishReason.UNFINISHED,
-    pb.FINISH_REASON_STOP: FinishReason.STOP,
-    pb.FINISH_REASON_LENGTH: FinishReason.LENGTH,
-    pb.FINISH_REASON_ABORTED: FinishReason.ABORTED,
+    generation_pb2.FINISH_REASON_UNSPECIFIED: FinishReason.UNFINISHED,
+    generation_pb2.FINISH_REASON_STOP: FinishReason.STOP,
+    generation_pb2.FINISH_REASON_LENGTH: FinishReason.LENGTH,
+    generation_pb2.FINISH_REASON_ABORTED: FinishReason.ABORTED,
 }
 _FINISH_REASONS_TO_PROTO = {reason: value for value, reason in _FINISH_REASONS.items()}
 
 
+# Policies
+
+
 def load_request(spec: PolicySpec, request_id: str) -> pb.LoadPolicyRequest:
+    dtype = pb.Dtype.Value(f"DTYPE_{spec.dtype.upper()}") if spec.dtype else pb.DTYPE_UNSPECIFIED
     return pb.LoadPolicyRequest(
         request_id=request_id,
         name=spec.name,
-        source=spec.source,
-        options=pb.EngineOptions(dtype=spec.dtype, max_model_len=spec.max_model_len),
+        source_uri=spec.source,
+        options=pb.EngineOptions(dtype=dtype, max_model_len=spec.max_model_len),
         expected_policy_id=spec.policy_id,
     )
 
@@ -45,24 +52,72 @@ def policy_from_proto(message: pb.Policy) -> Policy:
     state = _STATES.get(message.state)
     if state is None:
         raise Internal(f"rollout-service says that policy {message.name} is in state {message.state}")
-    return Policy(message.name, state, message.policy_id, message.error, message.weight_updates)
+    failure = failure_from_proto(message.failure) if message.HasField("failure") else None
+    return Policy(message.name, state, message.policy_id, failure, message.weight_updates)
 
 
-def generate_request(name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> pb.GenerateRequest:
-    request = pb.GenerateRequest(policy=name, expected_policy_id=policy_id, sampling=sampling_to_proto(sampling))
+# Prompts
+
+
+def prompt_from_proto(message: generation_pb2.Prompt, field: str = "prompt") -> Prompt:
+    """Raises InvalidArgument, which names the field, when none is set or one has what no policy takes."""
+    match message.WhichOneof("prompt"):
+        case "text":
+            return TextPrompt(message.text)
+        case "tokens":
+            return TokenPrompt(tuple(message.tokens.ids))
+        case "chat":
+            messages = enumerate(message.chat.messages)
+            return ChatPrompt(tuple(_message(one, f"{field}.chat.messages[{index}]") for index, one in messages))
+        case _:
+            raise _invalid(field, "must be a chat, a text or tokens")
+
+
+def prompt_to_proto(prompt: Prompt) -> generation_pb2.Prompt:
     match prompt:
         case TextPrompt(text):
-            request.text = text
+            return generation_pb2.Prompt(text=text)
         case TokenPrompt(ids):
-            request.tokens.CopyFrom(pb.TokenPrompt(ids=ids))
+            return generation_pb2.Prompt(tokens=generation_pb2.Tokens(ids=ids))
         case ChatPrompt(messages):
-            chat = [pb.ChatMessage(role=message.role, content=message.content) for message in messages]
-            request.chat.CopyFrom(pb.ChatPrompt(messages=chat))
-    return request
+            return generation_pb2.Prompt(chat=chat_pb2.Chat(messages=map(_message_to_proto, messages)))
 
 
-def sampling_to_proto(sampling: Sampling) -> pb.SamplingParams:
-    return pb.SamplingParams(
+def _message(message: chat_pb2.ChatMessage, field: str) -> Message:
+    if message.tool_calls or message.tool_call_id:
+        raise _invalid(field, "calls a tool or answers a call, which no policy takes yet")
+    return Message(message.role, "".join(part.text for part in message.content))
+
+
+def _message_to_proto(message: Message) -> chat_pb2.ChatMessage:
+    return chat_pb2.ChatMessage(role=message.role, content=[chat_pb2.ContentPart(text=message.content)])
+
+
+def _invalid(field: str, description: str) -> InvalidArgument:
+    return InvalidArgument(f"{field} {description}", [FieldViolation(field, description)])
+
+
+# Samplings
+
+
+def sampling_from_proto(message: generation_pb2.SamplingParams) -> Sampling:
+    return Sampling(
+        temperature=message.temperature if message.HasField("temperature") else None,
+        top_p=message.top_p if message.HasField("top_p") else None,
+        top_k=message.top_k if message.HasField("top_k") else None,
+        max_tokens=message.max_tokens if message.HasField("max_tokens") else None,
+        stop=tuple(message.stop),
+        stop_token_ids=tuple(message.stop_token_ids),
+        seed=message.seed if message.HasField("seed") else None,
+        ignore_eos=message.ignore_eos,
+        logprobs=message.logprobs,
+        repetition_penalty=message.repetition_penalty if message.HasField("repetition_penalty") else None,
+        n=message.n if message.HasField("n") else 1,
+    )
+
+
+def sampling_to_proto(sampling: Sampling) -> generation_pb2.SamplingParams:
+    return generation_pb2.SamplingParams(
         temperature=sampling.temperature,
         top_p=sampling.top_p,
         top_k=sampling.top_k,
@@ -77,35 +132,31 @@ def sampling_to_proto(sampling: Sampling) -> pb.SamplingParams:
     )
 
 
-def sampling_from_proto(message: pb.SamplingParams) -> Sampling:
-    return Sampling(
-        temperature=message.temperature if message.HasField("temperature") else None,
-        top_p=message.top_p if message.HasField("top_p") else None,
-        top_k=message.top_k,
-        max_tokens=message.max_tokens,
-        stop=tuple(message.stop),
-        stop_token_ids=tuple(message.stop_token_ids),
-        seed=message.seed if message.HasField("seed") else None,
-        ignore_eos=message.ignore_eos,
-        logprobs=message.logprobs,
-        repetition_penalty=message.repetition_penalty if message.HasField("repetition_penalty") else None,
-        n=message.n or 1,
+# Completions
+
+
+def generate_request(name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> pb.GenerateRequest:
+    return pb.GenerateRequest(
+        policy=name,
+        prompt=prompt_to_proto(prompt),
+        sampling=sampling_to_proto(sampling),
+        expected_policy_id=policy_id,
     )
 
 
 def generation_from_proto(message: pb.GenerateResponse) -> Generation:
     return Generation(
-        completions=tuple(completion_from_proto(completion) for completion in message.completions),
+        completions=tuple(map(completion_from_proto, message.completions)),
         policy_id=message.policy_id,
         prompt_tokens=len(message.prompt_token_ids),
     )
 
 
-def delta_from_proto(message: pb.GenerateStreamResponse) -> Delta:
+def delta_from_proto(message: pb.StreamGenerateResponse) -> Delta:
     return Delta(completion_from_proto(message.delta), message.policy_id, message.prompt_tokens)
 
 
-def completion_from_proto(message: pb.Completion) -> Completion:
+def completion_from_proto(message: generation_pb2.Completion) -> Completion:
     return Completion(
         index=message.index,
         text=message.text,
@@ -115,8 +166,8 @@ def completion_from_proto(message: pb.Completion) -> Completion:
     )
 
 
-def completion_to_proto(completion: Completion) -> pb.Completion:
-    return pb.Completion(
+def completion_to_proto(completion: Completion) -> generation_pb2.Completion:
+    return generation_pb2.Completion(
         index=completion.index,
         token_ids=completion.token_ids,
         log_probs=completion.log_probs,

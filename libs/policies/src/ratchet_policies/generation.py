@@ -33,10 +33,9 @@ class Sampling:
 
     temperature: float | None = None
     top_p: float | None = None
-    top_k: int = 0
-    """0: off."""
-    max_tokens: int = 0
-    """Of a completion; 0: up to the model's length."""
+    top_k: int | None = None
+    max_tokens: int | None = None
+    """New ones of a completion; None: up to the model's length."""
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
     seed: int | None = None

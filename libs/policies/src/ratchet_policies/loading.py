@@ -81,7 +81,7 @@ async def _ensure_ready(
             case PolicyState.READY if policy:
                 raise DataLoss(f"{spec.name} is loaded with other weights ({policy.policy_id}, not {spec.policy_id})")
             case PolicyState.FAILED if policy and started >= loads:
-                raise FailedPrecondition(f"rollout-service could not load {spec.source}: {policy.error}")
+                raise FailedPrecondition(f"rollout-service could not load {spec.source}: {_reason(policy)}")
             case PolicyState.FAILED:
                 await patiently(lambda: unload(engine, spec.name), patience, "unload policy")
             case None:
@@ -109,6 +109,10 @@ async def with_recovery(
         log.warning("policy.lost", reason=error.message)
         await recover(error)
     return await call()
+
+
+def _reason(policy: Policy) -> str:
+    return policy.failure.message if policy.failure else "no reason was given"
 
 
 async def _find(engine: PolicyEngine, name: str) -> Policy | None:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ratchet_kit.errors import Failure
+
 
 class PolicyState(StrEnum):
     LOADING = "loading"
@@ -17,7 +19,7 @@ class Policy:
     state: PolicyState
     policy_id: str = ""
     """The hash of the weights that are loaded; empty while loading."""
-    error: str = ""
+    failure: Failure | None = None
     """Why it is FAILED."""
     weight_updates: int = 0
     """How often its weights were replaced since it was loaded: above 0, a run trains it."""
@@ -32,6 +34,6 @@ class PolicySpec:
     policy_id: str = ""
     """The weights that it must have; empty: whatever the source holds."""
     dtype: str = ""
-    """Of the weights and the computation; empty: what the machine is fast and exact in."""
-    max_model_len: int = 0
-    """Prompt plus completion, in tokens; 0: what the model's config says."""
+    """"float32", "bfloat16" or "float16"; empty: what the machine is fast and exact in."""
+    max_model_len: int | None = None
+    """Prompt plus completion, in tokens; None: what the model's config says."""

@@ -68,8 +68,8 @@ class RolloutEngine:
         return convert.generation_from_proto(reply)
 
     async def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
-        request = pb.GenerateStreamRequest(request=convert.generate_request(name, policy_id, prompt, sampling))
-        call = self._stub.GenerateStream(request, timeout=self._generate_timeout)
+        request = pb.StreamGenerateRequest(request=convert.generate_request(name, policy_id, prompt, sampling))
+        call = self._stub.StreamGenerate(request, timeout=self._generate_timeout)
         try:
             with rpc_errors():
                 async for message in call:

@@ -7,8 +7,8 @@ call it). A test is one of
     {"stdin": "1 2", "expected_stdout": "3"}
     {"args": [-1], "raises": "ValueError"}   an exception of that type, or of a kind of it
     {"check": "def check(candidate): ..."}
-A call test may have "tolerance" (for floats) and "unordered": true (the elements of a list come in any order), any test
-"held_out": true (it counts, and is never shown).
+A call test may have "tolerance" (for floats; 0 compares exactly) and "unordered": true (the elements of a list come
+in any order), any test "held_out": true (it counts, and is never shown).
 """
 
 import json
@@ -129,7 +129,9 @@ def _call_test(record: Mapping[str, Any], path: str, where: str, held_out: bool)
         return CallTest(literal, raises=_text(record, "raises", where, f"{path}."), held_out=held_out)
     expected = record["expected"]
     expected = _typed(expected, str, f"{path}.expected", where) if isinstance(args, str) else repr(expected)
-    tolerance = float(_typed(record.get("tolerance", 0.0), (int, float), f"{path}.tolerance", where))
+    tolerance = None
+    if "tolerance" in record:
+        tolerance = float(_typed(record["tolerance"], (int, float), f"{path}.tolerance", where))
     unordered = _flag(record, "unordered", where, f"{path}.")
     return CallTest(literal, expected, tolerance, unordered=unordered, held_out=held_out)
 

@@ -36,8 +36,8 @@ class CallTest:
 
     args: str
     expected: str = ""
-    tolerance: float = 0.0
-    """Absolute and relative tolerance between floats; 0 leaves it to the grader (1e-6)."""
+    tolerance: float | None = None
+    """Absolute and relative tolerance between floats; None leaves it to the grader (1e-6), 0 compares exactly."""
     raises: str = ""
     """The name of the exception expected in place of a value: of its own type, or of one that it's a kind of."""
     unordered: bool = False
@@ -51,7 +51,8 @@ class CallTest:
     def to_json(self) -> dict[str, Any]:
         record: dict[str, Any] = {"args": self.args}
         record |= {"raises": self.raises} if self.raises else {"expected": self.expected}
-        more = {"tolerance": self.tolerance, "unordered": self.unordered, "held_out": self.held_out}
+        record |= {} if self.tolerance is None else {"tolerance": self.tolerance}
+        more = {"unordered": self.unordered, "held_out": self.held_out}
         return record | {name: value for name, value in more.items() if value}
 
 
@@ -146,7 +147,7 @@ class Problem:
                     raise InvalidProblem(self.id, f"{path}.unordered", "is for an expected list or tuple")
                 if not test.raises and not _is_literal(test.expected, object):
                     raise InvalidProblem(self.id, f"{path}.expected", f"not a Python literal: {test.expected[:60]!r}")
-                if not 0 <= test.tolerance < float("inf"):
+                if test.tolerance is not None and not 0 <= test.tolerance < float("inf"):
                     raise InvalidProblem(self.id, f"{path}.tolerance", "must be a finite number, 0 or more")
             case CheckTest():
                 if not test.code.strip():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import grpc
 
 from ratchet.rollout.v1 import rollout_pb2, rollout_pb2_grpc
-from ratchet_kit import logs, server
+from ratchet_kit import server
 from ratchet_kit.times import Clock, SystemClock
 from rollout_service.adapters.folders import DiskModelFolders
 from rollout_service.adapters.journal import FileJournal
@@ -71,7 +71,7 @@ async def _vllm(settings: Settings) -> AsyncIterator[VllmFactory]:
     defaults = EngineDefaults(
         device=settings.device,
         max_num_seqs=settings.max_num_seqs,
-        kv_cache_mib=settings.kv_cache,
+        kv_cache_bytes=settings.kv_cache,
         tensor_parallel_size=settings.tensor_parallel_size,
         gpu_memory_utilization=settings.gpu_memory_utilization,
         enforce_eager=settings.eager,
@@ -89,9 +89,7 @@ async def run(
 
 
 def main() -> None:
-    settings = Settings()
-    logs.configure(SERVICE, settings.log_level)
-    asyncio.run(run(settings))
+    server.launch(SERVICE, Settings(), run)
 
 
 if __name__ == "__main__":

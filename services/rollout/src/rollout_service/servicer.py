@@ -2,17 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import Any, TypeAlias
-
-import grpc
 
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2_grpc
+from ratchet_kit.server import Context
 from rollout_service import convert
 from rollout_service.domain.policies import Policies
 from rollout_service.domain.policy import PolicyName
-
-Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
 
 class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
@@ -40,9 +36,9 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         name, generation, expected = convert.generation_from_proto(request)
         return convert.generation_to_proto(await self._policies.generate(name, generation, expected))
 
-    async def GenerateStream(
-        self, request: pb.GenerateStreamRequest, context: Context
-    ) -> AsyncIterator[pb.GenerateStreamResponse]:
+    async def StreamGenerate(
+        self, request: pb.StreamGenerateRequest, context: Context
+    ) -> AsyncIterator[pb.StreamGenerateResponse]:
         name, generation, expected = convert.generation_from_proto(request.request)
         pieces = self._policies.stream(name, generation, expected)
         async with aclosing(pieces):

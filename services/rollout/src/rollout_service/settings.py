@@ -29,8 +29,8 @@ class Settings(ServiceSettings):
 
     device: Literal["cpu", "cuda"] = "cpu"
     max_num_seqs: int = Field(default=128, ge=1)
-    kv_cache_mib: int | None = Field(default=None, ge=0)
-    """None: 256 on CPU; on CUDA as much as `gpu_memory_utilization` allows."""
+    kv_cache_bytes: int | None = Field(default=None, ge=1)
+    """None: 256 MiB on CPU; on CUDA as much as `gpu_memory_utilization` allows."""
     tensor_parallel_size: int = Field(default=1, ge=1)
     gpu_memory_utilization: float = Field(default=0.9, gt=0, le=1)
     enforce_eager: bool | None = None
@@ -42,11 +42,9 @@ class Settings(ServiceSettings):
     """An engine that dies more often than this in a row is not restarted."""
 
     @property
-    def kv_cache(self) -> int:
-        """MiB; 0 leaves it to vLLM."""
-        if self.kv_cache_mib is not None:
-            return self.kv_cache_mib
-        return 256 if self.device == "cpu" else 0
+    def kv_cache(self) -> int | None:
+        """Bytes. None leaves it to vLLM."""
+        return self.kv_cache_bytes or (256 << 20 if self.device == "cpu" else None)
 
     @property
     def eager(self) -> bool:

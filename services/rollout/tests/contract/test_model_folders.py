@@ -176,7 +176,7 @@ class TestDisk:
         folders = DiskModelFolders(work)
         await folders.check(s3_url)
         fetched = await folders.fetch(s3_url)
-        assert (fetched.policy_id, fetched.bytes) == (base.policy_id, base.bytes)
+        assert (fetched.policy_id, fetched.size_bytes) == (base.policy_id, base.size_bytes)
         await folders.release(fetched)
         assert content(work) == []
 

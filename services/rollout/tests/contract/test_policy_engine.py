@@ -11,21 +11,13 @@ import pytest
 import pytest_asyncio
 
 from ratchet_kit.errors import InvalidArgument, Unavailable
+from ratchet_policies import ChatPrompt, Completion, FinishReason, Sampling, TextPrompt, TokenPrompt
+from ratchet_problems import Message
 from rollout_service.adapters.folders import DiskModelFolders
 from rollout_service.adapters.memory import MemoryFolders, ScriptedEngines, content_id
 from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory, environment
 from rollout_service.adapters.vllm.forkserver import ForkServer
-from rollout_service.domain.generation import (
-    ChatMessage,
-    ChatPrompt,
-    Completion,
-    EngineOutput,
-    FinishReason,
-    GenerationRequest,
-    Sampling,
-    TextPrompt,
-    TokenPrompt,
-)
+from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import EngineOptions, PolicyName
 from rollout_service.domain.ports import EngineFactory, ModelFolder, PolicyEngine
 
@@ -35,7 +27,7 @@ NAME = PolicyName("p")
 DEFAULTS = EngineDefaults(
     device="cpu",
     max_num_seqs=32,
-    kv_cache_mib=64,
+    kv_cache_bytes=64 << 20,
     tensor_parallel_size=1,
     gpu_memory_utilization=0.9,
     enforce_eager=True,
@@ -123,11 +115,11 @@ async def test_pieces_make_up_the_whole(engine: PolicyEngine) -> None:
         assert sum((part.token_ids for part in parts), ()) == completion.token_ids
         assert sum((part.log_probs for part in parts), ()) == pytest.approx(completion.log_probs, abs=1e-4)
         assert "".join(part.text for part in parts) == completion.text
-        assert [part.finish_reason for part in parts[:-1]] == [None] * (len(parts) - 1)
+        assert [part.finish_reason for part in parts[:-1]] == [FinishReason.UNFINISHED] * (len(parts) - 1)
         assert parts[-1].finish_reason is FinishReason.LENGTH
 
 
-@pytest.mark.parametrize("prompt", [TextPrompt("def f"), ChatPrompt((ChatMessage("user", "sum"),))])
+@pytest.mark.parametrize("prompt", [TextPrompt("def f"), ChatPrompt((Message("user", "sum"),))])
 async def test_takes_text_and_chat(engine: PolicyEngine, prompt: TextPrompt | ChatPrompt) -> None:
     (output,) = await answers(engine, GenerationRequest(prompt, Sampling(max_tokens=2, ignore_eos=True)))
     assert len(output.prompt_token_ids) > 1
@@ -137,7 +129,7 @@ async def test_takes_text_and_chat(engine: PolicyEngine, prompt: TextPrompt | Ch
 async def test_a_prompt_as_long_as_the_model_is_refused(engine: PolicyEngine) -> None:
     with pytest.raises(InvalidArgument) as refused:
         await answers(engine, tokens(*([5] * engine.info.max_model_len)))
-    assert refused.value.violations[0].field == "tokens.ids"
+    assert refused.value.violations[0].field == "prompt.tokens.ids"
 
 
 async def test_a_caller_that_leaves_harms_nobody(engine: PolicyEngine) -> None:

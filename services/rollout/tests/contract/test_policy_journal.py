@@ -5,17 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from ratchet_kit.idempotency import Request
 from rollout_service.adapters.journal import FileJournal
 from rollout_service.adapters.memory import MemoryJournal
-from rollout_service.domain.policy import EngineInfo, EngineOptions, Policy, PolicyId, PolicyName
+from rollout_service.domain.policy import Dtype, EngineInfo, EngineOptions, Policy, PolicyId, PolicyName
 from rollout_service.domain.ports import KeptPolicy, PolicyJournal
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def kept(name: str, weight_updates: int = 0) -> KeptPolicy:
-    loading = Policy(PolicyName(name), "/model", "r1", NOW, EngineOptions(kv_cache_mib=64))
-    policy = loading.ready(PolicyId("sha256:" + "a" * 64), EngineInfo("float32", 64), NOW)
+    loading = Policy(
+        PolicyName(name), "/model", Request.of("r1"), NOW, EngineOptions(Dtype.FLOAT32, kv_cache_bytes=1 << 26)
+    )
+    policy = loading.ready(PolicyId("sha256:" + "a" * 64), EngineInfo(Dtype.FLOAT32, 64), NOW)
     for _ in range(weight_updates):
         policy = policy.updated(PolicyId("sha256:" + "b" * 64))
     return KeptPolicy(policy, "/folder")

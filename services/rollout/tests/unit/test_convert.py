@@ -2,13 +2,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from ratchet.common.v1.chat_pb2 import Chat, ChatMessage, ContentPart
+from ratchet.common.v1.generation_pb2 import Prompt, SamplingParams, Tokens
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet_kit.errors import InvalidArgument
+from ratchet_policies import ChatPrompt, Sampling, TextPrompt, TokenPrompt
+from ratchet_problems import Message
 from rollout_service import convert
-from rollout_service.domain.generation import ChatMessage, ChatPrompt, Sampling, TextPrompt, TokenPrompt
+from rollout_service.domain.policy import Dtype, EngineOptions
 from rollout_service.domain.weights import Chunk, TensorHeader
 
-TOKENS = pb.TokenPrompt(ids=[1])
+TOKENS = Prompt(tokens=Tokens(ids=[1]))
 ID = "sha256:" + "a" * 64
 
 
@@ -17,35 +21,38 @@ def fields(refused: pytest.ExceptionInfo[InvalidArgument]) -> list[str]:
 
 
 def test_sampling_that_is_left_out_draws_from_the_model_itself() -> None:
-    _, request, expected = convert.generation_from_proto(pb.GenerateRequest(policy="p", tokens=TOKENS))
+    _, request, expected = convert.generation_from_proto(pb.GenerateRequest(policy="p", prompt=TOKENS))
     assert request.sampling == Sampling()
     assert request.prompt == TokenPrompt((1,))
     assert expected is None
 
 
 def test_greedy_is_not_mistaken_for_left_out() -> None:
-    sampling = pb.SamplingParams(temperature=0, seed=0)
-    _, request, _ = convert.generation_from_proto(pb.GenerateRequest(policy="p", text="x", sampling=sampling))
+    greedy = pb.GenerateRequest(policy="p", prompt=Prompt(text="x"), sampling=SamplingParams(temperature=0, seed=0))
+    _, request, _ = convert.generation_from_proto(greedy)
     assert (request.sampling.temperature, request.sampling.seed) == (0.0, 0)
     assert request.prompt == TextPrompt("x")
 
 
 def test_chat() -> None:
-    chat = pb.ChatPrompt(messages=[pb.ChatMessage(role="user", content="hi")])
-    _, request, _ = convert.generation_from_proto(pb.GenerateRequest(policy="p", chat=chat))
-    assert request.prompt == ChatPrompt((ChatMessage("user", "hi"),))
+    chat = Chat(messages=[ChatMessage(role="user", content=[ContentPart(text="hi")])])
+    _, request, _ = convert.generation_from_proto(pb.GenerateRequest(policy="p", prompt=Prompt(chat=chat)))
+    assert request.prompt == ChatPrompt((Message("user", "hi"),))
 
 
 @pytest.mark.parametrize(
     ("request_", "field"),
     [
-        (pb.GenerateRequest(tokens=TOKENS), "policy"),
+        (pb.GenerateRequest(prompt=TOKENS), "policy"),
         (pb.GenerateRequest(policy="p"), "prompt"),
-        (pb.GenerateRequest(policy="p", text=""), "text"),
-        (pb.GenerateRequest(policy="p", tokens=pb.TokenPrompt()), "tokens.ids"),
-        (pb.GenerateRequest(policy="p", chat=pb.ChatPrompt()), "chat.messages"),
-        (pb.GenerateRequest(policy="p", chat=pb.ChatPrompt(messages=[pb.ChatMessage()])), "chat.messages[0].role"),
-        (pb.GenerateRequest(policy="p", tokens=TOKENS, expected_policy_id="latest"), "expected_policy_id"),
+        (pb.GenerateRequest(policy="p", prompt=Prompt(text="")), "prompt.text"),
+        (pb.GenerateRequest(policy="p", prompt=Prompt(tokens=Tokens())), "prompt.tokens.ids"),
+        (pb.GenerateRequest(policy="p", prompt=Prompt(chat=Chat())), "prompt.chat.messages"),
+        (
+            pb.GenerateRequest(policy="p", prompt=Prompt(chat=Chat(messages=[ChatMessage()]))),
+            "prompt.chat.messages[0].role",
+        ),
+        (pb.GenerateRequest(policy="p", prompt=TOKENS, expected_policy_id="latest"), "expected_policy_id"),
     ],
 )
 def test_names_the_field_that_is_wrong(request_: pb.GenerateRequest, field: str) -> None:
@@ -62,8 +69,8 @@ def test_names_the_field_that_is_wrong(request_: pb.GenerateRequest, field: str)
         ({"temperature": float("inf")}, "temperature"),
         ({"top_p": 0.0}, "top_p"),
         ({"top_p": 1.1}, "top_p"),
-        ({"top_k": -1}, "top_k"),
-        ({"max_tokens": -1}, "max_tokens"),
+        ({"top_k": 0}, "top_k"),
+        ({"max_tokens": 0}, "max_tokens"),
         ({"n": -1}, "n"),
         ({"n": 257}, "n"),
         ({"n": 2, "temperature": 0.0}, "n"),
@@ -73,17 +80,24 @@ def test_names_the_field_that_is_wrong(request_: pb.GenerateRequest, field: str)
     ],
 )
 def test_names_the_sampling_parameter_that_is_wrong(sampling: dict[str, object], field: str) -> None:
-    request = pb.GenerateRequest(policy="p", tokens=TOKENS, sampling=pb.SamplingParams(**sampling))  # type: ignore[arg-type]
+    request = pb.GenerateRequest(policy="p", prompt=TOKENS, sampling=SamplingParams(**sampling))  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument) as refused:
         convert.generation_from_proto(request)
     assert fields(refused) == [f"sampling.{field}"]
 
 
 def test_names_all_faults_at_once() -> None:
-    request = pb.LoadPolicyRequest(name="a/b", options=pb.EngineOptions(dtype="int8", max_model_len=-1))
+    options = pb.EngineOptions(dtype=9, max_model_len=-1)  # type: ignore[arg-type]
+    request = pb.LoadPolicyRequest(name="a/b", options=options)
     with pytest.raises(InvalidArgument) as refused:
         convert.load_policy_from_proto(request)
-    assert fields(refused) == ["name", "source", "options.dtype", "options.max_model_len"]
+    assert fields(refused) == ["name", "source_uri", "options.dtype", "options.max_model_len"]
+
+
+def test_options_that_are_left_out_are_the_services_to_choose() -> None:
+    given = pb.EngineOptions(dtype=pb.DTYPE_BFLOAT16, kv_cache_bytes=1 << 20)
+    request = convert.load_policy_from_proto(pb.LoadPolicyRequest(name="p", source_uri="/m", options=given))
+    assert request.options == EngineOptions(Dtype.BFLOAT16, kv_cache_bytes=1 << 20)
 
 
 async def stream(*messages: pb.UpdateWeightsRequest) -> AsyncIterator[pb.UpdateWeightsRequest]:

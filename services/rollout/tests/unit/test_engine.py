@@ -7,8 +7,9 @@ import pytest
 
 from rollout_service.adapters.vllm import wire
 from rollout_service.adapters.vllm.engine import VllmPolicyEngine
+from rollout_service.domain.policy import Dtype
 
-SPEC = wire.EngineSpec("/model", "cpu", "float32", 0, 8, 0, 1, 0.9, True)
+SPEC = wire.EngineSpec("/model", "cpu", Dtype.FLOAT32, None, 8, None, 1, 0.9, True)
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,16 @@ from ratchet_kit.errors import (
     AlreadyExists,
     DataLoss,
     FailedPrecondition,
+    Failure,
     InvalidArgument,
     NotFound,
     ResourceExhausted,
     Unavailable,
 )
+from ratchet_policies import Sampling, TokenPrompt
 from ratchet_testing import ManualClock
 from rollout_service.adapters.memory import MemoryFolders, MemoryJournal, ScriptedEngine, ScriptedEngines, content_id
-from rollout_service.domain.generation import GenerationRequest, Sampling, TokenPrompt
+from rollout_service.domain.generation import GenerationRequest
 from rollout_service.domain.host import RestartLimits
 from rollout_service.domain.policies import LoadPolicy, Policies
 from rollout_service.domain.policy import Policy, PolicyId, PolicyName, State
@@ -127,6 +129,11 @@ class TestLoad:
         with pytest.raises(AlreadyExists):
             await world.policies.load(LoadPolicy("r3", P, "/base"))
 
+    async def test_refuses_a_request_id_that_was_used_for_another_request(self, world: World) -> None:
+        await world.load()
+        with pytest.raises(AlreadyExists, match="used before"):
+            await world.policies.load(LoadPolicy("load-p-/base", PolicyName("other"), "/other"))
+
     async def test_refuses_a_name_that_holds_another_model(self, world: World) -> None:
         await world.load()
         with pytest.raises(AlreadyExists, match="unload it first"):
@@ -148,7 +155,7 @@ class TestLoad:
     async def test_a_policy_whose_engine_does_not_start_fails_and_can_be_replaced(self, world: World) -> None:
         world.engines.refusals.append("no such architecture")
         policy = await world.load()
-        assert (policy.state, policy.error) == (State.FAILED, "no such architecture")
+        assert (policy.state, policy.failure) == (State.FAILED, Failure("FAILED_PRECONDITION", "no such architecture"))
         await world.policies.load(LoadPolicy("again", P, "/base"))
         assert (await world.policies.settled(P)).state is State.READY
 
@@ -167,7 +174,8 @@ class TestLoad:
         await world.policies.load(LoadPolicy("r", P, "/base", expected_policy_id=content_id(b"else")))
         policy = await world.policies.settled(P)
         assert policy.state is State.FAILED
-        assert BASE in policy.error
+        assert policy.failure is not None
+        assert BASE in policy.failure.message
 
 
 class TestGenerate:
@@ -293,7 +301,7 @@ class TestDeath:
             world.engine.die("killed")
             await asyncio.sleep(0.02)
         policy = await world.until(State.FAILED)
-        assert "killed; it died 4 times in a row" in policy.error
+        assert policy.failure == Failure("UNAVAILABLE", "killed; it died 4 times in a row")
 
     async def test_a_restart_that_fails_is_tried_again(self, world: World) -> None:
         await world.load()
@@ -332,7 +340,7 @@ class TestRecovery:
         world.folders.held.append(ModelFolder(Path("received-before"), content_id(b""), 0))
         async with world.service() as recovered:
             assert recovered.get(P).state is State.LOADING
-            assert "the service was killed" in recovered.get(P).error
+            assert recovered.get(P).restart_reason == "the service was killed"
             policy = await recovered.settled(P)
             assert (policy.state, policy.weight_updates) == (State.READY, 2)
             assert (await recovered.generate(P, REQUEST)).policy_id == content_id(b"new")
@@ -354,7 +362,8 @@ class TestRecovery:
         async with world.service() as recovered:
             policy = await recovered.settled(P)
             assert policy.state is State.FAILED
-            assert "have the hash" in policy.error
+            assert policy.failure is not None
+            assert "have the hash" in policy.failure.message
 
 
 async def test_pages_are_by_name() -> None:

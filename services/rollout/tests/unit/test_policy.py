@@ -2,13 +2,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ratchet_kit.errors import FailedPrecondition, Unavailable
-from rollout_service.domain.policy import EngineInfo, Policy, PolicyId, PolicyName, State
+from ratchet_kit.errors import DataLoss, FailedPrecondition, Failure, Unavailable
+from ratchet_kit.idempotency import Request
+from rollout_service.domain.policy import Dtype, EngineInfo, Policy, PolicyId, PolicyName, State
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ID, OTHER = PolicyId("sha256:" + "a" * 64), PolicyId("sha256:" + "b" * 64)
-LOADING = Policy(PolicyName("p"), "/model", "r1", NOW)
-READY = LOADING.ready(ID, EngineInfo("float32", 64), NOW)
+LOADING = Policy(PolicyName("p"), "/model", Request.of("r1"), NOW)
+READY = LOADING.ready(ID, EngineInfo(Dtype.FLOAT32, 64), NOW)
 
 
 def test_a_ready_policy_says_what_it_serves() -> None:
@@ -26,20 +27,21 @@ def test_a_dead_engine_is_worth_a_retry_and_keeps_its_weights() -> None:
     restarting = READY.updated(OTHER).restarting("vLLM died")
     assert restarting.policy_id == OTHER
     assert restarting.ready_time is None
-    with pytest.raises(Unavailable, match="vLLM died; it is being restarted"):
+    with pytest.raises(Unavailable, match="is being restarted: vLLM died"):
         restarting.serving_id()
-    assert restarting.ready(OTHER, EngineInfo("float32", 64), NOW).error == ""
+    assert restarting.ready(OTHER, EngineInfo(Dtype.FLOAT32, 64), NOW).restart_reason == ""
 
 
 def test_a_failed_policy_is_not_served_and_says_why() -> None:
-    failed = READY.failed("the weights are not shown")
+    failed = READY.failed(DataLoss("the weights are not shown"))
+    assert failed.failure == Failure("DATA_LOSS", "the weights are not shown")
     with pytest.raises(FailedPrecondition, match="the weights are not shown"):
         failed.serving_id()
     with pytest.raises(FailedPrecondition):
         failed.restarting("x")
 
 
-@pytest.mark.parametrize("policy", [LOADING, READY.failed("x"), READY.unloading()])
+@pytest.mark.parametrize("policy", [LOADING, READY.failed(DataLoss("x")), READY.unloading()])
 def test_only_a_ready_policy_takes_weights(policy: Policy) -> None:
     with pytest.raises(FailedPrecondition, match="cannot take new weights"):
         policy.updated(OTHER)
@@ -47,4 +49,4 @@ def test_only_a_ready_policy_takes_weights(policy: Policy) -> None:
 
 def test_only_a_loading_policy_becomes_ready() -> None:
     with pytest.raises(FailedPrecondition, match="cannot become ready"):
-        READY.ready(ID, EngineInfo("float32", 64), NOW)
+        READY.ready(ID, EngineInfo(Dtype.FLOAT32, 64), NOW)

@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 import pytest
 
+from ratchet.common.v1 import generation_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2_grpc
 from ratchet_kit import policy_id
@@ -30,7 +31,7 @@ class Service:
         self._environment = os.environ | {
             "RATCHET_ROLLOUT_WORK_DIR": str(work),
             "RATCHET_ROLLOUT_PORT": str(port),
-            "RATCHET_ROLLOUT_KV_CACHE_MIB": "64",
+            "RATCHET_ROLLOUT_KV_CACHE_BYTES": str(64 << 20),
             "RATCHET_ROLLOUT_THREADS": "1",
         }
         self.stub = rollout_pb2_grpc.RolloutServiceStub(grpc.insecure_channel(f"127.0.0.1:{port}"))
@@ -59,7 +60,9 @@ class Service:
         """Retries while the policy is not there, as clients do."""
         defaults = {"max_tokens": 24, "logprobs": True, "ignore_eos": True}
         request = pb.GenerateRequest(
-            policy="p", tokens=pb.TokenPrompt(ids=PROMPT), sampling=pb.SamplingParams(**(defaults | sampling))
+            policy="p",
+            prompt=generation_pb2.Prompt(tokens=generation_pb2.Tokens(ids=PROMPT)),
+            sampling=generation_pb2.SamplingParams(**(defaults | sampling)),
         )
         end = time.monotonic() + 240
         while True:
@@ -72,7 +75,7 @@ class Service:
 
     def load(self, source: Path, name: str = "p") -> pb.Policy:
         self.stub.LoadPolicy(
-            pb.LoadPolicyRequest(request_id=name, name=name, source=str(source)), wait_for_ready=True, timeout=60
+            pb.LoadPolicyRequest(request_id=name, name=name, source_uri=str(source)), wait_for_ready=True, timeout=60
         )
         while True:
             policy = self.stub.GetPolicy(pb.GetPolicyRequest(name=name)).policy
@@ -129,7 +132,7 @@ def model(service: Service, make_model: Callable[..., Path]) -> Any:
     transformers = pytest.importorskip("transformers")
     folder = make_model(tied=True)
     policy = service.load(folder)
-    assert policy.state == pb.Policy.STATE_READY, policy.error
+    assert policy.state == pb.Policy.STATE_READY, policy.failure
     assert policy.policy_id == policy_id.of_folder(folder)
     return transformers.AutoModelForCausalLM.from_pretrained(folder)
 

@@ -7,16 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, Unavailable
-from rollout_service.domain.generation import (
-    ChatPrompt,
-    Completion,
-    EngineOutput,
-    FinishReason,
-    GenerationRequest,
-    TextPrompt,
-    TokenPrompt,
-)
-from rollout_service.domain.policy import EngineInfo, EngineOptions, PolicyId, PolicyName
+from ratchet_policies import ChatPrompt, Completion, FinishReason, TextPrompt, TokenPrompt
+from rollout_service.domain.generation import EngineOutput, GenerationRequest
+from rollout_service.domain.policy import Dtype, EngineInfo, EngineOptions, PolicyId, PolicyName
 from rollout_service.domain.ports import KeptPolicy, ModelFolder, PolicyEngine
 from rollout_service.domain.weights import Chunk, LoadedWeights, TensorHeader, WeightStream
 
@@ -44,13 +37,13 @@ class ScriptedEngine:
 
     @property
     def info(self) -> EngineInfo:
-        return EngineInfo("float32", MAX_MODEL_LEN)
+        return EngineInfo(Dtype.FLOAT32, MAX_MODEL_LEN)
 
     async def generate(self, request: GenerationRequest, *, stream: bool) -> AsyncGenerator[EngineOutput, None]:
         prompt = _tokens(request)
         if len(prompt) >= MAX_MODEL_LEN:
             problem = f"the prompt has {len(prompt)} tokens and the model takes {MAX_MODEL_LEN}"
-            raise InvalidArgument(problem, [FieldViolation("tokens.ids", problem)])
+            raise InvalidArgument(problem, [FieldViolation("prompt.tokens.ids", problem)])
         room = MAX_MODEL_LEN - len(prompt)
         count = min(request.sampling.max_tokens or room, room)
         self.generating += 1
@@ -127,7 +120,7 @@ class MemoryFolders:
             if str(folder.path) == source:
                 return folder
         await self.check(source)
-        return ModelFolder(Path(source), self.models[source], bytes=0)
+        return ModelFolder(Path(source), self.models[source], size_bytes=0)
 
     async def receive(self, base: ModelFolder, weights: WeightStream) -> ModelFolder:
         names, content = list[str](), b""
@@ -174,7 +167,7 @@ def content_id(content: bytes) -> PolicyId:
 def _tokens(request: GenerationRequest) -> tuple[int, ...]:
     match request.prompt:
         case TokenPrompt(ids):
-            return ids
+            return tuple(ids)
         case TextPrompt(text):
             return tuple(text.encode())
         case ChatPrompt(messages):
@@ -188,5 +181,5 @@ def _completion(request: GenerationRequest, index: int, positions: "range | list
         token_ids=ids,
         log_probs=tuple(LOG_PROB for _ in ids) if request.sampling.logprobs else (),
         text="".join(f"{token} " for token in ids),
-        finish_reason=FinishReason.LENGTH if last else None,
+        finish_reason=FinishReason.LENGTH if last else FinishReason.UNFINISHED,
     )

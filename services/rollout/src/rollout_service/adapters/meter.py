@@ -29,7 +29,7 @@ class PrometheusMeter:
 
     def updated(self, policy: PolicyName, update: WeightUpdateMetrics) -> None:
         self._updates.labels(policy).inc()
-        self._update_bytes.labels(policy).inc(update.bytes)
+        self._update_bytes.labels(policy).inc(update.size_bytes)
         self._receive_seconds.labels(policy).observe(update.receive_seconds)
         self._load_seconds.labels(policy).observe(update.load_seconds)
         self._probe_error.labels(policy).set(update.probe_error)

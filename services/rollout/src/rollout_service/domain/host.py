@@ -121,7 +121,7 @@ class PolicyHost:
         load_seconds = time.monotonic() - started
         self._ports.meter.updated(
             self.policy.name,
-            WeightUpdateMetrics(received.bytes, receive_seconds, load_seconds, loaded.probe_error),
+            WeightUpdateMetrics(received.size_bytes, receive_seconds, load_seconds, loaded.probe_error),
         )
         log.info(
             "weights.replaced",
@@ -134,7 +134,7 @@ class PolicyHost:
         )
         return WeightUpdateResult(
             self.policy,
-            received.bytes,
+            received.size_bytes,
             timedelta(seconds=receive_seconds),
             timedelta(seconds=load_seconds),
             loaded.probe_error,
@@ -193,7 +193,7 @@ class PolicyHost:
         return model
 
     async def _fail(self, error: RatchetError) -> None:
-        self.policy = self.policy.failed(error.message)
+        self.policy = self.policy.failed(error)
         log.error("policy.failed", policy=self.policy.name, reason=error.message)
         await self._ports.journal.forget(self.policy.name)
 

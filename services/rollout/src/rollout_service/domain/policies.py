@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
 from ratchet_kit.errors import AlreadyExists, NotFound, ResourceExhausted
+from ratchet_kit.idempotency import Request
 from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page, fetch_page
 from rollout_service.domain.generation import EngineOutput, Generation, GenerationRequest
@@ -31,6 +32,10 @@ class LoadPolicy:
     source: str
     options: EngineOptions = field(default_factory=EngineOptions)
     expected_policy_id: PolicyId | None = None
+
+    @property
+    def request(self) -> Request:
+        return Request.of(self.request_id, self.name, self.source, asdict(self.options), self.expected_policy_id)
 
 
 class Policies:
@@ -64,29 +69,36 @@ class Policies:
     async def load(self, request: LoadPolicy) -> Policy:
         """Starts to load and returns the policy in state LOADING. A repeated request id returns the existing policy.
 
-        A FAILED policy of this name is replaced. Raises AlreadyExists when the name is taken by something else,
-        ResourceExhausted when the service is full, InvalidArgument when the source cannot be a model.
+        A FAILED policy of this name is replaced. Raises AlreadyExists when the name is taken by something else or the
+        request id was used for another request, ResourceExhausted when the service is full, InvalidArgument when the
+        source cannot be a model.
         """
         await self._ports.folders.check(request.source)
         async with self._loading:
-            return await self._load(request)
+            return self._made_by(request.request) or await self._load(request)
+
+    def _made_by(self, request: Request) -> Policy | None:
+        for host in self._hosts.values():
+            if host.policy.request.id == request.id:
+                request.check_same(host.policy.request.fingerprint, "policy")
+                return host.policy
+        return None
 
     async def _load(self, request: LoadPolicy) -> Policy:
         present = self._hosts.get(request.name)
         if present is not None:
-            if _same(present.policy, request):
+            if _is_shared(present.policy, request):
                 return present.policy
             if present.policy.state is not State.FAILED:
                 raise AlreadyExists(
-                    f"policy {request.name} is {present.policy.state.value} from {present.policy.source}"
-                    f" (request {present.policy.request_id}); unload it first"
+                    f"policy {request.name} is {present.policy.state} from {present.policy.source}; unload it first"
                 )
             await self.unload(request.name)
         self._require_room()
         policy = Policy(
             name=request.name,
             source=request.source,
-            request_id=request.request_id,
+            request=request.request,
             create_time=self._ports.clock.now(),
             options=request.options,
             expected_policy_id=request.expected_policy_id,
@@ -162,10 +174,8 @@ class Policies:
             )
 
 
-def _same(policy: Policy, request: LoadPolicy) -> bool:
-    """Whether the request is already met: it is a repetition, or the same model is loaded and was not updated since."""
-    if request.request_id and policy.request_id == request.request_id:
-        return policy.source == request.source
+def _is_shared(policy: Policy, request: LoadPolicy) -> bool:
+    """Whether another request may use the policy, too: it is the same model, not updated since it was loaded."""
     return (
         policy.state in (State.LOADING, State.READY)
         and policy.weight_updates == 0

@@ -5,7 +5,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NewType
 
-from ratchet_kit.errors import FailedPrecondition, Unavailable
+from ratchet_kit.errors import FailedPrecondition, Failure, RatchetError, Unavailable
+from ratchet_kit.idempotency import Request
 
 PolicyName = NewType("PolicyName", str)
 PolicyId = NewType("PolicyId", str)
@@ -21,24 +22,32 @@ class State(StrEnum):
     UNLOADING = "unloading"
 
 
+class Dtype(StrEnum):
+    """What an engine computes in."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """What a caller may choose for the engine. Zero, or "auto", leaves the choice to the service."""
+    """What a caller may choose for the engine. None leaves the choice to the service."""
 
-    dtype: str = "auto"
-    max_model_len: int = 0
-    """Prompt plus completion, in tokens. 0: what the model's config says."""
-    max_num_seqs: int = 0
+    dtype: Dtype | None = None
+    max_model_len: int | None = None
+    """Prompt plus completion, in tokens. None: as the config of the model says."""
+    max_num_seqs: int | None = None
     """The most sequences that are decoded together."""
-    kv_cache_mib: int = 0
-    tensor_parallel_size: int = 0
+    kv_cache_bytes: int | None = None
+    tensor_parallel_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
     """Properties of a running engine."""
 
-    dtype: str
+    dtype: Dtype
     max_model_len: int
 
 
@@ -49,7 +58,8 @@ class Policy:
     name: PolicyName
     source: str
     """The folder or fsspec URL it was loaded from."""
-    request_id: str
+    request: Request
+    """The request that loaded it."""
     create_time: datetime
     options: EngineOptions = field(default_factory=EngineOptions)
     expected_policy_id: PolicyId | None = None
@@ -57,7 +67,10 @@ class Policy:
     policy_id: PolicyId | None = None
     """The weights that are served, or that will be served after a restart. None until the first load."""
     engine: EngineInfo | None = None
-    error: str = ""
+    failure: Failure | None = None
+    """Set when FAILED."""
+    restart_reason: str = ""
+    """Why it is LOADING again."""
     ready_time: datetime | None = None
     weight_updates: int = 0
 
@@ -67,7 +80,7 @@ class Policy:
         Raises FailedPrecondition unless LOADING.
         """
         self._require(State.LOADING, "become ready")
-        return replace(self, state=State.READY, policy_id=policy_id, engine=engine, error="", ready_time=now)
+        return replace(self, state=State.READY, policy_id=policy_id, engine=engine, restart_reason="", ready_time=now)
 
     def restarting(self, reason: str) -> "Policy":
         """The engine died and is being restarted with the weights it had.
@@ -75,12 +88,12 @@ class Policy:
         Raises FailedPrecondition unless LOADING or READY.
         """
         if self.state not in (State.LOADING, State.READY):
-            raise FailedPrecondition(f"policy {self.name} is {self.state.value} and cannot be restarted")
-        return replace(self, state=State.LOADING, error=f"{reason}; it is being restarted", ready_time=None)
+            raise FailedPrecondition(f"policy {self.name} is {self.state} and cannot be restarted")
+        return replace(self, state=State.LOADING, restart_reason=reason, ready_time=None)
 
-    def failed(self, error: str) -> "Policy":
-        """The policy cannot be served, for the reason `error`. It stays listed until it is unloaded or loaded again."""
-        return replace(self, state=State.FAILED, error=error, ready_time=None)
+    def failed(self, error: RatchetError) -> "Policy":
+        """The policy cannot be served. It stays listed until it is unloaded or loaded again."""
+        return replace(self, state=State.FAILED, failure=Failure.of(error), ready_time=None)
 
     def updated(self, policy_id: PolicyId) -> "Policy":
         """The engine now computes with other weights.
@@ -99,13 +112,15 @@ class Policy:
 
         Raises Unavailable while loading or restarting (worth a retry), FailedPrecondition when failed or unloading.
         """
+        if self.state is State.LOADING and self.restart_reason:
+            raise Unavailable(f"policy {self.name} is being restarted: {self.restart_reason}")
         if self.state is State.LOADING:
-            raise Unavailable(f"policy {self.name} is loading" + (f": {self.error}" if self.error else ""))
+            raise Unavailable(f"policy {self.name} is loading")
         if self.state is not State.READY or self.policy_id is None:
-            reason = f": {self.error}" if self.error else ""
-            raise FailedPrecondition(f"policy {self.name} is {self.state.value}{reason}")
+            reason = f": {self.failure.message}" if self.failure else ""
+            raise FailedPrecondition(f"policy {self.name} is {self.state}{reason}")
         return self.policy_id
 
     def _require(self, state: State, change: str) -> None:
         if self.state is not state:
-            raise FailedPrecondition(f"policy {self.name} is {self.state.value} and cannot {change}")
+            raise FailedPrecondition(f"policy {self.name} is {self.state} and cannot {change}")

@@ -18,8 +18,8 @@ class ModelFolder:
     path: Path
     policy_id: PolicyId
     """Hash of its weights."""
-    bytes: int
-    """Size of its weights."""
+    size_bytes: int
+    """Of its weights."""
 
 
 class ModelFolders(Protocol):
@@ -127,7 +127,7 @@ class EngineFactory(Protocol):
 class WeightUpdateMetrics:
     """Measurements of one weight update; durations in seconds."""
 
-    bytes: int
+    size_bytes: int
     receive_seconds: float
     load_seconds: float
     probe_error: float

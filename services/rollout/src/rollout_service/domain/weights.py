@@ -49,7 +49,7 @@ class LoadedWeights:
 @dataclass(frozen=True, slots=True)
 class WeightUpdateResult:
     policy: Policy
-    bytes: int
+    size_bytes: int
     receive_duration: timedelta
     load_duration: timedelta
     probe_error: float

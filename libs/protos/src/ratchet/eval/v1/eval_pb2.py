@@ -22,12 +22,16 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
-from ratchet.common.v1 import common_pb2 as ratchet_dot_common_dot_v1_dot_common__pb2
-from ratchet.sandbox.v1 import sandbox_pb2 as ratchet_dot_sandbox_dot_v1_dot_sandbox__pb2
+from ratchet.common.v1 import failure_pb2 as ratchet_dot_common_dot_v1_dot_failure__pb2
+from ratchet.common.v1 import model_pb2 as ratchet_dot_common_dot_v1_dot_model__pb2
+from ratchet.common.v1 import problem_pb2 as ratchet_dot_common_dot_v1_dot_problem__pb2
+from ratchet.common.v1 import statistics_pb2 as ratchet_dot_common_dot_v1_dot_statistics__pb2
+from ratchet.common.v1 import verdict_pb2 as ratchet_dot_common_dot_v1_dot_verdict__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aratchet/eval/v1/eval.proto\x12\x0fratchet.eval.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/common.proto\x1a ratchet/sandbox/v1/sandbox.proto\"\xe4\x01\n\x0e\x45valuationSpec\x12*\n\x05model\x18\x01 \x01(\x0b\x32\x1b.ratchet.common.v1.ModelRef\x12\x32\n\x08problems\x18\x02 \x01(\x0b\x32 .ratchet.common.v1.ProblemSetRef\x12\x1b\n\x13samples_per_problem\x18\x03 \x01(\x05\x12\t\n\x01k\x18\x04 \x03(\x05\x12\x18\n\x0btemperature\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\nmax_tokens\x18\x06 \x01(\x05\x12\x0c\n\x04seed\x18\x07 \x01(\x03\x42\x0e\n\x0c_temperature\"C\n\x07PassAtK\x12\t\n\x01k\x18\x01 \x01(\x05\x12-\n\x08\x65stimate\x18\x02 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\"\xf5\x04\n\nEvaluation\x12\n\n\x02id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.ratchet.eval.v1.EvaluationSpec\x12\x30\n\x05state\x18\x03 \x01(\x0e\x32!.ratchet.eval.v1.Evaluation.State\x12\r\n\x05\x65rror\x18\x04 \x01(\t\x12\x11\n\tpolicy_id\x18\x05 \x01(\t\x12\x15\n\rproblems_done\x18\x06 \x01(\x05\x12\x16\n\x0eproblems_total\x18\x07 \x01(\x05\x12+\n\tpass_at_k\x18\x08 \x03(\x0b\x32\x18.ratchet.eval.v1.PassAtK\x12;\n\x08verdicts\x18\t \x03(\x0b\x32).ratchet.eval.v1.Evaluation.VerdictsEntry\x12/\n\x0b\x63reate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstart_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x1a/\n\rVerdictsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x7f\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTATE_QUEUED\x10\x01\x12\x11\n\rSTATE_RUNNING\x10\x02\x12\x13\n\x0fSTATE_SUCCEEDED\x10\x03\x12\x10\n\x0cSTATE_FAILED\x10\x04\x12\x13\n\x0fSTATE_CANCELLED\x10\x05\"\xbb\x01\n\x06Sample\x12\x12\n\nproblem_id\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x05\x12\x12\n\ncompletion\x18\x03 \x01(\t\x12,\n\x07verdict\x18\x04 \x01(\x0e\x32\x1b.ratchet.sandbox.v1.Verdict\x12\x14\n\x0ctests_passed\x18\x05 \x01(\x05\x12\x13\n\x0btests_total\x18\x06 \x01(\x05\x12\x11\n\tpolicy_id\x18\x07 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x08 \x01(\t\"\xfa\x01\n\nComparison\x12\x1b\n\x13\x62\x61seline_evaluation\x18\x01 \x01(\t\x12\x1c\n\x14\x63\x61ndidate_evaluation\x18\x02 \x01(\t\x12-\n\x08\x62\x61seline\x18\x03 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\x12.\n\tcandidate\x18\x04 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\x12/\n\ndifference\x18\x05 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\x12\x0f\n\x07p_value\x18\x06 \x01(\x01\x12\x10\n\x08problems\x18\x07 \x01(\x05\"\\\n\x17\x43reateEvaluationRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.ratchet.eval.v1.EvaluationSpec\"K\n\x18\x43reateEvaluationResponse\x12/\n\nevaluation\x18\x01 \x01(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\"\"\n\x14GetEvaluationRequest\x12\n\n\x02id\x18\x01 \x01(\t\"H\n\x15GetEvaluationResponse\x12/\n\nevaluation\x18\x01 \x01(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\"?\n\x16ListEvaluationsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"d\n\x17ListEvaluationsResponse\x12\x30\n\x0b\x65valuations\x18\x01 \x03(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"%\n\x17\x43\x61ncelEvaluationRequest\x12\n\n\x02id\x18\x01 \x01(\t\"K\n\x18\x43\x61ncelEvaluationResponse\x12/\n\nevaluation\x18\x01 \x01(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\"$\n\x16WatchEvaluationRequest\x12\n\n\x02id\x18\x01 \x01(\t\"J\n\x17WatchEvaluationResponse\x12/\n\nevaluation\x18\x01 \x01(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\"R\n\x12ListSamplesRequest\x12\x15\n\revaluation_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"X\n\x13ListSamplesResponse\x12(\n\x07samples\x18\x01 \x03(\x0b\x32\x17.ratchet.eval.v1.Sample\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"F\n\x19\x43ompareEvaluationsRequest\x12\x13\n\x0b\x62\x61seline_id\x18\x01 \x01(\t\x12\x14\n\x0c\x63\x61ndidate_id\x18\x02 \x01(\t\"M\n\x1a\x43ompareEvaluationsResponse\x12/\n\ncomparison\x18\x01 \x01(\x0b\x32\x1b.ratchet.eval.v1.Comparison2\xd6\x05\n\x0b\x45valService\x12g\n\x10\x43reateEvaluation\x12(.ratchet.eval.v1.CreateEvaluationRequest\x1a).ratchet.eval.v1.CreateEvaluationResponse\x12^\n\rGetEvaluation\x12%.ratchet.eval.v1.GetEvaluationRequest\x1a&.ratchet.eval.v1.GetEvaluationResponse\x12\x64\n\x0fListEvaluations\x12\'.ratchet.eval.v1.ListEvaluationsRequest\x1a(.ratchet.eval.v1.ListEvaluationsResponse\x12g\n\x10\x43\x61ncelEvaluation\x12(.ratchet.eval.v1.CancelEvaluationRequest\x1a).ratchet.eval.v1.CancelEvaluationResponse\x12\x66\n\x0fWatchEvaluation\x12\'.ratchet.eval.v1.WatchEvaluationRequest\x1a(.ratchet.eval.v1.WatchEvaluationResponse0\x01\x12X\n\x0bListSamples\x12#.ratchet.eval.v1.ListSamplesRequest\x1a$.ratchet.eval.v1.ListSamplesResponse\x12m\n\x12\x43ompareEvaluations\x12*.ratchet.eval.v1.CompareEvaluationsRequest\x1a+.ratchet.eval.v1.CompareEvaluationsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aratchet/eval/v1/eval.proto\x12\x0fratchet.eval.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fratchet/common/v1/failure.proto\x1a\x1dratchet/common/v1/model.proto\x1a\x1fratchet/common/v1/problem.proto\x1a\"ratchet/common/v1/statistics.proto\x1a\x1fratchet/common/v1/verdict.proto\"\x95\x02\n\x0e\x45valuationSpec\x12*\n\x05model\x18\x01 \x01(\x0b\x32\x1b.ratchet.common.v1.ModelRef\x12\x32\n\x08problems\x18\x02 \x01(\x0b\x32 .ratchet.common.v1.ProblemSetRef\x12 \n\x13samples_per_problem\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\t\n\x01k\x18\x04 \x03(\x05\x12\x18\n\x0btemperature\x18\x05 \x01(\x01H\x01\x88\x01\x01\x12\x17\n\nmax_tokens\x18\x06 \x01(\x05H\x02\x88\x01\x01\x12\x0c\n\x04seed\x18\x07 \x01(\x03\x42\x16\n\x14_samples_per_problemB\x0e\n\x0c_temperatureB\r\n\x0b_max_tokens\"C\n\x07PassAtK\x12\t\n\x01k\x18\x01 \x01(\x05\x12-\n\x08\x65stimate\x18\x02 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\"\x93\x05\n\nEvaluation\x12\n\n\x02id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.ratchet.eval.v1.EvaluationSpec\x12\x30\n\x05state\x18\x03 \x01(\x0e\x32!.ratchet.eval.v1.Evaluation.State\x12+\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12\x11\n\tpolicy_id\x18\x05 \x01(\t\x12\x15\n\rproblems_done\x18\x06 \x01(\x05\x12\x16\n\x0eproblems_total\x18\x07 \x01(\x05\x12+\n\tpass_at_k\x18\x08 \x03(\x0b\x32\x18.ratchet.eval.v1.PassAtK\x12;\n\x08verdicts\x18\t \x03(\x0b\x32).ratchet.eval.v1.Evaluation.VerdictsEntry\x12/\n\x0b\x63reate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstart_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x1a/\n\rVerdictsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x7f\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTATE_QUEUED\x10\x01\x12\x11\n\rSTATE_RUNNING\x10\x02\x12\x13\n\x0fSTATE_SUCCEEDED\x10\x03\x12\x10\n\x0cSTATE_FAILED\x10\x04\x12\x13\n\x0fSTATE_CANCELLED\x10\x05\"\xba\x01\n\x06Sample\x12\x12\n\nproblem_id\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x05\x12\x12\n\ncompletion\x18\x03 \x01(\t\x12+\n\x07verdict\x18\x04 \x01(\x0e\x32\x1a.ratchet.common.v1.Verdict\x12\x14\n\x0ctests_passed\x18\x05 \x01(\x05\x12\x13\n\x0btests_total\x18\x06 \x01(\x05\x12\x11\n\tpolicy_id\x18\x07 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x08 \x01(\t\"\\\n\x17\x43reateEvaluationRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.ratchet.eval.v1.EvaluationSpec\"K\n\x18\x43reateEvaluationResponse\x12/\n\nevaluation\x18\x01 \x01(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\"\"\n\x14GetEvaluationRequest\x12\n\n\x02id\x18\x01 \x01(\t\"H\n\x15GetEvaluationResponse\x12/\n\nevaluation\x18\x01 \x01(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\"?\n\x16ListEvaluationsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"d\n\x17ListEvaluationsResponse\x12\x30\n\x0b\x65valuations\x18\x01 \x03(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"%\n\x17\x43\x61ncelEvaluationRequest\x12\n\n\x02id\x18\x01 \x01(\t\"K\n\x18\x43\x61ncelEvaluationResponse\x12/\n\nevaluation\x18\x01 \x01(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\"%\n\x17\x44\x65leteEvaluationRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\x1a\n\x18\x44\x65leteEvaluationResponse\"$\n\x16WatchEvaluationRequest\x12\n\n\x02id\x18\x01 \x01(\t\"J\n\x17WatchEvaluationResponse\x12/\n\nevaluation\x18\x01 \x01(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\"R\n\x12ListSamplesRequest\x12\x15\n\revaluation_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"X\n\x13ListSamplesResponse\x12(\n\x07samples\x18\x01 \x03(\x0b\x32\x17.ratchet.eval.v1.Sample\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"F\n\x19\x43ompareEvaluationsRequest\x12\x13\n\x0b\x62\x61seline_id\x18\x01 \x01(\t\x12\x14\n\x0c\x63\x61ndidate_id\x18\x02 \x01(\t\"O\n\x1a\x43ompareEvaluationsResponse\x12\x31\n\ncomparison\x18\x01 \x01(\x0b\x32\x1d.ratchet.common.v1.Comparison2\xf9\x08\n\x0b\x45valService\x12\x87\x01\n\x10\x43reateEvaluation\x12(.ratchet.eval.v1.CreateEvaluationRequest\x1a).ratchet.eval.v1.CreateEvaluationResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\"\x13/api/v1/evaluations:\x01*\x12\x80\x01\n\rGetEvaluation\x12%.ratchet.eval.v1.GetEvaluationRequest\x1a&.ratchet.eval.v1.GetEvaluationResponse\" \x82\xd3\xe4\x93\x02\x1a\x12\x18/api/v1/evaluations/{id}\x12\x81\x01\n\x0fListEvaluations\x12\'.ratchet.eval.v1.ListEvaluationsRequest\x1a(.ratchet.eval.v1.ListEvaluationsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\x12\x13/api/v1/evaluations\x12\x93\x01\n\x10\x43\x61ncelEvaluation\x12(.ratchet.eval.v1.CancelEvaluationRequest\x1a).ratchet.eval.v1.CancelEvaluationResponse\"*\x82\xd3\xe4\x93\x02$\"\x1f/api/v1/evaluations/{id}/cancel:\x01*\x12\x89\x01\n\x10\x44\x65leteEvaluation\x12(.ratchet.eval.v1.DeleteEvaluationRequest\x1a).ratchet.eval.v1.DeleteEvaluationResponse\" \x82\xd3\xe4\x93\x02\x1a*\x18/api/v1/evaluations/{id}\x12\x8e\x01\n\x0fWatchEvaluation\x12\'.ratchet.eval.v1.WatchEvaluationRequest\x1a(.ratchet.eval.v1.WatchEvaluationResponse\"&\x82\xd3\xe4\x93\x02 \x12\x1e/api/v1/evaluations/{id}/watch0\x01\x12\x8d\x01\n\x0bListSamples\x12#.ratchet.eval.v1.ListSamplesRequest\x1a$.ratchet.eval.v1.ListSamplesResponse\"3\x82\xd3\xe4\x93\x02-\x12+/api/v1/evaluations/{evaluation_id}/samples\x12\x95\x01\n\x12\x43ompareEvaluations\x12*.ratchet.eval.v1.CompareEvaluationsRequest\x1a+.ratchet.eval.v1.CompareEvaluationsResponse\"&\x82\xd3\xe4\x93\x02 \"\x1b/api/v1/evaluations/compare:\x01*b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,48 +40,66 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_EVALUATION_VERDICTSENTRY']._loaded_options = None
   _globals['_EVALUATION_VERDICTSENTRY']._serialized_options = b'8\001'
-  _globals['_EVALUATIONSPEC']._serialized_start=147
-  _globals['_EVALUATIONSPEC']._serialized_end=375
-  _globals['_PASSATK']._serialized_start=377
-  _globals['_PASSATK']._serialized_end=444
-  _globals['_EVALUATION']._serialized_start=447
-  _globals['_EVALUATION']._serialized_end=1076
-  _globals['_EVALUATION_VERDICTSENTRY']._serialized_start=900
-  _globals['_EVALUATION_VERDICTSENTRY']._serialized_end=947
-  _globals['_EVALUATION_STATE']._serialized_start=949
-  _globals['_EVALUATION_STATE']._serialized_end=1076
-  _globals['_SAMPLE']._serialized_start=1079
-  _globals['_SAMPLE']._serialized_end=1266
-  _globals['_COMPARISON']._serialized_start=1269
-  _globals['_COMPARISON']._serialized_end=1519
-  _globals['_CREATEEVALUATIONREQUEST']._serialized_start=1521
-  _globals['_CREATEEVALUATIONREQUEST']._serialized_end=1613
-  _globals['_CREATEEVALUATIONRESPONSE']._serialized_start=1615
-  _globals['_CREATEEVALUATIONRESPONSE']._serialized_end=1690
-  _globals['_GETEVALUATIONREQUEST']._serialized_start=1692
-  _globals['_GETEVALUATIONREQUEST']._serialized_end=1726
-  _globals['_GETEVALUATIONRESPONSE']._serialized_start=1728
-  _globals['_GETEVALUATIONRESPONSE']._serialized_end=1800
-  _globals['_LISTEVALUATIONSREQUEST']._serialized_start=1802
-  _globals['_LISTEVALUATIONSREQUEST']._serialized_end=1865
-  _globals['_LISTEVALUATIONSRESPONSE']._serialized_start=1867
-  _globals['_LISTEVALUATIONSRESPONSE']._serialized_end=1967
-  _globals['_CANCELEVALUATIONREQUEST']._serialized_start=1969
-  _globals['_CANCELEVALUATIONREQUEST']._serialized_end=2006
-  _globals['_CANCELEVALUATIONRESPONSE']._serialized_start=2008
-  _globals['_CANCELEVALUATIONRESPONSE']._serialized_end=2083
-  _globals['_WATCHEVALUATIONREQUEST']._serialized_start=2085
-  _globals['_WATCHEVALUATIONREQUEST']._serialized_end=2121
-  _globals['_WATCHEVALUATIONRESPONSE']._serialized_start=2123
-  _globals['_WATCHEVALUATIONRESPONSE']._serialized_end=2197
-  _globals['_LISTSAMPLESREQUEST']._serialized_start=2199
-  _globals['_LISTSAMPLESREQUEST']._serialized_end=2281
-  _globals['_LISTSAMPLESRESPONSE']._serialized_start=2283
-  _globals['_LISTSAMPLESRESPONSE']._serialized_end=2371
-  _globals['_COMPAREEVALUATIONSREQUEST']._serialized_start=2373
-  _globals['_COMPAREEVALUATIONSREQUEST']._serialized_end=2443
-  _globals['_COMPAREEVALUATIONSRESPONSE']._serialized_start=2445
-  _globals['_COMPAREEVALUATIONSRESPONSE']._serialized_end=2522
-  _globals['_EVALSERVICE']._serialized_start=2525
-  _globals['_EVALSERVICE']._serialized_end=3251
+  _globals['_EVALSERVICE'].methods_by_name['CreateEvaluation']._loaded_options = None
+  _globals['_EVALSERVICE'].methods_by_name['CreateEvaluation']._serialized_options = b'\202\323\344\223\002\030\"\023/api/v1/evaluations:\001*'
+  _globals['_EVALSERVICE'].methods_by_name['GetEvaluation']._loaded_options = None
+  _globals['_EVALSERVICE'].methods_by_name['GetEvaluation']._serialized_options = b'\202\323\344\223\002\032\022\030/api/v1/evaluations/{id}'
+  _globals['_EVALSERVICE'].methods_by_name['ListEvaluations']._loaded_options = None
+  _globals['_EVALSERVICE'].methods_by_name['ListEvaluations']._serialized_options = b'\202\323\344\223\002\025\022\023/api/v1/evaluations'
+  _globals['_EVALSERVICE'].methods_by_name['CancelEvaluation']._loaded_options = None
+  _globals['_EVALSERVICE'].methods_by_name['CancelEvaluation']._serialized_options = b'\202\323\344\223\002$\"\037/api/v1/evaluations/{id}/cancel:\001*'
+  _globals['_EVALSERVICE'].methods_by_name['DeleteEvaluation']._loaded_options = None
+  _globals['_EVALSERVICE'].methods_by_name['DeleteEvaluation']._serialized_options = b'\202\323\344\223\002\032*\030/api/v1/evaluations/{id}'
+  _globals['_EVALSERVICE'].methods_by_name['WatchEvaluation']._loaded_options = None
+  _globals['_EVALSERVICE'].methods_by_name['WatchEvaluation']._serialized_options = b'\202\323\344\223\002 \022\036/api/v1/evaluations/{id}/watch'
+  _globals['_EVALSERVICE'].methods_by_name['ListSamples']._loaded_options = None
+  _globals['_EVALSERVICE'].methods_by_name['ListSamples']._serialized_options = b'\202\323\344\223\002-\022+/api/v1/evaluations/{evaluation_id}/samples'
+  _globals['_EVALSERVICE'].methods_by_name['CompareEvaluations']._loaded_options = None
+  _globals['_EVALSERVICE'].methods_by_name['CompareEvaluations']._serialized_options = b'\202\323\344\223\002 \"\033/api/v1/evaluations/compare:\001*'
+  _globals['_EVALUATIONSPEC']._serialized_start=277
+  _globals['_EVALUATIONSPEC']._serialized_end=554
+  _globals['_PASSATK']._serialized_start=556
+  _globals['_PASSATK']._serialized_end=623
+  _globals['_EVALUATION']._serialized_start=626
+  _globals['_EVALUATION']._serialized_end=1285
+  _globals['_EVALUATION_VERDICTSENTRY']._serialized_start=1109
+  _globals['_EVALUATION_VERDICTSENTRY']._serialized_end=1156
+  _globals['_EVALUATION_STATE']._serialized_start=1158
+  _globals['_EVALUATION_STATE']._serialized_end=1285
+  _globals['_SAMPLE']._serialized_start=1288
+  _globals['_SAMPLE']._serialized_end=1474
+  _globals['_CREATEEVALUATIONREQUEST']._serialized_start=1476
+  _globals['_CREATEEVALUATIONREQUEST']._serialized_end=1568
+  _globals['_CREATEEVALUATIONRESPONSE']._serialized_start=1570
+  _globals['_CREATEEVALUATIONRESPONSE']._serialized_end=1645
+  _globals['_GETEVALUATIONREQUEST']._serialized_start=1647
+  _globals['_GETEVALUATIONREQUEST']._serialized_end=1681
+  _globals['_GETEVALUATIONRESPONSE']._serialized_start=1683
+  _globals['_GETEVALUATIONRESPONSE']._serialized_end=1755
+  _globals['_LISTEVALUATIONSREQUEST']._serialized_start=1757
+  _globals['_LISTEVALUATIONSREQUEST']._serialized_end=1820
+  _globals['_LISTEVALUATIONSRESPONSE']._serialized_start=1822
+  _globals['_LISTEVALUATIONSRESPONSE']._serialized_end=1922
+  _globals['_CANCELEVALUATIONREQUEST']._serialized_start=1924
+  _globals['_CANCELEVALUATIONREQUEST']._serialized_end=1961
+  _globals['_CANCELEVALUATIONRESPONSE']._serialized_start=1963
+  _globals['_CANCELEVALUATIONRESPONSE']._serialized_end=2038
+  _globals['_DELETEEVALUATIONREQUEST']._serialized_start=2040
+  _globals['_DELETEEVALUATIONREQUEST']._serialized_end=2077
+  _globals['_DELETEEVALUATIONRESPONSE']._serialized_start=2079
+  _globals['_DELETEEVALUATIONRESPONSE']._serialized_end=2105
+  _globals['_WATCHEVALUATIONREQUEST']._serialized_start=2107
+  _globals['_WATCHEVALUATIONREQUEST']._serialized_end=2143
+  _globals['_WATCHEVALUATIONRESPONSE']._serialized_start=2145
+  _globals['_WATCHEVALUATIONRESPONSE']._serialized_end=2219
+  _globals['_LISTSAMPLESREQUEST']._serialized_start=2221
+  _globals['_LISTSAMPLESREQUEST']._serialized_end=2303
+  _globals['_LISTSAMPLESRESPONSE']._serialized_start=2305
+  _globals['_LISTSAMPLESRESPONSE']._serialized_end=2393
+  _globals['_COMPAREEVALUATIONSREQUEST']._serialized_start=2395
+  _globals['_COMPAREEVALUATIONSREQUEST']._serialized_end=2465
+  _globals['_COMPAREEVALUATIONSRESPONSE']._serialized_start=2467
+  _globals['_COMPAREEVALUATIONSRESPONSE']._serialized_end=2546
+  _globals['_EVALSERVICE']._serialized_start=2549
+  _globals['_EVALSERVICE']._serialized_end=3694
 # @@protoc_insertion_point(module_scope)

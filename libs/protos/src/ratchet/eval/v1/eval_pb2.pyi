@@ -9,8 +9,11 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
-from ratchet.common.v1 import common_pb2 as _common_pb2
-from ratchet.sandbox.v1 import sandbox_pb2 as _sandbox_pb2
+from ratchet.common.v1 import failure_pb2 as _failure_pb2
+from ratchet.common.v1 import model_pb2 as _model_pb2
+from ratchet.common.v1 import problem_pb2 as _problem_pb2
+from ratchet.common.v1 import statistics_pb2 as _statistics_pb2
+from ratchet.common.v1 import verdict_pb2 as _verdict_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -34,37 +37,46 @@ class EvaluationSpec(_message.Message):
     MAX_TOKENS_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     samples_per_problem: _builtins.int
-    """Completions a problem; 0 means 1."""
+    """Completions per problem. Absent means 1."""
     temperature: _builtins.float
-    """0 is greedy; absent means 1."""
+    """0 is greedy. Absent means 1."""
     max_tokens: _builtins.int
-    """0 means 512."""
+    """New tokens per completion. Absent means 512."""
     seed: _builtins.int
     @_builtins.property
-    def model(self) -> _common_pb2.ModelRef: ...
+    def model(self) -> _model_pb2.ModelRef: ...
     @_builtins.property
-    def problems(self) -> _common_pb2.ProblemSetRef: ...
+    def problems(self) -> _problem_pb2.ProblemSetRef: ...
     @_builtins.property
     def k(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Values of k for pass@k, each at most samples_per_problem; empty means 1."""
+        """Values of k for pass@k, each at most samples_per_problem. Empty means 1."""
 
     def __init__(
         self,
         *,
-        model: _common_pb2.ModelRef | None = ...,
-        problems: _common_pb2.ProblemSetRef | None = ...,
-        samples_per_problem: _builtins.int = ...,
+        model: _model_pb2.ModelRef | None = ...,
+        problems: _problem_pb2.ProblemSetRef | None = ...,
+        samples_per_problem: _builtins.int | None = ...,
         k: _abc.Iterable[_builtins.int] | None = ...,
         temperature: _builtins.float | None = ...,
-        max_tokens: _builtins.int = ...,
+        max_tokens: _builtins.int | None = ...,
         seed: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "model", b"model", "problems", b"problems", "temperature", b"temperature"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "samples_per_problem", b"samples_per_problem", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_temperature", b"_temperature", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "temperature", b"temperature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "temperature", b"temperature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_tokens: _TypeAlias = _typing.Literal["max_tokens"]  # noqa: Y015
+    _WhichOneofArgType__max_tokens: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__samples_per_problem: _TypeAlias = _typing.Literal["samples_per_problem"]  # noqa: Y015
+    _WhichOneofArgType__samples_per_problem: _TypeAlias = _typing.Literal["_samples_per_problem", b"_samples_per_problem"]  # noqa: Y015
     _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
     _WhichOneofArgType__temperature: _TypeAlias = _typing.Literal["_temperature", b"_temperature"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_tokens) -> _WhichOneofReturnType__max_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__samples_per_problem) -> _WhichOneofReturnType__samples_per_problem | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature) -> _WhichOneofReturnType__temperature | None: ...
 
 Global___EvaluationSpec: _TypeAlias = EvaluationSpec  # noqa: Y015
@@ -77,12 +89,12 @@ class PassAtK(_message.Message):
     ESTIMATE_FIELD_NUMBER: _builtins.int
     k: _builtins.int
     @_builtins.property
-    def estimate(self) -> _common_pb2.Estimate: ...
+    def estimate(self) -> _statistics_pb2.Estimate: ...
     def __init__(
         self,
         *,
         k: _builtins.int = ...,
-        estimate: _common_pb2.Estimate | None = ...,
+        estimate: _statistics_pb2.Estimate | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["estimate", b"estimate"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -140,7 +152,7 @@ class Evaluation(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
-    ERROR_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
     POLICY_ID_FIELD_NUMBER: _builtins.int
     PROBLEMS_DONE_FIELD_NUMBER: _builtins.int
     PROBLEMS_TOTAL_FIELD_NUMBER: _builtins.int
@@ -151,18 +163,23 @@ class Evaluation(_message.Message):
     END_TIME_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Evaluation.State.ValueType
-    error: _builtins.str
     policy_id: _builtins.str
     """The weights that were measured."""
     problems_done: _builtins.int
     problems_total: _builtins.int
     @_builtins.property
-    def spec(self) -> Global___EvaluationSpec: ...
+    def spec(self) -> Global___EvaluationSpec:
+        """With the defaults that were taken."""
+
     @_builtins.property
-    def pass_at_k(self) -> _containers.RepeatedCompositeFieldContainer[Global___PassAtK]: ...
+    def failure(self) -> _failure_pb2.Failure: ...
+    @_builtins.property
+    def pass_at_k(self) -> _containers.RepeatedCompositeFieldContainer[Global___PassAtK]:
+        """Set when SUCCEEDED."""
+
     @_builtins.property
     def verdicts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Verdict name -> samples."""
+        """Name of a Verdict without its prefix ("PASSED") -> samples."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
@@ -176,7 +193,7 @@ class Evaluation(_message.Message):
         id: _builtins.str = ...,
         spec: Global___EvaluationSpec | None = ...,
         state: Global___Evaluation.State.ValueType = ...,
-        error: _builtins.str = ...,
+        failure: _failure_pb2.Failure | None = ...,
         policy_id: _builtins.str = ...,
         problems_done: _builtins.int = ...,
         problems_total: _builtins.int = ...,
@@ -186,9 +203,9 @@ class Evaluation(_message.Message):
         start_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "spec", b"spec", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "spec", b"spec", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "error", b"error", "id", b"id", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "spec", b"spec", "start_time", b"start_time", "state", b"state", "verdicts", b"verdicts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "id", b"id", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "spec", b"spec", "start_time", b"start_time", "state", b"state", "verdicts", b"verdicts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -208,8 +225,9 @@ class Sample(_message.Message):
     DETAIL_FIELD_NUMBER: _builtins.int
     problem_id: _builtins.str
     index: _builtins.int
+    """From 0, among the samples of one problem."""
     completion: _builtins.str
-    verdict: _sandbox_pb2.Verdict.ValueType
+    verdict: _verdict_pb2.Verdict.ValueType
     tests_passed: _builtins.int
     tests_total: _builtins.int
     policy_id: _builtins.str
@@ -220,7 +238,7 @@ class Sample(_message.Message):
         problem_id: _builtins.str = ...,
         index: _builtins.int = ...,
         completion: _builtins.str = ...,
-        verdict: _sandbox_pb2.Verdict.ValueType = ...,
+        verdict: _verdict_pb2.Verdict.ValueType = ...,
         tests_passed: _builtins.int = ...,
         tests_total: _builtins.int = ...,
         policy_id: _builtins.str = ...,
@@ -233,49 +251,6 @@ class Sample(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Sample: _TypeAlias = Sample  # noqa: Y015
-
-@_typing.final
-class Comparison(_message.Message):
-    """Candidate minus baseline in pass@1, paired by problem."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    BASELINE_EVALUATION_FIELD_NUMBER: _builtins.int
-    CANDIDATE_EVALUATION_FIELD_NUMBER: _builtins.int
-    BASELINE_FIELD_NUMBER: _builtins.int
-    CANDIDATE_FIELD_NUMBER: _builtins.int
-    DIFFERENCE_FIELD_NUMBER: _builtins.int
-    P_VALUE_FIELD_NUMBER: _builtins.int
-    PROBLEMS_FIELD_NUMBER: _builtins.int
-    baseline_evaluation: _builtins.str
-    candidate_evaluation: _builtins.str
-    p_value: _builtins.float
-    """Two-sided, paired permutation test over problems."""
-    problems: _builtins.int
-    @_builtins.property
-    def baseline(self) -> _common_pb2.Estimate: ...
-    @_builtins.property
-    def candidate(self) -> _common_pb2.Estimate: ...
-    @_builtins.property
-    def difference(self) -> _common_pb2.Estimate: ...
-    def __init__(
-        self,
-        *,
-        baseline_evaluation: _builtins.str = ...,
-        candidate_evaluation: _builtins.str = ...,
-        baseline: _common_pb2.Estimate | None = ...,
-        candidate: _common_pb2.Estimate | None = ...,
-        difference: _common_pb2.Estimate | None = ...,
-        p_value: _builtins.float = ...,
-        problems: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "candidate", b"candidate", "difference", b"difference"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "baseline_evaluation", b"baseline_evaluation", "candidate", b"candidate", "candidate_evaluation", b"candidate_evaluation", "difference", b"difference", "p_value", b"p_value", "problems", b"problems"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Comparison: _TypeAlias = Comparison  # noqa: Y015
 
 @_typing.final
 class CreateEvaluationRequest(_message.Message):
@@ -444,6 +419,40 @@ class CancelEvaluationResponse(_message.Message):
 Global___CancelEvaluationResponse: _TypeAlias = CancelEvaluationResponse  # noqa: Y015
 
 @_typing.final
+class DeleteEvaluationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteEvaluationRequest: _TypeAlias = DeleteEvaluationRequest  # noqa: Y015
+
+@_typing.final
+class DeleteEvaluationResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteEvaluationResponse: _TypeAlias = DeleteEvaluationResponse  # noqa: Y015
+
+@_typing.final
 class WatchEvaluationRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -558,11 +567,11 @@ class CompareEvaluationsResponse(_message.Message):
 
     COMPARISON_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def comparison(self) -> Global___Comparison: ...
+    def comparison(self) -> _statistics_pb2.Comparison: ...
     def __init__(
         self,
         *,
-        comparison: Global___Comparison | None = ...,
+        comparison: _statistics_pb2.Comparison | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["comparison", b"comparison"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

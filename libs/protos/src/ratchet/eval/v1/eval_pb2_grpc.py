@@ -55,6 +55,11 @@ class EvalServiceStub(object):
                 request_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.CancelEvaluationRequest.SerializeToString,
                 response_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.CancelEvaluationResponse.FromString,
                 _registered_method=True)
+        self.DeleteEvaluation = channel.unary_unary(
+                '/ratchet.eval.v1.EvalService/DeleteEvaluation',
+                request_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.DeleteEvaluationRequest.SerializeToString,
+                response_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.DeleteEvaluationResponse.FromString,
+                _registered_method=True)
         self.WatchEvaluation = channel.unary_stream(
                 '/ratchet.eval.v1.EvalService/WatchEvaluation',
                 request_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.WatchEvaluationRequest.SerializeToString,
@@ -77,45 +82,58 @@ class EvalServiceServicer(object):
     """
 
     def CreateEvaluation(self, request, context):
-        """Stores, queues and returns at once. Idempotent under request_id.
+        """Stores an evaluation, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at
+        fault; NOT_FOUND for a missing problem set, model or version.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetEvaluation(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """An evaluation with its progress. NOT_FOUND.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListEvaluations(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Evaluations, newest first.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelEvaluation(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Ends an evaluation; its samples stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteEvaluation(self, request, context):
+        """Deletes an evaluation that has ended, with its samples. NOT_FOUND; FAILED_PRECONDITION while it is under way.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchEvaluation(self, request, context):
-        """The evaluation as it is, then at every change; ends when it ends.
+        """The evaluation as it is, then at every change, until it has ended. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListSamples(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The graded samples of an evaluation, by problem and index. NOT_FOUND.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CompareEvaluations(self, request, context):
-        """Compares two finished evaluations on the same problems: paired by problem.
+        """Compares two finished evaluations on the same problems, paired by problem. Stores nothing. NOT_FOUND;
+        FAILED_PRECONDITION when one has not succeeded or the problems differ.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -143,6 +161,11 @@ def add_EvalServiceServicer_to_server(servicer, server):
                     servicer.CancelEvaluation,
                     request_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.CancelEvaluationRequest.FromString,
                     response_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.CancelEvaluationResponse.SerializeToString,
+            ),
+            'DeleteEvaluation': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteEvaluation,
+                    request_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.DeleteEvaluationRequest.FromString,
+                    response_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.DeleteEvaluationResponse.SerializeToString,
             ),
             'WatchEvaluation': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchEvaluation,
@@ -269,6 +292,33 @@ class EvalService(object):
             '/ratchet.eval.v1.EvalService/CancelEvaluation',
             ratchet_dot_eval_dot_v1_dot_eval__pb2.CancelEvaluationRequest.SerializeToString,
             ratchet_dot_eval_dot_v1_dot_eval__pb2.CancelEvaluationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteEvaluation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.eval.v1.EvalService/DeleteEvaluation',
+            ratchet_dot_eval_dot_v1_dot_eval__pb2.DeleteEvaluationRequest.SerializeToString,
+            ratchet_dot_eval_dot_v1_dot_eval__pb2.DeleteEvaluationResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -34,15 +34,25 @@ class EvalServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> EvalServiceAsyncStub: ...
     CreateEvaluation: _grpc.UnaryUnaryMultiCallable[_eval_pb2.CreateEvaluationRequest, _eval_pb2.CreateEvaluationResponse]
-    """Stores, queues and returns at once. Idempotent under request_id."""
+    """Stores an evaluation, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at
+    fault; NOT_FOUND for a missing problem set, model or version.
+    """
     GetEvaluation: _grpc.UnaryUnaryMultiCallable[_eval_pb2.GetEvaluationRequest, _eval_pb2.GetEvaluationResponse]
+    """An evaluation with its progress. NOT_FOUND."""
     ListEvaluations: _grpc.UnaryUnaryMultiCallable[_eval_pb2.ListEvaluationsRequest, _eval_pb2.ListEvaluationsResponse]
+    """Evaluations, newest first."""
     CancelEvaluation: _grpc.UnaryUnaryMultiCallable[_eval_pb2.CancelEvaluationRequest, _eval_pb2.CancelEvaluationResponse]
+    """Ends an evaluation; its samples stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
+    DeleteEvaluation: _grpc.UnaryUnaryMultiCallable[_eval_pb2.DeleteEvaluationRequest, _eval_pb2.DeleteEvaluationResponse]
+    """Deletes an evaluation that has ended, with its samples. NOT_FOUND; FAILED_PRECONDITION while it is under way."""
     WatchEvaluation: _grpc.UnaryStreamMultiCallable[_eval_pb2.WatchEvaluationRequest, _eval_pb2.WatchEvaluationResponse]
-    """The evaluation as it is, then at every change; ends when it ends."""
+    """The evaluation as it is, then at every change, until it has ended. NOT_FOUND."""
     ListSamples: _grpc.UnaryUnaryMultiCallable[_eval_pb2.ListSamplesRequest, _eval_pb2.ListSamplesResponse]
+    """The graded samples of an evaluation, by problem and index. NOT_FOUND."""
     CompareEvaluations: _grpc.UnaryUnaryMultiCallable[_eval_pb2.CompareEvaluationsRequest, _eval_pb2.CompareEvaluationsResponse]
-    """Compares two finished evaluations on the same problems: paired by problem."""
+    """Compares two finished evaluations on the same problems, paired by problem. Stores nothing. NOT_FOUND;
+    FAILED_PRECONDITION when one has not succeeded or the problems differ.
+    """
 
 @_typing.type_check_only
 class EvalServiceAsyncStub(EvalServiceStub):
@@ -50,15 +60,25 @@ class EvalServiceAsyncStub(EvalServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateEvaluation: _aio.UnaryUnaryMultiCallable[_eval_pb2.CreateEvaluationRequest, _eval_pb2.CreateEvaluationResponse]  # type: ignore[assignment]
-    """Stores, queues and returns at once. Idempotent under request_id."""
+    """Stores an evaluation, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at
+    fault; NOT_FOUND for a missing problem set, model or version.
+    """
     GetEvaluation: _aio.UnaryUnaryMultiCallable[_eval_pb2.GetEvaluationRequest, _eval_pb2.GetEvaluationResponse]  # type: ignore[assignment]
+    """An evaluation with its progress. NOT_FOUND."""
     ListEvaluations: _aio.UnaryUnaryMultiCallable[_eval_pb2.ListEvaluationsRequest, _eval_pb2.ListEvaluationsResponse]  # type: ignore[assignment]
+    """Evaluations, newest first."""
     CancelEvaluation: _aio.UnaryUnaryMultiCallable[_eval_pb2.CancelEvaluationRequest, _eval_pb2.CancelEvaluationResponse]  # type: ignore[assignment]
+    """Ends an evaluation; its samples stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
+    DeleteEvaluation: _aio.UnaryUnaryMultiCallable[_eval_pb2.DeleteEvaluationRequest, _eval_pb2.DeleteEvaluationResponse]  # type: ignore[assignment]
+    """Deletes an evaluation that has ended, with its samples. NOT_FOUND; FAILED_PRECONDITION while it is under way."""
     WatchEvaluation: _aio.UnaryStreamMultiCallable[_eval_pb2.WatchEvaluationRequest, _eval_pb2.WatchEvaluationResponse]  # type: ignore[assignment]
-    """The evaluation as it is, then at every change; ends when it ends."""
+    """The evaluation as it is, then at every change, until it has ended. NOT_FOUND."""
     ListSamples: _aio.UnaryUnaryMultiCallable[_eval_pb2.ListSamplesRequest, _eval_pb2.ListSamplesResponse]  # type: ignore[assignment]
+    """The graded samples of an evaluation, by problem and index. NOT_FOUND."""
     CompareEvaluations: _aio.UnaryUnaryMultiCallable[_eval_pb2.CompareEvaluationsRequest, _eval_pb2.CompareEvaluationsResponse]  # type: ignore[assignment]
-    """Compares two finished evaluations on the same problems: paired by problem."""
+    """Compares two finished evaluations on the same problems, paired by problem. Stores nothing. NOT_FOUND;
+    FAILED_PRECONDITION when one has not succeeded or the problems differ.
+    """
 
 class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
     """Measures versions on problem sets, and compares them."""
@@ -69,28 +89,41 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _eval_pb2.CreateEvaluationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_eval_pb2.CreateEvaluationResponse, _abc.Awaitable[_eval_pb2.CreateEvaluationResponse]]:
-        """Stores, queues and returns at once. Idempotent under request_id."""
+        """Stores an evaluation, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at
+        fault; NOT_FOUND for a missing problem set, model or version.
+        """
 
     @_abc_1.abstractmethod
     def GetEvaluation(
         self,
         request: _eval_pb2.GetEvaluationRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_eval_pb2.GetEvaluationResponse, _abc.Awaitable[_eval_pb2.GetEvaluationResponse]]: ...
+    ) -> _typing.Union[_eval_pb2.GetEvaluationResponse, _abc.Awaitable[_eval_pb2.GetEvaluationResponse]]:
+        """An evaluation with its progress. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListEvaluations(
         self,
         request: _eval_pb2.ListEvaluationsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_eval_pb2.ListEvaluationsResponse, _abc.Awaitable[_eval_pb2.ListEvaluationsResponse]]: ...
+    ) -> _typing.Union[_eval_pb2.ListEvaluationsResponse, _abc.Awaitable[_eval_pb2.ListEvaluationsResponse]]:
+        """Evaluations, newest first."""
 
     @_abc_1.abstractmethod
     def CancelEvaluation(
         self,
         request: _eval_pb2.CancelEvaluationRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_eval_pb2.CancelEvaluationResponse, _abc.Awaitable[_eval_pb2.CancelEvaluationResponse]]: ...
+    ) -> _typing.Union[_eval_pb2.CancelEvaluationResponse, _abc.Awaitable[_eval_pb2.CancelEvaluationResponse]]:
+        """Ends an evaluation; its samples stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
+
+    @_abc_1.abstractmethod
+    def DeleteEvaluation(
+        self,
+        request: _eval_pb2.DeleteEvaluationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_eval_pb2.DeleteEvaluationResponse, _abc.Awaitable[_eval_pb2.DeleteEvaluationResponse]]:
+        """Deletes an evaluation that has ended, with its samples. NOT_FOUND; FAILED_PRECONDITION while it is under way."""
 
     @_abc_1.abstractmethod
     def WatchEvaluation(
@@ -98,14 +131,15 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _eval_pb2.WatchEvaluationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_eval_pb2.WatchEvaluationResponse], _abc.AsyncIterator[_eval_pb2.WatchEvaluationResponse]]:
-        """The evaluation as it is, then at every change; ends when it ends."""
+        """The evaluation as it is, then at every change, until it has ended. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListSamples(
         self,
         request: _eval_pb2.ListSamplesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_eval_pb2.ListSamplesResponse, _abc.Awaitable[_eval_pb2.ListSamplesResponse]]: ...
+    ) -> _typing.Union[_eval_pb2.ListSamplesResponse, _abc.Awaitable[_eval_pb2.ListSamplesResponse]]:
+        """The graded samples of an evaluation, by problem and index. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def CompareEvaluations(
@@ -113,6 +147,8 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _eval_pb2.CompareEvaluationsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_eval_pb2.CompareEvaluationsResponse, _abc.Awaitable[_eval_pb2.CompareEvaluationsResponse]]:
-        """Compares two finished evaluations on the same problems: paired by problem."""
+        """Compares two finished evaluations on the same problems, paired by problem. Stores nothing. NOT_FOUND;
+        FAILED_PRECONDITION when one has not succeeded or the problems differ.
+        """
 
 def add_EvalServiceServicer_to_server(servicer: EvalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

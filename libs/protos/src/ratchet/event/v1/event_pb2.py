@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cratchet/event/v1/event.proto\x12\x10ratchet.event.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\x01\n\x05\x45vent\x12\n\n\x02id\x18\x01 \x01(\t\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07service\x18\x03 \x01(\t\x12\x10\n\x08resource\x18\x04 \x01(\t\x12\r\n\x05state\x18\x05 \x01(\t\x12;\n\nattributes\x18\x06 \x03(\x0b\x32\'.ratchet.event.v1.Event.AttributesEntry\x1a\x31\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cratchet/event/v1/event.proto\x12\x10ratchet.event.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe6\x01\n\x05\x45vent\x12\n\n\x02id\x18\x01 \x01(\t\x12/\n\x0b\x63reate_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07service\x18\x03 \x01(\t\x12\x10\n\x08resource\x18\x04 \x01(\t\x12\r\n\x05state\x18\x05 \x01(\t\x12;\n\nattributes\x18\x06 \x03(\x0b\x32\'.ratchet.event.v1.Event.AttributesEntry\x1a\x31\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,7 +35,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EVENT_ATTRIBUTESENTRY']._loaded_options = None
   _globals['_EVENT_ATTRIBUTESENTRY']._serialized_options = b'8\001'
   _globals['_EVENT']._serialized_start=84
-  _globals['_EVENT']._serialized_end=307
-  _globals['_EVENT_ATTRIBUTESENTRY']._serialized_start=258
-  _globals['_EVENT_ATTRIBUTESENTRY']._serialized_end=307
+  _globals['_EVENT']._serialized_end=314
+  _globals['_EVENT_ATTRIBUTESENTRY']._serialized_start=265
+  _globals['_EVENT_ATTRIBUTESENTRY']._serialized_end=314
 # @@protoc_insertion_point(module_scope)

@@ -21,8 +21,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Event(_message.Message):
-    """What services publish on the Redis stream "events", for whoever watches. Delivery is at least once and not kept
-    for ever: the truth is in each service's database.
+    """What services publish on the Redis stream "events" for whoever watches. Delivery is at least once, and events are not
+    kept forever: the truth is in each service's database.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -48,34 +48,35 @@ class Event(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     ID_FIELD_NUMBER: _builtins.int
-    TIME_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
     SERVICE_FIELD_NUMBER: _builtins.int
     RESOURCE_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     ATTRIBUTES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     service: _builtins.str
-    """Service that says so: "trainer", "eval", ..."""
+    """The service that publishes it: "trainer", "eval", ..."""
     resource: _builtins.str
-    """Resource, "runs/run_01...", and what became of it: the name of its new state."""
+    """Resource, "runs/run_01..."."""
     state: _builtins.str
+    """Name of the resource's new state."""
     @_builtins.property
-    def time(self) -> _timestamp_pb2.Timestamp: ...
+    def create_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def attributes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     def __init__(
         self,
         *,
         id: _builtins.str = ...,
-        time: _timestamp_pb2.Timestamp | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
         service: _builtins.str = ...,
         resource: _builtins.str = ...,
         state: _builtins.str = ...,
         attributes: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attributes", b"attributes", "id", b"id", "resource", b"resource", "service", b"service", "state", b"state", "time", b"time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attributes", b"attributes", "create_time", b"create_time", "id", b"id", "resource", b"resource", "service", b"service", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -22,66 +22,38 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
-from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
-from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
-from ratchet.rollout.v1 import rollout_pb2 as ratchet_dot_rollout_dot_v1_dot_rollout__pb2
+from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
+from ratchet.common.v1 import access_pb2 as ratchet_dot_common_dot_v1_dot_access__pb2
+from ratchet.common.v1 import generation_pb2 as ratchet_dot_common_dot_v1_dot_generation__pb2
+from ratchet.common.v1 import model_pb2 as ratchet_dot_common_dot_v1_dot_model__pb2
+from ratchet.common.v1 import problem_pb2 as ratchet_dot_common_dot_v1_dot_problem__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/gateway/v1/gateway.proto\x12\x12ratchet.gateway.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a ratchet/rollout/v1/rollout.proto\"\xb5\x01\n\x0f\x43ompleteRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x04text\x18\x02 \x01(\tH\x00\x12.\n\x04\x63hat\x18\x03 \x01(\x0b\x32\x1e.ratchet.rollout.v1.ChatPromptH\x00\x12\x34\n\x08sampling\x18\x04 \x01(\x0b\x32\".ratchet.rollout.v1.SamplingParams\x12\x13\n\x0brouting_key\x18\x05 \x01(\tB\x08\n\x06prompt\"\xa9\x01\n\x10\x43ompleteResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x11\n\tpolicy_id\x18\x03 \x01(\t\x12\x33\n\x0b\x63ompletions\x18\x04 \x03(\x0b\x32\x1e.ratchet.rollout.v1.Completion\x12\x15\n\rprompt_tokens\x18\x05 \x01(\x05\x12\x19\n\x11\x63ompletion_tokens\x18\x06 \x01(\x05\"M\n\x15StreamCompleteRequest\x12\x34\n\x07request\x18\x01 \x01(\x0b\x32#.ratchet.gateway.v1.CompleteRequest\"d\n\x16StreamCompleteResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12-\n\x05\x64\x65lta\x18\x03 \x01(\x0b\x32\x1e.ratchet.rollout.v1.Completion\"e\n\x0cReleaseStage\x12\x0f\n\x07percent\x18\x01 \x01(\x05\x12/\n\x0cmin_duration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bmin_samples\x18\x03 \x01(\x05\"e\n\rReleaseBounds\x12\x1f\n\x17max_error_rate_increase\x18\x01 \x01(\x01\x12\x19\n\x11max_latency_ratio\x18\x02 \x01(\x01\x12\x18\n\x10max_quality_drop\x18\x03 \x01(\x01\"\xa5\x01\n\x0bReleaseSpec\x12\r\n\x05model\x18\x01 \x01(\t\x12\x11\n\tcandidate\x18\x02 \x01(\x05\x12\x0f\n\x07gate_id\x18\x03 \x01(\t\x12\x30\n\x06stages\x18\x04 \x03(\x0b\x32 .ratchet.gateway.v1.ReleaseStage\x12\x31\n\x06\x62ounds\x18\x05 \x01(\x0b\x32!.ratchet.gateway.v1.ReleaseBounds\"g\n\x08\x41rmStats\x12\x10\n\x08requests\x18\x01 \x01(\x03\x12\x0e\n\x06\x65rrors\x18\x02 \x01(\x03\x12\x15\n\rlatency_p95_s\x18\x03 \x01(\x01\x12\x0e\n\x06scored\x18\x04 \x01(\x03\x12\x12\n\nmean_score\x18\x05 \x01(\x01\"Y\n\x0cReleaseEvent\x12(\n\x04time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07percent\x18\x02 \x01(\x05\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\xc0\x04\n\x07Release\x12\n\n\x02id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.ratchet.gateway.v1.ReleaseSpec\x12\x30\n\x05state\x18\x03 \x01(\x0e\x32!.ratchet.gateway.v1.Release.State\x12\x10\n\x08\x62\x61seline\x18\x04 \x01(\x05\x12\r\n\x05stage\x18\x05 \x01(\x05\x12\x0f\n\x07percent\x18\x06 \x01(\x05\x12\x34\n\x0e\x62\x61seline_stats\x18\x07 \x01(\x0b\x32\x1c.ratchet.gateway.v1.ArmStats\x12\x35\n\x0f\x63\x61ndidate_stats\x18\x08 \x01(\x0b\x32\x1c.ratchet.gateway.v1.ArmStats\x12\x30\n\x06\x65vents\x18\t \x03(\x0b\x32 .ratchet.gateway.v1.ReleaseEvent\x12\r\n\x05\x65rror\x18\n \x01(\t\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x88\x01\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTATE_PREPARING\x10\x01\x12\x15\n\x11STATE_PROGRESSING\x10\x02\x12\x13\n\x0fSTATE_SUCCEEDED\x10\x03\x12\x15\n\x11STATE_ROLLED_BACK\x10\x04\x12\x10\n\x0cSTATE_FAILED\x10\x05\"Y\n\x14\x43reateReleaseRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.ratchet.gateway.v1.ReleaseSpec\"E\n\x15\x43reateReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"\x1f\n\x11GetReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\"B\n\x12GetReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"K\n\x13ListReleasesRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"^\n\x14ListReleasesResponse\x12-\n\x08releases\x18\x01 \x03(\x0b\x32\x1b.ratchet.gateway.v1.Release\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"4\n\x16RollbackReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"G\n\x17RollbackReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"!\n\x13WatchReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\"D\n\x14WatchReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"|\n\x15\x43reateFeedbackRequest\x12\x15\n\rcompletion_id\x18\x01 \x01(\t\x12\x0f\n\x05score\x18\x02 \x01(\x01H\x00\x12\x31\n\x07problem\x18\x03 \x01(\x0b\x32\x1e.ratchet.gateway.v1.ProblemRefH\x00\x42\x08\n\x06source\"5\n\nProblemRef\x12\x13\n\x0bproblem_set\x18\x01 \x01(\t\x12\x12\n\nproblem_id\x18\x02 \x01(\t\"\'\n\x16\x43reateFeedbackResponse\x12\r\n\x05score\x18\x01 \x01(\x01\x32\xb2\x06\n\x0eGatewayService\x12U\n\x08\x43omplete\x12#.ratchet.gateway.v1.CompleteRequest\x1a$.ratchet.gateway.v1.CompleteResponse\x12i\n\x0eStreamComplete\x12).ratchet.gateway.v1.StreamCompleteRequest\x1a*.ratchet.gateway.v1.StreamCompleteResponse0\x01\x12\x64\n\rCreateRelease\x12(.ratchet.gateway.v1.CreateReleaseRequest\x1a).ratchet.gateway.v1.CreateReleaseResponse\x12[\n\nGetRelease\x12%.ratchet.gateway.v1.GetReleaseRequest\x1a&.ratchet.gateway.v1.GetReleaseResponse\x12\x61\n\x0cListReleases\x12\'.ratchet.gateway.v1.ListReleasesRequest\x1a(.ratchet.gateway.v1.ListReleasesResponse\x12j\n\x0fRollbackRelease\x12*.ratchet.gateway.v1.RollbackReleaseRequest\x1a+.ratchet.gateway.v1.RollbackReleaseResponse\x12\x63\n\x0cWatchRelease\x12\'.ratchet.gateway.v1.WatchReleaseRequest\x1a(.ratchet.gateway.v1.WatchReleaseResponse0\x01\x12g\n\x0e\x43reateFeedback\x12).ratchet.gateway.v1.CreateFeedbackRequest\x1a*.ratchet.gateway.v1.CreateFeedbackResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/gateway/v1/gateway.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1eratchet/common/v1/access.proto\x1a\"ratchet/common/v1/generation.proto\x1a\x1dratchet/common/v1/model.proto\x1a\x1fratchet/common/v1/problem.proto\"\xb2\x01\n\x0f\x43ompleteRequest\x12*\n\x05model\x18\x01 \x01(\x0b\x32\x1b.ratchet.common.v1.ModelRef\x12)\n\x06prompt\x18\x02 \x01(\x0b\x32\x19.ratchet.common.v1.Prompt\x12\x33\n\x08sampling\x18\x03 \x01(\x0b\x32!.ratchet.common.v1.SamplingParams\x12\x13\n\x0brouting_key\x18\x04 \x01(\t\"\xc7\x01\n\x10\x43ompleteResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\x07version\x18\x02 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\x11\n\tpolicy_id\x18\x03 \x01(\t\x12\x32\n\x0b\x63ompletions\x18\x04 \x03(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x15\n\rprompt_tokens\x18\x05 \x01(\x05\x12\x19\n\x11\x63ompletion_tokens\x18\x06 \x01(\x05\"M\n\x15StreamCompleteRequest\x12\x34\n\x07request\x18\x01 \x01(\x0b\x32#.ratchet.gateway.v1.CompleteRequest\"\x82\x01\n\x16StreamCompleteResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\x07version\x18\x02 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12,\n\x05\x64\x65lta\x18\x03 \x01(\x0b\x32\x1d.ratchet.common.v1.Completion\"\x8f\x01\n\x15\x43reateFeedbackRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x15\n\rcompletion_id\x18\x02 \x01(\t\x12\x0f\n\x05score\x18\x03 \x01(\x01H\x00\x12\x30\n\x07problem\x18\x04 \x01(\x0b\x32\x1d.ratchet.common.v1.ProblemRefH\x00\x42\x08\n\x06source\"\'\n\x16\x43reateFeedbackResponse\x12\r\n\x05score\x18\x01 \x01(\x01\x32\xe9\x02\n\x0eGatewayService\x12[\n\x08\x43omplete\x12#.ratchet.gateway.v1.CompleteRequest\x1a$.ratchet.gateway.v1.CompleteResponse\"\x04\xa8\xbb\x18\x01\x12o\n\x0eStreamComplete\x12).ratchet.gateway.v1.StreamCompleteRequest\x1a*.ratchet.gateway.v1.StreamCompleteResponse\"\x04\xa8\xbb\x18\x01\x30\x01\x12\x88\x01\n\x0e\x43reateFeedback\x12).ratchet.gateway.v1.CreateFeedbackRequest\x1a*.ratchet.gateway.v1.CreateFeedbackResponse\"\x1f\xa8\xbb\x18\x01\x82\xd3\xe4\x93\x02\x15\"\x10/api/v1/feedback:\x01*b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.gateway.v1.gateway_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_COMPLETEREQUEST']._serialized_start=156
-  _globals['_COMPLETEREQUEST']._serialized_end=337
-  _globals['_COMPLETERESPONSE']._serialized_start=340
-  _globals['_COMPLETERESPONSE']._serialized_end=509
-  _globals['_STREAMCOMPLETEREQUEST']._serialized_start=511
-  _globals['_STREAMCOMPLETEREQUEST']._serialized_end=588
-  _globals['_STREAMCOMPLETERESPONSE']._serialized_start=590
-  _globals['_STREAMCOMPLETERESPONSE']._serialized_end=690
-  _globals['_RELEASESTAGE']._serialized_start=692
-  _globals['_RELEASESTAGE']._serialized_end=793
-  _globals['_RELEASEBOUNDS']._serialized_start=795
-  _globals['_RELEASEBOUNDS']._serialized_end=896
-  _globals['_RELEASESPEC']._serialized_start=899
-  _globals['_RELEASESPEC']._serialized_end=1064
-  _globals['_ARMSTATS']._serialized_start=1066
-  _globals['_ARMSTATS']._serialized_end=1169
-  _globals['_RELEASEEVENT']._serialized_start=1171
-  _globals['_RELEASEEVENT']._serialized_end=1260
-  _globals['_RELEASE']._serialized_start=1263
-  _globals['_RELEASE']._serialized_end=1839
-  _globals['_RELEASE_STATE']._serialized_start=1703
-  _globals['_RELEASE_STATE']._serialized_end=1839
-  _globals['_CREATERELEASEREQUEST']._serialized_start=1841
-  _globals['_CREATERELEASEREQUEST']._serialized_end=1930
-  _globals['_CREATERELEASERESPONSE']._serialized_start=1932
-  _globals['_CREATERELEASERESPONSE']._serialized_end=2001
-  _globals['_GETRELEASEREQUEST']._serialized_start=2003
-  _globals['_GETRELEASEREQUEST']._serialized_end=2034
-  _globals['_GETRELEASERESPONSE']._serialized_start=2036
-  _globals['_GETRELEASERESPONSE']._serialized_end=2102
-  _globals['_LISTRELEASESREQUEST']._serialized_start=2104
-  _globals['_LISTRELEASESREQUEST']._serialized_end=2179
-  _globals['_LISTRELEASESRESPONSE']._serialized_start=2181
-  _globals['_LISTRELEASESRESPONSE']._serialized_end=2275
-  _globals['_ROLLBACKRELEASEREQUEST']._serialized_start=2277
-  _globals['_ROLLBACKRELEASEREQUEST']._serialized_end=2329
-  _globals['_ROLLBACKRELEASERESPONSE']._serialized_start=2331
-  _globals['_ROLLBACKRELEASERESPONSE']._serialized_end=2402
-  _globals['_WATCHRELEASEREQUEST']._serialized_start=2404
-  _globals['_WATCHRELEASEREQUEST']._serialized_end=2437
-  _globals['_WATCHRELEASERESPONSE']._serialized_start=2439
-  _globals['_WATCHRELEASERESPONSE']._serialized_end=2507
-  _globals['_CREATEFEEDBACKREQUEST']._serialized_start=2509
-  _globals['_CREATEFEEDBACKREQUEST']._serialized_end=2633
-  _globals['_PROBLEMREF']._serialized_start=2635
-  _globals['_PROBLEMREF']._serialized_end=2688
-  _globals['_CREATEFEEDBACKRESPONSE']._serialized_start=2690
-  _globals['_CREATEFEEDBACKRESPONSE']._serialized_end=2729
-  _globals['_GATEWAYSERVICE']._serialized_start=2732
-  _globals['_GATEWAYSERVICE']._serialized_end=3550
+  _globals['_GATEWAYSERVICE'].methods_by_name['Complete']._loaded_options = None
+  _globals['_GATEWAYSERVICE'].methods_by_name['Complete']._serialized_options = b'\250\273\030\001'
+  _globals['_GATEWAYSERVICE'].methods_by_name['StreamComplete']._loaded_options = None
+  _globals['_GATEWAYSERVICE'].methods_by_name['StreamComplete']._serialized_options = b'\250\273\030\001'
+  _globals['_GATEWAYSERVICE'].methods_by_name['CreateFeedback']._loaded_options = None
+  _globals['_GATEWAYSERVICE'].methods_by_name['CreateFeedback']._serialized_options = b'\250\273\030\001\202\323\344\223\002\025\"\020/api/v1/feedback:\001*'
+  _globals['_COMPLETEREQUEST']._serialized_start=219
+  _globals['_COMPLETEREQUEST']._serialized_end=397
+  _globals['_COMPLETERESPONSE']._serialized_start=400
+  _globals['_COMPLETERESPONSE']._serialized_end=599
+  _globals['_STREAMCOMPLETEREQUEST']._serialized_start=601
+  _globals['_STREAMCOMPLETEREQUEST']._serialized_end=678
+  _globals['_STREAMCOMPLETERESPONSE']._serialized_start=681
+  _globals['_STREAMCOMPLETERESPONSE']._serialized_end=811
+  _globals['_CREATEFEEDBACKREQUEST']._serialized_start=814
+  _globals['_CREATEFEEDBACKREQUEST']._serialized_end=957
+  _globals['_CREATEFEEDBACKRESPONSE']._serialized_start=959
+  _globals['_CREATEFEEDBACKRESPONSE']._serialized_end=998
+  _globals['_GATEWAYSERVICE']._serialized_start=1001
+  _globals['_GATEWAYSERVICE']._serialized_end=1362
 # @@protoc_insertion_point(module_scope)

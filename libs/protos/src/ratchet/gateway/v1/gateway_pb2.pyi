@@ -5,12 +5,11 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
-from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
-from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
-from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
-from ratchet.rollout.v1 import rollout_pb2 as _rollout_pb2
+from ratchet.common.v1 import generation_pb2 as _generation_pb2
+from ratchet.common.v1 import model_pb2 as _model_pb2
+from ratchet.common.v1 import problem_pb2 as _problem_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -27,35 +26,34 @@ class CompleteRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MODEL_FIELD_NUMBER: _builtins.int
-    TEXT_FIELD_NUMBER: _builtins.int
-    CHAT_FIELD_NUMBER: _builtins.int
+    PROMPT_FIELD_NUMBER: _builtins.int
     SAMPLING_FIELD_NUMBER: _builtins.int
     ROUTING_KEY_FIELD_NUMBER: _builtins.int
-    model: _builtins.str
-    """A model ("starter"), a version ("starter@2") or an alias ("starter:champion")."""
-    text: _builtins.str
     routing_key: _builtins.str
-    """Requests of one key stay with one version during a release stage; empty: each by itself."""
+    """Requests of one key stay with one version during a release stage. Empty: each by itself."""
     @_builtins.property
-    def chat(self) -> _rollout_pb2.ChatPrompt: ...
+    def model(self) -> _model_pb2.ModelRef:
+        """A model (routed by its release), a version or an alias."""
+
     @_builtins.property
-    def sampling(self) -> _rollout_pb2.SamplingParams: ...
+    def prompt(self) -> _generation_pb2.Prompt:
+        """Chat or text."""
+
+    @_builtins.property
+    def sampling(self) -> _generation_pb2.SamplingParams: ...
     def __init__(
         self,
         *,
-        model: _builtins.str = ...,
-        text: _builtins.str = ...,
-        chat: _rollout_pb2.ChatPrompt | None = ...,
-        sampling: _rollout_pb2.SamplingParams | None = ...,
+        model: _model_pb2.ModelRef | None = ...,
+        prompt: _generation_pb2.Prompt | None = ...,
+        sampling: _generation_pb2.SamplingParams | None = ...,
         routing_key: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["chat", b"chat", "prompt", b"prompt", "sampling", b"sampling", "text", b"text"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "prompt", b"prompt", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chat", b"chat", "model", b"model", "prompt", b"prompt", "routing_key", b"routing_key", "sampling", b"sampling", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "prompt", b"prompt", "routing_key", b"routing_key", "sampling", b"sampling"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_prompt: _TypeAlias = _typing.Literal["text", "chat"]  # noqa: Y015
-    _WhichOneofArgType_prompt: _TypeAlias = _typing.Literal["prompt", b"prompt"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_prompt) -> _WhichOneofReturnType_prompt | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CompleteRequest: _TypeAlias = CompleteRequest  # noqa: Y015
 
@@ -70,24 +68,26 @@ class CompleteResponse(_message.Message):
     PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
     COMPLETION_TOKENS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    version: _builtins.str
-    """"<model>@<n>" that answered, and its weights."""
     policy_id: _builtins.str
     prompt_tokens: _builtins.int
     completion_tokens: _builtins.int
     @_builtins.property
-    def completions(self) -> _containers.RepeatedCompositeFieldContainer[_rollout_pb2.Completion]: ...
+    def version(self) -> _model_pb2.VersionRef:
+        """The version that answered, and its weights."""
+
+    @_builtins.property
+    def completions(self) -> _containers.RepeatedCompositeFieldContainer[_generation_pb2.Completion]: ...
     def __init__(
         self,
         *,
         id: _builtins.str = ...,
-        version: _builtins.str = ...,
+        version: _model_pb2.VersionRef | None = ...,
         policy_id: _builtins.str = ...,
-        completions: _abc.Iterable[_rollout_pb2.Completion] | None = ...,
+        completions: _abc.Iterable[_generation_pb2.Completion] | None = ...,
         prompt_tokens: _builtins.int = ...,
         completion_tokens: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
     _ClearFieldArgType: _TypeAlias = _typing.Literal["completion_tokens", b"completion_tokens", "completions", b"completions", "id", b"id", "policy_id", b"policy_id", "prompt_tokens", b"prompt_tokens", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
@@ -117,23 +117,26 @@ Global___StreamCompleteRequest: _TypeAlias = StreamCompleteRequest  # noqa: Y015
 
 @_typing.final
 class StreamCompleteResponse(_message.Message):
+    """A piece of one completion: only what is new since the previous message of the same index."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     DELTA_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    version: _builtins.str
     @_builtins.property
-    def delta(self) -> _rollout_pb2.Completion: ...
+    def version(self) -> _model_pb2.VersionRef: ...
+    @_builtins.property
+    def delta(self) -> _generation_pb2.Completion: ...
     def __init__(
         self,
         *,
         id: _builtins.str = ...,
-        version: _builtins.str = ...,
-        delta: _rollout_pb2.Completion | None = ...,
+        version: _model_pb2.VersionRef | None = ...,
+        delta: _generation_pb2.Completion | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
     _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "id", b"id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
@@ -142,503 +145,40 @@ class StreamCompleteResponse(_message.Message):
 Global___StreamCompleteResponse: _TypeAlias = StreamCompleteResponse  # noqa: Y015
 
 @_typing.final
-class ReleaseStage(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    PERCENT_FIELD_NUMBER: _builtins.int
-    MIN_DURATION_FIELD_NUMBER: _builtins.int
-    MIN_SAMPLES_FIELD_NUMBER: _builtins.int
-    percent: _builtins.int
-    """Share of traffic for the candidate, in percent."""
-    min_samples: _builtins.int
-    """... and until the candidate answered this many requests in it."""
-    @_builtins.property
-    def min_duration(self) -> _duration_pb2.Duration:
-        """The stage lasts at least this long ..."""
-
-    def __init__(
-        self,
-        *,
-        percent: _builtins.int = ...,
-        min_duration: _duration_pb2.Duration | None = ...,
-        min_samples: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["min_duration", b"min_duration"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["min_duration", b"min_duration", "min_samples", b"min_samples", "percent", b"percent"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ReleaseStage: _TypeAlias = ReleaseStage  # noqa: Y015
-
-@_typing.final
-class ReleaseBounds(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MAX_ERROR_RATE_INCREASE_FIELD_NUMBER: _builtins.int
-    MAX_LATENCY_RATIO_FIELD_NUMBER: _builtins.int
-    MAX_QUALITY_DROP_FIELD_NUMBER: _builtins.int
-    max_error_rate_increase: _builtins.float
-    """Candidate's error rate minus the baseline's, at most; 0 means 0.02."""
-    max_latency_ratio: _builtins.float
-    """Candidate's p95 latency over the baseline's, at most; 0 means 2."""
-    max_quality_drop: _builtins.float
-    """Baseline's mean quality score minus the candidate's, at most; 0 means 0.05."""
-    def __init__(
-        self,
-        *,
-        max_error_rate_increase: _builtins.float = ...,
-        max_latency_ratio: _builtins.float = ...,
-        max_quality_drop: _builtins.float = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_error_rate_increase", b"max_error_rate_increase", "max_latency_ratio", b"max_latency_ratio", "max_quality_drop", b"max_quality_drop"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ReleaseBounds: _TypeAlias = ReleaseBounds  # noqa: Y015
-
-@_typing.final
-class ReleaseSpec(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MODEL_FIELD_NUMBER: _builtins.int
-    CANDIDATE_FIELD_NUMBER: _builtins.int
-    GATE_ID_FIELD_NUMBER: _builtins.int
-    STAGES_FIELD_NUMBER: _builtins.int
-    BOUNDS_FIELD_NUMBER: _builtins.int
-    model: _builtins.str
-    candidate: _builtins.int
-    """Version number."""
-    gate_id: _builtins.str
-    @_builtins.property
-    def stages(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReleaseStage]:
-        """Empty means 1, 5, 25, 50, 100 %."""
-
-    @_builtins.property
-    def bounds(self) -> Global___ReleaseBounds: ...
-    def __init__(
-        self,
-        *,
-        model: _builtins.str = ...,
-        candidate: _builtins.int = ...,
-        gate_id: _builtins.str = ...,
-        stages: _abc.Iterable[Global___ReleaseStage] | None = ...,
-        bounds: Global___ReleaseBounds | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bounds", b"bounds"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bounds", b"bounds", "candidate", b"candidate", "gate_id", b"gate_id", "model", b"model", "stages", b"stages"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ReleaseSpec: _TypeAlias = ReleaseSpec  # noqa: Y015
-
-@_typing.final
-class ArmStats(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    REQUESTS_FIELD_NUMBER: _builtins.int
-    ERRORS_FIELD_NUMBER: _builtins.int
-    LATENCY_P95_S_FIELD_NUMBER: _builtins.int
-    SCORED_FIELD_NUMBER: _builtins.int
-    MEAN_SCORE_FIELD_NUMBER: _builtins.int
-    requests: _builtins.int
-    errors: _builtins.int
-    latency_p95_s: _builtins.float
-    scored: _builtins.int
-    mean_score: _builtins.float
-    def __init__(
-        self,
-        *,
-        requests: _builtins.int = ...,
-        errors: _builtins.int = ...,
-        latency_p95_s: _builtins.float = ...,
-        scored: _builtins.int = ...,
-        mean_score: _builtins.float = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["errors", b"errors", "latency_p95_s", b"latency_p95_s", "mean_score", b"mean_score", "requests", b"requests", "scored", b"scored"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ArmStats: _TypeAlias = ArmStats  # noqa: Y015
-
-@_typing.final
-class ReleaseEvent(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TIME_FIELD_NUMBER: _builtins.int
-    PERCENT_FIELD_NUMBER: _builtins.int
-    REASON_FIELD_NUMBER: _builtins.int
-    percent: _builtins.int
-    reason: _builtins.str
-    @_builtins.property
-    def time(self) -> _timestamp_pb2.Timestamp: ...
-    def __init__(
-        self,
-        *,
-        time: _timestamp_pb2.Timestamp | None = ...,
-        percent: _builtins.int = ...,
-        reason: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["percent", b"percent", "reason", b"reason", "time", b"time"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ReleaseEvent: _TypeAlias = ReleaseEvent  # noqa: Y015
-
-@_typing.final
-class Release(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    class _State:
-        ValueType = _typing.NewType("ValueType", _builtins.int)
-        V: _TypeAlias = ValueType  # noqa: Y015
-
-    class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Release._State.ValueType], _builtins.type):
-        DESCRIPTOR: _descriptor.EnumDescriptor
-        STATE_UNSPECIFIED: Release._State.ValueType  # 0
-        STATE_PREPARING: Release._State.ValueType  # 1
-        """Candidate's engine is being loaded."""
-        STATE_PROGRESSING: Release._State.ValueType  # 2
-        STATE_SUCCEEDED: Release._State.ValueType  # 3
-        STATE_ROLLED_BACK: Release._State.ValueType  # 4
-        STATE_FAILED: Release._State.ValueType  # 5
-
-    class State(_State, metaclass=_StateEnumTypeWrapper): ...
-    STATE_UNSPECIFIED: Release.State.ValueType  # 0
-    STATE_PREPARING: Release.State.ValueType  # 1
-    """Candidate's engine is being loaded."""
-    STATE_PROGRESSING: Release.State.ValueType  # 2
-    STATE_SUCCEEDED: Release.State.ValueType  # 3
-    STATE_ROLLED_BACK: Release.State.ValueType  # 4
-    STATE_FAILED: Release.State.ValueType  # 5
-
-    ID_FIELD_NUMBER: _builtins.int
-    SPEC_FIELD_NUMBER: _builtins.int
-    STATE_FIELD_NUMBER: _builtins.int
-    BASELINE_FIELD_NUMBER: _builtins.int
-    STAGE_FIELD_NUMBER: _builtins.int
-    PERCENT_FIELD_NUMBER: _builtins.int
-    BASELINE_STATS_FIELD_NUMBER: _builtins.int
-    CANDIDATE_STATS_FIELD_NUMBER: _builtins.int
-    EVENTS_FIELD_NUMBER: _builtins.int
-    ERROR_FIELD_NUMBER: _builtins.int
-    CREATE_TIME_FIELD_NUMBER: _builtins.int
-    END_TIME_FIELD_NUMBER: _builtins.int
-    id: _builtins.str
-    state: Global___Release.State.ValueType
-    baseline: _builtins.int
-    stage: _builtins.int
-    percent: _builtins.int
-    error: _builtins.str
-    @_builtins.property
-    def spec(self) -> Global___ReleaseSpec: ...
-    @_builtins.property
-    def baseline_stats(self) -> Global___ArmStats:
-        """Over the present stage."""
-
-    @_builtins.property
-    def candidate_stats(self) -> Global___ArmStats: ...
-    @_builtins.property
-    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReleaseEvent]: ...
-    @_builtins.property
-    def create_time(self) -> _timestamp_pb2.Timestamp: ...
-    @_builtins.property
-    def end_time(self) -> _timestamp_pb2.Timestamp: ...
-    def __init__(
-        self,
-        *,
-        id: _builtins.str = ...,
-        spec: Global___ReleaseSpec | None = ...,
-        state: Global___Release.State.ValueType = ...,
-        baseline: _builtins.int = ...,
-        stage: _builtins.int = ...,
-        percent: _builtins.int = ...,
-        baseline_stats: Global___ArmStats | None = ...,
-        candidate_stats: Global___ArmStats | None = ...,
-        events: _abc.Iterable[Global___ReleaseEvent] | None = ...,
-        error: _builtins.str = ...,
-        create_time: _timestamp_pb2.Timestamp | None = ...,
-        end_time: _timestamp_pb2.Timestamp | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["baseline_stats", b"baseline_stats", "candidate_stats", b"candidate_stats", "create_time", b"create_time", "end_time", b"end_time", "spec", b"spec"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "baseline_stats", b"baseline_stats", "candidate_stats", b"candidate_stats", "create_time", b"create_time", "end_time", b"end_time", "error", b"error", "events", b"events", "id", b"id", "percent", b"percent", "spec", b"spec", "stage", b"stage", "state", b"state"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Release: _TypeAlias = Release  # noqa: Y015
-
-@_typing.final
-class CreateReleaseRequest(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    REQUEST_ID_FIELD_NUMBER: _builtins.int
-    SPEC_FIELD_NUMBER: _builtins.int
-    request_id: _builtins.str
-    @_builtins.property
-    def spec(self) -> Global___ReleaseSpec: ...
-    def __init__(
-        self,
-        *,
-        request_id: _builtins.str = ...,
-        spec: Global___ReleaseSpec | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "spec", b"spec"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CreateReleaseRequest: _TypeAlias = CreateReleaseRequest  # noqa: Y015
-
-@_typing.final
-class CreateReleaseResponse(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RELEASE_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def release(self) -> Global___Release: ...
-    def __init__(
-        self,
-        *,
-        release: Global___Release | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CreateReleaseResponse: _TypeAlias = CreateReleaseResponse  # noqa: Y015
-
-@_typing.final
-class GetReleaseRequest(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ID_FIELD_NUMBER: _builtins.int
-    id: _builtins.str
-    def __init__(
-        self,
-        *,
-        id: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GetReleaseRequest: _TypeAlias = GetReleaseRequest  # noqa: Y015
-
-@_typing.final
-class GetReleaseResponse(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RELEASE_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def release(self) -> Global___Release: ...
-    def __init__(
-        self,
-        *,
-        release: Global___Release | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GetReleaseResponse: _TypeAlias = GetReleaseResponse  # noqa: Y015
-
-@_typing.final
-class ListReleasesRequest(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MODEL_FIELD_NUMBER: _builtins.int
-    PAGE_SIZE_FIELD_NUMBER: _builtins.int
-    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
-    model: _builtins.str
-    page_size: _builtins.int
-    page_token: _builtins.str
-    def __init__(
-        self,
-        *,
-        model: _builtins.str = ...,
-        page_size: _builtins.int = ...,
-        page_token: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ListReleasesRequest: _TypeAlias = ListReleasesRequest  # noqa: Y015
-
-@_typing.final
-class ListReleasesResponse(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RELEASES_FIELD_NUMBER: _builtins.int
-    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
-    next_page_token: _builtins.str
-    @_builtins.property
-    def releases(self) -> _containers.RepeatedCompositeFieldContainer[Global___Release]: ...
-    def __init__(
-        self,
-        *,
-        releases: _abc.Iterable[Global___Release] | None = ...,
-        next_page_token: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "releases", b"releases"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ListReleasesResponse: _TypeAlias = ListReleasesResponse  # noqa: Y015
-
-@_typing.final
-class RollbackReleaseRequest(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ID_FIELD_NUMBER: _builtins.int
-    REASON_FIELD_NUMBER: _builtins.int
-    id: _builtins.str
-    reason: _builtins.str
-    def __init__(
-        self,
-        *,
-        id: _builtins.str = ...,
-        reason: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "reason", b"reason"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___RollbackReleaseRequest: _TypeAlias = RollbackReleaseRequest  # noqa: Y015
-
-@_typing.final
-class RollbackReleaseResponse(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RELEASE_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def release(self) -> Global___Release: ...
-    def __init__(
-        self,
-        *,
-        release: Global___Release | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___RollbackReleaseResponse: _TypeAlias = RollbackReleaseResponse  # noqa: Y015
-
-@_typing.final
-class WatchReleaseRequest(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ID_FIELD_NUMBER: _builtins.int
-    id: _builtins.str
-    def __init__(
-        self,
-        *,
-        id: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___WatchReleaseRequest: _TypeAlias = WatchReleaseRequest  # noqa: Y015
-
-@_typing.final
-class WatchReleaseResponse(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RELEASE_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def release(self) -> Global___Release: ...
-    def __init__(
-        self,
-        *,
-        release: Global___Release | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___WatchReleaseResponse: _TypeAlias = WatchReleaseResponse  # noqa: Y015
-
-@_typing.final
 class CreateFeedbackRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
     COMPLETION_ID_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Idempotent under it."""
     completion_id: _builtins.str
     """Id of the completion."""
     score: _builtins.float
     """In [0, 1], 1 is best."""
     @_builtins.property
-    def problem(self) -> Global___ProblemRef:
-        """A problem with tests ("composed/test", id): the gateway grades the completion in the sandbox."""
+    def problem(self) -> _problem_pb2.ProblemRef:
+        """A problem with tests: the gateway grades the completion in the sandbox."""
 
     def __init__(
         self,
         *,
+        request_id: _builtins.str = ...,
         completion_id: _builtins.str = ...,
         score: _builtins.float = ...,
-        problem: Global___ProblemRef | None = ...,
+        problem: _problem_pb2.ProblemRef | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["problem", b"problem", "score", b"score", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["completion_id", b"completion_id", "problem", b"problem", "score", b"score", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completion_id", b"completion_id", "problem", b"problem", "request_id", b"request_id", "score", b"score", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_source: _TypeAlias = _typing.Literal["score", "problem"]  # noqa: Y015
     _WhichOneofArgType_source: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_source) -> _WhichOneofReturnType_source | None: ...
 
 Global___CreateFeedbackRequest: _TypeAlias = CreateFeedbackRequest  # noqa: Y015
-
-@_typing.final
-class ProblemRef(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    PROBLEM_SET_FIELD_NUMBER: _builtins.int
-    PROBLEM_ID_FIELD_NUMBER: _builtins.int
-    problem_set: _builtins.str
-    problem_id: _builtins.str
-    def __init__(
-        self,
-        *,
-        problem_set: _builtins.str = ...,
-        problem_id: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["problem_id", b"problem_id", "problem_set", b"problem_set"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ProblemRef: _TypeAlias = ProblemRef  # noqa: Y015
 
 @_typing.final
 class CreateFeedbackResponse(_message.Message):

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class GatewayServiceStub(object):
-    """The door for applications: completions routed by release, and releases themselves. Other resources are reached at
-    their own services, or through REST under /api/v1.
+    """The door for applications: completions, routed by release, and feedback on them. Every call needs an API key:
+    UNAUTHENTICATED without one, PERMISSION_DENIED when its scopes do not suffice.
     """
 
     def __init__(self, channel):
@@ -46,31 +46,6 @@ class GatewayServiceStub(object):
                 request_serializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.StreamCompleteRequest.SerializeToString,
                 response_deserializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.StreamCompleteResponse.FromString,
                 _registered_method=True)
-        self.CreateRelease = channel.unary_unary(
-                '/ratchet.gateway.v1.GatewayService/CreateRelease',
-                request_serializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CreateReleaseRequest.SerializeToString,
-                response_deserializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CreateReleaseResponse.FromString,
-                _registered_method=True)
-        self.GetRelease = channel.unary_unary(
-                '/ratchet.gateway.v1.GatewayService/GetRelease',
-                request_serializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.GetReleaseRequest.SerializeToString,
-                response_deserializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.GetReleaseResponse.FromString,
-                _registered_method=True)
-        self.ListReleases = channel.unary_unary(
-                '/ratchet.gateway.v1.GatewayService/ListReleases',
-                request_serializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.ListReleasesRequest.SerializeToString,
-                response_deserializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.ListReleasesResponse.FromString,
-                _registered_method=True)
-        self.RollbackRelease = channel.unary_unary(
-                '/ratchet.gateway.v1.GatewayService/RollbackRelease',
-                request_serializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.RollbackReleaseRequest.SerializeToString,
-                response_deserializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.RollbackReleaseResponse.FromString,
-                _registered_method=True)
-        self.WatchRelease = channel.unary_stream(
-                '/ratchet.gateway.v1.GatewayService/WatchRelease',
-                request_serializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.WatchReleaseRequest.SerializeToString,
-                response_deserializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.WatchReleaseResponse.FromString,
-                _registered_method=True)
         self.CreateFeedback = channel.unary_unary(
                 '/ratchet.gateway.v1.GatewayService/CreateFeedback',
                 request_serializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CreateFeedbackRequest.SerializeToString,
@@ -79,58 +54,28 @@ class GatewayServiceStub(object):
 
 
 class GatewayServiceServicer(object):
-    """The door for applications: completions routed by release, and releases themselves. Other resources are reached at
-    their own services, or through REST under /api/v1.
+    """The door for applications: completions, routed by release, and feedback on them. Every call needs an API key:
+    UNAUTHENTICATED without one, PERMISSION_DENIED when its scopes do not suffice.
     """
 
     def Complete(self, request, context):
-        """Routes to the version that the model's release gives this request.
+        """Completions by the version that the model's release gives this request. Not idempotent. NOT_FOUND for an unknown model;
+        INVALID_ARGUMENT; UNAVAILABLE or RESOURCE_EXHAUSTED when no engine can answer now.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StreamComplete(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def CreateRelease(self, request, context):
-        """Starts to move traffic from the champion to a candidate; returns at once. Idempotent under request_id.
-        FAILED_PRECONDITION without a passed gate, or when the model has a release under way.
+        """As Complete, with each piece of text as it is made.
         """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def GetRelease(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ListReleases(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def RollbackRelease(self, request, context):
-        """All traffic back to the baseline, now.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def WatchRelease(self, request, context):
-        """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateFeedback(self, request, context):
-        """Says how good a completion was; scored by the application or by its tests in the sandbox.
+        """Says how good a completion was: a score by the application, or by a problem's tests in the sandbox. A later feedback
+        replaces an earlier one. NOT_FOUND for an unknown completion or problem; INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -149,31 +94,6 @@ def add_GatewayServiceServicer_to_server(servicer, server):
                     request_deserializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.StreamCompleteRequest.FromString,
                     response_serializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.StreamCompleteResponse.SerializeToString,
             ),
-            'CreateRelease': grpc.unary_unary_rpc_method_handler(
-                    servicer.CreateRelease,
-                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CreateReleaseRequest.FromString,
-                    response_serializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CreateReleaseResponse.SerializeToString,
-            ),
-            'GetRelease': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetRelease,
-                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.GetReleaseRequest.FromString,
-                    response_serializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.GetReleaseResponse.SerializeToString,
-            ),
-            'ListReleases': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListReleases,
-                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.ListReleasesRequest.FromString,
-                    response_serializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.ListReleasesResponse.SerializeToString,
-            ),
-            'RollbackRelease': grpc.unary_unary_rpc_method_handler(
-                    servicer.RollbackRelease,
-                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.RollbackReleaseRequest.FromString,
-                    response_serializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.RollbackReleaseResponse.SerializeToString,
-            ),
-            'WatchRelease': grpc.unary_stream_rpc_method_handler(
-                    servicer.WatchRelease,
-                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.WatchReleaseRequest.FromString,
-                    response_serializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.WatchReleaseResponse.SerializeToString,
-            ),
             'CreateFeedback': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateFeedback,
                     request_deserializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CreateFeedbackRequest.FromString,
@@ -188,8 +108,8 @@ def add_GatewayServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class GatewayService(object):
-    """The door for applications: completions routed by release, and releases themselves. Other resources are reached at
-    their own services, or through REST under /api/v1.
+    """The door for applications: completions, routed by release, and feedback on them. Every call needs an API key:
+    UNAUTHENTICATED without one, PERMISSION_DENIED when its scopes do not suffice.
     """
 
     @staticmethod
@@ -236,141 +156,6 @@ class GatewayService(object):
             '/ratchet.gateway.v1.GatewayService/StreamComplete',
             ratchet_dot_gateway_dot_v1_dot_gateway__pb2.StreamCompleteRequest.SerializeToString,
             ratchet_dot_gateway_dot_v1_dot_gateway__pb2.StreamCompleteResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def CreateRelease(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/ratchet.gateway.v1.GatewayService/CreateRelease',
-            ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CreateReleaseRequest.SerializeToString,
-            ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CreateReleaseResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def GetRelease(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/ratchet.gateway.v1.GatewayService/GetRelease',
-            ratchet_dot_gateway_dot_v1_dot_gateway__pb2.GetReleaseRequest.SerializeToString,
-            ratchet_dot_gateway_dot_v1_dot_gateway__pb2.GetReleaseResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListReleases(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/ratchet.gateway.v1.GatewayService/ListReleases',
-            ratchet_dot_gateway_dot_v1_dot_gateway__pb2.ListReleasesRequest.SerializeToString,
-            ratchet_dot_gateway_dot_v1_dot_gateway__pb2.ListReleasesResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def RollbackRelease(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/ratchet.gateway.v1.GatewayService/RollbackRelease',
-            ratchet_dot_gateway_dot_v1_dot_gateway__pb2.RollbackReleaseRequest.SerializeToString,
-            ratchet_dot_gateway_dot_v1_dot_gateway__pb2.RollbackReleaseResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def WatchRelease(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/ratchet.gateway.v1.GatewayService/WatchRelease',
-            ratchet_dot_gateway_dot_v1_dot_gateway__pb2.WatchReleaseRequest.SerializeToString,
-            ratchet_dot_gateway_dot_v1_dot_gateway__pb2.WatchReleaseResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class GatewayServiceStub:
-    """The door for applications: completions routed by release, and releases themselves. Other resources are reached at
-    their own services, or through REST under /api/v1.
+    """The door for applications: completions, routed by release, and feedback on them. Every call needs an API key:
+    UNAUTHENTICATED without one, PERMISSION_DENIED when its scopes do not suffice.
     """
 
     @_typing.overload
@@ -36,45 +36,37 @@ class GatewayServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> GatewayServiceAsyncStub: ...
     Complete: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.CompleteRequest, _gateway_pb2.CompleteResponse]
-    """Routes to the version that the model's release gives this request."""
-    StreamComplete: _grpc.UnaryStreamMultiCallable[_gateway_pb2.StreamCompleteRequest, _gateway_pb2.StreamCompleteResponse]
-    CreateRelease: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.CreateReleaseRequest, _gateway_pb2.CreateReleaseResponse]
-    """Starts to move traffic from the champion to a candidate; returns at once. Idempotent under request_id.
-    FAILED_PRECONDITION without a passed gate, or when the model has a release under way.
+    """Completions by the version that the model's release gives this request. Not idempotent. NOT_FOUND for an unknown model;
+    INVALID_ARGUMENT; UNAVAILABLE or RESOURCE_EXHAUSTED when no engine can answer now.
     """
-    GetRelease: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.GetReleaseRequest, _gateway_pb2.GetReleaseResponse]
-    ListReleases: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.ListReleasesRequest, _gateway_pb2.ListReleasesResponse]
-    RollbackRelease: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.RollbackReleaseRequest, _gateway_pb2.RollbackReleaseResponse]
-    """All traffic back to the baseline, now."""
-    WatchRelease: _grpc.UnaryStreamMultiCallable[_gateway_pb2.WatchReleaseRequest, _gateway_pb2.WatchReleaseResponse]
+    StreamComplete: _grpc.UnaryStreamMultiCallable[_gateway_pb2.StreamCompleteRequest, _gateway_pb2.StreamCompleteResponse]
+    """As Complete, with each piece of text as it is made."""
     CreateFeedback: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.CreateFeedbackRequest, _gateway_pb2.CreateFeedbackResponse]
-    """Says how good a completion was; scored by the application or by its tests in the sandbox."""
+    """Says how good a completion was: a score by the application, or by a problem's tests in the sandbox. A later feedback
+    replaces an earlier one. NOT_FOUND for an unknown completion or problem; INVALID_ARGUMENT.
+    """
 
 @_typing.type_check_only
 class GatewayServiceAsyncStub(GatewayServiceStub):
-    """The door for applications: completions routed by release, and releases themselves. Other resources are reached at
-    their own services, or through REST under /api/v1.
+    """The door for applications: completions, routed by release, and feedback on them. Every call needs an API key:
+    UNAUTHENTICATED without one, PERMISSION_DENIED when its scopes do not suffice.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Complete: _aio.UnaryUnaryMultiCallable[_gateway_pb2.CompleteRequest, _gateway_pb2.CompleteResponse]  # type: ignore[assignment]
-    """Routes to the version that the model's release gives this request."""
-    StreamComplete: _aio.UnaryStreamMultiCallable[_gateway_pb2.StreamCompleteRequest, _gateway_pb2.StreamCompleteResponse]  # type: ignore[assignment]
-    CreateRelease: _aio.UnaryUnaryMultiCallable[_gateway_pb2.CreateReleaseRequest, _gateway_pb2.CreateReleaseResponse]  # type: ignore[assignment]
-    """Starts to move traffic from the champion to a candidate; returns at once. Idempotent under request_id.
-    FAILED_PRECONDITION without a passed gate, or when the model has a release under way.
+    """Completions by the version that the model's release gives this request. Not idempotent. NOT_FOUND for an unknown model;
+    INVALID_ARGUMENT; UNAVAILABLE or RESOURCE_EXHAUSTED when no engine can answer now.
     """
-    GetRelease: _aio.UnaryUnaryMultiCallable[_gateway_pb2.GetReleaseRequest, _gateway_pb2.GetReleaseResponse]  # type: ignore[assignment]
-    ListReleases: _aio.UnaryUnaryMultiCallable[_gateway_pb2.ListReleasesRequest, _gateway_pb2.ListReleasesResponse]  # type: ignore[assignment]
-    RollbackRelease: _aio.UnaryUnaryMultiCallable[_gateway_pb2.RollbackReleaseRequest, _gateway_pb2.RollbackReleaseResponse]  # type: ignore[assignment]
-    """All traffic back to the baseline, now."""
-    WatchRelease: _aio.UnaryStreamMultiCallable[_gateway_pb2.WatchReleaseRequest, _gateway_pb2.WatchReleaseResponse]  # type: ignore[assignment]
+    StreamComplete: _aio.UnaryStreamMultiCallable[_gateway_pb2.StreamCompleteRequest, _gateway_pb2.StreamCompleteResponse]  # type: ignore[assignment]
+    """As Complete, with each piece of text as it is made."""
     CreateFeedback: _aio.UnaryUnaryMultiCallable[_gateway_pb2.CreateFeedbackRequest, _gateway_pb2.CreateFeedbackResponse]  # type: ignore[assignment]
-    """Says how good a completion was; scored by the application or by its tests in the sandbox."""
+    """Says how good a completion was: a score by the application, or by a problem's tests in the sandbox. A later feedback
+    replaces an earlier one. NOT_FOUND for an unknown completion or problem; INVALID_ARGUMENT.
+    """
 
 class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
-    """The door for applications: completions routed by release, and releases themselves. Other resources are reached at
-    their own services, or through REST under /api/v1.
+    """The door for applications: completions, routed by release, and feedback on them. Every call needs an API key:
+    UNAUTHENTICATED without one, PERMISSION_DENIED when its scopes do not suffice.
     """
 
     @_abc_1.abstractmethod
@@ -83,53 +75,17 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _gateway_pb2.CompleteRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_gateway_pb2.CompleteResponse, _abc.Awaitable[_gateway_pb2.CompleteResponse]]:
-        """Routes to the version that the model's release gives this request."""
+        """Completions by the version that the model's release gives this request. Not idempotent. NOT_FOUND for an unknown model;
+        INVALID_ARGUMENT; UNAVAILABLE or RESOURCE_EXHAUSTED when no engine can answer now.
+        """
 
     @_abc_1.abstractmethod
     def StreamComplete(
         self,
         request: _gateway_pb2.StreamCompleteRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_gateway_pb2.StreamCompleteResponse], _abc.AsyncIterator[_gateway_pb2.StreamCompleteResponse]]: ...
-
-    @_abc_1.abstractmethod
-    def CreateRelease(
-        self,
-        request: _gateway_pb2.CreateReleaseRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_gateway_pb2.CreateReleaseResponse, _abc.Awaitable[_gateway_pb2.CreateReleaseResponse]]:
-        """Starts to move traffic from the champion to a candidate; returns at once. Idempotent under request_id.
-        FAILED_PRECONDITION without a passed gate, or when the model has a release under way.
-        """
-
-    @_abc_1.abstractmethod
-    def GetRelease(
-        self,
-        request: _gateway_pb2.GetReleaseRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_gateway_pb2.GetReleaseResponse, _abc.Awaitable[_gateway_pb2.GetReleaseResponse]]: ...
-
-    @_abc_1.abstractmethod
-    def ListReleases(
-        self,
-        request: _gateway_pb2.ListReleasesRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_gateway_pb2.ListReleasesResponse, _abc.Awaitable[_gateway_pb2.ListReleasesResponse]]: ...
-
-    @_abc_1.abstractmethod
-    def RollbackRelease(
-        self,
-        request: _gateway_pb2.RollbackReleaseRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_gateway_pb2.RollbackReleaseResponse, _abc.Awaitable[_gateway_pb2.RollbackReleaseResponse]]:
-        """All traffic back to the baseline, now."""
-
-    @_abc_1.abstractmethod
-    def WatchRelease(
-        self,
-        request: _gateway_pb2.WatchReleaseRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_gateway_pb2.WatchReleaseResponse], _abc.AsyncIterator[_gateway_pb2.WatchReleaseResponse]]: ...
+    ) -> _typing.Union[_abc.Iterator[_gateway_pb2.StreamCompleteResponse], _abc.AsyncIterator[_gateway_pb2.StreamCompleteResponse]]:
+        """As Complete, with each piece of text as it is made."""
 
     @_abc_1.abstractmethod
     def CreateFeedback(
@@ -137,6 +93,8 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _gateway_pb2.CreateFeedbackRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_gateway_pb2.CreateFeedbackResponse, _abc.Awaitable[_gateway_pb2.CreateFeedbackResponse]]:
-        """Says how good a completion was; scored by the application or by its tests in the sandbox."""
+        """Says how good a completion was: a score by the application, or by a problem's tests in the sandbox. A later feedback
+        replaces an earlier one. NOT_FOUND for an unknown completion or problem; INVALID_ARGUMENT.
+        """
 
 def add_GatewayServiceServicer_to_server(servicer: GatewayServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -8,7 +8,10 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
-from ratchet.common.v1 import common_pb2 as _common_pb2
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from ratchet.common.v1 import failure_pb2 as _failure_pb2
+from ratchet.common.v1 import model_pb2 as _model_pb2
+from ratchet.common.v1 import statistics_pb2 as _statistics_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -50,9 +53,10 @@ class Model(_message.Message):
     ALIASES_FIELD_NUMBER: _builtins.int
     LATEST_VERSION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Lower case letters, digits, "-", "_", "."."""
+    """Lower case letters, digits, "-", "_", "."; 63 at most."""
     description: _builtins.str
     latest_version: _builtins.int
+    """The highest number given so far; 0 when the model has no version."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -78,6 +82,8 @@ Global___Model: _TypeAlias = Model  # noqa: Y015
 
 @_typing.final
 class Lineage(_message.Message):
+    """Where a version comes from."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     BASE_FIELD_NUMBER: _builtins.int
@@ -86,24 +92,26 @@ class Lineage(_message.Message):
     CONFIG_DIGEST_FIELD_NUMBER: _builtins.int
     CODE_VERSION_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
-    base: _builtins.str
-    """"<model>@<n>" or the path of the base."""
     run_id: _builtins.str
     data_digest: _builtins.str
+    """Digest of the problems it was trained on."""
     config_digest: _builtins.str
     code_version: _builtins.str
     step: _builtins.int
+    """Training step of the checkpoint."""
+    @_builtins.property
+    def base(self) -> _model_pb2.ModelRef: ...
     def __init__(
         self,
         *,
-        base: _builtins.str = ...,
+        base: _model_pb2.ModelRef | None = ...,
         run_id: _builtins.str = ...,
         data_digest: _builtins.str = ...,
         config_digest: _builtins.str = ...,
         code_version: _builtins.str = ...,
         step: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["base", b"base"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
     _ClearFieldArgType: _TypeAlias = _typing.Literal["base", b"base", "code_version", b"code_version", "config_digest", b"config_digest", "data_digest", b"data_digest", "run_id", b"run_id", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
@@ -114,6 +122,27 @@ Global___Lineage: _TypeAlias = Lineage  # noqa: Y015
 @_typing.final
 class Version(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
+
+    class _State:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Version._State.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        STATE_UNSPECIFIED: Version._State.ValueType  # 0
+        STATE_PENDING: Version._State.ValueType  # 1
+        """Its artifact is being copied and hashed."""
+        STATE_READY: Version._State.ValueType  # 2
+        STATE_FAILED: Version._State.ValueType  # 3
+        """`failure` says why. It has no artifact."""
+
+    class State(_State, metaclass=_StateEnumTypeWrapper): ...
+    STATE_UNSPECIFIED: Version.State.ValueType  # 0
+    STATE_PENDING: Version.State.ValueType  # 1
+    """Its artifact is being copied and hashed."""
+    STATE_READY: Version.State.ValueType  # 2
+    STATE_FAILED: Version.State.ValueType  # 3
+    """`failure` says why. It has no artifact."""
 
     @_typing.final
     class LabelsEntry(_message.Message):
@@ -135,8 +164,10 @@ class Version(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-    MODEL_FIELD_NUMBER: _builtins.int
-    NUMBER_FIELD_NUMBER: _builtins.int
+    REF_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    SOURCE_URI_FIELD_NUMBER: _builtins.int
     ARTIFACT_URI_FIELD_NUMBER: _builtins.int
     ARTIFACT_SHA256_FIELD_NUMBER: _builtins.int
     POLICY_ID_FIELD_NUMBER: _builtins.int
@@ -144,26 +175,38 @@ class Version(_message.Message):
     LINEAGE_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
-    model: _builtins.str
-    number: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    state: Global___Version.State.ValueType
+    source_uri: _builtins.str
+    """The folder or fsspec URL that it is copied from."""
     artifact_uri: _builtins.str
-    """Where the artifact lies: an fsspec URL of a folder."""
+    """Where the artifact is: an fsspec URL of a folder. Set when READY, as are sha256, policy id and size."""
     artifact_sha256: _builtins.str
-    """sha256 over the artifact's files and their names."""
+    """sha256 over the artifact's files and their names, hex."""
     policy_id: _builtins.str
     """Content hash of the weights, as the rollout service computes it."""
     size_bytes: _builtins.int
+    @_builtins.property
+    def ref(self) -> _model_pb2.VersionRef: ...
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure: ...
     @_builtins.property
     def lineage(self) -> Global___Lineage: ...
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp:
+        """When it became READY or FAILED."""
+
     def __init__(
         self,
         *,
-        model: _builtins.str = ...,
-        number: _builtins.int = ...,
+        ref: _model_pb2.VersionRef | None = ...,
+        state: Global___Version.State.ValueType = ...,
+        failure: _failure_pb2.Failure | None = ...,
+        source_uri: _builtins.str = ...,
         artifact_uri: _builtins.str = ...,
         artifact_sha256: _builtins.str = ...,
         policy_id: _builtins.str = ...,
@@ -171,10 +214,11 @@ class Version(_message.Message):
         lineage: Global___Lineage | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "lineage", b"lineage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "lineage", b"lineage", "ref", b"ref"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact_sha256", b"artifact_sha256", "artifact_uri", b"artifact_uri", "create_time", b"create_time", "labels", b"labels", "lineage", b"lineage", "model", b"model", "number", b"number", "policy_id", b"policy_id", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact_sha256", b"artifact_sha256", "artifact_uri", b"artifact_uri", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "labels", b"labels", "lineage", b"lineage", "policy_id", b"policy_id", "ref", b"ref", "size_bytes", b"size_bytes", "source_uri", b"source_uri", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -186,33 +230,34 @@ class AliasChange(_message.Message):
 
     MODEL_FIELD_NUMBER: _builtins.int
     ALIAS_FIELD_NUMBER: _builtins.int
-    FROM_VERSION_FIELD_NUMBER: _builtins.int
-    TO_VERSION_FIELD_NUMBER: _builtins.int
+    FROM_NUMBER_FIELD_NUMBER: _builtins.int
+    TO_NUMBER_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     GATE_ID_FIELD_NUMBER: _builtins.int
-    TIME_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     alias: _builtins.str
-    from_version: _builtins.int
-    to_version: _builtins.int
+    from_number: _builtins.int
+    """Version numbers; 0 when the alias was new."""
+    to_number: _builtins.int
     reason: _builtins.str
     gate_id: _builtins.str
     @_builtins.property
-    def time(self) -> _timestamp_pb2.Timestamp: ...
+    def create_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
         model: _builtins.str = ...,
         alias: _builtins.str = ...,
-        from_version: _builtins.int = ...,
-        to_version: _builtins.int = ...,
+        from_number: _builtins.int = ...,
+        to_number: _builtins.int = ...,
         reason: _builtins.str = ...,
         gate_id: _builtins.str = ...,
-        time: _timestamp_pb2.Timestamp | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "from_version", b"from_version", "gate_id", b"gate_id", "model", b"model", "reason", b"reason", "time", b"time", "to_version", b"to_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "create_time", b"create_time", "from_number", b"from_number", "gate_id", b"gate_id", "model", b"model", "reason", b"reason", "to_number", b"to_number"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -222,55 +267,84 @@ Global___AliasChange: _TypeAlias = AliasChange  # noqa: Y015
 class Gate(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    class _State:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Gate._State.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        STATE_UNSPECIFIED: Gate._State.ValueType  # 0
+        STATE_PENDING: Gate._State.ValueType  # 1
+        STATE_PASSED: Gate._State.ValueType  # 2
+        STATE_REFUSED: Gate._State.ValueType  # 3
+        """The evidence does not show the gain that was asked for."""
+        STATE_FAILED: Gate._State.ValueType  # 4
+        """It could not be decided; `failure` says why."""
+
+    class State(_State, metaclass=_StateEnumTypeWrapper): ...
+    STATE_UNSPECIFIED: Gate.State.ValueType  # 0
+    STATE_PENDING: Gate.State.ValueType  # 1
+    STATE_PASSED: Gate.State.ValueType  # 2
+    STATE_REFUSED: Gate.State.ValueType  # 3
+    """The evidence does not show the gain that was asked for."""
+    STATE_FAILED: Gate.State.ValueType  # 4
+    """It could not be decided; `failure` says why."""
+
     ID_FIELD_NUMBER: _builtins.int
-    MODEL_FIELD_NUMBER: _builtins.int
-    CANDIDATE_VERSION_FIELD_NUMBER: _builtins.int
-    CHAMPION_VERSION_FIELD_NUMBER: _builtins.int
-    CANDIDATE_EVALUATION_FIELD_NUMBER: _builtins.int
-    CHAMPION_EVALUATION_FIELD_NUMBER: _builtins.int
-    DIFFERENCE_FIELD_NUMBER: _builtins.int
-    P_VALUE_FIELD_NUMBER: _builtins.int
-    PASSED_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    CANDIDATE_FIELD_NUMBER: _builtins.int
+    CHAMPION_FIELD_NUMBER: _builtins.int
+    CANDIDATE_EVALUATION_ID_FIELD_NUMBER: _builtins.int
+    CHAMPION_EVALUATION_ID_FIELD_NUMBER: _builtins.int
+    COMPARISON_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     MIN_DIFFERENCE_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    model: _builtins.str
-    candidate_version: _builtins.int
-    champion_version: _builtins.int
-    candidate_evaluation: _builtins.str
-    champion_evaluation: _builtins.str
-    p_value: _builtins.float
-    passed: _builtins.bool
+    state: Global___Gate.State.ValueType
+    candidate_evaluation_id: _builtins.str
+    champion_evaluation_id: _builtins.str
     reason: _builtins.str
-    """One sentence."""
+    """One sentence about the decision."""
     min_difference: _builtins.float
-    """Passing asks: lower end of the interval above this."""
+    """To pass, the lower end of the difference's interval must be above this."""
     @_builtins.property
-    def difference(self) -> _common_pb2.Estimate:
-        """Candidate minus champion, pass@1, paired by problem."""
+    def failure(self) -> _failure_pb2.Failure: ...
+    @_builtins.property
+    def candidate(self) -> _model_pb2.VersionRef: ...
+    @_builtins.property
+    def champion(self) -> _model_pb2.VersionRef:
+        """The champion when the gate was made."""
+
+    @_builtins.property
+    def comparison(self) -> _statistics_pb2.Comparison:
+        """Champion as baseline. Set when PASSED or REFUSED."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
         id: _builtins.str = ...,
-        model: _builtins.str = ...,
-        candidate_version: _builtins.int = ...,
-        champion_version: _builtins.int = ...,
-        candidate_evaluation: _builtins.str = ...,
-        champion_evaluation: _builtins.str = ...,
-        difference: _common_pb2.Estimate | None = ...,
-        p_value: _builtins.float = ...,
-        passed: _builtins.bool = ...,
+        state: Global___Gate.State.ValueType = ...,
+        failure: _failure_pb2.Failure | None = ...,
+        candidate: _model_pb2.VersionRef | None = ...,
+        champion: _model_pb2.VersionRef | None = ...,
+        candidate_evaluation_id: _builtins.str = ...,
+        champion_evaluation_id: _builtins.str = ...,
+        comparison: _statistics_pb2.Comparison | None = ...,
         reason: _builtins.str = ...,
         min_difference: _builtins.float = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "difference", b"difference"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "champion", b"champion", "comparison", b"comparison", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_evaluation", b"candidate_evaluation", "candidate_version", b"candidate_version", "champion_evaluation", b"champion_evaluation", "champion_version", b"champion_version", "create_time", b"create_time", "difference", b"difference", "id", b"id", "min_difference", b"min_difference", "model", b"model", "p_value", b"p_value", "passed", b"passed", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "candidate_evaluation_id", b"candidate_evaluation_id", "champion", b"champion", "champion_evaluation_id", b"champion_evaluation_id", "comparison", b"comparison", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "id", b"id", "min_difference", b"min_difference", "reason", b"reason", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -280,19 +354,22 @@ Global___Gate: _TypeAlias = Gate  # noqa: Y015
 class CreateModelRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     DESCRIPTION_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
     name: _builtins.str
     description: _builtins.str
     def __init__(
         self,
         *,
+        request_id: _builtins.str = ...,
         name: _builtins.str = ...,
         description: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "name", b"name", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -403,6 +480,40 @@ class ListModelsResponse(_message.Message):
 Global___ListModelsResponse: _TypeAlias = ListModelsResponse  # noqa: Y015
 
 @_typing.final
+class DeleteModelRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteModelRequest: _TypeAlias = DeleteModelRequest  # noqa: Y015
+
+@_typing.final
+class DeleteModelResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteModelResponse: _TypeAlias = DeleteModelResponse  # noqa: Y015
+
+@_typing.final
 class CreateVersionRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -433,7 +544,6 @@ class CreateVersionRequest(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     model: _builtins.str
-    """Created when it does not exist."""
     source_uri: _builtins.str
     """Folder or fsspec URL to copy from."""
     @_builtins.property
@@ -573,17 +683,100 @@ class ListVersionsResponse(_message.Message):
 Global___ListVersionsResponse: _TypeAlias = ListVersionsResponse  # noqa: Y015
 
 @_typing.final
+class WatchVersionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    number: _builtins.int
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        number: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "number", b"number"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchVersionRequest: _TypeAlias = WatchVersionRequest  # noqa: Y015
+
+@_typing.final
+class WatchVersionResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def version(self) -> Global___Version: ...
+    def __init__(
+        self,
+        *,
+        version: Global___Version | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["version", b"version"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchVersionResponse: _TypeAlias = WatchVersionResponse  # noqa: Y015
+
+@_typing.final
+class DeleteVersionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    number: _builtins.int
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        number: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "number", b"number"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteVersionRequest: _TypeAlias = DeleteVersionRequest  # noqa: Y015
+
+@_typing.final
+class DeleteVersionResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteVersionResponse: _TypeAlias = DeleteVersionResponse  # noqa: Y015
+
+@_typing.final
 class SetAliasRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MODEL_FIELD_NUMBER: _builtins.int
     ALIAS_FIELD_NUMBER: _builtins.int
-    VERSION_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    EXPECTED_NUMBER_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     GATE_ID_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     alias: _builtins.str
-    version: _builtins.int
+    number: _builtins.int
+    """The version to point at."""
+    expected_number: _builtins.int
+    """The version that the caller believes the alias points at now; 0: that there is no such alias. Absent: any."""
     reason: _builtins.str
     gate_id: _builtins.str
     def __init__(
@@ -591,15 +784,18 @@ class SetAliasRequest(_message.Message):
         *,
         model: _builtins.str = ...,
         alias: _builtins.str = ...,
-        version: _builtins.int = ...,
+        number: _builtins.int = ...,
+        expected_number: _builtins.int | None = ...,
         reason: _builtins.str = ...,
         gate_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_expected_number", b"_expected_number", "expected_number", b"expected_number"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "gate_id", b"gate_id", "model", b"model", "reason", b"reason", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected_number", b"_expected_number", "alias", b"alias", "expected_number", b"expected_number", "gate_id", b"gate_id", "model", b"model", "number", b"number", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__expected_number: _TypeAlias = _typing.Literal["expected_number"]  # noqa: Y015
+    _WhichOneofArgType__expected_number: _TypeAlias = _typing.Literal["_expected_number", b"_expected_number"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__expected_number) -> _WhichOneofReturnType__expected_number | None: ...
 
 Global___SetAliasRequest: _TypeAlias = SetAliasRequest  # noqa: Y015
 
@@ -680,30 +876,28 @@ class CreateGateRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     REQUEST_ID_FIELD_NUMBER: _builtins.int
-    MODEL_FIELD_NUMBER: _builtins.int
-    CANDIDATE_VERSION_FIELD_NUMBER: _builtins.int
-    CANDIDATE_EVALUATION_FIELD_NUMBER: _builtins.int
-    CHAMPION_EVALUATION_FIELD_NUMBER: _builtins.int
+    CANDIDATE_FIELD_NUMBER: _builtins.int
+    CANDIDATE_EVALUATION_ID_FIELD_NUMBER: _builtins.int
+    CHAMPION_EVALUATION_ID_FIELD_NUMBER: _builtins.int
     MIN_DIFFERENCE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    model: _builtins.str
-    candidate_version: _builtins.int
-    candidate_evaluation: _builtins.str
-    champion_evaluation: _builtins.str
+    candidate_evaluation_id: _builtins.str
+    champion_evaluation_id: _builtins.str
     min_difference: _builtins.float
+    @_builtins.property
+    def candidate(self) -> _model_pb2.VersionRef: ...
     def __init__(
         self,
         *,
         request_id: _builtins.str = ...,
-        model: _builtins.str = ...,
-        candidate_version: _builtins.int = ...,
-        candidate_evaluation: _builtins.str = ...,
-        champion_evaluation: _builtins.str = ...,
+        candidate: _model_pb2.VersionRef | None = ...,
+        candidate_evaluation_id: _builtins.str = ...,
+        champion_evaluation_id: _builtins.str = ...,
         min_difference: _builtins.float = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_evaluation", b"candidate_evaluation", "candidate_version", b"candidate_version", "champion_evaluation", b"champion_evaluation", "min_difference", b"min_difference", "model", b"model", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "candidate_evaluation_id", b"candidate_evaluation_id", "champion_evaluation_id", b"champion_evaluation_id", "min_difference", b"min_difference", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -815,3 +1009,42 @@ class ListGatesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListGatesResponse: _TypeAlias = ListGatesResponse  # noqa: Y015
+
+@_typing.final
+class WatchGateRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchGateRequest: _TypeAlias = WatchGateRequest  # noqa: Y015
+
+@_typing.final
+class WatchGateResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GATE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def gate(self) -> Global___Gate: ...
+    def __init__(
+        self,
+        *,
+        gate: Global___Gate | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["gate", b"gate"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gate", b"gate"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchGateResponse: _TypeAlias = WatchGateResponse  # noqa: Y015

@@ -50,6 +50,11 @@ class RegistryServiceStub(object):
                 request_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.ListModelsRequest.SerializeToString,
                 response_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.ListModelsResponse.FromString,
                 _registered_method=True)
+        self.DeleteModel = channel.unary_unary(
+                '/ratchet.registry.v1.RegistryService/DeleteModel',
+                request_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.DeleteModelRequest.SerializeToString,
+                response_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.DeleteModelResponse.FromString,
+                _registered_method=True)
         self.CreateVersion = channel.unary_unary(
                 '/ratchet.registry.v1.RegistryService/CreateVersion',
                 request_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.CreateVersionRequest.SerializeToString,
@@ -64,6 +69,16 @@ class RegistryServiceStub(object):
                 '/ratchet.registry.v1.RegistryService/ListVersions',
                 request_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.ListVersionsRequest.SerializeToString,
                 response_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.ListVersionsResponse.FromString,
+                _registered_method=True)
+        self.WatchVersion = channel.unary_stream(
+                '/ratchet.registry.v1.RegistryService/WatchVersion',
+                request_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.WatchVersionRequest.SerializeToString,
+                response_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.WatchVersionResponse.FromString,
+                _registered_method=True)
+        self.DeleteVersion = channel.unary_unary(
+                '/ratchet.registry.v1.RegistryService/DeleteVersion',
+                request_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.DeleteVersionRequest.SerializeToString,
+                response_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.DeleteVersionResponse.FromString,
                 _registered_method=True)
         self.SetAlias = channel.unary_unary(
                 '/ratchet.registry.v1.RegistryService/SetAlias',
@@ -90,6 +105,11 @@ class RegistryServiceStub(object):
                 request_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.ListGatesRequest.SerializeToString,
                 response_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.ListGatesResponse.FromString,
                 _registered_method=True)
+        self.WatchGate = channel.unary_stream(
+                '/ratchet.registry.v1.RegistryService/WatchGate',
+                request_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.WatchGateRequest.SerializeToString,
+                response_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.WatchGateResponse.FromString,
+                _registered_method=True)
 
 
 class RegistryServiceServicer(object):
@@ -97,72 +117,116 @@ class RegistryServiceServicer(object):
     """
 
     def CreateModel(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Makes a model without versions. Idempotent under request_id. ALREADY_EXISTS when the name is taken;
+        INVALID_ARGUMENT for a bad name.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetModel(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """A model with its aliases. NOT_FOUND.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListModels(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Models by name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteModel(self, request, context):
+        """Deletes a model that has no versions. NOT_FOUND; FAILED_PRECONDITION while it has versions.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateVersion(self, request, context):
-        """Copies the artifact, hashes it and makes the next version. Idempotent under request_id.
+        """Gives the next number to a version and returns it at once as PENDING; its artifact is then copied and hashed in the
+        background until it is READY or FAILED. Makes the model when there is none. Idempotent under request_id.
+        INVALID_ARGUMENT names each field at fault.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetVersion(self, request, context):
-        """By number, or by alias.
+        """A version by its number, or by an alias that points at it. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListVersions(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Versions of a model, newest first. NOT_FOUND when there is no such model.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchVersion(self, request, context):
+        """The version as it is, then at every change, until it is READY or FAILED. NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteVersion(self, request, context):
+        """Deletes a version and its artifact; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the
+        reason, while an alias or an undecided gate points at it or it was a champion.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetAlias(self, request, context):
-        """Points an alias at a version. FAILED_PRECONDITION for "champion" without a passed gate against the one it
-        replaces; the first champion of a model and a return to an earlier champion need none.
+        """Points an alias at a READY version; pointing it where it points already changes nothing. NOT_FOUND; ABORTED when the
+        alias does not point at expected_number; FAILED_PRECONDITION for a version that is not READY, and for "champion"
+        without a passed gate against the one it replaces. The first champion of a model and a return to an earlier champion
+        need no gate.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListAliasHistory(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Where the aliases of a model pointed when, newest first. NOT_FOUND when there is no such model.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateGate(self, request, context):
-        """Compares a candidate with the champion by two finished evaluations on the same problems, and stores the decision.
+        """Stores a gate and returns it at once as PENDING; it then compares the candidate with the present champion by two
+        finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. Idempotent under request_id.
+        NOT_FOUND for a missing model or version; FAILED_PRECONDITION when there is no champion to compare with or the
+        candidate is not READY; INVALID_ARGUMENT names each field at fault.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetGate(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """A gate. NOT_FOUND.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListGates(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Gates of a model, newest first. NOT_FOUND when there is no such model.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchGate(self, request, context):
+        """The gate as it is, then at every change, until it is decided. NOT_FOUND.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -185,6 +249,11 @@ def add_RegistryServiceServicer_to_server(servicer, server):
                     request_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.ListModelsRequest.FromString,
                     response_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.ListModelsResponse.SerializeToString,
             ),
+            'DeleteModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteModel,
+                    request_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.DeleteModelRequest.FromString,
+                    response_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.DeleteModelResponse.SerializeToString,
+            ),
             'CreateVersion': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateVersion,
                     request_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.CreateVersionRequest.FromString,
@@ -199,6 +268,16 @@ def add_RegistryServiceServicer_to_server(servicer, server):
                     servicer.ListVersions,
                     request_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.ListVersionsRequest.FromString,
                     response_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.ListVersionsResponse.SerializeToString,
+            ),
+            'WatchVersion': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchVersion,
+                    request_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.WatchVersionRequest.FromString,
+                    response_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.WatchVersionResponse.SerializeToString,
+            ),
+            'DeleteVersion': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteVersion,
+                    request_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.DeleteVersionRequest.FromString,
+                    response_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.DeleteVersionResponse.SerializeToString,
             ),
             'SetAlias': grpc.unary_unary_rpc_method_handler(
                     servicer.SetAlias,
@@ -224,6 +303,11 @@ def add_RegistryServiceServicer_to_server(servicer, server):
                     servicer.ListGates,
                     request_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.ListGatesRequest.FromString,
                     response_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.ListGatesResponse.SerializeToString,
+            ),
+            'WatchGate': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchGate,
+                    request_deserializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.WatchGateRequest.FromString,
+                    response_serializer=ratchet_dot_registry_dot_v1_dot_registry__pb2.WatchGateResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -319,6 +403,33 @@ class RegistryService(object):
             _registered_method=True)
 
     @staticmethod
+    def DeleteModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.registry.v1.RegistryService/DeleteModel',
+            ratchet_dot_registry_dot_v1_dot_registry__pb2.DeleteModelRequest.SerializeToString,
+            ratchet_dot_registry_dot_v1_dot_registry__pb2.DeleteModelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def CreateVersion(request,
             target,
             options=(),
@@ -389,6 +500,60 @@ class RegistryService(object):
             '/ratchet.registry.v1.RegistryService/ListVersions',
             ratchet_dot_registry_dot_v1_dot_registry__pb2.ListVersionsRequest.SerializeToString,
             ratchet_dot_registry_dot_v1_dot_registry__pb2.ListVersionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchVersion(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ratchet.registry.v1.RegistryService/WatchVersion',
+            ratchet_dot_registry_dot_v1_dot_registry__pb2.WatchVersionRequest.SerializeToString,
+            ratchet_dot_registry_dot_v1_dot_registry__pb2.WatchVersionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteVersion(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.registry.v1.RegistryService/DeleteVersion',
+            ratchet_dot_registry_dot_v1_dot_registry__pb2.DeleteVersionRequest.SerializeToString,
+            ratchet_dot_registry_dot_v1_dot_registry__pb2.DeleteVersionResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -524,6 +689,33 @@ class RegistryService(object):
             '/ratchet.registry.v1.RegistryService/ListGates',
             ratchet_dot_registry_dot_v1_dot_registry__pb2.ListGatesRequest.SerializeToString,
             ratchet_dot_registry_dot_v1_dot_registry__pb2.ListGatesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchGate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ratchet.registry.v1.RegistryService/WatchGate',
+            ratchet_dot_registry_dot_v1_dot_registry__pb2.WatchGateRequest.SerializeToString,
+            ratchet_dot_registry_dot_v1_dot_registry__pb2.WatchGateResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -34,22 +34,50 @@ class RegistryServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RegistryServiceAsyncStub: ...
     CreateModel: _grpc.UnaryUnaryMultiCallable[_registry_pb2.CreateModelRequest, _registry_pb2.CreateModelResponse]
+    """Makes a model without versions. Idempotent under request_id. ALREADY_EXISTS when the name is taken;
+    INVALID_ARGUMENT for a bad name.
+    """
     GetModel: _grpc.UnaryUnaryMultiCallable[_registry_pb2.GetModelRequest, _registry_pb2.GetModelResponse]
+    """A model with its aliases. NOT_FOUND."""
     ListModels: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ListModelsRequest, _registry_pb2.ListModelsResponse]
+    """Models by name."""
+    DeleteModel: _grpc.UnaryUnaryMultiCallable[_registry_pb2.DeleteModelRequest, _registry_pb2.DeleteModelResponse]
+    """Deletes a model that has no versions. NOT_FOUND; FAILED_PRECONDITION while it has versions."""
     CreateVersion: _grpc.UnaryUnaryMultiCallable[_registry_pb2.CreateVersionRequest, _registry_pb2.CreateVersionResponse]
-    """Copies the artifact, hashes it and makes the next version. Idempotent under request_id."""
+    """Gives the next number to a version and returns it at once as PENDING; its artifact is then copied and hashed in the
+    background until it is READY or FAILED. Makes the model when there is none. Idempotent under request_id.
+    INVALID_ARGUMENT names each field at fault.
+    """
     GetVersion: _grpc.UnaryUnaryMultiCallable[_registry_pb2.GetVersionRequest, _registry_pb2.GetVersionResponse]
-    """By number, or by alias."""
+    """A version by its number, or by an alias that points at it. NOT_FOUND."""
     ListVersions: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ListVersionsRequest, _registry_pb2.ListVersionsResponse]
+    """Versions of a model, newest first. NOT_FOUND when there is no such model."""
+    WatchVersion: _grpc.UnaryStreamMultiCallable[_registry_pb2.WatchVersionRequest, _registry_pb2.WatchVersionResponse]
+    """The version as it is, then at every change, until it is READY or FAILED. NOT_FOUND."""
+    DeleteVersion: _grpc.UnaryUnaryMultiCallable[_registry_pb2.DeleteVersionRequest, _registry_pb2.DeleteVersionResponse]
+    """Deletes a version and its artifact; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the
+    reason, while an alias or an undecided gate points at it or it was a champion.
+    """
     SetAlias: _grpc.UnaryUnaryMultiCallable[_registry_pb2.SetAliasRequest, _registry_pb2.SetAliasResponse]
-    """Points an alias at a version. FAILED_PRECONDITION for "champion" without a passed gate against the one it
-    replaces; the first champion of a model and a return to an earlier champion need none.
+    """Points an alias at a READY version; pointing it where it points already changes nothing. NOT_FOUND; ABORTED when the
+    alias does not point at expected_number; FAILED_PRECONDITION for a version that is not READY, and for "champion"
+    without a passed gate against the one it replaces. The first champion of a model and a return to an earlier champion
+    need no gate.
     """
     ListAliasHistory: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ListAliasHistoryRequest, _registry_pb2.ListAliasHistoryResponse]
+    """Where the aliases of a model pointed when, newest first. NOT_FOUND when there is no such model."""
     CreateGate: _grpc.UnaryUnaryMultiCallable[_registry_pb2.CreateGateRequest, _registry_pb2.CreateGateResponse]
-    """Compares a candidate with the champion by two finished evaluations on the same problems, and stores the decision."""
+    """Stores a gate and returns it at once as PENDING; it then compares the candidate with the present champion by two
+    finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. Idempotent under request_id.
+    NOT_FOUND for a missing model or version; FAILED_PRECONDITION when there is no champion to compare with or the
+    candidate is not READY; INVALID_ARGUMENT names each field at fault.
+    """
     GetGate: _grpc.UnaryUnaryMultiCallable[_registry_pb2.GetGateRequest, _registry_pb2.GetGateResponse]
+    """A gate. NOT_FOUND."""
     ListGates: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ListGatesRequest, _registry_pb2.ListGatesResponse]
+    """Gates of a model, newest first. NOT_FOUND when there is no such model."""
+    WatchGate: _grpc.UnaryStreamMultiCallable[_registry_pb2.WatchGateRequest, _registry_pb2.WatchGateResponse]
+    """The gate as it is, then at every change, until it is decided. NOT_FOUND."""
 
 @_typing.type_check_only
 class RegistryServiceAsyncStub(RegistryServiceStub):
@@ -57,22 +85,50 @@ class RegistryServiceAsyncStub(RegistryServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateModel: _aio.UnaryUnaryMultiCallable[_registry_pb2.CreateModelRequest, _registry_pb2.CreateModelResponse]  # type: ignore[assignment]
+    """Makes a model without versions. Idempotent under request_id. ALREADY_EXISTS when the name is taken;
+    INVALID_ARGUMENT for a bad name.
+    """
     GetModel: _aio.UnaryUnaryMultiCallable[_registry_pb2.GetModelRequest, _registry_pb2.GetModelResponse]  # type: ignore[assignment]
+    """A model with its aliases. NOT_FOUND."""
     ListModels: _aio.UnaryUnaryMultiCallable[_registry_pb2.ListModelsRequest, _registry_pb2.ListModelsResponse]  # type: ignore[assignment]
+    """Models by name."""
+    DeleteModel: _aio.UnaryUnaryMultiCallable[_registry_pb2.DeleteModelRequest, _registry_pb2.DeleteModelResponse]  # type: ignore[assignment]
+    """Deletes a model that has no versions. NOT_FOUND; FAILED_PRECONDITION while it has versions."""
     CreateVersion: _aio.UnaryUnaryMultiCallable[_registry_pb2.CreateVersionRequest, _registry_pb2.CreateVersionResponse]  # type: ignore[assignment]
-    """Copies the artifact, hashes it and makes the next version. Idempotent under request_id."""
+    """Gives the next number to a version and returns it at once as PENDING; its artifact is then copied and hashed in the
+    background until it is READY or FAILED. Makes the model when there is none. Idempotent under request_id.
+    INVALID_ARGUMENT names each field at fault.
+    """
     GetVersion: _aio.UnaryUnaryMultiCallable[_registry_pb2.GetVersionRequest, _registry_pb2.GetVersionResponse]  # type: ignore[assignment]
-    """By number, or by alias."""
+    """A version by its number, or by an alias that points at it. NOT_FOUND."""
     ListVersions: _aio.UnaryUnaryMultiCallable[_registry_pb2.ListVersionsRequest, _registry_pb2.ListVersionsResponse]  # type: ignore[assignment]
+    """Versions of a model, newest first. NOT_FOUND when there is no such model."""
+    WatchVersion: _aio.UnaryStreamMultiCallable[_registry_pb2.WatchVersionRequest, _registry_pb2.WatchVersionResponse]  # type: ignore[assignment]
+    """The version as it is, then at every change, until it is READY or FAILED. NOT_FOUND."""
+    DeleteVersion: _aio.UnaryUnaryMultiCallable[_registry_pb2.DeleteVersionRequest, _registry_pb2.DeleteVersionResponse]  # type: ignore[assignment]
+    """Deletes a version and its artifact; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the
+    reason, while an alias or an undecided gate points at it or it was a champion.
+    """
     SetAlias: _aio.UnaryUnaryMultiCallable[_registry_pb2.SetAliasRequest, _registry_pb2.SetAliasResponse]  # type: ignore[assignment]
-    """Points an alias at a version. FAILED_PRECONDITION for "champion" without a passed gate against the one it
-    replaces; the first champion of a model and a return to an earlier champion need none.
+    """Points an alias at a READY version; pointing it where it points already changes nothing. NOT_FOUND; ABORTED when the
+    alias does not point at expected_number; FAILED_PRECONDITION for a version that is not READY, and for "champion"
+    without a passed gate against the one it replaces. The first champion of a model and a return to an earlier champion
+    need no gate.
     """
     ListAliasHistory: _aio.UnaryUnaryMultiCallable[_registry_pb2.ListAliasHistoryRequest, _registry_pb2.ListAliasHistoryResponse]  # type: ignore[assignment]
+    """Where the aliases of a model pointed when, newest first. NOT_FOUND when there is no such model."""
     CreateGate: _aio.UnaryUnaryMultiCallable[_registry_pb2.CreateGateRequest, _registry_pb2.CreateGateResponse]  # type: ignore[assignment]
-    """Compares a candidate with the champion by two finished evaluations on the same problems, and stores the decision."""
+    """Stores a gate and returns it at once as PENDING; it then compares the candidate with the present champion by two
+    finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. Idempotent under request_id.
+    NOT_FOUND for a missing model or version; FAILED_PRECONDITION when there is no champion to compare with or the
+    candidate is not READY; INVALID_ARGUMENT names each field at fault.
+    """
     GetGate: _aio.UnaryUnaryMultiCallable[_registry_pb2.GetGateRequest, _registry_pb2.GetGateResponse]  # type: ignore[assignment]
+    """A gate. NOT_FOUND."""
     ListGates: _aio.UnaryUnaryMultiCallable[_registry_pb2.ListGatesRequest, _registry_pb2.ListGatesResponse]  # type: ignore[assignment]
+    """Gates of a model, newest first. NOT_FOUND when there is no such model."""
+    WatchGate: _aio.UnaryStreamMultiCallable[_registry_pb2.WatchGateRequest, _registry_pb2.WatchGateResponse]  # type: ignore[assignment]
+    """The gate as it is, then at every change, until it is decided. NOT_FOUND."""
 
 class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
     """Models, their immutable versions, aliases with history, and the gate before promotion."""
@@ -82,21 +138,34 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _registry_pb2.CreateModelRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_registry_pb2.CreateModelResponse, _abc.Awaitable[_registry_pb2.CreateModelResponse]]: ...
+    ) -> _typing.Union[_registry_pb2.CreateModelResponse, _abc.Awaitable[_registry_pb2.CreateModelResponse]]:
+        """Makes a model without versions. Idempotent under request_id. ALREADY_EXISTS when the name is taken;
+        INVALID_ARGUMENT for a bad name.
+        """
 
     @_abc_1.abstractmethod
     def GetModel(
         self,
         request: _registry_pb2.GetModelRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_registry_pb2.GetModelResponse, _abc.Awaitable[_registry_pb2.GetModelResponse]]: ...
+    ) -> _typing.Union[_registry_pb2.GetModelResponse, _abc.Awaitable[_registry_pb2.GetModelResponse]]:
+        """A model with its aliases. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListModels(
         self,
         request: _registry_pb2.ListModelsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_registry_pb2.ListModelsResponse, _abc.Awaitable[_registry_pb2.ListModelsResponse]]: ...
+    ) -> _typing.Union[_registry_pb2.ListModelsResponse, _abc.Awaitable[_registry_pb2.ListModelsResponse]]:
+        """Models by name."""
+
+    @_abc_1.abstractmethod
+    def DeleteModel(
+        self,
+        request: _registry_pb2.DeleteModelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_registry_pb2.DeleteModelResponse, _abc.Awaitable[_registry_pb2.DeleteModelResponse]]:
+        """Deletes a model that has no versions. NOT_FOUND; FAILED_PRECONDITION while it has versions."""
 
     @_abc_1.abstractmethod
     def CreateVersion(
@@ -104,7 +173,10 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.CreateVersionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.CreateVersionResponse, _abc.Awaitable[_registry_pb2.CreateVersionResponse]]:
-        """Copies the artifact, hashes it and makes the next version. Idempotent under request_id."""
+        """Gives the next number to a version and returns it at once as PENDING; its artifact is then copied and hashed in the
+        background until it is READY or FAILED. Makes the model when there is none. Idempotent under request_id.
+        INVALID_ARGUMENT names each field at fault.
+        """
 
     @_abc_1.abstractmethod
     def GetVersion(
@@ -112,14 +184,33 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.GetVersionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.GetVersionResponse, _abc.Awaitable[_registry_pb2.GetVersionResponse]]:
-        """By number, or by alias."""
+        """A version by its number, or by an alias that points at it. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListVersions(
         self,
         request: _registry_pb2.ListVersionsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_registry_pb2.ListVersionsResponse, _abc.Awaitable[_registry_pb2.ListVersionsResponse]]: ...
+    ) -> _typing.Union[_registry_pb2.ListVersionsResponse, _abc.Awaitable[_registry_pb2.ListVersionsResponse]]:
+        """Versions of a model, newest first. NOT_FOUND when there is no such model."""
+
+    @_abc_1.abstractmethod
+    def WatchVersion(
+        self,
+        request: _registry_pb2.WatchVersionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_registry_pb2.WatchVersionResponse], _abc.AsyncIterator[_registry_pb2.WatchVersionResponse]]:
+        """The version as it is, then at every change, until it is READY or FAILED. NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def DeleteVersion(
+        self,
+        request: _registry_pb2.DeleteVersionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_registry_pb2.DeleteVersionResponse, _abc.Awaitable[_registry_pb2.DeleteVersionResponse]]:
+        """Deletes a version and its artifact; its number is never given again. NOT_FOUND; FAILED_PRECONDITION, with the
+        reason, while an alias or an undecided gate points at it or it was a champion.
+        """
 
     @_abc_1.abstractmethod
     def SetAlias(
@@ -127,8 +218,10 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.SetAliasRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.SetAliasResponse, _abc.Awaitable[_registry_pb2.SetAliasResponse]]:
-        """Points an alias at a version. FAILED_PRECONDITION for "champion" without a passed gate against the one it
-        replaces; the first champion of a model and a return to an earlier champion need none.
+        """Points an alias at a READY version; pointing it where it points already changes nothing. NOT_FOUND; ABORTED when the
+        alias does not point at expected_number; FAILED_PRECONDITION for a version that is not READY, and for "champion"
+        without a passed gate against the one it replaces. The first champion of a model and a return to an earlier champion
+        need no gate.
         """
 
     @_abc_1.abstractmethod
@@ -136,7 +229,8 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _registry_pb2.ListAliasHistoryRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_registry_pb2.ListAliasHistoryResponse, _abc.Awaitable[_registry_pb2.ListAliasHistoryResponse]]: ...
+    ) -> _typing.Union[_registry_pb2.ListAliasHistoryResponse, _abc.Awaitable[_registry_pb2.ListAliasHistoryResponse]]:
+        """Where the aliases of a model pointed when, newest first. NOT_FOUND when there is no such model."""
 
     @_abc_1.abstractmethod
     def CreateGate(
@@ -144,20 +238,34 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.CreateGateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.CreateGateResponse, _abc.Awaitable[_registry_pb2.CreateGateResponse]]:
-        """Compares a candidate with the champion by two finished evaluations on the same problems, and stores the decision."""
+        """Stores a gate and returns it at once as PENDING; it then compares the candidate with the present champion by two
+        finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. Idempotent under request_id.
+        NOT_FOUND for a missing model or version; FAILED_PRECONDITION when there is no champion to compare with or the
+        candidate is not READY; INVALID_ARGUMENT names each field at fault.
+        """
 
     @_abc_1.abstractmethod
     def GetGate(
         self,
         request: _registry_pb2.GetGateRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_registry_pb2.GetGateResponse, _abc.Awaitable[_registry_pb2.GetGateResponse]]: ...
+    ) -> _typing.Union[_registry_pb2.GetGateResponse, _abc.Awaitable[_registry_pb2.GetGateResponse]]:
+        """A gate. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListGates(
         self,
         request: _registry_pb2.ListGatesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_registry_pb2.ListGatesResponse, _abc.Awaitable[_registry_pb2.ListGatesResponse]]: ...
+    ) -> _typing.Union[_registry_pb2.ListGatesResponse, _abc.Awaitable[_registry_pb2.ListGatesResponse]]:
+        """Gates of a model, newest first. NOT_FOUND when there is no such model."""
+
+    @_abc_1.abstractmethod
+    def WatchGate(
+        self,
+        request: _registry_pb2.WatchGateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_registry_pb2.WatchGateResponse], _abc.AsyncIterator[_registry_pb2.WatchGateResponse]]:
+        """The gate as it is, then at every change, until it is decided. NOT_FOUND."""
 
 def add_RegistryServiceServicer_to_server(servicer: RegistryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

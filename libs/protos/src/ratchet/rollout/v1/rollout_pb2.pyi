@@ -10,6 +10,8 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from ratchet.common.v1 import failure_pb2 as _failure_pb2
+from ratchet.common.v1 import generation_pb2 as _generation_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -21,24 +23,26 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class _FinishReason:
+class _Dtype:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _FinishReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FinishReason.ValueType], _builtins.type):
+class _DtypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Dtype.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    FINISH_REASON_UNSPECIFIED: _FinishReason.ValueType  # 0
-    FINISH_REASON_STOP: _FinishReason.ValueType  # 1
-    FINISH_REASON_LENGTH: _FinishReason.ValueType  # 2
-    FINISH_REASON_ABORTED: _FinishReason.ValueType  # 3
+    DTYPE_UNSPECIFIED: _Dtype.ValueType  # 0
+    """What the machine is fast and exact in."""
+    DTYPE_FLOAT32: _Dtype.ValueType  # 1
+    DTYPE_BFLOAT16: _Dtype.ValueType  # 2
+    DTYPE_FLOAT16: _Dtype.ValueType  # 3
 
-class FinishReason(_FinishReason, metaclass=_FinishReasonEnumTypeWrapper): ...
+class Dtype(_Dtype, metaclass=_DtypeEnumTypeWrapper): ...
 
-FINISH_REASON_UNSPECIFIED: FinishReason.ValueType  # 0
-FINISH_REASON_STOP: FinishReason.ValueType  # 1
-FINISH_REASON_LENGTH: FinishReason.ValueType  # 2
-FINISH_REASON_ABORTED: FinishReason.ValueType  # 3
-Global___FinishReason: _TypeAlias = FinishReason  # noqa: Y015
+DTYPE_UNSPECIFIED: Dtype.ValueType  # 0
+"""What the machine is fast and exact in."""
+DTYPE_FLOAT32: Dtype.ValueType  # 1
+DTYPE_BFLOAT16: Dtype.ValueType  # 2
+DTYPE_FLOAT16: Dtype.ValueType  # 3
+Global___Dtype: _TypeAlias = Dtype  # noqa: Y015
 
 @_typing.final
 class Policy(_message.Message):
@@ -54,7 +58,7 @@ class Policy(_message.Message):
         STATE_LOADING: Policy._State.ValueType  # 1
         STATE_READY: Policy._State.ValueType  # 2
         STATE_FAILED: Policy._State.ValueType  # 3
-        """The engine died or refused its weights; error says why. Unload it."""
+        """It could not be loaded, its engine died too often, or refused its weights; `failure` says why. Load or unload it."""
         STATE_UNLOADING: Policy._State.ValueType  # 4
 
     class State(_State, metaclass=_StateEnumTypeWrapper): ...
@@ -62,16 +66,16 @@ class Policy(_message.Message):
     STATE_LOADING: Policy.State.ValueType  # 1
     STATE_READY: Policy.State.ValueType  # 2
     STATE_FAILED: Policy.State.ValueType  # 3
-    """The engine died or refused its weights; error says why. Unload it."""
+    """It could not be loaded, its engine died too often, or refused its weights; `failure` says why. Load or unload it."""
     STATE_UNLOADING: Policy.State.ValueType  # 4
 
     NAME_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
     POLICY_ID_FIELD_NUMBER: _builtins.int
-    SOURCE_FIELD_NUMBER: _builtins.int
+    SOURCE_URI_FIELD_NUMBER: _builtins.int
     DTYPE_FIELD_NUMBER: _builtins.int
     MAX_MODEL_LEN_FIELD_NUMBER: _builtins.int
-    ERROR_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     READY_TIME_FIELD_NUMBER: _builtins.int
     WEIGHT_UPDATES_FIELD_NUMBER: _builtins.int
@@ -80,13 +84,15 @@ class Policy(_message.Message):
     state: Global___Policy.State.ValueType
     policy_id: _builtins.str
     """"sha256:<hex>" over the weights now loaded; empty while loading."""
-    source: _builtins.str
+    source_uri: _builtins.str
     """The folder or fsspec URL it was loaded from."""
-    dtype: _builtins.str
+    dtype: Global___Dtype.ValueType
+    """What the engine computes in, and the tokens of prompt plus completion that it takes. Set when READY."""
     max_model_len: _builtins.int
-    error: _builtins.str
     weight_updates: _builtins.int
     """How many times its weights were replaced since it was loaded."""
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure: ...
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -96,18 +102,18 @@ class Policy(_message.Message):
         *,
         name: _builtins.str = ...,
         state: Global___Policy.State.ValueType = ...,
+        failure: _failure_pb2.Failure | None = ...,
         policy_id: _builtins.str = ...,
-        source: _builtins.str = ...,
-        dtype: _builtins.str = ...,
+        source_uri: _builtins.str = ...,
+        dtype: Global___Dtype.ValueType = ...,
         max_model_len: _builtins.int = ...,
-        error: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         ready_time: _timestamp_pb2.Timestamp | None = ...,
         weight_updates: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "ready_time", b"ready_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "failure", b"failure", "ready_time", b"ready_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "dtype", b"dtype", "error", b"error", "max_model_len", b"max_model_len", "name", b"name", "policy_id", b"policy_id", "ready_time", b"ready_time", "source", b"source", "state", b"state", "weight_updates", b"weight_updates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "dtype", b"dtype", "failure", b"failure", "max_model_len", b"max_model_len", "name", b"name", "policy_id", b"policy_id", "ready_time", b"ready_time", "source_uri", b"source_uri", "state", b"state", "weight_updates", b"weight_updates"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -115,36 +121,52 @@ Global___Policy: _TypeAlias = Policy  # noqa: Y015
 
 @_typing.final
 class EngineOptions(_message.Message):
+    """Absent fields take the service's default."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     DTYPE_FIELD_NUMBER: _builtins.int
     MAX_MODEL_LEN_FIELD_NUMBER: _builtins.int
     MAX_NUM_SEQS_FIELD_NUMBER: _builtins.int
-    KV_CACHE_MIB_FIELD_NUMBER: _builtins.int
+    KV_CACHE_BYTES_FIELD_NUMBER: _builtins.int
     TENSOR_PARALLEL_SIZE_FIELD_NUMBER: _builtins.int
-    dtype: _builtins.str
-    """"auto", "float32", "bfloat16", "float16". Auto: what the machine is fast and exact in."""
+    dtype: Global___Dtype.ValueType
     max_model_len: _builtins.int
-    """Prompt plus completion, in tokens; 0 means what the model's config says."""
+    """Prompt plus completion, in tokens. Absent means what the model's config says."""
     max_num_seqs: _builtins.int
-    """Sequences decoded together at most; 0 means the service's default."""
-    kv_cache_mib: _builtins.int
-    """KV cache on CPU, in MiB; 0 means the service's default."""
+    """Sequences decoded together at most."""
+    kv_cache_bytes: _builtins.int
+    """KV cache on CPU."""
     tensor_parallel_size: _builtins.int
     def __init__(
         self,
         *,
-        dtype: _builtins.str = ...,
-        max_model_len: _builtins.int = ...,
-        max_num_seqs: _builtins.int = ...,
-        kv_cache_mib: _builtins.int = ...,
-        tensor_parallel_size: _builtins.int = ...,
+        dtype: Global___Dtype.ValueType = ...,
+        max_model_len: _builtins.int | None = ...,
+        max_num_seqs: _builtins.int | None = ...,
+        kv_cache_bytes: _builtins.int | None = ...,
+        tensor_parallel_size: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_kv_cache_bytes", b"_kv_cache_bytes", "_max_model_len", b"_max_model_len", "_max_num_seqs", b"_max_num_seqs", "_tensor_parallel_size", b"_tensor_parallel_size", "kv_cache_bytes", b"kv_cache_bytes", "max_model_len", b"max_model_len", "max_num_seqs", b"max_num_seqs", "tensor_parallel_size", b"tensor_parallel_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dtype", b"dtype", "kv_cache_mib", b"kv_cache_mib", "max_model_len", b"max_model_len", "max_num_seqs", b"max_num_seqs", "tensor_parallel_size", b"tensor_parallel_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_kv_cache_bytes", b"_kv_cache_bytes", "_max_model_len", b"_max_model_len", "_max_num_seqs", b"_max_num_seqs", "_tensor_parallel_size", b"_tensor_parallel_size", "dtype", b"dtype", "kv_cache_bytes", b"kv_cache_bytes", "max_model_len", b"max_model_len", "max_num_seqs", b"max_num_seqs", "tensor_parallel_size", b"tensor_parallel_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__kv_cache_bytes: _TypeAlias = _typing.Literal["kv_cache_bytes"]  # noqa: Y015
+    _WhichOneofArgType__kv_cache_bytes: _TypeAlias = _typing.Literal["_kv_cache_bytes", b"_kv_cache_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__max_model_len: _TypeAlias = _typing.Literal["max_model_len"]  # noqa: Y015
+    _WhichOneofArgType__max_model_len: _TypeAlias = _typing.Literal["_max_model_len", b"_max_model_len"]  # noqa: Y015
+    _WhichOneofReturnType__max_num_seqs: _TypeAlias = _typing.Literal["max_num_seqs"]  # noqa: Y015
+    _WhichOneofArgType__max_num_seqs: _TypeAlias = _typing.Literal["_max_num_seqs", b"_max_num_seqs"]  # noqa: Y015
+    _WhichOneofReturnType__tensor_parallel_size: _TypeAlias = _typing.Literal["tensor_parallel_size"]  # noqa: Y015
+    _WhichOneofArgType__tensor_parallel_size: _TypeAlias = _typing.Literal["_tensor_parallel_size", b"_tensor_parallel_size"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__kv_cache_bytes) -> _WhichOneofReturnType__kv_cache_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_model_len) -> _WhichOneofReturnType__max_model_len | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_num_seqs) -> _WhichOneofReturnType__max_num_seqs | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tensor_parallel_size) -> _WhichOneofReturnType__tensor_parallel_size | None: ...
 
 Global___EngineOptions: _TypeAlias = EngineOptions  # noqa: Y015
 
@@ -154,12 +176,12 @@ class LoadPolicyRequest(_message.Message):
 
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
-    SOURCE_FIELD_NUMBER: _builtins.int
+    SOURCE_URI_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
     EXPECTED_POLICY_ID_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     name: _builtins.str
-    source: _builtins.str
+    source_uri: _builtins.str
     expected_policy_id: _builtins.str
     """When set, loading fails unless the weights hash to this id."""
     @_builtins.property
@@ -169,13 +191,13 @@ class LoadPolicyRequest(_message.Message):
         *,
         request_id: _builtins.str = ...,
         name: _builtins.str = ...,
-        source: _builtins.str = ...,
+        source_uri: _builtins.str = ...,
         options: Global___EngineOptions | None = ...,
         expected_policy_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_policy_id", b"expected_policy_id", "name", b"name", "options", b"options", "request_id", b"request_id", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_policy_id", b"expected_policy_id", "name", b"name", "options", b"options", "request_id", b"request_id", "source_uri", b"source_uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -320,212 +342,36 @@ class UnloadPolicyResponse(_message.Message):
 Global___UnloadPolicyResponse: _TypeAlias = UnloadPolicyResponse  # noqa: Y015
 
 @_typing.final
-class SamplingParams(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TEMPERATURE_FIELD_NUMBER: _builtins.int
-    TOP_P_FIELD_NUMBER: _builtins.int
-    TOP_K_FIELD_NUMBER: _builtins.int
-    MAX_TOKENS_FIELD_NUMBER: _builtins.int
-    STOP_FIELD_NUMBER: _builtins.int
-    STOP_TOKEN_IDS_FIELD_NUMBER: _builtins.int
-    SEED_FIELD_NUMBER: _builtins.int
-    IGNORE_EOS_FIELD_NUMBER: _builtins.int
-    LOGPROBS_FIELD_NUMBER: _builtins.int
-    REPETITION_PENALTY_FIELD_NUMBER: _builtins.int
-    N_FIELD_NUMBER: _builtins.int
-    temperature: _builtins.float
-    """0 is greedy. Absent means 1."""
-    top_p: _builtins.float
-    top_k: _builtins.int
-    """0 or absent: off."""
-    max_tokens: _builtins.int
-    """New tokens at most; 0 means up to the model's length."""
-    seed: _builtins.int
-    ignore_eos: _builtins.bool
-    logprobs: _builtins.bool
-    """Return the log-prob of each sampled token."""
-    repetition_penalty: _builtins.float
-    n: _builtins.int
-    """Completions of the prompt; 0 means 1."""
-    @_builtins.property
-    def stop(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
-    @_builtins.property
-    def stop_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
-    def __init__(
-        self,
-        *,
-        temperature: _builtins.float | None = ...,
-        top_p: _builtins.float | None = ...,
-        top_k: _builtins.int = ...,
-        max_tokens: _builtins.int = ...,
-        stop: _abc.Iterable[_builtins.str] | None = ...,
-        stop_token_ids: _abc.Iterable[_builtins.int] | None = ...,
-        seed: _builtins.int | None = ...,
-        ignore_eos: _builtins.bool = ...,
-        logprobs: _builtins.bool = ...,
-        repetition_penalty: _builtins.float | None = ...,
-        n: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_p", b"_top_p", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "temperature", b"temperature", "top_p", b"top_p"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_p", b"_top_p", "ignore_eos", b"ignore_eos", "logprobs", b"logprobs", "max_tokens", b"max_tokens", "n", b"n", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "stop", b"stop", "stop_token_ids", b"stop_token_ids", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__repetition_penalty: _TypeAlias = _typing.Literal["repetition_penalty"]  # noqa: Y015
-    _WhichOneofArgType__repetition_penalty: _TypeAlias = _typing.Literal["_repetition_penalty", b"_repetition_penalty"]  # noqa: Y015
-    _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
-    _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
-    _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
-    _WhichOneofArgType__temperature: _TypeAlias = _typing.Literal["_temperature", b"_temperature"]  # noqa: Y015
-    _WhichOneofReturnType__top_p: _TypeAlias = _typing.Literal["top_p"]  # noqa: Y015
-    _WhichOneofArgType__top_p: _TypeAlias = _typing.Literal["_top_p", b"_top_p"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__repetition_penalty) -> _WhichOneofReturnType__repetition_penalty | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__seed) -> _WhichOneofReturnType__seed | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature) -> _WhichOneofReturnType__temperature | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__top_p) -> _WhichOneofReturnType__top_p | None: ...
-
-Global___SamplingParams: _TypeAlias = SamplingParams  # noqa: Y015
-
-@_typing.final
-class ChatMessage(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ROLE_FIELD_NUMBER: _builtins.int
-    CONTENT_FIELD_NUMBER: _builtins.int
-    role: _builtins.str
-    content: _builtins.str
-    def __init__(
-        self,
-        *,
-        role: _builtins.str = ...,
-        content: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "role", b"role"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ChatMessage: _TypeAlias = ChatMessage  # noqa: Y015
-
-@_typing.final
-class ChatPrompt(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MESSAGES_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChatMessage]: ...
-    def __init__(
-        self,
-        *,
-        messages: _abc.Iterable[Global___ChatMessage] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ChatPrompt: _TypeAlias = ChatPrompt  # noqa: Y015
-
-@_typing.final
-class TokenPrompt(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    IDS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
-    def __init__(
-        self,
-        *,
-        ids: _abc.Iterable[_builtins.int] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___TokenPrompt: _TypeAlias = TokenPrompt  # noqa: Y015
-
-@_typing.final
 class GenerateRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     POLICY_FIELD_NUMBER: _builtins.int
-    TOKENS_FIELD_NUMBER: _builtins.int
-    TEXT_FIELD_NUMBER: _builtins.int
-    CHAT_FIELD_NUMBER: _builtins.int
+    PROMPT_FIELD_NUMBER: _builtins.int
     SAMPLING_FIELD_NUMBER: _builtins.int
     EXPECTED_POLICY_ID_FIELD_NUMBER: _builtins.int
     policy: _builtins.str
-    text: _builtins.str
+    """Name of a loaded policy."""
     expected_policy_id: _builtins.str
     """When set, FAILED_PRECONDITION unless the loaded weights have this id, before and after generation."""
     @_builtins.property
-    def tokens(self) -> Global___TokenPrompt: ...
+    def prompt(self) -> _generation_pb2.Prompt: ...
     @_builtins.property
-    def chat(self) -> Global___ChatPrompt: ...
-    @_builtins.property
-    def sampling(self) -> Global___SamplingParams: ...
+    def sampling(self) -> _generation_pb2.SamplingParams: ...
     def __init__(
         self,
         *,
         policy: _builtins.str = ...,
-        tokens: Global___TokenPrompt | None = ...,
-        text: _builtins.str = ...,
-        chat: Global___ChatPrompt | None = ...,
-        sampling: Global___SamplingParams | None = ...,
+        prompt: _generation_pb2.Prompt | None = ...,
+        sampling: _generation_pb2.SamplingParams | None = ...,
         expected_policy_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["chat", b"chat", "prompt", b"prompt", "sampling", b"sampling", "text", b"text", "tokens", b"tokens"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["prompt", b"prompt", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chat", b"chat", "expected_policy_id", b"expected_policy_id", "policy", b"policy", "prompt", b"prompt", "sampling", b"sampling", "text", b"text", "tokens", b"tokens"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_prompt: _TypeAlias = _typing.Literal["tokens", "text", "chat"]  # noqa: Y015
-    _WhichOneofArgType_prompt: _TypeAlias = _typing.Literal["prompt", b"prompt"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_prompt) -> _WhichOneofReturnType_prompt | None: ...
-
-Global___GenerateRequest: _TypeAlias = GenerateRequest  # noqa: Y015
-
-@_typing.final
-class Completion(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    INDEX_FIELD_NUMBER: _builtins.int
-    TOKEN_IDS_FIELD_NUMBER: _builtins.int
-    LOG_PROBS_FIELD_NUMBER: _builtins.int
-    TEXT_FIELD_NUMBER: _builtins.int
-    FINISH_REASON_FIELD_NUMBER: _builtins.int
-    index: _builtins.int
-    text: _builtins.str
-    finish_reason: Global___FinishReason.ValueType
-    @_builtins.property
-    def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
-    @_builtins.property
-    def log_probs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """One per token when asked for: natural log of the probability under the processed distribution."""
-
-    def __init__(
-        self,
-        *,
-        index: _builtins.int = ...,
-        token_ids: _abc.Iterable[_builtins.int] | None = ...,
-        log_probs: _abc.Iterable[_builtins.float] | None = ...,
-        text: _builtins.str = ...,
-        finish_reason: Global___FinishReason.ValueType = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["finish_reason", b"finish_reason", "index", b"index", "log_probs", b"log_probs", "text", b"text", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_policy_id", b"expected_policy_id", "policy", b"policy", "prompt", b"prompt", "sampling", b"sampling"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Completion: _TypeAlias = Completion  # noqa: Y015
+Global___GenerateRequest: _TypeAlias = GenerateRequest  # noqa: Y015
 
 @_typing.final
 class GenerateResponse(_message.Message):
@@ -538,7 +384,7 @@ class GenerateResponse(_message.Message):
     policy_id: _builtins.str
     """The weights that made them."""
     @_builtins.property
-    def completions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Completion]: ...
+    def completions(self) -> _containers.RepeatedCompositeFieldContainer[_generation_pb2.Completion]: ...
     @_builtins.property
     def prompt_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
@@ -546,7 +392,7 @@ class GenerateResponse(_message.Message):
     def __init__(
         self,
         *,
-        completions: _abc.Iterable[Global___Completion] | None = ...,
+        completions: _abc.Iterable[_generation_pb2.Completion] | None = ...,
         policy_id: _builtins.str = ...,
         prompt_token_ids: _abc.Iterable[_builtins.int] | None = ...,
         duration: _duration_pb2.Duration | None = ...,
@@ -560,7 +406,7 @@ class GenerateResponse(_message.Message):
 Global___GenerateResponse: _TypeAlias = GenerateResponse  # noqa: Y015
 
 @_typing.final
-class GenerateStreamRequest(_message.Message):
+class StreamGenerateRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     REQUEST_FIELD_NUMBER: _builtins.int
@@ -577,10 +423,10 @@ class GenerateStreamRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GenerateStreamRequest: _TypeAlias = GenerateStreamRequest  # noqa: Y015
+Global___StreamGenerateRequest: _TypeAlias = StreamGenerateRequest  # noqa: Y015
 
 @_typing.final
-class GenerateStreamResponse(_message.Message):
+class StreamGenerateResponse(_message.Message):
     """A piece of one completion: only what is new since the previous message of the same index."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -592,11 +438,11 @@ class GenerateStreamResponse(_message.Message):
     prompt_tokens: _builtins.int
     """Set on the first message."""
     @_builtins.property
-    def delta(self) -> Global___Completion: ...
+    def delta(self) -> _generation_pb2.Completion: ...
     def __init__(
         self,
         *,
-        delta: Global___Completion | None = ...,
+        delta: _generation_pb2.Completion | None = ...,
         policy_id: _builtins.str = ...,
         prompt_tokens: _builtins.int = ...,
     ) -> None: ...
@@ -606,7 +452,7 @@ class GenerateStreamResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GenerateStreamResponse: _TypeAlias = GenerateStreamResponse  # noqa: Y015
+Global___StreamGenerateResponse: _TypeAlias = StreamGenerateResponse  # noqa: Y015
 
 @_typing.final
 class TensorHeader(_message.Message):
@@ -702,11 +548,11 @@ class UpdateWeightsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     POLICY_FIELD_NUMBER: _builtins.int
-    BYTES_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
     RECEIVE_DURATION_FIELD_NUMBER: _builtins.int
     LOAD_DURATION_FIELD_NUMBER: _builtins.int
     PROBE_ERROR_FIELD_NUMBER: _builtins.int
-    bytes: _builtins.int
+    size_bytes: _builtins.int
     probe_error: _builtins.float
     """Largest relative difference between what the engine computes and what the sent weights give, over the probes."""
     @_builtins.property
@@ -719,14 +565,14 @@ class UpdateWeightsResponse(_message.Message):
         self,
         *,
         policy: Global___Policy | None = ...,
-        bytes: _builtins.int = ...,
+        size_bytes: _builtins.int = ...,
         receive_duration: _duration_pb2.Duration | None = ...,
         load_duration: _duration_pb2.Duration | None = ...,
         probe_error: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["load_duration", b"load_duration", "policy", b"policy", "receive_duration", b"receive_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "load_duration", b"load_duration", "policy", b"policy", "probe_error", b"probe_error", "receive_duration", b"receive_duration"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["load_duration", b"load_duration", "policy", b"policy", "probe_error", b"probe_error", "receive_duration", b"receive_duration", "size_bytes", b"size_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

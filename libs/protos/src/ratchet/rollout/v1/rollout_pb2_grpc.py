@@ -60,10 +60,10 @@ class RolloutServiceStub(object):
                 request_serializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.GenerateRequest.SerializeToString,
                 response_deserializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.GenerateResponse.FromString,
                 _registered_method=True)
-        self.GenerateStream = channel.unary_stream(
-                '/ratchet.rollout.v1.RolloutService/GenerateStream',
-                request_serializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.GenerateStreamRequest.SerializeToString,
-                response_deserializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.GenerateStreamResponse.FromString,
+        self.StreamGenerate = channel.unary_stream(
+                '/ratchet.rollout.v1.RolloutService/StreamGenerate',
+                request_serializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.StreamGenerateRequest.SerializeToString,
+                response_deserializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.StreamGenerateResponse.FromString,
                 _registered_method=True)
         self.UpdateWeights = channel.stream_unary(
                 '/ratchet.rollout.v1.RolloutService/UpdateWeights',
@@ -77,48 +77,55 @@ class RolloutServiceServicer(object):
     """
 
     def LoadPolicy(self, request, context):
-        """Starts to load a policy and returns at once. Idempotent under request_id.
-        RESOURCE_EXHAUSTED when as many policies are loaded as the service may hold.
+        """Starts to load a policy and returns at once as LOADING. Idempotent under request_id. INVALID_ARGUMENT names each field at
+        fault; ALREADY_EXISTS when another policy has the name; RESOURCE_EXHAUSTED, with a retry hint, when as many policies are
+        loaded as the service may hold.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetPolicy(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """A policy that is loaded, being loaded, or failed to load. NOT_FOUND.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListPolicies(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Policies by name.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UnloadPolicy(self, request, context):
-        """Stops the engine of a policy. Returns when no process of it is left.
+        """Stops the engine of a policy. Returns when no process of it is left. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Generate(self, request, context):
-        """One completion request: tokens, text or chat in; tokens, text and log-probs out.
+        """Completions of one prompt. Not idempotent unless the sampling has a seed. NOT_FOUND for an unknown policy;
+        FAILED_PRECONDITION when it is not READY or its weights are not expected_policy_id; UNAVAILABLE when its engine is lost.
+        Cancelling the call stops the generation.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GenerateStream(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+    def StreamGenerate(self, request, context):
+        """As Generate, with each piece of text as it is made.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateWeights(self, request_iterator, context):
-        """Replaces the weights of a loaded policy. The first message is the header, the rest are chunks.
-        DATA_LOSS when a checksum differs or the engine does not show the new weights; the old ones are then not served on.
+        """Replaces the weights of a loaded policy. The first message is the header, the rest are tensors and their chunks.
+        NOT_FOUND; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
+        the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -152,10 +159,10 @@ def add_RolloutServiceServicer_to_server(servicer, server):
                     request_deserializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.GenerateRequest.FromString,
                     response_serializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.GenerateResponse.SerializeToString,
             ),
-            'GenerateStream': grpc.unary_stream_rpc_method_handler(
-                    servicer.GenerateStream,
-                    request_deserializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.GenerateStreamRequest.FromString,
-                    response_serializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.GenerateStreamResponse.SerializeToString,
+            'StreamGenerate': grpc.unary_stream_rpc_method_handler(
+                    servicer.StreamGenerate,
+                    request_deserializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.StreamGenerateRequest.FromString,
+                    response_serializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.StreamGenerateResponse.SerializeToString,
             ),
             'UpdateWeights': grpc.stream_unary_rpc_method_handler(
                     servicer.UpdateWeights,
@@ -310,7 +317,7 @@ class RolloutService(object):
             _registered_method=True)
 
     @staticmethod
-    def GenerateStream(request,
+    def StreamGenerate(request,
             target,
             options=(),
             channel_credentials=None,
@@ -323,9 +330,9 @@ class RolloutService(object):
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/ratchet.rollout.v1.RolloutService/GenerateStream',
-            ratchet_dot_rollout_dot_v1_dot_rollout__pb2.GenerateStreamRequest.SerializeToString,
-            ratchet_dot_rollout_dot_v1_dot_rollout__pb2.GenerateStreamResponse.FromString,
+            '/ratchet.rollout.v1.RolloutService/StreamGenerate',
+            ratchet_dot_rollout_dot_v1_dot_rollout__pb2.StreamGenerateRequest.SerializeToString,
+            ratchet_dot_rollout_dot_v1_dot_rollout__pb2.StreamGenerateResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -34,19 +34,27 @@ class RolloutServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RolloutServiceAsyncStub: ...
     LoadPolicy: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.LoadPolicyRequest, _rollout_pb2.LoadPolicyResponse]
-    """Starts to load a policy and returns at once. Idempotent under request_id.
-    RESOURCE_EXHAUSTED when as many policies are loaded as the service may hold.
+    """Starts to load a policy and returns at once as LOADING. Idempotent under request_id. INVALID_ARGUMENT names each field at
+    fault; ALREADY_EXISTS when another policy has the name; RESOURCE_EXHAUSTED, with a retry hint, when as many policies are
+    loaded as the service may hold.
     """
     GetPolicy: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GetPolicyRequest, _rollout_pb2.GetPolicyResponse]
+    """A policy that is loaded, being loaded, or failed to load. NOT_FOUND."""
     ListPolicies: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.ListPoliciesRequest, _rollout_pb2.ListPoliciesResponse]
+    """Policies by name."""
     UnloadPolicy: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.UnloadPolicyRequest, _rollout_pb2.UnloadPolicyResponse]
-    """Stops the engine of a policy. Returns when no process of it is left."""
+    """Stops the engine of a policy. Returns when no process of it is left. NOT_FOUND."""
     Generate: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GenerateRequest, _rollout_pb2.GenerateResponse]
-    """One completion request: tokens, text or chat in; tokens, text and log-probs out."""
-    GenerateStream: _grpc.UnaryStreamMultiCallable[_rollout_pb2.GenerateStreamRequest, _rollout_pb2.GenerateStreamResponse]
+    """Completions of one prompt. Not idempotent unless the sampling has a seed. NOT_FOUND for an unknown policy;
+    FAILED_PRECONDITION when it is not READY or its weights are not expected_policy_id; UNAVAILABLE when its engine is lost.
+    Cancelling the call stops the generation.
+    """
+    StreamGenerate: _grpc.UnaryStreamMultiCallable[_rollout_pb2.StreamGenerateRequest, _rollout_pb2.StreamGenerateResponse]
+    """As Generate, with each piece of text as it is made."""
     UpdateWeights: _grpc.StreamUnaryMultiCallable[_rollout_pb2.UpdateWeightsRequest, _rollout_pb2.UpdateWeightsResponse]
-    """Replaces the weights of a loaded policy. The first message is the header, the rest are chunks.
-    DATA_LOSS when a checksum differs or the engine does not show the new weights; the old ones are then not served on.
+    """Replaces the weights of a loaded policy. The first message is the header, the rest are tensors and their chunks.
+    NOT_FOUND; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
+    the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
     """
 
 @_typing.type_check_only
@@ -55,19 +63,27 @@ class RolloutServiceAsyncStub(RolloutServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     LoadPolicy: _aio.UnaryUnaryMultiCallable[_rollout_pb2.LoadPolicyRequest, _rollout_pb2.LoadPolicyResponse]  # type: ignore[assignment]
-    """Starts to load a policy and returns at once. Idempotent under request_id.
-    RESOURCE_EXHAUSTED when as many policies are loaded as the service may hold.
+    """Starts to load a policy and returns at once as LOADING. Idempotent under request_id. INVALID_ARGUMENT names each field at
+    fault; ALREADY_EXISTS when another policy has the name; RESOURCE_EXHAUSTED, with a retry hint, when as many policies are
+    loaded as the service may hold.
     """
     GetPolicy: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GetPolicyRequest, _rollout_pb2.GetPolicyResponse]  # type: ignore[assignment]
+    """A policy that is loaded, being loaded, or failed to load. NOT_FOUND."""
     ListPolicies: _aio.UnaryUnaryMultiCallable[_rollout_pb2.ListPoliciesRequest, _rollout_pb2.ListPoliciesResponse]  # type: ignore[assignment]
+    """Policies by name."""
     UnloadPolicy: _aio.UnaryUnaryMultiCallable[_rollout_pb2.UnloadPolicyRequest, _rollout_pb2.UnloadPolicyResponse]  # type: ignore[assignment]
-    """Stops the engine of a policy. Returns when no process of it is left."""
+    """Stops the engine of a policy. Returns when no process of it is left. NOT_FOUND."""
     Generate: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GenerateRequest, _rollout_pb2.GenerateResponse]  # type: ignore[assignment]
-    """One completion request: tokens, text or chat in; tokens, text and log-probs out."""
-    GenerateStream: _aio.UnaryStreamMultiCallable[_rollout_pb2.GenerateStreamRequest, _rollout_pb2.GenerateStreamResponse]  # type: ignore[assignment]
+    """Completions of one prompt. Not idempotent unless the sampling has a seed. NOT_FOUND for an unknown policy;
+    FAILED_PRECONDITION when it is not READY or its weights are not expected_policy_id; UNAVAILABLE when its engine is lost.
+    Cancelling the call stops the generation.
+    """
+    StreamGenerate: _aio.UnaryStreamMultiCallable[_rollout_pb2.StreamGenerateRequest, _rollout_pb2.StreamGenerateResponse]  # type: ignore[assignment]
+    """As Generate, with each piece of text as it is made."""
     UpdateWeights: _aio.StreamUnaryMultiCallable[_rollout_pb2.UpdateWeightsRequest, _rollout_pb2.UpdateWeightsResponse]  # type: ignore[assignment]
-    """Replaces the weights of a loaded policy. The first message is the header, the rest are chunks.
-    DATA_LOSS when a checksum differs or the engine does not show the new weights; the old ones are then not served on.
+    """Replaces the weights of a loaded policy. The first message is the header, the rest are tensors and their chunks.
+    NOT_FOUND; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
+    the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
     """
 
 class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -79,8 +95,9 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.LoadPolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.LoadPolicyResponse, _abc.Awaitable[_rollout_pb2.LoadPolicyResponse]]:
-        """Starts to load a policy and returns at once. Idempotent under request_id.
-        RESOURCE_EXHAUSTED when as many policies are loaded as the service may hold.
+        """Starts to load a policy and returns at once as LOADING. Idempotent under request_id. INVALID_ARGUMENT names each field at
+        fault; ALREADY_EXISTS when another policy has the name; RESOURCE_EXHAUSTED, with a retry hint, when as many policies are
+        loaded as the service may hold.
         """
 
     @_abc_1.abstractmethod
@@ -88,14 +105,16 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _rollout_pb2.GetPolicyRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_rollout_pb2.GetPolicyResponse, _abc.Awaitable[_rollout_pb2.GetPolicyResponse]]: ...
+    ) -> _typing.Union[_rollout_pb2.GetPolicyResponse, _abc.Awaitable[_rollout_pb2.GetPolicyResponse]]:
+        """A policy that is loaded, being loaded, or failed to load. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListPolicies(
         self,
         request: _rollout_pb2.ListPoliciesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_rollout_pb2.ListPoliciesResponse, _abc.Awaitable[_rollout_pb2.ListPoliciesResponse]]: ...
+    ) -> _typing.Union[_rollout_pb2.ListPoliciesResponse, _abc.Awaitable[_rollout_pb2.ListPoliciesResponse]]:
+        """Policies by name."""
 
     @_abc_1.abstractmethod
     def UnloadPolicy(
@@ -103,7 +122,7 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.UnloadPolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.UnloadPolicyResponse, _abc.Awaitable[_rollout_pb2.UnloadPolicyResponse]]:
-        """Stops the engine of a policy. Returns when no process of it is left."""
+        """Stops the engine of a policy. Returns when no process of it is left. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def Generate(
@@ -111,14 +130,18 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.GenerateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.GenerateResponse, _abc.Awaitable[_rollout_pb2.GenerateResponse]]:
-        """One completion request: tokens, text or chat in; tokens, text and log-probs out."""
+        """Completions of one prompt. Not idempotent unless the sampling has a seed. NOT_FOUND for an unknown policy;
+        FAILED_PRECONDITION when it is not READY or its weights are not expected_policy_id; UNAVAILABLE when its engine is lost.
+        Cancelling the call stops the generation.
+        """
 
     @_abc_1.abstractmethod
-    def GenerateStream(
+    def StreamGenerate(
         self,
-        request: _rollout_pb2.GenerateStreamRequest,
+        request: _rollout_pb2.StreamGenerateRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_rollout_pb2.GenerateStreamResponse], _abc.AsyncIterator[_rollout_pb2.GenerateStreamResponse]]: ...
+    ) -> _typing.Union[_abc.Iterator[_rollout_pb2.StreamGenerateResponse], _abc.AsyncIterator[_rollout_pb2.StreamGenerateResponse]]:
+        """As Generate, with each piece of text as it is made."""
 
     @_abc_1.abstractmethod
     def UpdateWeights(
@@ -126,8 +149,9 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_rollout_pb2.UpdateWeightsRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.UpdateWeightsResponse, _abc.Awaitable[_rollout_pb2.UpdateWeightsResponse]]:
-        """Replaces the weights of a loaded policy. The first message is the header, the rest are chunks.
-        DATA_LOSS when a checksum differs or the engine does not show the new weights; the old ones are then not served on.
+        """Replaces the weights of a loaded policy. The first message is the header, the rest are tensors and their chunks.
+        NOT_FOUND; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
+        the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
         """
 
 def add_RolloutServiceServicer_to_server(servicer: RolloutServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -9,7 +9,10 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
-from ratchet.common.v1 import common_pb2 as _common_pb2
+from ratchet.common.v1 import failure_pb2 as _failure_pb2
+from ratchet.common.v1 import model_pb2 as _model_pb2
+from ratchet.common.v1 import priority_pb2 as _priority_pb2
+from ratchet.common.v1 import problem_pb2 as _problem_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -46,24 +49,24 @@ ALGORITHM_DAPO: Algorithm.ValueType  # 5
 ALGORITHM_REINFORCE_PLUS_PLUS: Algorithm.ValueType  # 6
 Global___Algorithm: _TypeAlias = Algorithm  # noqa: Y015
 
-class _Priority:
+class _Device:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _PriorityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Priority.ValueType], _builtins.type):
+class _DeviceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Device.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    PRIORITY_UNSPECIFIED: _Priority.ValueType  # 0
-    PRIORITY_LOW: _Priority.ValueType  # 1
-    PRIORITY_NORMAL: _Priority.ValueType  # 2
-    PRIORITY_HIGH: _Priority.ValueType  # 3
+    DEVICE_UNSPECIFIED: _Device.ValueType  # 0
+    """The service's default."""
+    DEVICE_CPU: _Device.ValueType  # 1
+    DEVICE_CUDA: _Device.ValueType  # 2
 
-class Priority(_Priority, metaclass=_PriorityEnumTypeWrapper): ...
+class Device(_Device, metaclass=_DeviceEnumTypeWrapper): ...
 
-PRIORITY_UNSPECIFIED: Priority.ValueType  # 0
-PRIORITY_LOW: Priority.ValueType  # 1
-PRIORITY_NORMAL: Priority.ValueType  # 2
-PRIORITY_HIGH: Priority.ValueType  # 3
-Global___Priority: _TypeAlias = Priority  # noqa: Y015
+DEVICE_UNSPECIFIED: Device.ValueType  # 0
+"""The service's default."""
+DEVICE_CPU: Device.ValueType  # 1
+DEVICE_CUDA: Device.ValueType  # 2
+Global___Device: _TypeAlias = Device  # noqa: Y015
 
 @_typing.final
 class Resources(_message.Message):
@@ -73,29 +76,37 @@ class Resources(_message.Message):
     ACCELERATORS_PER_NODE_FIELD_NUMBER: _builtins.int
     DEVICE_FIELD_NUMBER: _builtins.int
     nodes: _builtins.int
-    """0 means 1."""
+    """Absent means 1."""
     accelerators_per_node: _builtins.int
-    """Training ranks a node; 0 means 1."""
-    device: _builtins.str
-    """"cpu" or "cuda"; empty means the service's default."""
+    """Training ranks per node; on CPU a rank is a process. Absent means 1."""
+    device: Global___Device.ValueType
     def __init__(
         self,
         *,
-        nodes: _builtins.int = ...,
-        accelerators_per_node: _builtins.int = ...,
-        device: _builtins.str = ...,
+        nodes: _builtins.int | None = ...,
+        accelerators_per_node: _builtins.int | None = ...,
+        device: Global___Device.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_accelerators_per_node", b"_accelerators_per_node", "_nodes", b"_nodes", "accelerators_per_node", b"accelerators_per_node", "nodes", b"nodes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accelerators_per_node", b"accelerators_per_node", "device", b"device", "nodes", b"nodes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_accelerators_per_node", b"_accelerators_per_node", "_nodes", b"_nodes", "accelerators_per_node", b"accelerators_per_node", "device", b"device", "nodes", b"nodes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__accelerators_per_node: _TypeAlias = _typing.Literal["accelerators_per_node"]  # noqa: Y015
+    _WhichOneofArgType__accelerators_per_node: _TypeAlias = _typing.Literal["_accelerators_per_node", b"_accelerators_per_node"]  # noqa: Y015
+    _WhichOneofReturnType__nodes: _TypeAlias = _typing.Literal["nodes"]  # noqa: Y015
+    _WhichOneofArgType__nodes: _TypeAlias = _typing.Literal["_nodes", b"_nodes"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__accelerators_per_node) -> _WhichOneofReturnType__accelerators_per_node | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__nodes) -> _WhichOneofReturnType__nodes | None: ...
 
 Global___Resources: _TypeAlias = Resources  # noqa: Y015
 
 @_typing.final
 class Hyperparameters(_message.Message):
-    """Absent fields take the algorithm's default; GetRun shows what was taken."""
+    """Absent fields take the algorithm's default; GetRun shows what was taken. A field that the algorithm does not use is
+    refused.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -119,13 +130,13 @@ class Hyperparameters(_message.Message):
     WEIGHT_DECAY_FIELD_NUMBER: _builtins.int
     learning_rate: _builtins.float
     batch_size: _builtins.int
-    """Prompts a step (RL), or examples a step (SFT)."""
+    """Prompts per step (RL), or examples per step (SFT)."""
     group_size: _builtins.int
-    """Completions a prompt (RL)."""
+    """Completions per prompt (RL)."""
     mini_batch_size: _builtins.int
-    """Prompts a gradient update; must divide batch_size."""
+    """Prompts per gradient update; must divide batch_size."""
     micro_batch_size: _builtins.int
-    """Sequences a forward/backward pass on one rank."""
+    """Sequences per forward/backward pass on one rank."""
     max_prompt_tokens: _builtins.int
     max_response_tokens: _builtins.int
     temperature: _builtins.float
@@ -288,18 +299,18 @@ class RunSpec(_message.Message):
     steps: _builtins.int
     seed: _builtins.int
     validate_every: _builtins.int
-    """Validate every so many steps; 0: at the end only. The best checkpoint by validation is exported."""
+    """Validate every so many steps. Absent: at the end only. The best checkpoint by validation is exported."""
     checkpoint_every: _builtins.int
-    """Checkpoint every so many steps; 0: with each validation."""
+    """Checkpoint every so many steps. Absent: with each validation."""
     output_model: _builtins.str
-    """Registry model that receives the best checkpoint as a new version; empty: not registered."""
-    priority: Global___Priority.ValueType
+    """Registry model that receives the best checkpoint as a new version. Empty: it is not registered."""
+    priority: _priority_pb2.Priority.ValueType
     @_builtins.property
-    def base(self) -> _common_pb2.ModelRef: ...
+    def base(self) -> _model_pb2.ModelRef: ...
     @_builtins.property
-    def problems(self) -> _common_pb2.ProblemSetRef: ...
+    def problems(self) -> _problem_pb2.ProblemSetRef: ...
     @_builtins.property
-    def validation_problems(self) -> _common_pb2.ProblemSetRef: ...
+    def validation_problems(self) -> _problem_pb2.ProblemSetRef: ...
     @_builtins.property
     def reward(self) -> Global___RewardSpec: ...
     @_builtins.property
@@ -318,27 +329,34 @@ class RunSpec(_message.Message):
         self,
         *,
         display_name: _builtins.str = ...,
-        base: _common_pb2.ModelRef | None = ...,
+        base: _model_pb2.ModelRef | None = ...,
         algorithm: Global___Algorithm.ValueType = ...,
-        problems: _common_pb2.ProblemSetRef | None = ...,
-        validation_problems: _common_pb2.ProblemSetRef | None = ...,
+        problems: _problem_pb2.ProblemSetRef | None = ...,
+        validation_problems: _problem_pb2.ProblemSetRef | None = ...,
         reward: Global___RewardSpec | None = ...,
         steps: _builtins.int = ...,
         resources: Global___Resources | None = ...,
         seed: _builtins.int = ...,
         hyperparameters: Global___Hyperparameters | None = ...,
-        validate_every: _builtins.int = ...,
-        checkpoint_every: _builtins.int = ...,
+        validate_every: _builtins.int | None = ...,
+        checkpoint_every: _builtins.int | None = ...,
         loggers: _abc.Iterable[_builtins.str] | None = ...,
         output_model: _builtins.str = ...,
-        priority: Global___Priority.ValueType = ...,
+        priority: _priority_pb2.Priority.ValueType = ...,
         verl_overrides: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["base", b"base", "hyperparameters", b"hyperparameters", "problems", b"problems", "resources", b"resources", "reward", b"reward", "validation_problems", b"validation_problems"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "hyperparameters", b"hyperparameters", "problems", b"problems", "resources", b"resources", "reward", b"reward", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "priority", b"priority", "problems", b"problems", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "priority", b"priority", "problems", b"problems", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
+    _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015
+    _WhichOneofReturnType__validate_every: _TypeAlias = _typing.Literal["validate_every"]  # noqa: Y015
+    _WhichOneofArgType__validate_every: _TypeAlias = _typing.Literal["_validate_every", b"_validate_every"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__checkpoint_every) -> _WhichOneofReturnType__checkpoint_every | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__validate_every) -> _WhichOneofReturnType__validate_every | None: ...
 
 Global___RunSpec: _TypeAlias = RunSpec  # noqa: Y015
 
@@ -369,10 +387,51 @@ class Run(_message.Message):
     STATE_FAILED: Run.State.ValueType  # 5
     STATE_CANCELLED: Run.State.ValueType  # 6
 
+    class _Phase:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _PhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Run._Phase.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        PHASE_UNSPECIFIED: Run._Phase.ValueType  # 0
+        PHASE_SUBMITTING: Run._Phase.ValueType  # 1
+        """The job's process and Ray start."""
+        PHASE_LOADING_MODEL: Run._Phase.ValueType  # 2
+        """The training ranks load the weights."""
+        PHASE_LOADING_POLICY: Run._Phase.ValueType  # 3
+        """The rollout service loads the policy."""
+        PHASE_GENERATING: Run._Phase.ValueType  # 4
+        """Completions are sampled and graded."""
+        PHASE_UPDATING: Run._Phase.ValueType  # 5
+        PHASE_VALIDATING: Run._Phase.ValueType  # 6
+        PHASE_SAVING: Run._Phase.ValueType  # 7
+        """A checkpoint is written."""
+        PHASE_REGISTERING: Run._Phase.ValueType  # 8
+        """All steps are done; the best checkpoint becomes a version."""
+
+    class Phase(_Phase, metaclass=_PhaseEnumTypeWrapper):
+        """What a run that is STARTING or RUNNING does; for people, best effort."""
+
+    PHASE_UNSPECIFIED: Run.Phase.ValueType  # 0
+    PHASE_SUBMITTING: Run.Phase.ValueType  # 1
+    """The job's process and Ray start."""
+    PHASE_LOADING_MODEL: Run.Phase.ValueType  # 2
+    """The training ranks load the weights."""
+    PHASE_LOADING_POLICY: Run.Phase.ValueType  # 3
+    """The rollout service loads the policy."""
+    PHASE_GENERATING: Run.Phase.ValueType  # 4
+    """Completions are sampled and graded."""
+    PHASE_UPDATING: Run.Phase.ValueType  # 5
+    PHASE_VALIDATING: Run.Phase.ValueType  # 6
+    PHASE_SAVING: Run.Phase.ValueType  # 7
+    """A checkpoint is written."""
+    PHASE_REGISTERING: Run.Phase.ValueType  # 8
+    """All steps are done; the best checkpoint becomes a version."""
+
     ID_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
-    ERROR_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
     PLATFORM_FAULTS_FIELD_NUMBER: _builtins.int
@@ -381,19 +440,28 @@ class Run(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     START_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
+    PHASE_FIELD_NUMBER: _builtins.int
+    PHASE_TIME_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Run.State.ValueType
-    error: _builtins.str
-    """One sentence, when FAILED."""
     step: _builtins.int
+    """Steps done."""
     attempt: _builtins.int
     """Grows with each start of the job: a killed job resumes from its last checkpoint under the next attempt."""
     platform_faults: _builtins.int
     """Samples masked because the platform failed them, over the whole run."""
-    version: _builtins.str
-    """The version that the run registered, "<model>@<n>"."""
+    phase: Global___Run.Phase.ValueType
+    """What it is doing now, and since when."""
     @_builtins.property
-    def spec(self) -> Global___RunSpec: ...
+    def spec(self) -> Global___RunSpec:
+        """With the defaults that were taken."""
+
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure: ...
+    @_builtins.property
+    def version(self) -> _model_pb2.VersionRef:
+        """The version that the run registered."""
+
     @_builtins.property
     def best_checkpoint(self) -> Global___Checkpoint: ...
     @_builtins.property
@@ -402,25 +470,29 @@ class Run(_message.Message):
     def start_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def phase_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
         id: _builtins.str = ...,
         spec: Global___RunSpec | None = ...,
         state: Global___Run.State.ValueType = ...,
-        error: _builtins.str = ...,
+        failure: _failure_pb2.Failure | None = ...,
         step: _builtins.int = ...,
         attempt: _builtins.int = ...,
         platform_faults: _builtins.int = ...,
-        version: _builtins.str = ...,
+        version: _model_pb2.VersionRef | None = ...,
         best_checkpoint: Global___Checkpoint | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         start_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
+        phase: Global___Run.Phase.ValueType = ...,
+        phase_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "spec", b"spec", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "phase_time", b"phase_time", "spec", b"spec", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "error", b"error", "id", b"id", "platform_faults", b"platform_faults", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "id", b"id", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -453,7 +525,7 @@ class Step(_message.Message):
     NUMBER_FIELD_NUMBER: _builtins.int
     METRICS_FIELD_NUMBER: _builtins.int
     POLICY_ID_FIELD_NUMBER: _builtins.int
-    TIME_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     policy_id: _builtins.str
@@ -466,19 +538,19 @@ class Step(_message.Message):
         """
 
     @_builtins.property
-    def time(self) -> _timestamp_pb2.Timestamp: ...
+    def create_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
         number: _builtins.int = ...,
         metrics: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
         policy_id: _builtins.str = ...,
-        time: _timestamp_pb2.Timestamp | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
         attempt: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "metrics", b"metrics", "number", b"number", "policy_id", b"policy_id", "time", b"time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "create_time", b"create_time", "metrics", b"metrics", "number", b"number", "policy_id", b"policy_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -492,7 +564,7 @@ class Checkpoint(_message.Message):
     URI_FIELD_NUMBER: _builtins.int
     POLICY_ID_FIELD_NUMBER: _builtins.int
     VALIDATION_SCORE_FIELD_NUMBER: _builtins.int
-    TIME_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     uri: _builtins.str
     """Folder or URL of the Hugging Face export."""
@@ -500,7 +572,7 @@ class Checkpoint(_message.Message):
     validation_score: _builtins.float
     """Mean validation score (RL: reward, SFT: minus the loss), when it was validated."""
     @_builtins.property
-    def time(self) -> _timestamp_pb2.Timestamp: ...
+    def create_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
@@ -508,11 +580,11 @@ class Checkpoint(_message.Message):
         uri: _builtins.str = ...,
         policy_id: _builtins.str = ...,
         validation_score: _builtins.float | None = ...,
-        time: _timestamp_pb2.Timestamp | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score", "time", b"time", "validation_score", b"validation_score"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score", "create_time", b"create_time", "validation_score", b"validation_score"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score", "policy_id", b"policy_id", "step", b"step", "time", b"time", "uri", b"uri", "validation_score", b"validation_score"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score", "create_time", b"create_time", "policy_id", b"policy_id", "step", b"step", "uri", b"uri", "validation_score", b"validation_score"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__validation_score: _TypeAlias = _typing.Literal["validation_score"]  # noqa: Y015
     _WhichOneofArgType__validation_score: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score"]  # noqa: Y015
@@ -691,6 +763,40 @@ class CancelRunResponse(_message.Message):
 Global___CancelRunResponse: _TypeAlias = CancelRunResponse  # noqa: Y015
 
 @_typing.final
+class DeleteRunRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteRunRequest: _TypeAlias = DeleteRunRequest  # noqa: Y015
+
+@_typing.final
+class DeleteRunResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteRunResponse: _TypeAlias = DeleteRunResponse  # noqa: Y015
+
+@_typing.final
 class WatchRunRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -834,172 +940,3 @@ class ListCheckpointsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListCheckpointsResponse: _TypeAlias = ListCheckpointsResponse  # noqa: Y015
-
-@_typing.final
-class ReportStartedRequest(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RUN_ID_FIELD_NUMBER: _builtins.int
-    ATTEMPT_FIELD_NUMBER: _builtins.int
-    run_id: _builtins.str
-    attempt: _builtins.int
-    def __init__(
-        self,
-        *,
-        run_id: _builtins.str = ...,
-        attempt: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "run_id", b"run_id"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ReportStartedRequest: _TypeAlias = ReportStartedRequest  # noqa: Y015
-
-@_typing.final
-class ReportStartedResponse(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ReportStartedResponse: _TypeAlias = ReportStartedResponse  # noqa: Y015
-
-@_typing.final
-class ReportStepRequest(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RUN_ID_FIELD_NUMBER: _builtins.int
-    ATTEMPT_FIELD_NUMBER: _builtins.int
-    STEP_FIELD_NUMBER: _builtins.int
-    PLATFORM_FAULTS_FIELD_NUMBER: _builtins.int
-    run_id: _builtins.str
-    attempt: _builtins.int
-    platform_faults: _builtins.int
-    """Samples masked in this step because the platform failed them."""
-    @_builtins.property
-    def step(self) -> Global___Step: ...
-    def __init__(
-        self,
-        *,
-        run_id: _builtins.str = ...,
-        attempt: _builtins.int = ...,
-        step: Global___Step | None = ...,
-        platform_faults: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["step", b"step"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "platform_faults", b"platform_faults", "run_id", b"run_id", "step", b"step"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ReportStepRequest: _TypeAlias = ReportStepRequest  # noqa: Y015
-
-@_typing.final
-class ReportStepResponse(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    CANCELLED_FIELD_NUMBER: _builtins.int
-    cancelled: _builtins.bool
-    """The run was cancelled: stop."""
-    def __init__(
-        self,
-        *,
-        cancelled: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled", b"cancelled"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ReportStepResponse: _TypeAlias = ReportStepResponse  # noqa: Y015
-
-@_typing.final
-class ReportCheckpointRequest(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RUN_ID_FIELD_NUMBER: _builtins.int
-    ATTEMPT_FIELD_NUMBER: _builtins.int
-    CHECKPOINT_FIELD_NUMBER: _builtins.int
-    run_id: _builtins.str
-    attempt: _builtins.int
-    @_builtins.property
-    def checkpoint(self) -> Global___Checkpoint: ...
-    def __init__(
-        self,
-        *,
-        run_id: _builtins.str = ...,
-        attempt: _builtins.int = ...,
-        checkpoint: Global___Checkpoint | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "checkpoint", b"checkpoint", "run_id", b"run_id"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ReportCheckpointRequest: _TypeAlias = ReportCheckpointRequest  # noqa: Y015
-
-@_typing.final
-class ReportCheckpointResponse(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ReportCheckpointResponse: _TypeAlias = ReportCheckpointResponse  # noqa: Y015
-
-@_typing.final
-class ReportFinishedRequest(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RUN_ID_FIELD_NUMBER: _builtins.int
-    ATTEMPT_FIELD_NUMBER: _builtins.int
-    ERROR_FIELD_NUMBER: _builtins.int
-    run_id: _builtins.str
-    attempt: _builtins.int
-    error: _builtins.str
-    """Empty: it did all its steps."""
-    def __init__(
-        self,
-        *,
-        run_id: _builtins.str = ...,
-        attempt: _builtins.int = ...,
-        error: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "error", b"error", "run_id", b"run_id"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ReportFinishedRequest: _TypeAlias = ReportFinishedRequest  # noqa: Y015
-
-@_typing.final
-class ReportFinishedResponse(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ReportFinishedResponse: _TypeAlias = ReportFinishedResponse  # noqa: Y015

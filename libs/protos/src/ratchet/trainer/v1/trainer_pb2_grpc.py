@@ -55,6 +55,11 @@ class TrainerServiceStub(object):
                 request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.CancelRunRequest.SerializeToString,
                 response_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.CancelRunResponse.FromString,
                 _registered_method=True)
+        self.DeleteRun = channel.unary_unary(
+                '/ratchet.trainer.v1.TrainerService/DeleteRun',
+                request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.DeleteRunRequest.SerializeToString,
+                response_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.DeleteRunResponse.FromString,
+                _registered_method=True)
         self.WatchRun = channel.unary_stream(
                 '/ratchet.trainer.v1.TrainerService/WatchRun',
                 request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.WatchRunRequest.SerializeToString,
@@ -77,46 +82,59 @@ class TrainerServiceServicer(object):
     """
 
     def CreateRun(self, request, context):
-        """Stores the run, queues it and returns at once. Idempotent under request_id.
-        INVALID_ARGUMENT names every field at fault.
+        """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at fault;
+        NOT_FOUND for a missing base or problem set.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetRun(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """A run. NOT_FOUND.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListRuns(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Runs, newest first.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelRun(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Ends a run; its checkpoints stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteRun(self, request, context):
+        """Deletes a run that has ended, with its steps, checkpoints and files. Versions that it registered stay. NOT_FOUND;
+        FAILED_PRECONDITION while it is under way.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchRun(self, request, context):
-        """The run as it is, then again at every change, and each step's metrics; ends when the run ends.
+        """The run as it is, then at every change, with each new step, until it has ended. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListSteps(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The steps of a run, first to last. NOT_FOUND.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListCheckpoints(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The checkpoints of a run, first to last. NOT_FOUND.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -143,6 +161,11 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.CancelRun,
                     request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.CancelRunRequest.FromString,
                     response_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.CancelRunResponse.SerializeToString,
+            ),
+            'DeleteRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteRun,
+                    request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.DeleteRunRequest.FromString,
+                    response_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.DeleteRunResponse.SerializeToString,
             ),
             'WatchRun': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchRun,
@@ -280,6 +303,33 @@ class TrainerService(object):
             _registered_method=True)
 
     @staticmethod
+    def DeleteRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.trainer.v1.TrainerService/DeleteRun',
+            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.DeleteRunRequest.SerializeToString,
+            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.DeleteRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def WatchRun(request,
             target,
             options=(),
@@ -350,210 +400,6 @@ class TrainerService(object):
             '/ratchet.trainer.v1.TrainerService/ListCheckpoints',
             ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsRequest.SerializeToString,
             ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-
-class JobReportServiceStub(object):
-    """What a job tells the service about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and stops.
-    """
-
-    def __init__(self, channel):
-        """Constructor.
-
-        Args:
-            channel: A grpc.Channel.
-        """
-        self.ReportStarted = channel.unary_unary(
-                '/ratchet.trainer.v1.JobReportService/ReportStarted',
-                request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportStartedRequest.SerializeToString,
-                response_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportStartedResponse.FromString,
-                _registered_method=True)
-        self.ReportStep = channel.unary_unary(
-                '/ratchet.trainer.v1.JobReportService/ReportStep',
-                request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportStepRequest.SerializeToString,
-                response_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportStepResponse.FromString,
-                _registered_method=True)
-        self.ReportCheckpoint = channel.unary_unary(
-                '/ratchet.trainer.v1.JobReportService/ReportCheckpoint',
-                request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportCheckpointRequest.SerializeToString,
-                response_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportCheckpointResponse.FromString,
-                _registered_method=True)
-        self.ReportFinished = channel.unary_unary(
-                '/ratchet.trainer.v1.JobReportService/ReportFinished',
-                request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportFinishedRequest.SerializeToString,
-                response_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportFinishedResponse.FromString,
-                _registered_method=True)
-
-
-class JobReportServiceServicer(object):
-    """What a job tells the service about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and stops.
-    """
-
-    def ReportStarted(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ReportStep(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ReportCheckpoint(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ReportFinished(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-
-def add_JobReportServiceServicer_to_server(servicer, server):
-    rpc_method_handlers = {
-            'ReportStarted': grpc.unary_unary_rpc_method_handler(
-                    servicer.ReportStarted,
-                    request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportStartedRequest.FromString,
-                    response_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportStartedResponse.SerializeToString,
-            ),
-            'ReportStep': grpc.unary_unary_rpc_method_handler(
-                    servicer.ReportStep,
-                    request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportStepRequest.FromString,
-                    response_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportStepResponse.SerializeToString,
-            ),
-            'ReportCheckpoint': grpc.unary_unary_rpc_method_handler(
-                    servicer.ReportCheckpoint,
-                    request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportCheckpointRequest.FromString,
-                    response_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportCheckpointResponse.SerializeToString,
-            ),
-            'ReportFinished': grpc.unary_unary_rpc_method_handler(
-                    servicer.ReportFinished,
-                    request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportFinishedRequest.FromString,
-                    response_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportFinishedResponse.SerializeToString,
-            ),
-    }
-    generic_handler = grpc.method_handlers_generic_handler(
-            'ratchet.trainer.v1.JobReportService', rpc_method_handlers)
-    server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('ratchet.trainer.v1.JobReportService', rpc_method_handlers)
-
-
- # This class is part of an EXPERIMENTAL API.
-class JobReportService(object):
-    """What a job tells the service about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and stops.
-    """
-
-    @staticmethod
-    def ReportStarted(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/ratchet.trainer.v1.JobReportService/ReportStarted',
-            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportStartedRequest.SerializeToString,
-            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportStartedResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ReportStep(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/ratchet.trainer.v1.JobReportService/ReportStep',
-            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportStepRequest.SerializeToString,
-            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportStepResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ReportCheckpoint(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/ratchet.trainer.v1.JobReportService/ReportCheckpoint',
-            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportCheckpointRequest.SerializeToString,
-            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportCheckpointResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ReportFinished(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/ratchet.trainer.v1.JobReportService/ReportFinished',
-            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportFinishedRequest.SerializeToString,
-            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReportFinishedResponse.FromString,
             options,
             channel_credentials,
             insecure,

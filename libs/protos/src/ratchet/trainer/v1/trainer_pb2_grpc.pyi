@@ -34,16 +34,25 @@ class TrainerServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> TrainerServiceAsyncStub: ...
     CreateRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.CreateRunRequest, _trainer_pb2.CreateRunResponse]
-    """Stores the run, queues it and returns at once. Idempotent under request_id.
-    INVALID_ARGUMENT names every field at fault.
+    """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at fault;
+    NOT_FOUND for a missing base or problem set.
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.GetRunRequest, _trainer_pb2.GetRunResponse]
+    """A run. NOT_FOUND."""
     ListRuns: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListRunsRequest, _trainer_pb2.ListRunsResponse]
+    """Runs, newest first."""
     CancelRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.CancelRunRequest, _trainer_pb2.CancelRunResponse]
+    """Ends a run; its checkpoints stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
+    DeleteRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.DeleteRunRequest, _trainer_pb2.DeleteRunResponse]
+    """Deletes a run that has ended, with its steps, checkpoints and files. Versions that it registered stay. NOT_FOUND;
+    FAILED_PRECONDITION while it is under way.
+    """
     WatchRun: _grpc.UnaryStreamMultiCallable[_trainer_pb2.WatchRunRequest, _trainer_pb2.WatchRunResponse]
-    """The run as it is, then again at every change, and each step's metrics; ends when the run ends."""
+    """The run as it is, then at every change, with each new step, until it has ended. NOT_FOUND."""
     ListSteps: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListStepsRequest, _trainer_pb2.ListStepsResponse]
+    """The steps of a run, first to last. NOT_FOUND."""
     ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListCheckpointsRequest, _trainer_pb2.ListCheckpointsResponse]
+    """The checkpoints of a run, first to last. NOT_FOUND."""
 
 @_typing.type_check_only
 class TrainerServiceAsyncStub(TrainerServiceStub):
@@ -51,16 +60,25 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.CreateRunRequest, _trainer_pb2.CreateRunResponse]  # type: ignore[assignment]
-    """Stores the run, queues it and returns at once. Idempotent under request_id.
-    INVALID_ARGUMENT names every field at fault.
+    """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at fault;
+    NOT_FOUND for a missing base or problem set.
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.GetRunRequest, _trainer_pb2.GetRunResponse]  # type: ignore[assignment]
+    """A run. NOT_FOUND."""
     ListRuns: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListRunsRequest, _trainer_pb2.ListRunsResponse]  # type: ignore[assignment]
+    """Runs, newest first."""
     CancelRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.CancelRunRequest, _trainer_pb2.CancelRunResponse]  # type: ignore[assignment]
+    """Ends a run; its checkpoints stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
+    DeleteRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.DeleteRunRequest, _trainer_pb2.DeleteRunResponse]  # type: ignore[assignment]
+    """Deletes a run that has ended, with its steps, checkpoints and files. Versions that it registered stay. NOT_FOUND;
+    FAILED_PRECONDITION while it is under way.
+    """
     WatchRun: _aio.UnaryStreamMultiCallable[_trainer_pb2.WatchRunRequest, _trainer_pb2.WatchRunResponse]  # type: ignore[assignment]
-    """The run as it is, then again at every change, and each step's metrics; ends when the run ends."""
+    """The run as it is, then at every change, with each new step, until it has ended. NOT_FOUND."""
     ListSteps: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListStepsRequest, _trainer_pb2.ListStepsResponse]  # type: ignore[assignment]
+    """The steps of a run, first to last. NOT_FOUND."""
     ListCheckpoints: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListCheckpointsRequest, _trainer_pb2.ListCheckpointsResponse]  # type: ignore[assignment]
+    """The checkpoints of a run, first to last. NOT_FOUND."""
 
 class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Training runs: create, follow, cancel."""
@@ -71,8 +89,8 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _trainer_pb2.CreateRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.CreateRunResponse, _abc.Awaitable[_trainer_pb2.CreateRunResponse]]:
-        """Stores the run, queues it and returns at once. Idempotent under request_id.
-        INVALID_ARGUMENT names every field at fault.
+        """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at fault;
+        NOT_FOUND for a missing base or problem set.
         """
 
     @_abc_1.abstractmethod
@@ -80,21 +98,34 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _trainer_pb2.GetRunRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_trainer_pb2.GetRunResponse, _abc.Awaitable[_trainer_pb2.GetRunResponse]]: ...
+    ) -> _typing.Union[_trainer_pb2.GetRunResponse, _abc.Awaitable[_trainer_pb2.GetRunResponse]]:
+        """A run. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListRuns(
         self,
         request: _trainer_pb2.ListRunsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_trainer_pb2.ListRunsResponse, _abc.Awaitable[_trainer_pb2.ListRunsResponse]]: ...
+    ) -> _typing.Union[_trainer_pb2.ListRunsResponse, _abc.Awaitable[_trainer_pb2.ListRunsResponse]]:
+        """Runs, newest first."""
 
     @_abc_1.abstractmethod
     def CancelRun(
         self,
         request: _trainer_pb2.CancelRunRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_trainer_pb2.CancelRunResponse, _abc.Awaitable[_trainer_pb2.CancelRunResponse]]: ...
+    ) -> _typing.Union[_trainer_pb2.CancelRunResponse, _abc.Awaitable[_trainer_pb2.CancelRunResponse]]:
+        """Ends a run; its checkpoints stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
+
+    @_abc_1.abstractmethod
+    def DeleteRun(
+        self,
+        request: _trainer_pb2.DeleteRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.DeleteRunResponse, _abc.Awaitable[_trainer_pb2.DeleteRunResponse]]:
+        """Deletes a run that has ended, with its steps, checkpoints and files. Versions that it registered stay. NOT_FOUND;
+        FAILED_PRECONDITION while it is under way.
+        """
 
     @_abc_1.abstractmethod
     def WatchRun(
@@ -102,75 +133,22 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _trainer_pb2.WatchRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_trainer_pb2.WatchRunResponse], _abc.AsyncIterator[_trainer_pb2.WatchRunResponse]]:
-        """The run as it is, then again at every change, and each step's metrics; ends when the run ends."""
+        """The run as it is, then at every change, with each new step, until it has ended. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListSteps(
         self,
         request: _trainer_pb2.ListStepsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_trainer_pb2.ListStepsResponse, _abc.Awaitable[_trainer_pb2.ListStepsResponse]]: ...
+    ) -> _typing.Union[_trainer_pb2.ListStepsResponse, _abc.Awaitable[_trainer_pb2.ListStepsResponse]]:
+        """The steps of a run, first to last. NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListCheckpoints(
         self,
         request: _trainer_pb2.ListCheckpointsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_trainer_pb2.ListCheckpointsResponse, _abc.Awaitable[_trainer_pb2.ListCheckpointsResponse]]: ...
+    ) -> _typing.Union[_trainer_pb2.ListCheckpointsResponse, _abc.Awaitable[_trainer_pb2.ListCheckpointsResponse]]:
+        """The checkpoints of a run, first to last. NOT_FOUND."""
 
 def add_TrainerServiceServicer_to_server(servicer: TrainerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
-
-class JobReportServiceStub:
-    """What a job tells the service about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and stops."""
-
-    @_typing.overload
-    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
-    @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> JobReportServiceAsyncStub: ...
-    ReportStarted: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ReportStartedRequest, _trainer_pb2.ReportStartedResponse]
-    ReportStep: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ReportStepRequest, _trainer_pb2.ReportStepResponse]
-    ReportCheckpoint: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ReportCheckpointRequest, _trainer_pb2.ReportCheckpointResponse]
-    ReportFinished: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ReportFinishedRequest, _trainer_pb2.ReportFinishedResponse]
-
-@_typing.type_check_only
-class JobReportServiceAsyncStub(JobReportServiceStub):
-    """What a job tells the service about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and stops."""
-
-    def __init__(self, channel: _aio.Channel) -> None: ...
-    ReportStarted: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ReportStartedRequest, _trainer_pb2.ReportStartedResponse]  # type: ignore[assignment]
-    ReportStep: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ReportStepRequest, _trainer_pb2.ReportStepResponse]  # type: ignore[assignment]
-    ReportCheckpoint: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ReportCheckpointRequest, _trainer_pb2.ReportCheckpointResponse]  # type: ignore[assignment]
-    ReportFinished: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ReportFinishedRequest, _trainer_pb2.ReportFinishedResponse]  # type: ignore[assignment]
-
-class JobReportServiceServicer(metaclass=_abc_1.ABCMeta):
-    """What a job tells the service about itself. Every call names its attempt: a stale one gets FAILED_PRECONDITION and stops."""
-
-    @_abc_1.abstractmethod
-    def ReportStarted(
-        self,
-        request: _trainer_pb2.ReportStartedRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_trainer_pb2.ReportStartedResponse, _abc.Awaitable[_trainer_pb2.ReportStartedResponse]]: ...
-
-    @_abc_1.abstractmethod
-    def ReportStep(
-        self,
-        request: _trainer_pb2.ReportStepRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_trainer_pb2.ReportStepResponse, _abc.Awaitable[_trainer_pb2.ReportStepResponse]]: ...
-
-    @_abc_1.abstractmethod
-    def ReportCheckpoint(
-        self,
-        request: _trainer_pb2.ReportCheckpointRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_trainer_pb2.ReportCheckpointResponse, _abc.Awaitable[_trainer_pb2.ReportCheckpointResponse]]: ...
-
-    @_abc_1.abstractmethod
-    def ReportFinished(
-        self,
-        request: _trainer_pb2.ReportFinishedRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_trainer_pb2.ReportFinishedResponse, _abc.Awaitable[_trainer_pb2.ReportFinishedResponse]]: ...
-
-def add_JobReportServiceServicer_to_server(servicer: JobReportServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

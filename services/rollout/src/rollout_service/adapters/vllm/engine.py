@@ -42,8 +42,8 @@ class EngineDefaults:
 
     device: Literal["cpu", "cuda"]
     max_num_seqs: int
-    kv_cache_mib: int
-    """0 on CUDA: as much as `gpu_memory_utilization` allows."""
+    kv_cache_bytes: int | None
+    """None on CUDA: as much as `gpu_memory_utilization` allows."""
     tensor_parallel_size: int
     gpu_memory_utilization: float
     enforce_eager: bool
@@ -82,10 +82,10 @@ class VllmFactory:
         return wire.EngineSpec(
             model=str(model.path),
             device=defaults.device,
-            dtype=choose_dtype(defaults.device, model.path, cpu_flags()) if options.dtype == "auto" else options.dtype,
+            dtype=options.dtype or choose_dtype(defaults.device, model.path, cpu_flags()),
             max_model_len=options.max_model_len,
             max_num_seqs=options.max_num_seqs or defaults.max_num_seqs,
-            kv_cache_bytes=(options.kv_cache_mib or defaults.kv_cache_mib) << 20,
+            kv_cache_bytes=options.kv_cache_bytes or defaults.kv_cache_bytes,
             tensor_parallel_size=options.tensor_parallel_size or defaults.tensor_parallel_size,
             gpu_memory_utilization=defaults.gpu_memory_utilization,
             enforce_eager=defaults.enforce_eager,

@@ -11,8 +11,10 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ratchet_policies import ChatPrompt, Completion, FinishReason, Sampling, TextPrompt, TokenPrompt
+from ratchet_problems import Message
 from rollout_service.adapters.vllm import wire
-from rollout_service.domain.generation import ChatPrompt, Completion, FinishReason, Sampling, TextPrompt, TokenPrompt
+from rollout_service.domain.policy import Dtype
 
 if TYPE_CHECKING:
     from vllm import SamplingParams
@@ -44,7 +46,7 @@ class VllmEngine:
         self._llm = llm
         self._tokenizer: Any = llm.get_tokenizer()
         self.max_model_len = int(llm.model_config.max_model_len)
-        self.dtype = str(llm.model_config.dtype).removeprefix("torch.")
+        self.dtype = Dtype(str(llm.model_config.dtype).removeprefix("torch."))
         self._vocabulary = int(llm.model_config.get_vocab_size())
 
     @classmethod
@@ -62,7 +64,7 @@ class VllmEngine:
             dtype=spec.dtype,
             max_model_len=spec.max_model_len or _AUTO_FIT,
             max_num_seqs=spec.max_num_seqs,
-            kv_cache_memory_bytes=spec.kv_cache_bytes or None,
+            kv_cache_memory_bytes=spec.kv_cache_bytes,
             gpu_memory_utilization=spec.gpu_memory_utilization,
             tensor_parallel_size=spec.tensor_parallel_size,
             # A worker inside the engine's process: one process less, and not all engines bound to the same core.
@@ -130,14 +132,14 @@ class VllmEngine:
     def _tokenize(self, call: wire.Generate) -> list[int]:
         match wire.prompt_of(call):
             case TokenPrompt(given):
-                field, ids = "tokens.ids", list(given)
+                field, ids = "prompt.tokens.ids", list(given)
                 unknown = [token for token in ids if not 0 <= token < self._vocabulary]
                 if unknown:
                     raise RequestRefused(field, self._unknown(unknown[0]))
             case TextPrompt(text):
-                field, ids = "text", self._tokenizer.encode(text)
+                field, ids = "prompt.text", self._tokenizer.encode(text)
             case ChatPrompt(messages):
-                field, ids = "chat", self._render(messages)
+                field, ids = "prompt.chat", self._render(messages)
         if not ids:
             raise RequestRefused(field, "the prompt has no tokens")
         if len(ids) >= self.max_model_len:
@@ -150,14 +152,14 @@ class VllmEngine:
     def _unknown(self, token: int) -> str:
         return f"token {token} is not in the model's vocabulary of {self._vocabulary}"
 
-    def _render(self, messages: tuple[Any, ...]) -> list[int]:
+    def _render(self, messages: tuple[Message, ...]) -> list[int]:
         if not getattr(self._tokenizer, "chat_template", None):
-            raise RequestRefused("chat", "the model has no chat template: send text or tokens")
+            raise RequestRefused("prompt.chat", "the model has no chat template: send text or tokens")
         conversation = [{"role": message.role, "content": message.content} for message in messages]
         try:
             text = self._tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True)
         except Exception as error:  # a template is a program of the model's author and may raise anything
-            raise RequestRefused("chat.messages", f"the model's chat template refuses them: {error}") from error
+            raise RequestRefused("prompt.chat.messages", f"the model's chat template refuses them: {error}") from error
         return list(self._tokenizer.encode(text, add_special_tokens=False))
 
     def _sampling(self, sampling: Sampling, prompt_tokens: int, stream: bool) -> "SamplingParams":
@@ -171,15 +173,15 @@ class VllmEngine:
         try:
             return SamplingParams(
                 n=sampling.n,
-                temperature=sampling.temperature,
-                top_p=sampling.top_p,
-                top_k=sampling.top_k,
+                temperature=1.0 if sampling.temperature is None else sampling.temperature,
+                top_p=1.0 if sampling.top_p is None else sampling.top_p,
+                top_k=sampling.top_k or 0,  # 0: all tokens
                 max_tokens=min(sampling.max_tokens or room, room),
                 stop=list(sampling.stop),
                 stop_token_ids=list(sampling.stop_token_ids),
                 seed=sampling.seed,
                 ignore_eos=sampling.ignore_eos,
-                repetition_penalty=sampling.repetition_penalty,
+                repetition_penalty=1.0 if sampling.repetition_penalty is None else sampling.repetition_penalty,
                 logprobs=0 if sampling.logprobs else None,
                 output_kind=RequestOutputKind.DELTA if stream else RequestOutputKind.FINAL_ONLY,
             )
@@ -187,7 +189,7 @@ class VllmEngine:
             raise RequestRefused("sampling", str(error)) from error
 
 
-_REASONS = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
+_REASONS = {None: FinishReason.UNFINISHED, "stop": FinishReason.STOP, "length": FinishReason.LENGTH}
 
 
 def _completion(output: "CompletionOutput", with_log_probs: bool) -> Completion:
@@ -195,5 +197,10 @@ def _completion(output: "CompletionOutput", with_log_probs: bool) -> Completion:
     log_probs: tuple[float, ...] = ()
     if with_log_probs and output.logprobs is not None:
         log_probs = tuple(entry[token].logprob for entry, token in zip(output.logprobs, token_ids, strict=True))
-    reason = None if output.finish_reason is None else _REASONS.get(output.finish_reason, FinishReason.ABORTED)
-    return Completion(output.index, token_ids, log_probs, output.text, reason)
+    return Completion(
+        index=output.index,
+        text=output.text,
+        finish_reason=_REASONS.get(output.finish_reason, FinishReason.ABORTED),
+        token_ids=token_ids,
+        log_probs=log_probs,
+    )

@@ -10,17 +10,10 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from rollout_service.domain.generation import (
-    ChatMessage,
-    ChatPrompt,
-    Completion,
-    EngineOutput,
-    GenerationRequest,
-    Prompt,
-    Sampling,
-    TextPrompt,
-    TokenPrompt,
-)
+from ratchet_policies import ChatPrompt, Completion, Prompt, Sampling, TextPrompt, TokenPrompt
+from ratchet_problems import Message
+from rollout_service.domain.generation import EngineOutput, GenerationRequest
+from rollout_service.domain.policy import Dtype
 
 _LENGTH_BYTES = 4
 
@@ -30,12 +23,12 @@ class EngineSpec(msgspec.Struct, frozen=True):
 
     model: str
     device: Literal["cpu", "cuda"]
-    dtype: str
-    max_model_len: int
-    """0: what the model's config says."""
+    dtype: Dtype
+    max_model_len: int | None
+    """None: as the config of the model says."""
     max_num_seqs: int
-    kv_cache_bytes: int
-    """0: as much as `gpu_memory_utilization` allows."""
+    kv_cache_bytes: int | None
+    """None: as much as `gpu_memory_utilization` allows."""
     tensor_parallel_size: int
     gpu_memory_utilization: float
     enforce_eager: bool
@@ -66,7 +59,7 @@ class Generate(msgspec.Struct, tag="generate", frozen=True):
     stream: bool
     token_ids: tuple[int, ...] | None = None
     text: str | None = None
-    messages: tuple[ChatMessage, ...] | None = None
+    messages: tuple[Message, ...] | None = None
 
 
 class LoadWeights(msgspec.Struct, tag="load_weights", frozen=True):
@@ -76,7 +69,7 @@ class LoadWeights(msgspec.Struct, tag="load_weights", frozen=True):
 
 
 class Described(msgspec.Struct, tag="described", frozen=True):
-    dtype: str
+    dtype: Dtype
     max_model_len: int
 
 
@@ -111,7 +104,7 @@ _replies: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 def generate_call(request: GenerationRequest, stream: bool) -> Generate:
     match request.prompt:
         case TokenPrompt(ids):
-            return Generate(request.sampling, stream, token_ids=ids)
+            return Generate(request.sampling, stream, token_ids=tuple(ids))
         case TextPrompt(text):
             return Generate(request.sampling, stream, text=text)
         case ChatPrompt(messages):

@@ -1,0 +1,64 @@
+"""What crosses comes back the same, and what is not set stays so."""
+
+import pytest
+
+from ratchet.common.v1 import chat_pb2, generation_pb2
+from ratchet_kit.errors import InvalidArgument
+from ratchet_policies import (
+    ChatPrompt,
+    Completion,
+    FinishReason,
+    Prompt,
+    Sampling,
+    TextPrompt,
+    TokenPrompt,
+    convert,
+)
+from ratchet_problems import Message
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        ChatPrompt((Message("system", "Be brief."), Message("user", "Write f."))),
+        TextPrompt("def f"),
+        TokenPrompt((1, 2)),
+    ],
+)
+def test_prompts_cross(prompt: Prompt) -> None:
+    assert convert.prompt_from_proto(convert.prompt_to_proto(prompt)) == prompt
+
+
+def test_a_content_in_parts_is_one_text() -> None:
+    parts = [chat_pb2.ContentPart(text="Write "), chat_pb2.ContentPart(text="f.")]
+    message = generation_pb2.Prompt(chat=chat_pb2.Chat(messages=[chat_pb2.ChatMessage(role="user", content=parts)]))
+    assert convert.prompt_from_proto(message) == ChatPrompt((Message("user", "Write f."),))
+
+
+def test_what_is_no_prompt_is_refused_with_its_field() -> None:
+    call = chat_pb2.ChatMessage(role="assistant", tool_calls=[chat_pb2.ToolCall(name="run")])
+    for message, field in [
+        (generation_pb2.Prompt(), "prompt"),
+        (generation_pb2.Prompt(chat=chat_pb2.Chat(messages=[call])), "prompt.chat.messages[0]"),
+    ]:
+        with pytest.raises(InvalidArgument) as refused:
+            convert.prompt_from_proto(message)
+        assert [violation.field for violation in refused.value.violations] == [field]
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(),
+        Sampling(temperature=0.0, top_p=0.0, top_k=0, max_tokens=0, seed=0, repetition_penalty=0.0),
+        Sampling(0.5, 0.9, 40, 64, ("\n",), (2,), 7, True, True, 1.1, 4),
+    ],
+)
+def test_samplings_cross_and_zero_is_a_value(sampling: Sampling) -> None:
+    assert convert.sampling_from_proto(convert.sampling_to_proto(sampling)) == sampling
+
+
+@pytest.mark.parametrize("reason", FinishReason)
+def test_completions_cross(reason: FinishReason) -> None:
+    completion = Completion(1, "def f", reason, (5, 6), (-0.5, -0.25))
+    assert convert.completion_from_proto(convert.completion_to_proto(completion)) == completion
