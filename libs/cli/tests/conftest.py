@@ -1,15 +1,15 @@
-"""The command in this process, and a server for the sandbox that a test module says: its fixture `sandbox`."""
+"""The command in this process, and a gRPC server for a test module's fixture `sandbox`."""
 
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 
-from ratchet.sandbox.v1 import sandbox_pb2_grpc
 from ratchet_cli import main
 
 
@@ -43,9 +43,10 @@ def ratchet(
 
 
 @pytest.fixture
-def target(sandbox: sandbox_pb2_grpc.SandboxServiceServicer) -> Iterator[str]:
+def target(sandbox: Any) -> Iterator[str]:
+    """`sandbox.add(server)` adds its services."""
     server = grpc.server(ThreadPoolExecutor(2))
-    sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(sandbox, server)
+    sandbox.add(server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     yield f"127.0.0.1:{port}"

@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from ratchet_cli.commands import batches, evaluations, models, platform, releases, runs, runtimes, sandbox
+from ratchet_cli.commands import batches, evaluations, keys, models, platform, releases, runs, runtimes, sandbox
 from ratchet_cli.demo.command import demo
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import stderr
@@ -34,16 +34,18 @@ for command in (
     demo,
     runs.train,
     evaluations.evaluate,
-    evaluations.gate,
     releases.deploy,
 ):
     app.command()(command)
+app.command("gate")(evaluations.decide)
 app.add_typer(runs.app, name="runs")
 app.add_typer(evaluations.app, name="evaluations")
 app.add_typer(models.app, name="models")
 app.add_typer(releases.app, name="releases")
+app.add_typer(keys.app, name="keys")
 app.add_typer(sandbox.app, name="sandbox")
 sandbox.app.add_typer(runtimes.app, name="runtime")
+sandbox.app.add_typer(batches.app, name="batches")
 sandbox.app.command()(batches.batch)
 
 

@@ -4,18 +4,26 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import grpc
 import pytest
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
-from ratchet.sandbox.v1 import sandbox_pb2_grpc
+from ratchet.common.v1 import verdict_pb2
+from ratchet.sandbox.v1 import diagnostics_pb2 as pb
+from ratchet.sandbox.v1 import diagnostics_pb2_grpc, program_pb2, program_pb2_grpc
 
 
-class Sandbox(sandbox_pb2_grpc.SandboxServiceServicer):
+class Sandbox(program_pb2_grpc.ProgramServiceServicer, diagnostics_pb2_grpc.DiagnosticsServiceServicer):
     def __init__(self) -> None:
         self.findings: list[pb.AuditResponse] = []
 
-    def GetCapabilities(self, request: pb.GetCapabilitiesRequest, context: Any) -> pb.GetCapabilitiesResponse:
-        return pb.GetCapabilitiesResponse(level="L2", missing_layers=["L3 lacks cgroup: be root"])
+    def add(self, server: grpc.Server) -> None:
+        program_pb2_grpc.add_ProgramServiceServicer_to_server(self, server)
+        diagnostics_pb2_grpc.add_DiagnosticsServiceServicer_to_server(self, server)
+
+    def GetCapabilities(self, request: Any, context: Any) -> program_pb2.GetCapabilitiesResponse:
+        return program_pb2.GetCapabilitiesResponse(
+            level=program_pb2.ISOLATION_LEVEL_L2, missing_layers=["L3 lacks cgroup: be root"]
+        )
 
     def Audit(self, request: pb.AuditRequest, context: Any) -> Iterator[pb.AuditResponse]:
         for one in self.findings:
@@ -34,10 +42,16 @@ def audit(ratchet: Any, target: str) -> Any:
 
 
 def finding(name: str, caught: bool) -> pb.AuditResponse:
-    verdict = pb.VERDICT_FAILED if caught else pb.VERDICT_PASSED
+    verdict = verdict_pb2.VERDICT_FAILED if caught else verdict_pb2.VERDICT_PASSED
     detail = "" if caught else "it got through"
     return pb.AuditResponse(
-        attack=name, kind="break-out", title="Tries [it].", caught=caught, verdict=verdict, detail=detail, total=2
+        attack=name,
+        kind=pb.ATTACK_KIND_BREAK_OUT,
+        title="Tries [it].",
+        caught=caught,
+        verdict=verdict,
+        detail=detail,
+        total=2,
     )
 
 
@@ -48,6 +62,7 @@ def test_all_caught(sandbox: Sandbox, audit: Any) -> None:
     assert "Level L2: 2 of 2 attacks caught." in result.stdout
     assert "L3 lacks cgroup: be root" in result.stdout
     assert "Tries [it]." in result.stdout
+    assert "break-out" in result.stdout
 
 
 def test_one_that_gets_through_is_a_failure(sandbox: Sandbox, audit: Any) -> None:

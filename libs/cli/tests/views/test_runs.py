@@ -5,20 +5,25 @@ from datetime import UTC, datetime, timedelta
 from rich.console import Console
 
 from ratchet.trainer.v1 import trainer_pb2 as pb
-from ratchet_cli.views.runs import RunView, seconds_per_step
+from ratchet_cli.views.runs import PHASES, RunView, seconds_per_step
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def step(number: int, seconds: float, attempt: int = 1, **metrics: float) -> pb.Step:
     made = pb.Step(number=number, metrics=metrics, attempt=attempt)
-    made.time.FromDatetime(START + timedelta(seconds=seconds))
+    made.create_time.FromDatetime(START + timedelta(seconds=seconds))
     return made
 
 
-def message(state: pb.Run.State.ValueType, *steps: pb.Step, attempt: int = 1) -> pb.WatchRunResponse:
+def message(
+    state: pb.Run.State.ValueType,
+    *steps: pb.Step,
+    attempt: int = 1,
+    phase: pb.Run.Phase.ValueType = pb.Run.PHASE_UNSPECIFIED,
+) -> pb.WatchRunResponse:
     done = steps[-1].number if steps else 0
-    run = pb.Run(id="run_1", state=state, step=done, attempt=attempt, spec=pb.RunSpec(steps=60))
+    run = pb.Run(id="run_1", state=state, phase=phase, step=done, attempt=attempt, spec=pb.RunSpec(steps=60))
     return pb.WatchRunResponse(run=run, steps=steps)
 
 
@@ -32,15 +37,26 @@ def panel(view: RunView) -> str:
 def test_before_the_first_step_each_situation_is_a_line() -> None:
     view = RunView("run_1")
     said = []
-    for state in (pb.Run.STATE_QUEUED, pb.Run.STATE_QUEUED, pb.Run.STATE_STARTING, pb.Run.STATE_RUNNING):
-        view.update(message(state))
+    for state, phase in (
+        (pb.Run.STATE_QUEUED, pb.Run.PHASE_UNSPECIFIED),
+        (pb.Run.STATE_QUEUED, pb.Run.PHASE_UNSPECIFIED),
+        (pb.Run.STATE_STARTING, pb.Run.PHASE_SUBMITTING),
+        (pb.Run.STATE_RUNNING, pb.Run.PHASE_LOADING_MODEL),
+        (pb.Run.STATE_RUNNING, pb.Run.PHASE_GENERATING),
+    ):
+        view.update(message(state, phase=phase))
         said += view.news()
     assert said == [
         "run_1: waiting for a worker of the trainer",
-        "run_1: starting Ray and the job",
-        "run_1: loading the model and the policy, then the first step",
+        "run_1: starting the job and Ray",
+        "run_1: loading the model on the training ranks",
+        "run_1: sampling and grading completions",
     ]
-    assert "loading the model and the policy" in panel(view)
+    assert "sampling and grading completions" in panel(view)
+
+
+def test_every_phase_has_its_words() -> None:
+    assert set(PHASES) == {phase for phase in pb.Run.Phase.values() if phase}
 
 
 def test_steps_are_said_with_what_they_measured_and_the_time_left() -> None:
@@ -60,7 +76,7 @@ def test_the_next_attempt_is_said() -> None:
     view.update(message(pb.Run.STATE_RUNNING, step(1, 0)))
     view.news()
     view.update(message(pb.Run.STATE_STARTING, attempt=2))
-    assert view.news() == ["run_1: starting Ray and the job (attempt 2)"]
+    assert view.news() == ["run_1: starting (attempt 2)"]
 
 
 def test_the_pace_is_that_of_the_present_attempt() -> None:
@@ -71,6 +87,6 @@ def test_the_pace_is_that_of_the_present_attempt() -> None:
 def test_a_panel_leaves_the_error_to_the_command() -> None:
     view = RunView("run_1")
     failed = message(pb.Run.STATE_FAILED)
-    failed.run.error = "the job died"
+    failed.run.failure.message = "the job died"
     view.update(failed)
     assert "the job died" not in panel(view)

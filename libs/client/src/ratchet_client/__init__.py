@@ -4,9 +4,9 @@
 API. `SandboxBatches` talks to a sandbox itself, over gRPC.
 """
 
-from ratchet_client.batches import SandboxBatches
 from ratchet_client.chat import Completion
 from ratchet_client.client import AsyncClient, Client
 from ratchet_client.errors import ApiError, RatchetClientError, Unreachable
+from ratchet_client.sandbox import SandboxBatches
 
 __all__ = ["ApiError", "AsyncClient", "Client", "Completion", "RatchetClientError", "SandboxBatches", "Unreachable"]

@@ -1,16 +1,19 @@
 """What a client sends and how it reads the answer, as values. Nothing here opens a connection: a transport does."""
 
+import functools
+import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from string import Formatter
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
-from ratchet_client.routes import ROUTES
+from ratchet_protos import http
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Message)
@@ -65,6 +68,11 @@ def call(message: Message, reply: type[R], pick: Callable[[R], T]) -> Call[T]:
     return Call(request_of(message), lambda body: pick(from_json(body, reply)))
 
 
+def nothing(message: Message, reply: type[Message]) -> Call[None]:
+    """A call whose reply says nothing."""
+    return call(message, reply, lambda _: None)
+
+
 def stream(message: Message, reply: type[R], pick: Callable[[R], T]) -> Stream[T]:
     return Stream(request_of(message), lambda body: pick(from_json(body, reply)))
 
@@ -83,14 +91,25 @@ def listing(message: R, reply: type[Message], pick: Callable[[Any], Sequence[T]]
 
 
 def request_of(message: Message) -> Request:
-    """The path takes its fields from the message; what is left is the body, or the query of a GET or DELETE."""
-    route = ROUTES[type(message)]
-    in_path = [name for _, name, _, _ in Formatter().parse(route.path) if name]
-    path = route.path.format(**{name: quote(str(getattr(message, name)), safe="") for name in in_path})
-    rest = {name: value for name, value in to_json(message).items() if name not in in_path}
-    if route.verb in ("GET", "DELETE"):
-        return Request(route.verb, path, query=rest)
-    return Request(route.verb, path, body=rest)
+    """The HTTP request that carries a message, by the google.api.http rule of the RPC that takes it.
+
+    The path takes its fields from the message; what is left is the body, or the query where the rule has no body.
+    """
+    rule = _rule(message.DESCRIPTOR)
+    values = {name: quote(str(attrgetter(name)(message)), safe="") for name in rule.variables}
+    path = re.sub(r"{([\w.]+)}", lambda variable: values[variable[1]], rule.path)
+    rest = to_json(message)
+    for name in rule.variables:
+        *outer, last = name.split(".")
+        functools.reduce(lambda inside, key: inside.get(key, {}), outer, rest).pop(last, None)
+    return Request(rule.verb, path, body=rest) if rule.body else Request(rule.verb, path, query=rest)
+
+
+@functools.cache
+def _rule(request: Descriptor) -> http.Rule:
+    """Each RPC has a request message of its own."""
+    methods = [method for service in request.file.services_by_name.values() for method in service.methods]
+    return http.rules(next(method for method in methods if method.input_type is request))[0]
 
 
 def to_json(message: Message) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ratchet.gateway.v1 import gateway_pb2
-from ratchet_client.calls import Call, Json, Request, call
+from ratchet_client.calls import Call, Json, Request, call, new_request_id
 from ratchet_client.resource import Resource, S, unary
 
 
@@ -39,10 +39,17 @@ class Chat(Resource[S]):
 
     @unary
     def feedback(
-        self, completion_id: str, *, score: float | None = None, problem_set: str = "", problem_id: str = ""
+        self,
+        completion_id: str,
+        *,
+        score: float | None = None,
+        problem_set: str = "",
+        problem_id: str = "",
+        request_id: str = "",
     ) -> Call[float]:
         """Scores a completion in [0, 1], or has the tests of a problem score it in the sandbox; returns the score."""
-        request = gateway_pb2.CreateFeedbackRequest(completion_id=completion_id)
+        request_id = request_id or new_request_id()
+        request = gateway_pb2.CreateFeedbackRequest(request_id=request_id, completion_id=completion_id)
         if score is not None:
             request.score = score
         else:

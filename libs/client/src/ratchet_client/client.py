@@ -4,8 +4,10 @@ from types import TracebackType
 from typing import Self
 
 from ratchet_client import address
+from ratchet_client.batches import Batches
 from ratchet_client.chat import Chat
 from ratchet_client.evaluations import Evaluations
+from ratchet_client.keys import Keys
 from ratchet_client.models import Models
 from ratchet_client.releases import Releases
 from ratchet_client.resource import S
@@ -23,6 +25,8 @@ class _Resources(Chat[S]):
         self.evaluations = Evaluations(transport)
         self.models = Models(transport)
         self.releases = Releases(transport)
+        self.keys = Keys(transport)
+        self.batches = Batches(transport)
 
 
 class Client(_Resources[SyncTransport]):

@@ -1,8 +1,9 @@
 """Evaluations, their samples, and the comparison of two."""
 
+from ratchet.common.v1 import statistics_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
-from ratchet_client.calls import Call, Listing, Stream, call, listing, new_request_id, stream
-from ratchet_client.resource import Resource, S, listed, streamed, unary
+from ratchet_client.calls import Call, Listing, Stream, call, listing, new_request_id, nothing, stream
+from ratchet_client.resource import Resource, S, last, listed, streamed, unary
 
 
 class Evaluations(Resource[S]):
@@ -34,6 +35,17 @@ class Evaluations(Resource[S]):
         request = pb.WatchEvaluationRequest(id=evaluation_id)
         return stream(request, pb.WatchEvaluationResponse, lambda reply: reply.evaluation)
 
+    @last
+    def wait(self, evaluation_id: str) -> Stream[pb.Evaluation]:
+        """The evaluation, when it has ended."""
+        request = pb.WatchEvaluationRequest(id=evaluation_id)
+        return stream(request, pb.WatchEvaluationResponse, lambda reply: reply.evaluation)
+
+    @unary
+    def delete(self, evaluation_id: str) -> Call[None]:
+        """An evaluation that has ended, with its samples."""
+        return nothing(pb.DeleteEvaluationRequest(id=evaluation_id), pb.DeleteEvaluationResponse)
+
     @listed
     def samples(self, evaluation_id: str) -> Listing[pb.Sample]:
         """Every graded completion."""
@@ -41,7 +53,7 @@ class Evaluations(Resource[S]):
         return listing(request, pb.ListSamplesResponse, lambda reply: reply.samples)
 
     @unary
-    def compare(self, baseline_id: str, candidate_id: str) -> Call[pb.Comparison]:
+    def compare(self, baseline_id: str, candidate_id: str) -> Call[statistics_pb2.Comparison]:
         """Two evaluations of the same problems, paired."""
         request = pb.CompareEvaluationsRequest(baseline_id=baseline_id, candidate_id=candidate_id)
         return call(request, pb.CompareEvaluationsResponse, lambda reply: reply.comparison)

@@ -1,8 +1,8 @@
 """Gradual releases of a version to traffic."""
 
-from ratchet.gateway.v1 import gateway_pb2 as pb
+from ratchet.gateway.v1 import release_pb2 as pb
 from ratchet_client.calls import Call, Listing, Stream, call, listing, new_request_id, stream
-from ratchet_client.resource import Resource, S, listed, streamed, unary
+from ratchet_client.resource import Resource, S, last, listed, streamed, unary
 
 
 class Releases(Resource[S]):
@@ -30,4 +30,9 @@ class Releases(Resource[S]):
     @streamed
     def watch(self, release_id: str) -> Stream[pb.Release]:
         """The release at every change, until it has ended."""
+        return stream(pb.WatchReleaseRequest(id=release_id), pb.WatchReleaseResponse, lambda reply: reply.release)
+
+    @last
+    def wait(self, release_id: str) -> Stream[pb.Release]:
+        """The release, when it has ended."""
         return stream(pb.WatchReleaseRequest(id=release_id), pb.WatchReleaseResponse, lambda reply: reply.release)

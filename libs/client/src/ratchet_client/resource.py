@@ -1,8 +1,8 @@
 """How a resource is written once for both clients.
 
-A method of a resource builds a Call, a Listing or a Stream. `unary`, `listed` and `streamed` turn it into the method
-that users see, which gives it to the transport of the client: with SyncTransport it returns the result or an iterator,
-with AsyncTransport an awaitable or an asynchronous iterator.
+A method of a resource builds a Call, a Listing or a Stream. `unary`, `listed`, `streamed` and `last` turn it into the
+method that users see, which gives it to the transport of the client: with SyncTransport it returns the result or an
+iterator, with AsyncTransport an awaitable or an asynchronous iterator.
 """
 
 import functools
@@ -33,11 +33,8 @@ def _sent(build: Callable[..., Any], send: Callable[[Any, Any], Any]) -> Callabl
     return method
 
 
-class unary(Generic[P, T]):
-    """One request, one answer."""
-
-    def __init__(self, build: Callable[Concatenate[Any, P], Call[T]]) -> None:
-        self._method = _sent(build, lambda transport, call: transport.call(call))
+class _Single(Generic[P, T]):
+    _method: Callable[..., Any]
 
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
@@ -47,6 +44,20 @@ class unary(Generic[P, T]):
     def __get__(self, instance: Resource[AsyncTransport], owner: type) -> Callable[P, Awaitable[T]]: ...
     def __get__(self, instance: Any, owner: type) -> Any:
         return self if instance is None else MethodType(self._method, instance)
+
+
+class unary(_Single[P, T]):
+    """One request, one answer."""
+
+    def __init__(self, build: Callable[Concatenate[Any, P], Call[T]]) -> None:
+        self._method = _sent(build, lambda transport, call: transport.call(call))
+
+
+class last(_Single[P, T]):
+    """The last item of a stream, when it has ended."""
+
+    def __init__(self, build: Callable[Concatenate[Any, P], Stream[T]]) -> None:
+        self._method = _sent(build, lambda transport, stream: transport.last(stream))
 
 
 class _Iterated(Generic[P, T]):

@@ -1,8 +1,8 @@
 """Training runs, their steps and checkpoints."""
 
 from ratchet.trainer.v1 import trainer_pb2 as pb
-from ratchet_client.calls import Call, Listing, Stream, call, listing, new_request_id, stream
-from ratchet_client.resource import Resource, S, listed, streamed, unary
+from ratchet_client.calls import Call, Listing, Stream, call, listing, new_request_id, nothing, stream
+from ratchet_client.resource import Resource, S, last, listed, streamed, unary
 
 
 class Runs(Resource[S]):
@@ -31,6 +31,16 @@ class Runs(Resource[S]):
         """The run and its new steps at every change, until it has ended."""
         request = pb.WatchRunRequest(id=run_id, after_step=after_step)
         return stream(request, pb.WatchRunResponse, lambda reply: reply)
+
+    @last
+    def wait(self, run_id: str) -> Stream[pb.Run]:
+        """The run, when it has ended."""
+        return stream(pb.WatchRunRequest(id=run_id), pb.WatchRunResponse, lambda reply: reply.run)
+
+    @unary
+    def delete(self, run_id: str) -> Call[None]:
+        """A run that has ended, with its steps, checkpoints and files. Versions that it registered stay."""
+        return nothing(pb.DeleteRunRequest(id=run_id), pb.DeleteRunResponse)
 
     @listed
     def steps(self, run_id: str) -> Listing[pb.Step]:

@@ -58,6 +58,10 @@ class SyncTransport:
             for event in source.iter_sse():
                 yield _item(stream, event)
 
+    def last(self, stream: Stream[T]) -> T:
+        """The last item, when the stream has ended. Raises Unreachable when there was none."""
+        return _last(list(self.stream(stream)), self.url)
+
 
 class AsyncTransport:
     """As SyncTransport, for an event loop."""
@@ -95,6 +99,9 @@ class AsyncTransport:
                 async for event in source.aiter_sse():
                     yield _item(stream, event)
 
+    async def last(self, stream: Stream[T]) -> T:
+        return _last([item async for item in self.stream(stream)], self.url)
+
 
 def _headers(address: Address) -> dict[str, str]:
     return {"Authorization": f"Bearer {address.api_key}"} if address.api_key else {}
@@ -121,6 +128,12 @@ def _read(call: Call[T], response: httpx.Response) -> T:
     except (ValueError, TypeError, KeyError, json_format.ParseError) as error:
         text = f"{response.url} does not answer as a gateway of Ratchet does: {response.text[:300]}"
         raise ApiError(response.status_code, "UNKNOWN", text) from error
+
+
+def _last(items: list[T], url: str) -> T:
+    if not items:
+        raise Unreachable(f"{url} ended the stream before its first item.")
+    return items[-1]
 
 
 def _item(stream: Stream[T], event: ServerSentEvent) -> T:

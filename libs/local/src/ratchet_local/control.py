@@ -7,8 +7,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
+from ratchet_kit import files
 from ratchet_local.errors import PlatformError
 from ratchet_local.home import Home
 from ratchet_local.ports import Ports
@@ -106,27 +106,12 @@ def _wait_healthy(home: Home, process: subprocess.Popen[bytes], timeout_s: float
                 return state
             unwell = next((service for service in state.services if service.restarts >= 3), None)
             if unwell is not None:
-                raise PlatformError(f"{unwell.name} does not start: {_last_words(home.log(unwell.name))}")
+                log = home.log(unwell.name)
+                reason = files.last_words(log) or f"it logged nothing ({log})"
+                raise PlatformError(f"{unwell.name} does not start: {reason}")
         time.sleep(0.25)
     waiting = ", ".join(s.name for s in state.services if s.state != "healthy") if state else "the supervisor"
     raise PlatformError(f"Not healthy after {timeout_s:.0f} s: {waiting}. Look at: {home.logs}")
-
-
-def _last_words(log: Path) -> str:
-    """The last line that a service logged, for the sentence that says why it does not start."""
-    lines = [line for line in tail(log, 20) if line.strip()]
-    return lines[-1][:500] if lines else f"it logged nothing ({log})"
-
-
-def tail(log: Path, count: int) -> list[str]:
-    """The last `count` lines of a log file; none when there is no such file."""
-    try:
-        with log.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 400 * max(count, 1)))
-            return file.read().decode(errors="replace").splitlines()[-count:]
-    except FileNotFoundError:
-        return []
 
 
 def down(home: Home) -> bool:

@@ -1,12 +1,12 @@
 """The folder of a local platform: databases, logs, artifacts, state and key."""
 
 import json
-import os
 import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ratchet_client import address
+from ratchet_kit import files
 from ratchet_local.state import PlatformState, ServiceState
 
 
@@ -62,15 +62,7 @@ class Home:
 
     def admin_key(self) -> str:
         """The key of the local administrator, made at the first call and readable by its owner only."""
-        file = self.key_file
-        try:
-            descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        except FileExistsError:
-            return file.read_text().strip()
-        with os.fdopen(descriptor, "w") as out:
-            key = f"rk_{secrets.token_hex(32)}"
-            out.write(key)
-        return key
+        return files.secret(self.key_file, lambda: f"rk_{secrets.token_hex(32)}")
 
     def write_state(self, state: PlatformState) -> None:
         draft = self.state_file.with_suffix(".tmp")

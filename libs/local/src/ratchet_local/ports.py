@@ -1,9 +1,10 @@
 """Which ports the local platform listens on: a block from one base."""
 
 import secrets
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from ratchet_kit.ports import is_free
 
 DEFAULT_PORT_BASE = 8700
 
@@ -51,17 +52,7 @@ class Ports:
 
     def taken(self) -> list[tuple[str, int]]:
         """The listeners whose port some other program holds."""
-        return [(name, port) for name, port in self.by_name.items() if not _is_free(port)]
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
+        return [(name, port) for name, port in self.by_name.items() if not is_free(port)]
 
 
 def _free_block() -> int:
@@ -69,6 +60,6 @@ def _free_block() -> int:
     span = OFFSETS["ray"] + RAY_PORTS
     for _ in range(200):
         base = 10_000 + secrets.randbelow(20_000)
-        if all(_is_free(port) for port in range(base, base + span)):
+        if all(is_free(port) for port in range(base, base + span)):
             return base
     raise OSError(f"no block of {span} free ports found between 10000 and 30000")

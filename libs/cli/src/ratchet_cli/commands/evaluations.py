@@ -6,16 +6,19 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ratchet.common.v1 import common_pb2
+from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet.registry.v1 import registry_pb2
 from ratchet_cli.commands import options
 from ratchet_cli.commands.options import DetachFlag, Id
-from ratchet_cli.commands.references import ModelVersion, champion, model_ref, version_of
+from ratchet_cli.commands.references import champion, model_ref, version_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name, stdout
 from ratchet_cli.views import evaluations as view
+from ratchet_cli.views.gates import passed, raise_unless_decided
+from ratchet_cli.views.names import model_name
 from ratchet_client import Client
+from ratchet_kit import refs
 
 Benchmark = Annotated[str, typer.Option(help="Problem set: a named one or a JSONL file.")]
 Samples = Annotated[int, typer.Option(help="Completions per problem.")]
@@ -54,7 +57,7 @@ def evaluate(
         view.show_result(evaluation)
 
 
-def gate(
+def decide(
     model: Annotated[str, typer.Option(help="The candidate, name@version.")],
     benchmark: Benchmark = "composed/test",
     samples: Samples = 4,
@@ -68,36 +71,32 @@ def gate(
     """Measure a candidate and the champion on the same problems and decide. Exit code 1 when it does not pass."""
     with Client() as client:
         candidate = version_of(client, model)
-        number = champion(client, candidate.model)
-        if not number:
+        baseline = champion(client, candidate.model)
+        if not baseline:
             raise CommandError(f"{candidate.model} has no champion yet: ratchet models promote {candidate}")
         evaluations = []
-        for version in (ModelVersion(candidate.model, number), candidate):
-            ref = common_pb2.ModelRef(version=str(version))
+        for version in (baseline, candidate):
+            ref = refs.model_to_proto(version)
             spec = evaluation_spec(ref, benchmark, samples, limit, temperature, max_tokens, seed)
             evaluation = view.follow(client, client.evaluations.create(spec).id, str(version), quiet=as_json)
             view.raise_unless_succeeded(evaluation)
             evaluations.append(evaluation)
-        decision = client.models.create_gate(
-            registry_pb2.CreateGateRequest(
-                model=candidate.model,
-                candidate_version=candidate.number,
-                champion_evaluation=evaluations[0].id,
-                candidate_evaluation=evaluations[1].id,
-                min_difference=min_difference,
-            )
+        pending = client.models.create_gate(
+            refs.version_to_proto(candidate), evaluations[1].id, evaluations[0].id, min_difference=min_difference
         )
+        gate = client.models.wait_gate(pending.id)
     if as_json:
-        print_json(decision)
-    else:
-        word = Text("passed", "green") if decision.passed else Text("not passed", "red")
-        stdout.print(Text("  ").join([word, Text(decision.id), Text(decision.reason)]))
-    if not decision.passed:
+        print_json(gate)
+    elif gate.state != registry_pb2.Gate.STATE_FAILED:
+        word = Text("passed", "green") if passed(gate) else Text("not passed", "red")
+        stdout.print(Text("  ").join([word, Text(gate.id), Text(gate.reason)]))
+    raise_unless_decided(gate)
+    if not passed(gate):
         raise typer.Exit(1)
 
 
 def evaluation_spec(
-    ref: common_pb2.ModelRef,
+    ref: model_pb2.ModelRef,
     benchmark: str,
     samples: int,
     limit: int,
@@ -108,7 +107,7 @@ def evaluation_spec(
 ) -> eval_pb2.EvaluationSpec:
     return eval_pb2.EvaluationSpec(
         model=ref,
-        problems=common_pb2.ProblemSetRef(name=benchmark, limit=limit),
+        problems=problem_pb2.ProblemSetRef(name=benchmark, limit=limit or None),
         samples_per_problem=samples,
         k=k,
         temperature=temperature,
@@ -127,7 +126,7 @@ def list_evaluations(limit: options.Limit = 50, as_json: JsonFlag = False) -> No
             as_json,
             {
                 "id": lambda it: it.id,
-                "model": lambda it: it.spec.model.version or it.spec.model.alias or it.spec.model.path,
+                "model": lambda it: model_name(it.spec.model),
                 "problems": lambda it: it.spec.problems.name,
                 "state": state_name,
                 "pass@1": lambda it: next((f"{row.estimate.value:.3f}" for row in it.pass_at_k if row.k == 1), "-"),
@@ -150,3 +149,11 @@ def cancel_evaluation(id: Id, as_json: JsonFlag = False) -> None:
     with Client() as client:
         evaluation = client.evaluations.cancel(id)
     print_json(evaluation) if as_json else say(f"{evaluation.id} {state_name(evaluation)}")
+
+
+@app.command("delete")
+def delete_evaluation(id: Id) -> None:
+    """Delete an evaluation that has ended, with its samples."""
+    with Client() as client:
+        client.evaluations.delete(id)
+    say(f"{id} is deleted.")

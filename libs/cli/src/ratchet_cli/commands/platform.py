@@ -13,6 +13,7 @@ from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import duration
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say, stderr
 from ratchet_cli.views.platform import bring_up, coloured
+from ratchet_kit.files import tail
 from ratchet_local import control
 from ratchet_local.home import Home
 from ratchet_local.ports import DEFAULT_PORT_BASE
@@ -83,7 +84,7 @@ def logs(
         known = ", ".join(sorted(file.stem for file in home.logs.glob("*.log"))) or "none yet"
         raise CommandError(f"No log of '{service}' in {home.logs}. There are: {known}", code=2)
     for file in files:
-        for line in control.tail(file, lines):
+        for line in tail(file, lines):
             _print_line(file, line, len(files) > 1)
     if not follow:
         return

@@ -1,56 +1,47 @@
-"""How people name models: "starter", "starter@2", "starter:champion", or a folder."""
+"""How people name models: "starter", "starter@2", "starter:champion", a folder or a URL."""
 
-import re
-from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.common.v1 import common_pb2
+from ratchet.common.v1 import model_pb2
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_client import Client
-
-_NAMED = re.compile(r"(?P<model>[a-z0-9][a-z0-9._-]*)(?:@(?P<number>\d+)|:(?P<alias>[a-z0-9_-]+))?")
-
-
-@dataclass(frozen=True)
-class ModelVersion:
-    model: str
-    number: int
-
-    def __str__(self) -> str:
-        return f"{self.model}@{self.number}"
+from ratchet_kit import refs
+from ratchet_kit.errors import InvalidArgument
+from ratchet_kit.names import CHAMPION, AliasRef, AnyModel, BareModel, Location, ModelRef, VersionRef
 
 
-def model_ref(text: str) -> common_pb2.ModelRef:
-    """A bare model name means its champion. Raises CommandError for a text that is none of the forms."""
-    if "/" in text or text.startswith("."):
-        if "://" not in text and not Path(text).is_dir():
-            raise CommandError(f"There is no folder {text}.", code=2)
-        return common_pb2.ModelRef(path=text if "://" in text else str(Path(text).absolute()))
-    match = _NAMED.fullmatch(text)
-    if match is None:
-        raise CommandError(f"'{text}' names no model: write name, name@version, name:alias or a folder.", code=2)
-    if match["number"]:
-        return common_pb2.ModelRef(version=text)
-    return common_pb2.ModelRef(alias=f"{match['model']}:{match['alias'] or 'champion'}")
+def parse(text: str) -> AnyModel:
+    """Raises CommandError for a text that is none of the forms, and for a folder that is not there."""
+    try:
+        named = ModelRef.parse(text)
+    except InvalidArgument as error:
+        raise CommandError(f"'{text}' names no model: {error.message}.", code=2) from error
+    if not isinstance(named, Location) or named.is_url:
+        return named
+    folder = Path(named.uri).expanduser().absolute()
+    if not folder.is_dir():
+        raise CommandError(f"There is no folder {text}.", code=2)
+    return Location(str(folder))
 
 
-def version_of(client: Client, text: str) -> ModelVersion:
+def model_ref(text: str) -> model_pb2.ModelRef:
+    return refs.model_to_proto(parse(text))
+
+
+def version_of(client: Client, text: str) -> VersionRef:
     """The version that a name means now. Raises CommandError for folders and unknown aliases."""
-    ref = model_ref(text)
-    match ref.WhichOneof("ref"):
-        case "version":
-            model, text_number = ref.version.split("@")
-            return ModelVersion(model, int(text_number))
-        case "alias":
-            model, alias = ref.alias.split(":")
-            number = champion(client, model) if alias == "champion" else client.models.get(model).aliases.get(alias)
-            if not number:
-                raise CommandError(f"{model} has no alias '{alias}'. See: ratchet models show {model}")
-            return ModelVersion(model, number)
-        case _:
-            raise CommandError(f"{text} is a folder; register it first: ratchet models add NAME {text}", code=2)
+    named = parse(text)
+    match named.champion if isinstance(named, BareModel) else named:
+        case VersionRef() as version:
+            return version
+        case AliasRef(model, alias):
+            if number := client.models.get(model).aliases.get(alias):
+                return VersionRef(model, number)
+            raise CommandError(f"{model} has no alias '{alias}'. See: ratchet models show {model}")
+    raise CommandError(f"{text} is a folder; register it first: ratchet models add NAME {text}", code=2)
 
 
-def champion(client: Client, model: str) -> int | None:
-    """The number of the champion, None when the model has none yet."""
-    return client.models.get(model).aliases.get("champion")
+def champion(client: Client, model: str) -> VersionRef | None:
+    """None when the model has none yet."""
+    number = client.models.get(model).aliases.get(CHAMPION)
+    return VersionRef(model, number) if number else None

@@ -5,13 +5,17 @@ from typing import Annotated
 
 import typer
 
-from ratchet.gateway.v1 import gateway_pb2
+from ratchet.gateway.v1 import release_pb2
 from ratchet_cli.commands.options import DetachFlag, Id, Limit
-from ratchet_cli.commands.references import ModelVersion, champion, version_of
+from ratchet_cli.commands.references import champion, version_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name, stdout
 from ratchet_cli.views import releases as view
+from ratchet_cli.views.gates import passed
+from ratchet_cli.views.names import version_name
 from ratchet_client import Client
+from ratchet_kit import refs
+from ratchet_kit.names import VersionRef
 
 STRATEGIES = ("gradual", "immediate")
 
@@ -47,24 +51,22 @@ def deploy(
 
 
 def release_spec(
-    candidate: ModelVersion, gate_id: str, percents: tuple[int, ...], seconds: float, samples: int
-) -> gateway_pb2.ReleaseSpec:
-    spec = gateway_pb2.ReleaseSpec(model=candidate.model, candidate=candidate.number, gate_id=gate_id)
+    candidate: VersionRef, gate_id: str, percents: tuple[int, ...], seconds: float, samples: int
+) -> release_pb2.ReleaseSpec:
+    spec = release_pb2.ReleaseSpec(candidate=refs.version_to_proto(candidate), gate_id=gate_id)
     for percent in percents:
         stage = spec.stages.add(percent=percent, min_samples=samples)
         stage.min_duration.FromTimedelta(timedelta(seconds=seconds))
     return spec
 
 
-def passed_gate(client: Client, candidate: ModelVersion) -> str:
+def passed_gate(client: Client, candidate: VersionRef) -> str:
     """The latest gate that let this candidate pass against the present champion."""
     now = champion(client, candidate.model)
     for gate in client.models.gates(candidate.model):
-        if gate.passed and gate.candidate_version == candidate.number and gate.champion_version == now:
+        if passed(gate) and version_name(gate.candidate) == str(candidate) and version_name(gate.champion) == str(now):
             return gate.id
-    raise CommandError(
-        f"{candidate} has passed no gate against {candidate.model}@{now}: ratchet gate --model {candidate}"
-    )
+    raise CommandError(f"{candidate} has passed no gate against {now}: ratchet gate --model {candidate}")
 
 
 @app.command("list")
@@ -79,8 +81,8 @@ def list_releases(
             as_json,
             {
                 "id": lambda release: release.id,
-                "candidate": lambda release: f"{release.spec.model}@{release.spec.candidate}",
-                "baseline": lambda release: release.baseline,
+                "candidate": lambda release: version_name(release.spec.candidate),
+                "baseline": lambda release: version_name(release.baseline),
                 "state": state_name,
                 "traffic": lambda release: f"{release.percent} %",
                 "created": lambda release: ago(release.create_time),
@@ -98,7 +100,7 @@ def show_release(id: Id, as_json: JsonFlag = False) -> None:
         return
     stdout.print(view.ReleaseView(release).panel())
     for event in release.events:
-        say(f"{event.time.ToDatetime():%H:%M:%S}  {event.percent:3d} %  {event.reason}")
+        say(f"{event.create_time.ToDatetime():%H:%M:%S}  {event.percent:3d} %  {event.reason}")
 
 
 @app.command("watch")

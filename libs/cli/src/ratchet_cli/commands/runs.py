@@ -1,35 +1,27 @@
 """`ratchet train` and `ratchet runs`: create training runs, look at them, follow and cancel them."""
 
 import difflib
-from collections.abc import Mapping, Sequence
-from typing import Annotated, TypeVar
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
-from ratchet.common.v1 import common_pb2
+from ratchet.common.v1 import problem_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.commands.options import DetachFlag, Id, Limit
-from ratchet_cli.commands.references import model_ref
+from ratchet_cli.commands.options import PRIORITIES, DetachFlag, Id, Limit, one_of
+from ratchet_cli.commands.references import parse
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say, state_name
 from ratchet_cli.views import runs as view
+from ratchet_cli.views.names import version_name
 from ratchet_client import Client
-
-T = TypeVar("T")
+from ratchet_kit import refs
+from ratchet_kit.names import Location
 
 ALGORITHMS = {
-    "sft": trainer_pb2.ALGORITHM_SFT,
-    "grpo": trainer_pb2.ALGORITHM_GRPO,
-    "ppo": trainer_pb2.ALGORITHM_PPO,
-    "rloo": trainer_pb2.ALGORITHM_RLOO,
-    "dapo": trainer_pb2.ALGORITHM_DAPO,
-    "reinforce++": trainer_pb2.ALGORITHM_REINFORCE_PLUS_PLUS,
+    name.removeprefix("ALGORITHM_").lower(): number for name, number in trainer_pb2.Algorithm.items() if number
 }
-PRIORITIES = {
-    "low": trainer_pb2.PRIORITY_LOW,
-    "normal": trainer_pb2.PRIORITY_NORMAL,
-    "high": trainer_pb2.PRIORITY_HIGH,
-}
+DEVICES = {"": trainer_pb2.DEVICE_UNSPECIFIED, "cpu": trainer_pb2.DEVICE_CPU, "cuda": trainer_pb2.DEVICE_CUDA}
 
 app = typer.Typer(help="Training runs.", no_args_is_help=True)
 
@@ -42,7 +34,7 @@ def train(
         str, typer.Option(help="Problem set that chooses the best checkpoint.")
     ] = "composed/validation",
     validation_limit: Annotated[int, typer.Option(help="At most this many validation problems; 0: all.")] = 0,
-    reward: Annotated[str, typer.Option(help="tests_passed (default) or tests_fraction; none for SFT.")] = "",
+    reward: Annotated[str, typer.Option(help="tests_passed (the default) or tests_fraction; none for SFT.")] = "",
     steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 40,
     validate_every: Annotated[int, typer.Option(help="Steps between validations; 0: at the end only.")] = 0,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints; 0: with each validation.")] = 0,
@@ -62,23 +54,27 @@ def train(
     as_json: JsonFlag = False,
 ) -> None:
     """Train a model and follow it live. Interrupting stops the watching, not the run."""
-    base = model_ref(model)
+    base = parse(model)
     spec = trainer_pb2.RunSpec(
         display_name=name,
-        base=base,
-        algorithm=_one_of(algorithm, ALGORITHMS, "--algorithm"),
-        problems=common_pb2.ProblemSetRef(name=problems),
-        validation_problems=common_pb2.ProblemSetRef(name=validation, limit=validation_limit),
-        reward=trainer_pb2.RewardSpec(name=reward or ("" if algorithm == "sft" else "tests_passed")),
+        base=refs.model_to_proto(base),
+        algorithm=one_of(algorithm, ALGORITHMS, "--algorithm"),
+        problems=problem_pb2.ProblemSetRef(name=problems),
+        validation_problems=problem_pb2.ProblemSetRef(name=validation, limit=validation_limit or None),
+        reward=trainer_pb2.RewardSpec(name=reward),
         steps=steps,
-        validate_every=validate_every,
-        checkpoint_every=checkpoint_every,
-        resources=trainer_pb2.Resources(nodes=nodes, accelerators_per_node=accelerators_per_node, device=device),
+        validate_every=validate_every or None,
+        checkpoint_every=checkpoint_every or None,
+        resources=trainer_pb2.Resources(
+            nodes=nodes,
+            accelerators_per_node=accelerators_per_node,
+            device=one_of(device, DEVICES, "--device"),
+        ),
         seed=seed,
         hyperparameters=hyperparameters(hyper),
         loggers=logger,
-        output_model=output or _model_name(base),
-        priority=_one_of(priority, PRIORITIES, "--priority"),
+        output_model=output or ("" if isinstance(base, Location) else base.model),
+        priority=one_of(priority, PRIORITIES, "--priority"),
         verl_overrides=verl,
     )
     with Client() as client:
@@ -89,8 +85,8 @@ def train(
         run = view.follow(client, run.id, quiet=as_json)
     if as_json:
         print_json(run)
-    elif run.version:
-        say(f"Registered as {run.version}. Measure it: ratchet evaluate --model {run.version}")
+    elif version := version_name(run.version):
+        say(f"Registered as {version}. Measure it: ratchet evaluate --model {version}")
     view.raise_unless_succeeded(run)
 
 
@@ -112,16 +108,6 @@ def hyperparameters(pairs: Sequence[str]) -> trainer_pb2.Hyperparameters:
     return result
 
 
-def _one_of(text: str, choices: Mapping[str, T], option: str) -> T:
-    if text not in choices:
-        raise CommandError(f"{option} {text}: choose one of {', '.join(choices)}.", code=2)
-    return choices[text]
-
-
-def _model_name(base: common_pb2.ModelRef) -> str:
-    return (base.version.split("@")[0] or base.alias.split(":")[0]) if not base.path else ""
-
-
 @app.command("list")
 def list_runs(limit: Limit = 50, as_json: JsonFlag = False) -> None:
     """Newest first."""
@@ -136,7 +122,7 @@ def list_runs(limit: Limit = 50, as_json: JsonFlag = False) -> None:
                 "algorithm": lambda run: algorithms.get(run.spec.algorithm, "?"),
                 "state": state_name,
                 "step": lambda run: f"{run.step}/{run.spec.steps}",
-                "result": lambda run: run.version or run.error or "-",
+                "result": lambda run: version_name(run.version) or run.failure.message or "-",
                 "created": lambda run: ago(run.create_time),
             },
             breakable=("result",),
@@ -152,11 +138,13 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         print_json(run)
         return
     fields: list[tuple[str, object]] = [
-        ("state", state_name(run) + (f": {run.error}" if run.error else "")),
+        ("id", run.id),
+        ("state", state_name(run) + (f": {run.failure.message}" if run.HasField("failure") else "")),
+        ("now", view.activity(run) or "-"),
         ("step", f"{run.step} of {run.spec.steps}"),
         ("attempt", run.attempt),
         ("masked samples", run.platform_faults),
-        ("result", run.version or "-"),
+        ("result", version_name(run.version) or "-"),
     ]
     for checkpoint in checkpoints:
         score = f"  {checkpoint.validation_score:.3f}" if checkpoint.HasField("validation_score") else ""
@@ -177,3 +165,11 @@ def cancel_run(id: Id, as_json: JsonFlag = False) -> None:
     with Client() as client:
         run = client.runs.cancel(id)
     print_json(run) if as_json else say(f"{run.id} {state_name(run)}")
+
+
+@app.command("delete")
+def delete_run(id: Id) -> None:
+    """Delete a run that has ended, with its steps, checkpoints and files. Versions that it registered stay."""
+    with Client() as client:
+        client.runs.delete(id)
+    say(f"{id} is deleted.")

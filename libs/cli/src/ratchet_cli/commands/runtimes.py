@@ -10,9 +10,8 @@ from typing import Annotated
 
 import typer
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
 from ratchet_cli.commands.options import TargetOption
-from ratchet_cli.commands.sandbox import connected
+from ratchet_cli.commands.sandbox import capabilities, connected
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say, stderr
 from ratchet_local.services import environments_folder
@@ -30,8 +29,8 @@ app = typer.Typer(help="The Python environments that programs may import from.",
 @app.command("list")
 def list_runtimes(target: TargetOption = "", as_json: JsonFlag = False) -> None:
     """What a sandbox runs: Python environments and other languages, with their versions."""
-    with connected(target) as stub:
-        offered = stub.GetCapabilities(pb.GetCapabilitiesRequest(), timeout=60)
+    with connected(target) as channel:
+        offered = capabilities(channel)
     if as_json:
         print_json(list(offered.runtimes))
         return

@@ -8,8 +8,9 @@ import grpc
 import typer
 from rich.text import Text
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
-from ratchet.sandbox.v1 import sandbox_pb2_grpc
+from ratchet.common.v1 import verdict_pb2
+from ratchet.sandbox.v1 import diagnostics_pb2 as pb
+from ratchet.sandbox.v1 import diagnostics_pb2_grpc, program_pb2, program_pb2_grpc
 from ratchet_cli.commands.options import TargetOption
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, following
@@ -31,17 +32,23 @@ def local_target() -> str:
 
 
 @contextmanager
-def connected(target: str) -> Iterator[sandbox_pb2_grpc.SandboxServiceStub]:
-    """A stub of the sandbox at `target`, or of the local platform's. Raises ApiError or Unreachable."""
+def connected(target: str) -> Iterator[grpc.Channel]:
+    """A channel to the sandbox at `target`, or to the local platform's. Raises ApiError or Unreachable."""
     target = target or local_target()
     with grpc.insecure_channel(target) as channel:
         try:
-            yield sandbox_pb2_grpc.SandboxServiceStub(channel)
+            yield channel
         except grpc.RpcError as error:
             code, text = error.code(), error.details() or ""
             if code is grpc.StatusCode.UNAVAILABLE:
                 raise Unreachable(f"No sandbox answers at {target}: {text}") from error
             raise ApiError(0, code.name, text) from error
+
+
+def capabilities(channel: grpc.Channel) -> program_pb2.GetCapabilitiesResponse:
+    """What the node can run, and how it is isolated."""
+    stub = program_pb2_grpc.ProgramServiceStub(channel)
+    return stub.GetCapabilities(program_pb2.GetCapabilitiesRequest(), timeout=60)
 
 
 @app.command()
@@ -51,14 +58,15 @@ def audit(
     as_json: JsonFlag = False,
 ) -> None:
     """Attack the sandbox with the suite that ships with it. Exits 1 if one attack gets through."""
-    with connected(target) as stub:
-        offered = stub.GetCapabilities(pb.GetCapabilitiesRequest(), timeout=60)
-        found = _attacked(stub, pb.AuditRequest(attacks=attacks or ()), quiet=as_json)
+    with connected(target) as channel:
+        offered = capabilities(channel)
+        found = _attacked(channel, pb.AuditRequest(attacks=attacks or ()), quiet=as_json)
+    level = program_pb2.IsolationLevel.Name(offered.level).removeprefix("ISOLATION_LEVEL_")
     through = [one for one in found if not one.caught]
     if as_json:
         print_json(
             {
-                "level": offered.level,
+                "level": level,
                 "missing_layers": list(offered.missing_layers),
                 "caught": len(found) - len(through),
                 "total": len(found),
@@ -69,7 +77,7 @@ def audit(
         _print_table(found)
         for reason in offered.missing_layers:
             say(reason)
-        say(f"Level {offered.level}: {len(found) - len(through)} of {len(found)} attacks caught.")
+        say(f"Level {level}: {len(found) - len(through)} of {len(found)} attacks caught.")
     if through:
         raise CommandError(f"{len(through)} attacks got through: {', '.join(one.attack for one in through)}.")
 
@@ -83,7 +91,8 @@ def bench(
     """Measure the sandbox against its own fork limit: the bare fork and exit of what forks the programs."""
     found: list[pb.BenchmarkResponse] = []
     count = Count("measuring", "lines")
-    with connected(target) as stub, following(count, quiet=as_json) as changed:
+    with connected(target) as channel, following(count, quiet=as_json) as changed:
+        stub = diagnostics_pb2_grpc.DiagnosticsServiceStub(channel)
         for one in stub.Benchmark(pb.BenchmarkRequest(programs=programs), timeout=BENCH_TIMEOUT_S):
             found.append(one)
             count.update(len(found), 0)
@@ -106,9 +115,8 @@ def bench(
     )
 
 
-def _attacked(
-    stub: sandbox_pb2_grpc.SandboxServiceStub, request: pb.AuditRequest, *, quiet: bool
-) -> list[pb.AuditResponse]:
+def _attacked(channel: grpc.Channel, request: pb.AuditRequest, *, quiet: bool) -> list[pb.AuditResponse]:
+    stub = diagnostics_pb2_grpc.DiagnosticsServiceStub(channel)
     found: list[pb.AuditResponse] = []
     count = Count("attacking", "attacks")
     with following(count, quiet=quiet) as changed:
@@ -122,7 +130,8 @@ def _attacked(
 def _print_table(found: list[pb.AuditResponse]) -> None:
     rows = []
     for one in sorted(found, key=lambda one: (one.caught, one.kind, one.attack)):
-        verdict = pb.Verdict.Name(one.verdict).removeprefix("VERDICT_") if one.verdict else "-"
+        kind = pb.AttackKind.Name(one.kind).removeprefix("ATTACK_KIND_").lower().replace("_", "-")
+        verdict = verdict_pb2.Verdict.Name(one.verdict).removeprefix("VERDICT_") if one.verdict else "-"
         mark = Text("caught", "green") if one.caught else Text("GOT THROUGH", "bold red")
-        rows.append((one.attack, one.kind, one.title, mark, verdict if one.caught else f"{verdict}: {one.detail}"))
+        rows.append((one.attack, kind, one.title, mark, verdict if one.caught else f"{verdict}: {one.detail}"))
     print_table(("attack", "kind", "what it tries", "", "verdict"), rows, breakable=("what it tries", "verdict"))

@@ -14,7 +14,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ratchet.eval.v1 import eval_pb2
+from ratchet.common.v1 import statistics_pb2
 
 BASELINE, CANDIDATE, INK = "#8a94a6", "#1a7f5a", "#1f2933"
 
@@ -26,7 +26,7 @@ class TurnReport:
     title: str
     baseline_name: str
     candidate_name: str
-    comparison: eval_pb2.Comparison
+    comparison: statistics_pb2.Comparison
     samples_per_problem: int
     steps: Sequence[tuple[int, Mapping[str, float]]]
     """Step number -> metrics, under the names of ratchet.trainer.v1.Step."""

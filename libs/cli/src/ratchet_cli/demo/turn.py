@@ -13,21 +13,22 @@ from pathlib import Path
 from rich.panel import Panel
 from rich.text import Text
 
-from ratchet.common.v1 import common_pb2
+from ratchet.common.v1 import problem_pb2, statistics_pb2
 from ratchet.eval.v1 import eval_pb2
-from ratchet.gateway.v1 import gateway_pb2
-from ratchet.registry.v1 import registry_pb2
+from ratchet.gateway.v1 import release_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.commands.evaluations import evaluation_spec
-from ratchet_cli.commands.references import ModelVersion
 from ratchet_cli.commands.releases import release_spec
 from ratchet_cli.demo.report import TurnReport, write
 from ratchet_cli.demo.traffic import Traffic
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import print_heading, say, stdout
 from ratchet_cli.views import evaluations, releases, runs
+from ratchet_cli.views.gates import passed, raise_unless_decided
 from ratchet_cli.views.platform import bring_up, connect
 from ratchet_client import Client
+from ratchet_kit import refs
+from ratchet_kit.names import CHAMPION, VersionRef
 from ratchet_local import control, starter
 from ratchet_local.home import Home
 from ratchet_problems import load
@@ -96,41 +97,35 @@ def run_demo(home: Home, *, keep: bool, port_base: int, steps: int, seed: int) -
 
 
 def _turn(client: Client, watch: Stopwatch, steps: int, seed: int) -> TurnReport:
-    base = ModelVersion(MODEL, starter.ensure_registered(client))
+    base = starter.ensure_registered(client)
 
     with watch.phase(f"measure {base} on held-out problems"):
         before = _evaluate(client, base, seed)
 
     with watch.phase(f"train {base} with GRPO, {steps} steps"):
         run = _train(client, base, steps, seed)
-        model, number = run.version.split("@")
-        candidate = ModelVersion(model, int(number))
+        candidate = refs.version_from_proto(run.version)
 
     with watch.phase(f"measure {candidate} on the same problems"):
         after = _evaluate(client, candidate, seed)
 
     with watch.phase("gate"):
-        gate = client.models.create_gate(
-            registry_pb2.CreateGateRequest(
-                model=MODEL,
-                candidate_version=candidate.number,
-                champion_evaluation=before.id,
-                candidate_evaluation=after.id,
-            )
-        )
-        say(f"{'passed' if gate.passed else 'not passed'}: {gate.reason}")
-        if not gate.passed:
+        pending = client.models.create_gate(refs.version_to_proto(candidate), after.id, before.id)
+        gate = client.models.wait_gate(pending.id)
+        raise_unless_decided(gate)
+        if not passed(gate):
             raise CommandError(f"The gate did not pass: {gate.reason}")
+        say(f"passed: {gate.reason}")
 
     with watch.phase(f"release {candidate} under traffic"):
         release, answered = _release(client, candidate, gate.id, seed)
-        champion = client.models.get(MODEL).aliases["champion"]
+        champion = client.models.get(MODEL).aliases[CHAMPION]
         if champion != candidate.number:
             raise CommandError(f"The release succeeded, yet the champion is {MODEL}@{champion}.")
         say(f"{candidate} is champion; {answered} requests were answered meanwhile.")
 
     comparison = client.evaluations.compare(before.id, after.id)
-    start = release.events[0].time.ToMicroseconds() if release.events else 0
+    start = release.events[0].create_time.ToMicroseconds() if release.events else 0
     return TurnReport(
         title="One turn of the ratchet",
         baseline_name=str(base),
@@ -138,7 +133,7 @@ def _turn(client: Client, watch: Stopwatch, steps: int, seed: int) -> TurnReport
         comparison=comparison,
         samples_per_problem=SAMPLES_PER_PROBLEM,
         steps=[(step.number, dict(step.metrics)) for step in client.runs.steps(run.id)],
-        release=[((e.time.ToMicroseconds() - start) / 1e6, e.percent, e.reason) for e in release.events],
+        release=[((e.create_time.ToMicroseconds() - start) / 1e6, e.percent, e.reason) for e in release.events],
         phases=watch.phases,
         facts={
             "training run": f"{run.id}, {run.step} steps, attempt {run.attempt}",
@@ -152,8 +147,8 @@ def _turn(client: Client, watch: Stopwatch, steps: int, seed: int) -> TurnReport
     )
 
 
-def _evaluate(client: Client, version: ModelVersion, seed: int) -> eval_pb2.Evaluation:
-    ref = common_pb2.ModelRef(version=str(version))
+def _evaluate(client: Client, version: VersionRef, seed: int) -> eval_pb2.Evaluation:
+    ref = refs.model_to_proto(version)
     spec = evaluation_spec(ref, HELD_OUT, SAMPLES_PER_PROBLEM, HELD_OUT_PROBLEMS, 1.0, MAX_TOKENS, seed)
     evaluation = evaluations.follow(client, client.evaluations.create(spec).id, str(version))
     evaluations.raise_unless_succeeded(evaluation)
@@ -161,13 +156,13 @@ def _evaluate(client: Client, version: ModelVersion, seed: int) -> eval_pb2.Eval
     return evaluation
 
 
-def _train(client: Client, base: ModelVersion, steps: int, seed: int) -> trainer_pb2.Run:
+def _train(client: Client, base: VersionRef, steps: int, seed: int) -> trainer_pb2.Run:
     spec = trainer_pb2.RunSpec(
         display_name="demo",
-        base=common_pb2.ModelRef(version=str(base)),
+        base=refs.model_to_proto(base),
         algorithm=trainer_pb2.ALGORITHM_GRPO,
-        problems=common_pb2.ProblemSetRef(name=TRAIN),
-        validation_problems=common_pb2.ProblemSetRef(name=VALIDATION, limit=VALIDATION_PROBLEMS),
+        problems=problem_pb2.ProblemSetRef(name=TRAIN),
+        validation_problems=problem_pb2.ProblemSetRef(name=VALIDATION, limit=VALIDATION_PROBLEMS),
         reward=trainer_pb2.RewardSpec(name="tests_passed"),
         steps=steps,
         validate_every=VALIDATE_EVERY,
@@ -184,12 +179,12 @@ def _train(client: Client, base: ModelVersion, steps: int, seed: int) -> trainer
     )
     run = runs.follow(client, client.runs.create(spec).id)
     runs.raise_unless_succeeded(run)
-    if not run.version:
+    if not run.HasField("version"):
         raise CommandError(f"Run {run.id} succeeded but registered no version.")
     return run
 
 
-def _release(client: Client, candidate: ModelVersion, gate_id: str, seed: int) -> tuple[gateway_pb2.Release, int]:
+def _release(client: Client, candidate: VersionRef, gate_id: str, seed: int) -> tuple[release_pb2.Release, int]:
     """Releases the candidate while made-up users ask for held-out problems and the sandbox scores the answers."""
     traffic = Traffic(client, MODEL, HELD_OUT, load(HELD_OUT), MAX_TOKENS, seed)
     spec = release_spec(candidate, gate_id, (1, 5, 25, 50, 100), STAGE_SECONDS, STAGE_SAMPLES)
@@ -217,5 +212,5 @@ def _summarise(turn: TurnReport, report: Path) -> None:
     stdout.print(Panel(Text("\n".join(lines)), title=turn.title, expand=False))
 
 
-def _shown(estimate: common_pb2.Estimate, sign: str = "") -> str:
+def _shown(estimate: statistics_pb2.Estimate, sign: str = "") -> str:
     return f"{estimate.value:{sign}.3f} [{estimate.low:{sign}.3f}, {estimate.high:{sign}.3f}]"

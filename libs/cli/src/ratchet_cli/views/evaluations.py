@@ -24,7 +24,7 @@ def follow(client: Client, evaluation_id: str, model: str, *, quiet: bool = Fals
 
 def raise_unless_succeeded(evaluation: pb.Evaluation) -> None:
     if evaluation.state != pb.Evaluation.STATE_SUCCEEDED:
-        reason = evaluation.error or "see ratchet logs eval"
+        reason = evaluation.failure.message or "see ratchet logs eval"
         raise CommandError(f"Evaluation {evaluation.id} ended {state_name(evaluation)}: {reason}")
 
 

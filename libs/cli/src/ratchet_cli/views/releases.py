@@ -3,10 +3,11 @@
 from rich.console import RenderableType
 from rich.table import Table
 
-from ratchet.gateway.v1 import gateway_pb2 as pb
+from ratchet.gateway.v1 import release_pb2 as pb
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import following
 from ratchet_cli.terminal.output import state_name
+from ratchet_cli.views.names import version_name
 from ratchet_client import Client
 
 
@@ -25,7 +26,7 @@ def follow(client: Client, release_id: str, *, quiet: bool = False) -> pb.Releas
 
 def raise_unless_succeeded(release: pb.Release) -> None:
     if release.state != pb.Release.STATE_SUCCEEDED:
-        reason = release.error or (release.events[-1].reason if release.events else "")
+        reason = release.failure.message or (release.events[-1].reason if release.events else "")
         raise CommandError(f"Release {release.id} ended {state_name(release)}: {reason}")
 
 
@@ -44,14 +45,15 @@ class ReleaseView:
         table.add_row("release", f"{release.id}  {state_name(release)}")
         bar = f"[green]{'█' * filled}[/][dim]{'░' * (20 - filled)}[/]"
         table.add_row("traffic", f"{bar}  {release.percent} % to candidate")
-        for name, number, stats in (
+        for name, version, stats in (
             ("baseline", release.baseline, release.baseline_stats),
             ("candidate", release.spec.candidate, release.candidate_stats),
         ):
+            latency = stats.latency_p95.ToTimedelta().total_seconds()
             scored = f", score {stats.mean_score:.2f} over {stats.scored}" if stats.scored else ""
             table.add_row(
-                f"{name} {release.spec.model}@{number}",
-                f"{stats.requests} requests, {stats.errors} errors, p95 {stats.latency_p95_s:.2f} s{scored}",
+                f"{name} {version_name(version)}",
+                f"{stats.requests} requests, {stats.errors} errors, p95 {latency:.2f} s{scored}",
             )
         if release.events:
             table.add_row("", release.events[-1].reason)

@@ -12,6 +12,16 @@ from ratchet_cli.terminal.following import Pace, duration, following
 from ratchet_cli.terminal.output import sparkline, state_name
 from ratchet_client import Client
 
+PHASES = {
+    pb.Run.PHASE_SUBMITTING: "starting the job and Ray",
+    pb.Run.PHASE_LOADING_MODEL: "loading the model on the training ranks",
+    pb.Run.PHASE_LOADING_POLICY: "loading the policy in the rollout service",
+    pb.Run.PHASE_GENERATING: "sampling and grading completions",
+    pb.Run.PHASE_UPDATING: "updating the weights",
+    pb.Run.PHASE_VALIDATING: "validating",
+    pb.Run.PHASE_SAVING: "writing a checkpoint",
+    pb.Run.PHASE_REGISTERING: "registering the best checkpoint",
+}
 RECENT_STEPS = 10
 """The estimate of the time left is from so many."""
 METRICS = ("kl", "entropy", "clip_fraction", "grad_norm", "logprob_diff_mean", "time_step_s")
@@ -32,7 +42,7 @@ def follow(client: Client, run_id: str, *, quiet: bool = False) -> pb.Run:
 
 def raise_unless_succeeded(run: pb.Run) -> None:
     if run.state != pb.Run.STATE_SUCCEEDED:
-        raise CommandError(f"Run {run.id} ended {state_name(run)}: {run.error or 'see ratchet logs trainer'}")
+        raise CommandError(f"Run {run.id} ended {state_name(run)}: {run.failure.message or 'see ratchet logs trainer'}")
 
 
 def activity(run: pb.Run) -> str:
@@ -40,14 +50,8 @@ def activity(run: pb.Run) -> str:
     match run.state:
         case pb.Run.STATE_QUEUED:
             return "waiting for a worker of the trainer"
-        case pb.Run.STATE_STARTING:
-            return "starting Ray and the job"
-        case pb.Run.STATE_RUNNING if run.step == 0:
-            return "loading the model and the policy, then the first step"
-        case pb.Run.STATE_RUNNING if run.step >= run.spec.steps:
-            return "ending: the best checkpoint becomes a version"
-        case pb.Run.STATE_RUNNING:
-            return "training"
+        case pb.Run.STATE_STARTING | pb.Run.STATE_RUNNING:
+            return PHASES.get(run.phase, "starting" if run.state == pb.Run.STATE_STARTING else "training")
     return ""
 
 
@@ -55,7 +59,7 @@ def seconds_per_step(steps: Sequence[pb.Step]) -> float | None:
     """By the times of the last steps, so with validation and checkpoints; None before anything is known."""
     recent = [step for step in steps if step.attempt == steps[-1].attempt][-RECENT_STEPS:]
     if len(recent) > 1:
-        spent = recent[-1].time.ToDatetime() - recent[0].time.ToDatetime()
+        spent = recent[-1].create_time.ToDatetime() - recent[0].create_time.ToDatetime()
         return spent.total_seconds() / (recent[-1].number - recent[0].number)
     return recent[0].metrics.get("time_step_s") if recent else None
 
