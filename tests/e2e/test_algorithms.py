@@ -9,7 +9,7 @@ from .test_main_job import grpo
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full, pytest.mark.timeout(1500)]
 
-ALGORITHMS = ("GRPO", "PPO", "RLOO", "DAPO", "REINFORCE_PLUS_PLUS", "SFT")
+ALGORITHMS = [name.removeprefix("ALGORITHM_") for name, number in trainer_pb2.Algorithm.items() if number]
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -20,10 +20,8 @@ def test_three_steps(client: Client, name: str) -> None:
     if name == "SFT":
         spec.ClearField("reward")
         spec.hyperparameters.ClearField("group_size")
-    run = client.runs.create(spec)
-    for message in client.runs.watch(run.id):
-        run = message.run
-    assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.error
+    run = client.runs.wait(client.runs.create(spec).id)
+    assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.failure
     assert run.step == 3
     key = "loss" if name == "SFT" else "reward_mean"
     assert [step.number for step in client.runs.steps(run.id) if key in step.metrics] == [1, 2, 3]
@@ -34,7 +32,5 @@ def test_two_ranks(client: Client) -> None:
     spec = grpo(steps=3)
     spec.resources.accelerators_per_node = 2
     spec.output_model = ""
-    run = client.runs.create(spec)
-    for message in client.runs.watch(run.id):
-        run = message.run
-    assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.error
+    run = client.runs.wait(client.runs.create(spec).id)
+    assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.failure
