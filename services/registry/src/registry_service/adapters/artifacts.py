@@ -15,7 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from ratchet_kit import policy_id
 from ratchet_kit.errors import DataLoss, InvalidArgument, NotFound, ResourceExhausted, Unavailable
-from registry_service.domain.models import Artifact
+from registry_service.domain.version import Artifact
 
 _CHUNK = 4 * 1024 * 1024
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
