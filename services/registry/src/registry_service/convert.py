@@ -6,10 +6,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet_kit import refs
-from ratchet_kit.convert import comparison_to_proto
 from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import failure_to_proto
 from ratchet_kit.names import AliasRef, VersionRef, check_model_name, check_version_number
+from ratchet_kit.statistics import comparison_to_proto
 from ratchet_kit.times import timestamp_to_proto
 from registry_service.domain.gate import Gate, GateSpec
 from registry_service.domain.model import AliasChange, Model
@@ -109,7 +109,7 @@ def gate_to_proto(gate: Gate) -> pb.Gate:
         champion=refs.version_to_proto(gate.champion),
         candidate_evaluation_id=gate.spec.candidate_evaluation_id,
         champion_evaluation_id=gate.spec.champion_evaluation_id,
-        comparison=comparison_to_proto(gate.comparison),
+        comparison=comparison_to_proto(gate.comparison) if gate.comparison else None,
         reason=gate.reason,
         min_difference=gate.spec.min_difference,
         create_time=timestamp_to_proto(gate.create_time),

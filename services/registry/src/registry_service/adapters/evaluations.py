@@ -3,10 +3,9 @@
 import grpc
 
 from ratchet.eval.v1 import eval_pb2, eval_pb2_grpc
-from ratchet_kit.convert import comparison_from_proto
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
-from ratchet_kit.statistics import Comparison
+from ratchet_kit.statistics import Comparison, comparison_from_proto
 from registry_service.domain.gate import Evaluation
 
 
