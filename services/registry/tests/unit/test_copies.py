@@ -27,7 +27,7 @@ async def test_a_version_holds_its_own_copy(registry: Registry, model_folder: Mo
 async def test_what_cannot_be_copied_has_failed_and_leaves_no_files(registry: Registry, tmp_path: Path) -> None:
     version = await registry.make(tmp_path / "nowhere")
     assert version.state is State.FAILED
-    assert version.failure == Failure("NOT_FOUND", f"there is no folder {tmp_path}/nowhere that the registry can read")
+    assert version.failure == Failure("NOT_FOUND", f"there is no folder {tmp_path}/nowhere, or it is empty")
     assert files_below(registry.root) == []
     assert await registry.stores.versions.uploads_before(registry.clock.advance(timedelta(days=1))) == []
     with pytest.raises(FailedPrecondition, match="has no artifact: there is no folder"):
