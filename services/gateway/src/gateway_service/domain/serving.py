@@ -1,0 +1,174 @@
+"""Keeps the versions that answer requests loaded in the rollout service."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gateway_service.domain.ports import ModelRegistry
+from ratchet_kit.errors import RatchetError, ResourceExhausted, Unavailable
+from ratchet_kit.logs import get_logger
+from ratchet_kit.names import VersionRef
+from ratchet_kit.times import Clock
+from ratchet_policies import (
+    LOST,
+    Delta,
+    Generation,
+    PolicyEngine,
+    PolicySpec,
+    Prompt,
+    Sampling,
+    ensure_ready,
+    unload,
+    with_recovery,
+)
+
+log = get_logger(__name__)
+
+GONE: tuple[type[RatchetError], ...] = (*LOST, Unavailable)
+"""What the engine raises for a version that it no longer has, or whose process died."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingOptions:
+    load_wait: timedelta = timedelta(seconds=60)
+    """How long a request waits for its version to be loaded."""
+    poll: timedelta = timedelta(seconds=0.25)
+    """Between two looks at a version that is being loaded."""
+    retry_after_failure: timedelta = timedelta(seconds=10)
+    """How long a version that failed to load is not tried again."""
+    evict_idle: timedelta = timedelta(minutes=1)
+    """A version that was unused for this long may be unloaded when another needs its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    error: RatchetError
+    until: datetime
+
+
+class Serving:
+    """The versions that this gateway has seen ready, and one load at a time per version.
+
+    The rollout service decides: when a version is gone there (it restarted, an engine died), it is loaded again.
+    """
+
+    def __init__(self, engine: PolicyEngine, registry: ModelRegistry, clock: Clock, options: ServingOptions) -> None:
+        self._engine = engine
+        self._registry = registry
+        self._clock = clock
+        self._options = options
+        self._ready: dict[VersionRef, str] = {}  # -> policy id
+        self._loading: dict[VersionRef, asyncio.Task[str]] = {}
+        self._failures: dict[VersionRef, _Failure] = {}
+        self._used: dict[VersionRef, datetime] = {}
+
+    async def ensure(self, ref: VersionRef, wait: timedelta | None = None) -> str:
+        """The policy id of a version that is ready. Loads it first, and waits for up to `wait` (default: load_wait).
+
+        Raises Unavailable while it is loading, FailedPrecondition when it cannot be loaded, NotFound when the registry
+        does not know it, DataLoss when the weights are not those that were registered.
+        """
+        self._used[ref] = self._clock.now()
+        policy_id = self._ready.get(ref)
+        return policy_id or await self._join_loading(ref, self._options.load_wait if wait is None else wait)
+
+    async def generate(
+        self, ref: VersionRef, prompt: Prompt, sampling: Sampling, wait: timedelta | None = None
+    ) -> Generation:
+        """Raises what `ensure` and `PolicyEngine.generate` raise; a version that was lost is loaded again first."""
+        await self.ensure(ref, wait)
+
+        async def generate() -> Generation:
+            return await self._engine.generate(str(ref), await self.ensure(ref, wait), prompt, sampling)
+
+        async def forget(error: RatchetError) -> None:
+            self._forget(ref)
+
+        return await with_recovery(generate, forget, GONE)
+
+    async def stream(
+        self, ref: VersionRef, prompt: Prompt, sampling: Sampling, wait: timedelta | None = None
+    ) -> AsyncGenerator[Delta]:
+        """Like generate. Only a version that is lost before its first piece is loaded again."""
+        policy_id = await self.ensure(ref, wait)
+        started = False
+        try:
+            async with aclosing(self._engine.stream(str(ref), policy_id, prompt, sampling)) as deltas:
+                async for delta in deltas:
+                    started = True
+                    yield delta
+            return
+        except GONE as error:
+            log.warning("version.lost", version=str(ref), reason=error.message)
+            self._forget(ref)
+            if started:
+                raise
+        policy_id = await self.ensure(ref, wait)
+        async with aclosing(self._engine.stream(str(ref), policy_id, prompt, sampling)) as deltas:
+            async for delta in deltas:
+                yield delta
+
+    def _forget(self, ref: VersionRef) -> None:
+        self._ready.pop(ref, None)
+
+    async def unload(self, ref: VersionRef) -> None:
+        """Idempotent. Raises Unavailable."""
+        self._forget(ref)
+        await unload(self._engine, str(ref))
+
+    async def close(self) -> None:
+        """Stops waiting for loads; the rollout service goes on with them."""
+        tasks = list(self._loading.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _join_loading(self, ref: VersionRef, wait: timedelta) -> str:
+        self._raise_recent_failure(ref)
+        task = self._loading.get(ref)
+        if task is None:
+            task = self._loading[ref] = asyncio.create_task(self._load(ref), name=f"load {ref}")
+            task.add_done_callback(lambda ended: self._loading_ended(ref, ended))
+        await asyncio.wait({task}, timeout=wait.total_seconds())
+        if not task.done():
+            raise Unavailable(f"{ref} is being loaded, try again in a few seconds")
+        return task.result()
+
+    def _loading_ended(self, ref: VersionRef, task: asyncio.Task[str]) -> None:
+        del self._loading[ref]
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.warning("version.load_failed", version=str(ref), reason=str(error))
+        if isinstance(error, RatchetError) and not isinstance(error, Unavailable):
+            self._failures[ref] = _Failure(error, self._clock.now() + self._options.retry_after_failure)
+
+    def _raise_recent_failure(self, ref: VersionRef) -> None:
+        failure = self._failures.get(ref)
+        if failure is None:
+            return
+        if failure.until > self._clock.now():
+            raise failure.error
+        del self._failures[ref]
+
+    async def _load(self, ref: VersionRef) -> str:
+        version = await self._registry.version(ref)
+        spec = PolicySpec(str(ref), version.source_uri, version.policy_id)
+        policy = await ensure_ready(
+            self._engine, spec, poll=self._options.poll, make_room=lambda error: self._make_room(ref, error)
+        )
+        self._ready[ref] = policy.policy_id
+        return policy.policy_id
+
+    async def _make_room(self, ref: VersionRef, error: ResourceExhausted) -> None:
+        idle = self._idle_longest(self._ready)
+        if idle is None:
+            raise Unavailable(f"there is no room to load {ref}: {error.message}") from error
+        log.info("version.evicted", version=str(idle), for_version=str(ref))
+        await self.unload(idle)
+
+    def _idle_longest(self, loaded: Iterable[VersionRef]) -> VersionRef | None:
+        limit = self._clock.now() - self._options.evict_idle
+        idle = [ref for ref in loaded if self._used[ref] < limit]
+        return min(idle, key=lambda ref: self._used[ref], default=None)
