@@ -138,7 +138,7 @@ async def test_two_nodes_work_one_batch_off(cluster: Cluster) -> None:
             await Stubs.of(first).batches.CreateBatch(
                 batch_pb2.CreateBatchRequest(programs=programs(1), request_id="r")
             )
-        with pytest.raises(FailedPrecondition, match="SUCCEEDED"), rpc_errors():
+        with pytest.raises(FailedPrecondition, match="succeeded"), rpc_errors():
             await Stubs.of(first).batches.CancelBatch(batch_pb2.CancelBatchRequest(id=created.id))
     assert all("batch.chunk_done" in node.log.read_text() for node in (one, two))
 
@@ -202,7 +202,7 @@ async def test_a_node_that_is_stopped_gives_back_what_it_has(cluster: Cluster) -
         await until_done(Stubs.of(door), id, 5)
     await asyncio.to_thread(one.end)
     assert one.process.returncode == 0
-    held = "SELECT count(*) FROM sandbox_batch_chunks WHERE owner <> '' OR attempts > 0 AND NOT done"
+    held = "SELECT count(*) FROM sandbox_batch_chunks WHERE held_by <> '' OR attempts > 0 AND NOT done"
     assert await cluster.rows(held) == [(0,)]
     async with channel((await cluster.node()).target) as door:
         check_all_ran(*await watched(Stubs.of(door), id), 100)
@@ -238,6 +238,8 @@ async def test_wrong_calls_are_answered_in_a_sentence(cluster: Cluster) -> None:
             with pytest.raises(NotFound, match="no batch"), rpc_errors():
                 await stub.batches.CancelBatch(batch_pb2.CancelBatchRequest(id=unknown))
             with pytest.raises(NotFound, match="no batch"), rpc_errors():
+                await stub.batches.DeleteBatch(batch_pb2.DeleteBatchRequest(id=unknown))
+            with pytest.raises(NotFound, match="no batch"), rpc_errors():
                 await watched(stub, unknown)
         bad = pb.Program(entry_point="f", tests=[common.Test(call=common.CallTest(args="f()", expected="2"))])
         wrong = {
@@ -254,6 +256,21 @@ async def test_wrong_calls_are_answered_in_a_sentence(cluster: Cluster) -> None:
                 await stub.batches.CreateBatch(request)
             assert [violation.field for violation in refused.value.violations] == [field]
         assert await cluster.rows("SELECT count(*) FROM sandbox_batches") == [(0,)]
+
+
+async def test_a_list_of_batches_and_their_end(cluster: Cluster) -> None:
+    async with channel((await cluster.node()).target) as door:
+        stub = Stubs.of(door).batches
+        requests = [batch_pb2.CreateBatchRequest(programs=programs(1)) for _ in range(3)]
+        made = [(await stub.CreateBatch(request)).batch.id for request in requests]
+        for id in made:
+            await watched(Stubs.of(door), id)
+        first = await stub.ListBatches(batch_pb2.ListBatchesRequest(page_size=2))
+        rest = await stub.ListBatches(batch_pb2.ListBatchesRequest(page_size=2, page_token=first.next_page_token))
+        assert [batch.id for batch in (*first.batches, *rest.batches)] == made[::-1]
+        await stub.DeleteBatch(batch_pb2.DeleteBatchRequest(id=made[0]))
+        assert [batch.id for batch in (await stub.ListBatches(batch_pb2.ListBatchesRequest())).batches] == made[:0:-1]
+        assert await cluster.rows("SELECT count(*) FROM sandbox_batch_records") == [(2,)]
 
 
 async def test_programs_find_nothing_of_the_queue_and_the_database(cluster: Cluster) -> None:

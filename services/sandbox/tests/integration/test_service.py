@@ -309,7 +309,7 @@ async def test_refuses_to_start_on_a_port_in_use_in_one_sentence(port: int, tmp_
         _, errors = await asyncio.to_thread(process.communicate, timeout=20)
     last = errors.decode().strip().splitlines()[-1]
     assert process.returncode == 1
-    assert last.startswith("sandbox-service: ")
+    assert last.startswith("sandbox: ")
     assert str(port) in last
     deadline = time.monotonic() + 3
     while _content(tmp_path) and time.monotonic() < deadline:

@@ -1,9 +1,11 @@
 """States and priorities are lower-case words; a hold has the names that it has in every service.
 
+By statements that change a table in place. Alembic's batch mode makes SQLite's table anew, and dropping the old one
+would delete all rows that refer to it.
+
 Revision ID: sandbox_0002
 """
 
-import sqlalchemy as sa
 from alembic import op
 
 revision = "sandbox_0002"
@@ -11,30 +13,24 @@ down_revision = "sandbox_0001"
 branch_labels = None
 depends_on = None
 
-_PRIORITIES = {"0": "high", "1": "normal", "2": "low"}
+_BATCHES, _CHUNKS = "ALTER TABLE sandbox_batches", "ALTER TABLE sandbox_batch_chunks"
 
 
 def upgrade() -> None:
-    with op.batch_alter_table("sandbox_batches") as table:
-        table.alter_column(
-            "priority", existing_type=sa.Integer, type_=sa.String(16), postgresql_using="priority::varchar"
-        )
-    for number, word in _PRIORITIES.items():
-        op.execute(f"UPDATE sandbox_batches SET priority = '{word}' WHERE priority = '{number}'")
+    op.execute(f"{_BATCHES} ADD COLUMN word VARCHAR(16) NOT NULL DEFAULT 'normal'")
+    op.execute("UPDATE sandbox_batches SET word = CASE priority WHEN 0 THEN 'high' WHEN 2 THEN 'low' ELSE 'normal' END")
+    op.execute(f"{_BATCHES} DROP COLUMN priority")
+    op.execute(f"{_BATCHES} RENAME COLUMN word TO priority")
     op.execute("UPDATE sandbox_batches SET state = lower(state)")
-    with op.batch_alter_table("sandbox_batch_chunks") as table:
-        table.alter_column("owner", new_column_name="held_by", existing_type=sa.Text, type_=sa.String(200))
-        table.alter_column("until", new_column_name="held_until", existing_type=sa.DateTime(timezone=True))
+    op.execute(f"{_CHUNKS} RENAME COLUMN owner TO held_by")
+    op.execute(f"{_CHUNKS} RENAME COLUMN until TO held_until")
 
 
 def downgrade() -> None:
-    with op.batch_alter_table("sandbox_batch_chunks") as table:
-        table.alter_column("held_until", new_column_name="until", existing_type=sa.DateTime(timezone=True))
-        table.alter_column("held_by", new_column_name="owner", existing_type=sa.String(200), type_=sa.Text)
+    op.execute(f"{_CHUNKS} RENAME COLUMN held_until TO until")
+    op.execute(f"{_CHUNKS} RENAME COLUMN held_by TO owner")
     op.execute("UPDATE sandbox_batches SET state = upper(state)")
-    for number, word in _PRIORITIES.items():
-        op.execute(f"UPDATE sandbox_batches SET priority = '{number}' WHERE priority = '{word}'")
-    with op.batch_alter_table("sandbox_batches") as table:
-        table.alter_column(
-            "priority", existing_type=sa.String(16), type_=sa.Integer, postgresql_using="priority::integer"
-        )
+    op.execute(f"{_BATCHES} ADD COLUMN number INTEGER NOT NULL DEFAULT 1")
+    op.execute("UPDATE sandbox_batches SET number = CASE priority WHEN 'high' THEN 0 WHEN 'low' THEN 2 ELSE 1 END")
+    op.execute(f"{_BATCHES} DROP COLUMN priority")
+    op.execute(f"{_BATCHES} RENAME COLUMN number TO priority")
