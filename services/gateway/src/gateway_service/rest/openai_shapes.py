@@ -77,7 +77,7 @@ class _Request(BaseModel):
         return Sampling(
             temperature=self.temperature,
             top_p=self.top_p,
-            top_k=self.top_k,
+            top_k=self.top_k or None,
             max_tokens=max_tokens,
             stop=tuple(stop),
             seed=self.seed,

@@ -16,7 +16,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import JSON
 
-from ratchet_kit.sql import UtcDateTime
+from ratchet_kit.sql import UtcDateTime, hold_columns, request_columns
 
 metadata = MetaData()
 
@@ -27,6 +27,9 @@ models = Table(
     Column("description", Text, nullable=False),
     Column("create_time", UtcDateTime, nullable=False),
     Column("latest_version", Integer, nullable=False),
+    # None where the model was made by its first version.
+    Column("request_id", String(200), unique=True),
+    Column("fingerprint", String(64)),
 )
 
 versions = Table(
@@ -34,18 +37,24 @@ versions = Table(
     metadata,
     Column("model", ForeignKey(models.c.name), primary_key=True),
     Column("number", Integer, primary_key=True),
+    Column("source_uri", Text, nullable=False),
+    Column("lineage", JSON, nullable=False),
+    Column("labels", JSON, nullable=False),
+    Column("create_time", UtcDateTime, nullable=False),
+    Column("state", String(16), nullable=False),
+    # Empty until the version is READY.
     Column("artifact_uri", Text, nullable=False),
     Column("artifact_sha256", String(64), nullable=False),
     Column("policy_id", String(80), nullable=False, index=True),
     Column("size_bytes", BigInteger, nullable=False),
-    Column("lineage", JSON, nullable=False),
-    Column("labels", JSON, nullable=False),
-    Column("create_time", UtcDateTime, nullable=False),
-    Column("request_id", String(200), nullable=False, unique=True),
-    Column("fingerprint", String(64), nullable=False),
+    Column("failure_code", String(32)),
+    Column("failure_message", Text),
+    Column("end_time", UtcDateTime),
+    *hold_columns(),
+    *request_columns(),
 )
 
-# An artifact that is being copied. The row is replaced by the version's row in one transaction.
+# Files that are being written, or are to be removed. The row goes when they become a version's, in one transaction.
 uploads = Table(
     "registry_uploads",
     metadata,
@@ -70,11 +79,11 @@ alias_changes = Table(
     Column("position", Integer, primary_key=True, autoincrement=True),
     Column("model", ForeignKey(models.c.name), nullable=False),
     Column("alias", String(63), nullable=False),
-    Column("from_version", Integer, nullable=False),
-    Column("to_version", Integer, nullable=False),
+    Column("from_number", Integer, nullable=False),
+    Column("to_number", Integer, nullable=False),
     Column("reason", Text, nullable=False),
     Column("gate_id", String(64), nullable=False),
-    Column("time", UtcDateTime, nullable=False),
+    Column("create_time", UtcDateTime, nullable=False),
     Index("registry_alias_changes_by_alias", "model", "alias", "position"),
 )
 
@@ -83,18 +92,18 @@ gates = Table(
     metadata,
     Column("id", String(64), primary_key=True),
     Column("model", ForeignKey(models.c.name), nullable=False, index=True),
-    Column("candidate_version", Integer, nullable=False),
-    Column("champion_version", Integer, nullable=False),
-    Column("candidate_evaluation", String(200), nullable=False),
-    Column("champion_evaluation", String(200), nullable=False),
-    Column("difference", Float, nullable=False),
-    Column("difference_low", Float, nullable=False),
-    Column("difference_high", Float, nullable=False),
-    Column("p_value", Float, nullable=False),
-    Column("passed", Boolean, nullable=False),
-    Column("reason", Text, nullable=False),
+    Column("candidate_number", Integer, nullable=False),
+    Column("champion_number", Integer, nullable=False),
+    Column("candidate_evaluation_id", String(200), nullable=False),
+    Column("champion_evaluation_id", String(200), nullable=False),
     Column("min_difference", Float, nullable=False),
     Column("create_time", UtcDateTime, nullable=False),
-    Column("request_id", String(200), nullable=False, unique=True),
-    Column("fingerprint", String(64), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("comparison", JSON(none_as_null=True)),
+    Column("reason", Text, nullable=False),
+    Column("failure_code", String(32)),
+    Column("failure_message", Text),
+    Column("end_time", UtcDateTime),
+    *hold_columns(),
+    *request_columns(),
 )
