@@ -14,12 +14,12 @@ from ratchet_client.client import Client
 from ratchet_client.errors import ApiError
 
 PROBLEMS, SAMPLES = 6, 2
-# Loading a policy starts an engine, which takes a while on a small machine.
-PATIENCE = timedelta(minutes=4)
+# Loading a policy starts an engine, which takes time on a small machine.
+TIMEOUT = timedelta(minutes=4)
 
 
 def main(folder: str) -> None:
-    with Client(timeout_s=PATIENCE.total_seconds()) as client:
+    with Client(timeout_s=TIMEOUT.total_seconds()) as client:
         version = client.models.create_version("starter", folder, request_id="compose-test")
         client.models.set_alias("starter", "champion", version.number, reason="compose-test")
         print(f"registered starter@{version.number}, {version.policy_id}")
