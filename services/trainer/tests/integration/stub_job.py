@@ -15,6 +15,7 @@ from typing import Any
 
 import grpc
 
+from ratchet.common.v1 import failure_pb2
 from ratchet.trainer.v1 import job_report_pb2 as pb
 from ratchet.trainer.v1 import job_report_pb2_grpc, trainer_pb2
 from ratchet_kit.client import channel

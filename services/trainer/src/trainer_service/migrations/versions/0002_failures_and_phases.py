@@ -51,7 +51,7 @@ def _new_form(spec: dict[str, Any]) -> dict[str, Any]:
 
 def _base(kind: str, value: str) -> dict[str, Any]:
     if kind == "path":
-        return {"path": value}
+        return {"uri": value}
     model, _, alias = value.partition(":")
     if kind == "alias":
         return {"model": model, "alias": alias}
