@@ -1,8 +1,8 @@
 """Brings one run to its end: its jobs, one attempt after another, then its best checkpoint.
 
 A driver may die at any line, and another one may drive the same run, later or at the same time. So every decision is
-made in RunStore, which refuses a transition that somebody else made first. A job is named by its run and attempt, so that
-there is one of each.
+made in RunStore, which refuses a transition that somebody else made first. A job is named by its run and attempt, so
+that there is one of each.
 """
 
 import asyncio
