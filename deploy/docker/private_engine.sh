@@ -1,6 +1,6 @@
 # A Docker engine and images to build from, for a machine that has neither and reaches no image registry. Sourced by
 # compose_test.sh; needs root on a Debian. engine_start and engine_images FOLDER export DOCKER_HOST, BASE_IMAGE,
-# HEAVY_BASE_IMAGE, REDIS_IMAGE, POSTGRES_IMAGE and BUILD_NETWORK; engine_stop ends what it started.
+# HEAVY_BASE_IMAGE, REDIS_IMAGE, POSTGRES_IMAGE, S3_IMAGE and BUILD_NETWORK; engine_stop ends what it started.
 #
 # What the caller's pip is told goes into the local base alone, never into a Dockerfile: PIP_CERT (the bundle of a
 # proxy's certificates), PIP_INDEX_URL, and PIP_FIND_LINKS (a folder of wheels, torch's among them).
@@ -70,13 +70,13 @@ engine_images() { # folder
     export HEAVY_BASE_IMAGE=ratchet-base-heavy TORCH_BACKEND=
   fi
 
-  say "making stand-ins for the Redis and PostgreSQL images"
+  say "making stand-ins for the Redis, PostgreSQL and SeaweedFS images"
   local name
-  for name in redis postgres; do
+  for name in redis postgres s3; do
     engine_build "$1" --network=host --build-arg BASE_IMAGE=ratchet-base --tag "ratchet-standin-$name" \
       --file "deploy/docker/standins/$name.Dockerfile" deploy/docker/standins
   done
-  export REDIS_IMAGE=ratchet-standin-redis POSTGRES_IMAGE=ratchet-standin-postgres
+  export REDIS_IMAGE=ratchet-standin-redis POSTGRES_IMAGE=ratchet-standin-postgres S3_IMAGE=ratchet-standin-s3
 }
 
 engine_stop() { # folder

@@ -9,15 +9,15 @@ from .test_main_job import grpo
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full, pytest.mark.timeout(1500)]
 
-ALGORITHMS = ("GRPO", "PPO", "RLOO", "DAPO", "REINFORCE_PLUS_PLUS", "SFT")
+ALGORITHMS = [name for name, number in trainer_pb2.Algorithm.items() if number]
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_three_steps(client: Client, name: str) -> None:
     spec = grpo(steps=3)
-    spec.algorithm = trainer_pb2.Algorithm.Value(f"ALGORITHM_{name}")
+    spec.algorithm = trainer_pb2.Algorithm.Value(name)
     spec.output_model = ""
-    if name == "SFT":
+    if name == "ALGORITHM_SFT":
         spec.ClearField("reward")
         spec.hyperparameters.ClearField("group_size")
     run = client.runs.create(spec)
@@ -25,7 +25,7 @@ def test_three_steps(client: Client, name: str) -> None:
         run = message.run
     assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.error
     assert run.step == 3
-    key = "loss" if name == "SFT" else "reward_mean"
+    key = "loss" if name == "ALGORITHM_SFT" else "reward_mean"
     assert [step.number for step in client.runs.steps(run.id) if key in step.metrics] == [1, 2, 3]
     assert client.runs.checkpoints(run.id)
 

@@ -4,7 +4,7 @@ from uuid import uuid4
 import fsspec
 import pytest
 
-from ratchet_kit.errors import InvalidArgument, NotFound, PermissionDenied, Unavailable
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from ratchet_kit.storage import Folder
 
 
@@ -82,10 +82,10 @@ def test_a_file_that_would_land_elsewhere_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_wrong_keys_are_permission_denied(s3_url: str, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_keys_are_a_failed_precondition(s3_url: str, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     fsspec.filesystem("s3").clear_instance_cache()
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(FailedPrecondition):
         Folder(s3_url).upload(model)
     fsspec.filesystem("s3").clear_instance_cache()
 

@@ -6,26 +6,32 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from gateway_service.domain.ports import GateResult, RegisteredModel, RegisteredVersion
-from gateway_service.domain.serving.generation import (
-    ChatPrompt,
-    Choice,
-    Delta,
-    FinishReason,
-    Generation,
-    Prompt,
-    Sampling,
-)
-from gateway_service.domain.serving.ports import Policy, PolicyState
 from gateway_service.domain.traffic.record import ProblemRef
 from ratchet_kit.errors import (
+    Aborted,
     AlreadyExists,
     FailedPrecondition,
+    Failure,
     InvalidArgument,
     NotFound,
     RatchetError,
     ResourceExhausted,
 )
 from ratchet_kit.names import CHAMPION, VersionRef
+from ratchet_policies import (
+    ChatPrompt,
+    Completion,
+    Delta,
+    FinishReason,
+    Generation,
+    Policy,
+    PolicySpec,
+    PolicyState,
+    Prompt,
+    Sampling,
+    TextPrompt,
+    TokenPrompt,
+)
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -50,7 +56,8 @@ class ScriptedEngine:
     loads: Counter[str] = field(default_factory=Counter)
     streams_closed: int = 0
 
-    async def load(self, name: str, source: str, policy_id: str) -> Policy:
+    async def load(self, spec: PolicySpec) -> Policy:
+        name, source = spec.name, spec.source
         if not source:
             raise InvalidArgument("a policy needs a source")
         if name in self.policies:
@@ -60,7 +67,7 @@ class ScriptedEngine:
         self.loads[name] += 1
         policy = Policy(name, PolicyState.LOADING, policy_id_of(source))
         if source in self.refuse_sources:
-            policy = Policy(name, PolicyState.FAILED, error=self.refuse_sources[source])
+            policy = Policy(name, PolicyState.FAILED, failure=Failure("INVALID_ARGUMENT", self.refuse_sources[source]))
         elif self.loads_at_once:
             policy = replace(policy, state=PolicyState.READY)
         self.policies[name] = policy
@@ -74,14 +81,17 @@ class ScriptedEngine:
             raise NotFound(f"policy {name} is not loaded")
         return self.policies[name]
 
+    async def all(self) -> Sequence[Policy]:
+        return [self.policies[name] for name in sorted(self.policies)]
+
     async def unload(self, name: str) -> None:
         await self.get(name)
         del self.policies[name]
 
     async def generate(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> Generation:
         words = await self._words(name, policy_id, prompt)
-        choices = tuple(
-            Choice(
+        completions = tuple(
+            Completion(
                 index=index,
                 text=" ".join(words),
                 finish_reason=FinishReason.STOP,
@@ -90,7 +100,7 @@ class ScriptedEngine:
             )
             for index in range(sampling.n)
         )
-        return Generation(choices, policy_id, prompt_tokens=len(words))
+        return Generation(completions, policy_id, prompt_tokens=len(words))
 
     async def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
         words = await self._words(name, policy_id, prompt)
@@ -98,7 +108,7 @@ class ScriptedEngine:
             for position, word in enumerate(words):
                 last = position == len(words) - 1
                 for index in range(sampling.n):
-                    piece = Choice(
+                    piece = Completion(
                         index=index,
                         text=word if position == 0 else f" {word}",
                         finish_reason=FinishReason.STOP if last else FinishReason.UNFINISHED,
@@ -114,10 +124,20 @@ class ScriptedEngine:
         if policy.state is not PolicyState.READY or policy.policy_id != policy_id:
             raise FailedPrecondition(f"policy {name} is {policy.state} with {policy.policy_id}")
         self.before_answer(name)
-        text = prompt.turns[-1].content if isinstance(prompt, ChatPrompt) else prompt.text
+        text = _text(prompt)
         if not text:
             raise InvalidArgument("the prompt is empty")
         return text.split()
+
+
+def _text(prompt: Prompt) -> str:
+    match prompt:
+        case ChatPrompt(messages):
+            return messages[-1].content
+        case TextPrompt(text):
+            return text
+        case TokenPrompt(ids):
+            return " ".join(map(str, ids))
 
 
 @dataclass
@@ -139,7 +159,8 @@ class ScriptedRegistry:
             raise self.away
         if name not in self.versions:
             raise NotFound(f"model {name} does not exist")
-        return RegisteredModel(name, EPOCH, self.aliases.get((name, CHAMPION)))
+        number = self.aliases.get((name, CHAMPION))
+        return RegisteredModel(name, EPOCH, VersionRef(name, number) if number else None)
 
     async def version(self, ref: VersionRef) -> RegisteredVersion:
         if not 1 <= ref.number <= self.versions.get(ref.model, 0):
@@ -157,9 +178,11 @@ class ScriptedRegistry:
             raise NotFound(f"gate {gate_id} does not exist")
         return self.gates[gate_id]
 
-    async def promote(self, ref: VersionRef, gate_id: str, reason: str) -> None:
+    async def promote(self, ref: VersionRef, replaced: VersionRef, gate_id: str, reason: str) -> None:
         if self.refuse_promotion is not None:
             raise self.refuse_promotion
+        if self.aliases[ref.model, CHAMPION] != replaced.number:
+            raise Aborted(f"the champion of {ref.model} is not {replaced}")
         await self.version(ref)
         self.aliases[ref.model, CHAMPION] = ref.number
         self.promotions.append((ref, gate_id))

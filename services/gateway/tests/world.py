@@ -4,24 +4,30 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
-from types import SimpleNamespace
 
 import httpx
 
 from gateway_service import main
 from gateway_service.adapters.memory import MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
-from gateway_service.domain.completions.completion import Completion, CompletionRequest
+from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse
 from gateway_service.domain.ports import GateResult
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage
-from gateway_service.domain.serving.generation import ChatPrompt, ChatTurn, Sampling
 from gateway_service.domain.traffic.record import CompletionRecord
 from gateway_service.settings import Settings
-from ratchet_kit.names import CHAMPION, ModelRef
+from ratchet_kit.names import CHAMPION, ModelRef, VersionRef
+from ratchet_policies import ChatPrompt, Sampling
+from ratchet_problems import Message
 from ratchet_testing import ManualClock
 
 from .doubles import ScriptedEngine, ScriptedGrader, ScriptedRegistry
 
 ADMIN_KEY = "rk_admin"
+PEER_SERVICES = (
+    "ratchet.trainer.v1.TrainerService",
+    "ratchet.eval.v1.EvalService",
+    "ratchet.registry.v1.RegistryService",
+    "ratchet.sandbox.v1.BatchService",
+)
 QUICK_STAGES = tuple(Stage(percent, timedelta(seconds=60), 30) for percent in (1, 5, 25, 50, 100))
 SETTINGS = Settings(
     admin_key=ADMIN_KEY,
@@ -51,13 +57,15 @@ class World:
         self.registry = ScriptedRegistry(
             versions={"starter": 3},
             aliases={("starter", CHAMPION): 1},
-            gates={"gate_2": GateResult("gate_2", "starter", 2, 1, True, "0.2 better")},
+            gates={
+                "gate_2": GateResult("gate_2", VersionRef("starter", 2), VersionRef("starter", 1), True, "0.2 better")
+            },
         )
         self.grader = ScriptedGrader()
         self.releases = MemoryReleaseStore()
         self.completions = MemoryCompletionLog()
         self.keys = MemoryKeyStore()
-        self.stubs = SimpleNamespace(trainer=NoStub(), eval=NoStub(), registry=NoStub())
+        self.stubs: dict[str, object] = {service: NoStub() for service in PEER_SERVICES}
         self.gateway: main.Service
         self._running = AsyncExitStack()
 
@@ -73,9 +81,7 @@ class World:
     async def another(self) -> AsyncIterator[main.Service]:
         """One more gateway on the same stores and peers."""
         stores = main.Stores(self.releases, self.completions, self.keys, ready)
-        peers = main.Peers(
-            self.engine, self.registry, self.grader, self.stubs.trainer, self.stubs.eval, self.stubs.registry
-        )
+        peers = main.Peers(self.engine, self.registry, self.grader, self.stubs)
         async with main.provision(
             SETTINGS, stores=stores, peers=peers, clock=self.clock, chance=random.Random(7)
         ) as gateway:
@@ -87,8 +93,8 @@ class World:
         headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
         return httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=headers)
 
-    async def ask(self, model: str = "starter", text: str = "say hi", key: str = "") -> Completion:
-        prompt = ChatPrompt((ChatTurn("user", text),))
+    async def ask(self, model: str = "starter", text: str = "say hi", key: str = "") -> CompletionResponse:
+        prompt = ChatPrompt((Message("user", text),))
         return await self.gateway.completer.complete(
             CompletionRequest(ModelRef.parse_registered(model), prompt, Sampling(), key)
         )
@@ -101,7 +107,7 @@ class World:
     async def release(
         self, stages: Sequence[Stage] = QUICK_STAGES, bounds: Bounds = Bounds(), candidate: int = 2
     ) -> Release:
-        spec = ReleaseSpec("starter", candidate, f"gate_{candidate}", tuple(stages), bounds)
+        spec = ReleaseSpec(VersionRef("starter", candidate), f"gate_{candidate}", tuple(stages), bounds)
         return (await self.gateway.releases.create("", spec)).release
 
     async def tick(self) -> None:
@@ -112,5 +118,5 @@ class World:
         """The candidate is loaded by the first tick, and found ready by the second."""
         for _ in range(3):
             await self.tick()
-            await self.gateway.serving.ensure(release.candidate_ref)
+            await self.gateway.serving.ensure(release.candidate)
         return await self.releases.get(release.id)

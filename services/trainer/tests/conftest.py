@@ -1,6 +1,6 @@
-"""What the service's tests share: specs, and the use cases wired over memory."""
+"""What the service's tests share: specs, and the service over memory."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from ratchet_kit.faults import Faults
+from ratchet_kit.names import Location, VersionRef
 from ratchet_testing.clock import ManualClock
+from ratchet_testing.queue import MemoryQueue
 from trainer_service.adapters.memory import (
     MemoryEvents,
     MemoryFolders,
@@ -16,7 +19,6 @@ from trainer_service.adapters.memory import (
     MemoryPolicies,
     MemoryProblems,
     MemoryRegistry,
-    MemoryRunQueue,
     MemoryRunStore,
     NoMeter,
 )
@@ -24,16 +26,18 @@ from trainer_service.domain import defaults
 from trainer_service.domain.driver import Deadlines, Driver
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.ports import FoundModel
-from trainer_service.domain.references import Found, References
+from trainer_service.domain.references import Found
 from trainer_service.domain.reports import Reports
-from trainer_service.domain.run_updates import RunUpdates
+from trainer_service.domain.run import Run
 from trainer_service.domain.runs import Runs
-from trainer_service.domain.spec import ModelRef, ProblemSetRef, RunSpec
+from trainer_service.domain.spec import ProblemSetRef, RunSpec
 from trainer_service.job.config import JobConfig
+from trainer_service.main import Ports, provision
+from trainer_service.settings import Settings
 
 MakeSpec = Callable[..., RunSpec]
 LIMITS = Limits(rewards=("tests_fraction", "tests_passed"), accelerators=4)
-STARTER = FoundModel("/models/starter", "/models/starter", 7_000_000, max_tokens=256)
+STARTER = FoundModel(Location("/models/starter"), "/models/starter", 7_000_000, max_tokens=256)
 
 
 @pytest.fixture
@@ -42,7 +46,7 @@ def make_spec() -> MakeSpec:
 
     def make(**changes: Any) -> RunSpec:
         spec: dict[str, Any] = {
-            "base": ModelRef("path", "/models/starter"),
+            "base": Location("/models/starter"),
             "algorithm": "grpo",
             "problems": ProblemSetRef("composed/train"),
             "steps": 4,
@@ -78,12 +82,13 @@ def make_job(make_complete_spec: MakeSpec, tmp_path: Path) -> Callable[..., JobC
     return make
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Trainer:
-    """Everything, over memory. `registry.versions` holds starter@1 and starter:champion."""
+    """Everything, over memory. `registry.versions` holds starter@1, starter:champion and starter."""
 
+    ports: Ports
     store: MemoryRunStore
-    queue: MemoryRunQueue
+    queue: MemoryQueue
     jobs: MemoryJobs
     registry: MemoryRegistry
     folders: MemoryFolders
@@ -93,43 +98,37 @@ class Trainer:
     runs: Runs
     reports: Reports
     driver: Driver
+    deadlines: Deadlines
+
+    async def create(self, request_id: str, spec: RunSpec) -> Run:
+        return await self.runs.create(request_id, spec, Faults().under("spec"))
 
 
 @pytest.fixture
-def trainer(clock: ManualClock) -> Trainer:
-    store, queue, jobs, events, updates = MemoryRunStore(), MemoryRunQueue(), MemoryJobs(), MemoryEvents(), RunUpdates()
-    starter = FoundModel("starter@1", "/artifacts/starter/1")
-    registry = MemoryRegistry({"starter@1": starter, "starter:champion": starter})
-    folders = MemoryFolders(
-        {uri: FoundModel(uri, uri, 7_000_000, max_tokens=256) for uri in ("/models/starter", "/artifacts/starter/1")}
-    )
-    problems = MemoryProblems(
-        {"composed/train": "sha256:t", "composed/validation": "sha256:v", "mine.jsonl": "sha256:m"}
-    )
-    policies = MemoryPolicies()
-    soon = timedelta(milliseconds=1)
-    return Trainer(
+async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
+    starter = FoundModel(VersionRef("starter", 1), "/artifacts/starter/1")
+    uris = ("/models/starter", "/artifacts/starter/1")
+    registry = MemoryRegistry(dict.fromkeys(("starter@1", "starter:champion", "starter"), starter))
+    folders = MemoryFolders({uri: FoundModel(Location(uri), uri, 7_000_000, max_tokens=256) for uri in uris})
+    sets = {"composed/train": "sha256:t", "composed/validation": "sha256:v", "mine.jsonl": "sha256:m"}
+    store, queue, jobs = MemoryRunStore(), MemoryQueue(), MemoryJobs()
+    policies, events = MemoryPolicies(), MemoryEvents()
+    ports = Ports(
         store=store,
         queue=queue,
         jobs=jobs,
         registry=registry,
         folders=folders,
+        problems=MemoryProblems(sets),
         policies=policies,
         events=events,
+        meter=NoMeter(),
         clock=clock,
-        runs=Runs(store, queue, References(registry, folders, problems), LIMITS, events, updates, clock),
-        reports=Reports(store, events, updates, NoMeter(), clock),
-        driver=Driver(
-            store=store,
-            jobs=jobs,
-            registry=registry,
-            folders=folders,
-            policies=policies,
-            events=events,
-            updates=updates,
-            meter=NoMeter(),
-            clock=clock,
-            code_version="v1",
-            deadlines=Deadlines(max_attempts=3, finish=soon, stop=soon, poll=soon, retry=soon),
-        ),
     )
+    soon = timedelta(milliseconds=1)
+    deadlines = Deadlines(max_attempts=3, finish=soon, stop=soon, poll=soon, retry=soon)
+    async with provision(Settings(code_version="v1"), ports=ports, deadlines=deadlines) as service:
+        yield Trainer(
+            ports, store, queue, jobs, registry, folders, policies, events, clock,
+            runs=service.runs, reports=service.reports, driver=service.driver, deadlines=deadlines,
+        )  # fmt: skip

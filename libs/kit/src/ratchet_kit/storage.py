@@ -11,16 +11,33 @@ import fsspec
 from botocore.exceptions import BotoCoreError
 from fsspec.implementations.local import LocalFileSystem
 
-from ratchet_kit.errors import InvalidArgument, NotFound, PermissionDenied, ResourceExhausted, Unavailable
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, ResourceExhausted, Unavailable
 
 _CHUNK_BYTES = 4 << 20
+
+
+@contextmanager
+def errors(uri: str) -> Iterator[None]:
+    """What goes wrong with the files of `uri`, as errors of ours; see `Folder`."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFound(f"{uri}: {error.filename or error} does not exist") from error
+    except PermissionError as error:
+        raise FailedPrecondition(f"this service has no access to {uri}: {error}") from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise ResourceExhausted(f"no space is left for the files of {uri}") from error
+        raise Unavailable(f"{uri} cannot be reached: {error}") from error
+    except BotoCoreError as error:
+        raise Unavailable(f"{uri} cannot be reached: {error}") from error
 
 
 class Folder:
     """A folder that may not exist yet.
 
     Its methods raise Unavailable when its storage cannot be reached, ResourceExhausted when a disk is full,
-    PermissionDenied when this service may not read or write there.
+    FailedPrecondition when this service may not read or write there.
     """
 
     def __init__(self, uri: str) -> None:
@@ -44,7 +61,7 @@ class Folder:
 
         Raises NotFound when there is none: an object store has no empty folders.
         """
-        with self._errors():
+        with errors(self.uri):
             found = self._fs.find(self._path, detail=True)
         sizes = {name[len(self._path) + 1 :]: info["size"] for name, info in found.items() if name != self._path}
         if not sizes:
@@ -53,7 +70,7 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         """The content of a small file. Raises NotFound."""
-        with self._errors():
+        with errors(self.uri):
             content: bytes = self._fs.cat_file(f"{self._path}/{name}")
             return content
 
@@ -63,33 +80,18 @@ class Folder:
             file = target / name
             if ".." in Path(name).parts:
                 raise InvalidArgument(f"{self.uri} holds a file that would be written elsewhere: {name}")
-            with self._errors():
+            with errors(self.uri):
                 file.parent.mkdir(parents=True, exist_ok=True)
                 with self._fs.open(f"{self._path}/{name}", "rb") as reading, file.open("wb") as writing:
                     shutil.copyfileobj(reading, writing, _CHUNK_BYTES)
 
     def upload(self, source: Path) -> None:
         """Copies the files below `source` into it."""
-        with self._errors():
+        with errors(self.uri):
             self._fs.put(f"{source}/", f"{self._path}/", recursive=True)
 
     def delete(self) -> None:
         """Deletes it and all below it. Does nothing when it does not exist."""
-        with self._errors():
+        with errors(self.uri):
             if self._fs.exists(self._path):
                 self._fs.rm(self._path, recursive=True)
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError as error:
-            raise NotFound(f"{self.uri}: {error.filename or error} does not exist") from error
-        except PermissionError as error:
-            raise PermissionDenied(f"{self.uri} may not be used by this service: {error}") from error
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise ResourceExhausted(f"{os.strerror(error.errno)}: {self.uri}; free some space") from error
-            raise Unavailable(f"{self.uri} cannot be reached: {error}") from error
-        except BotoCoreError as error:
-            raise Unavailable(f"{self.uri} cannot be reached: {error}") from error

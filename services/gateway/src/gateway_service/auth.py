@@ -1,4 +1,7 @@
-"""Who may call what: API keys, sent as `Authorization: Bearer rk_...` over HTTP and in gRPC's metadata alike."""
+"""Who may call what: API keys, sent as `Authorization: Bearer rk_...` over HTTP and in gRPC's metadata alike.
+
+Which scope an RPC needs stands in its proto, for both.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -6,34 +9,36 @@ from typing import Annotated, Any
 
 from fastapi import Depends
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor import MethodDescriptor
 
+from gateway_service import convert
 from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.domain.keys.key import Scope
-from ratchet.gateway.v1 import gateway_pb2
 from ratchet_kit.interceptors import Around, Call
+from ratchet_protos.http import required_scope
 
-SERVICE: str = gateway_pb2.DESCRIPTOR.services_by_name["GatewayService"].full_name
-FOR_INFERENCE = frozenset(f"{SERVICE}.{method}" for method in ("Complete", "StreamComplete", "CreateFeedback"))
-"""The RPCs that a key of scope INFERENCE may call; all others need ADMIN."""
+PACKAGE = "ratchet.gateway.v1"
+"""Calls of its services need a key; health and reflection are open."""
+
 
 _bearer = HTTPBearer(auto_error=False, description="An API key of Ratchet: rk_...")
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
-def scope_of(rpc: str) -> Scope:
-    """The scope that a call needs. `rpc`: its full name, "ratchet.gateway.v1.GatewayService.Complete"."""
-    return Scope.INFERENCE if rpc in FOR_INFERENCE else Scope.ADMIN
+def scope_of(method: MethodDescriptor) -> Scope:
+    return convert.SCOPES[required_scope(method)]
 
 
 def grpc_auth(authenticator: Authenticator) -> Around:
-    """Checks calls of the gateway's own service; health and reflection are open."""
+    """Checks the calls of the gateway's own services."""
 
     @asynccontextmanager
     async def around(call: Call) -> AsyncIterator[None]:
-        service, _, method = call.method.removeprefix("/").partition("/")
-        if service == SERVICE:
+        if call.method.startswith(f"/{PACKAGE}."):
+            method = descriptor_pool.Default().FindMethodByName(call.method.strip("/").replace("/", "."))
             sent = dict(call.context.invocation_metadata() or ())
-            await authenticator.check(_secret(str(sent.get("authorization", ""))), scope_of(f"{service}.{method}"))
+            await authenticator.check(_secret(str(sent.get("authorization", ""))), scope_of(method))
         yield
 
     return around

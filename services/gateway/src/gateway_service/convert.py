@@ -1,234 +1,118 @@
-"""Protobuf to domain and back: the gateway's own RPCs, and those of the rollout service that it calls."""
+"""Protobuf to domain and back, for the gateway's own RPCs."""
 
-from gateway_service.domain.completions.completion import Completion, CompletionDelta, CompletionRequest
+from datetime import timedelta
+
+from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse, ResponseDelta
+from gateway_service.domain.keys.key import ApiKey, Scope
 from gateway_service.domain.releases.release import DEFAULT_STAGES, Bounds, ReleaseSpec, Stage, State
 from gateway_service.domain.releases.releases import ReleaseView
-from gateway_service.domain.serving.generation import (
-    ChatPrompt,
-    ChatTurn,
-    Choice,
-    Delta,
-    FinishReason,
-    Generation,
-    Prompt,
-    Sampling,
-    TextPrompt,
-)
-from gateway_service.domain.serving.ports import Policy, PolicyState
 from gateway_service.domain.traffic.sample import ArmSample
-from ratchet.gateway.v1 import gateway_pb2 as pb
-from ratchet.rollout.v1 import rollout_pb2
-from ratchet_kit.errors import FieldViolation, Internal, InvalidArgument
-from ratchet_kit.names import ModelRef
+from ratchet.common.v1 import access_pb2
+from ratchet.gateway.v1 import gateway_pb2, key_pb2, release_pb2
+from ratchet_kit import refs
+from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_kit.faults import Faults
+from ratchet_kit.grpc_errors import failure_to_proto
+from ratchet_kit.names import Location, VersionRef
 from ratchet_kit.times import duration_from_proto, duration_to_proto, timestamp_to_proto
+from ratchet_policies import convert as policies
 
-FINISH_REASONS = {
-    rollout_pb2.FINISH_REASON_UNSPECIFIED: FinishReason.UNFINISHED,
-    rollout_pb2.FINISH_REASON_STOP: FinishReason.STOP,
-    rollout_pb2.FINISH_REASON_LENGTH: FinishReason.LENGTH,
-    rollout_pb2.FINISH_REASON_ABORTED: FinishReason.ABORTED,
+STATES = {
+    State.PREPARING: release_pb2.Release.STATE_PREPARING,
+    State.PROGRESSING: release_pb2.Release.STATE_PROGRESSING,
+    State.SUCCEEDED: release_pb2.Release.STATE_SUCCEEDED,
+    State.ROLLED_BACK: release_pb2.Release.STATE_ROLLED_BACK,
+    State.FAILED: release_pb2.Release.STATE_FAILED,
 }
-FINISH_REASONS_TO_PROTO = {reason: value for value, reason in FINISH_REASONS.items()}
-
-POLICY_STATES = {
-    rollout_pb2.Policy.STATE_LOADING: PolicyState.LOADING,
-    rollout_pb2.Policy.STATE_READY: PolicyState.READY,
-    rollout_pb2.Policy.STATE_FAILED: PolicyState.FAILED,
-    rollout_pb2.Policy.STATE_UNLOADING: PolicyState.UNLOADING,
-}
-
-RELEASE_STATES = {
-    State.PREPARING: pb.Release.STATE_PREPARING,
-    State.PROGRESSING: pb.Release.STATE_PROGRESSING,
-    State.SUCCEEDED: pb.Release.STATE_SUCCEEDED,
-    State.ROLLED_BACK: pb.Release.STATE_ROLLED_BACK,
-    State.FAILED: pb.Release.STATE_FAILED,
-}
+SCOPES = {access_pb2.SCOPE_INFERENCE: Scope.INFERENCE, access_pb2.SCOPE_ADMIN: Scope.ADMIN}
+SCOPES_TO_PROTO = {scope: value for value, scope in SCOPES.items()}
 
 
 # Completions
 
 
-def completion_request_from_proto(message: pb.CompleteRequest) -> CompletionRequest:
-    """Raises InvalidArgument for a model that is not a name, or without a prompt."""
+def completion_request_from_proto(message: gateway_pb2.CompleteRequest) -> CompletionRequest:
+    """Raises InvalidArgument that names the field at fault."""
+    target = refs.model_from_proto(message.model, "model")
+    if isinstance(target, Location):
+        text = "must be a model, a version or an alias of the registry"
+        raise InvalidArgument(f"model {text}", [FieldViolation("model.uri", text)])
     return CompletionRequest(
-        target=ModelRef.parse_registered(message.model),
-        prompt=_prompt_from_proto(message),
-        sampling=_sampling_from_proto(message.sampling),
+        target=target,
+        prompt=policies.prompt_from_proto(message.prompt),
+        sampling=policies.sampling_from_proto(message.sampling),
         routing_key=message.routing_key,
     )
 
 
-def _prompt_from_proto(message: pb.CompleteRequest) -> Prompt:
-    match message.WhichOneof("prompt"):
-        case "text":
-            return TextPrompt(message.text)
-        case "chat":
-            return ChatPrompt(tuple(ChatTurn(turn.role, turn.content) for turn in message.chat.messages))
-        case _:
-            raise InvalidArgument("a prompt is needed", [FieldViolation("prompt", "must be text or chat")])
-
-
-def _sampling_from_proto(message: rollout_pb2.SamplingParams) -> Sampling:
-    def given(name: str) -> float | None:
-        return getattr(message, name) if message.HasField(name) else None  # type: ignore[arg-type]
-
-    return Sampling(
-        temperature=given("temperature"),
-        top_p=given("top_p"),
-        top_k=message.top_k,
-        max_tokens=message.max_tokens,
-        stop=tuple(message.stop),
-        stop_token_ids=tuple(message.stop_token_ids),
-        seed=message.seed if message.HasField("seed") else None,
-        ignore_eos=message.ignore_eos,
-        logprobs=message.logprobs,
-        repetition_penalty=given("repetition_penalty"),
-        n=message.n or 1,
+def completion_response_to_proto(response: CompletionResponse) -> gateway_pb2.CompleteResponse:
+    return gateway_pb2.CompleteResponse(
+        id=response.id,
+        version=refs.version_to_proto(response.version),
+        policy_id=response.generation.policy_id,
+        completions=[policies.completion_to_proto(completion) for completion in response.generation.completions],
+        prompt_tokens=response.generation.prompt_tokens,
+        completion_tokens=response.completion_tokens,
     )
 
 
-def completion_to_proto(completion: Completion) -> pb.CompleteResponse:
-    return pb.CompleteResponse(
-        id=completion.id,
-        version=str(completion.version),
-        policy_id=completion.generation.policy_id,
-        completions=[choice_to_proto(choice) for choice in completion.generation.choices],
-        prompt_tokens=completion.generation.prompt_tokens,
-        completion_tokens=completion.completion_tokens,
+def response_delta_to_proto(piece: ResponseDelta) -> gateway_pb2.StreamCompleteResponse:
+    return gateway_pb2.StreamCompleteResponse(
+        id=piece.id,
+        version=refs.version_to_proto(piece.version),
+        delta=policies.completion_to_proto(piece.delta.completion),
     )
-
-
-def completion_delta_to_proto(piece: CompletionDelta) -> pb.StreamCompleteResponse:
-    return pb.StreamCompleteResponse(id=piece.id, version=str(piece.version), delta=choice_to_proto(piece.delta.choice))
-
-
-def choice_to_proto(choice: Choice) -> rollout_pb2.Completion:
-    return rollout_pb2.Completion(
-        index=choice.index,
-        token_ids=choice.token_ids,
-        log_probs=choice.log_probs,
-        text=choice.text,
-        finish_reason=FINISH_REASONS_TO_PROTO[choice.finish_reason],
-    )
-
-
-# What the rollout service is asked, and answers
-
-
-def generate_request_to_proto(
-    name: str, policy_id: str, prompt: Prompt, sampling: Sampling
-) -> rollout_pb2.GenerateRequest:
-    request = rollout_pb2.GenerateRequest(
-        policy=name, expected_policy_id=policy_id, sampling=sampling_to_proto(sampling)
-    )
-    match prompt:
-        case TextPrompt(text):
-            request.text = text
-        case ChatPrompt(turns):
-            messages = [rollout_pb2.ChatMessage(role=turn.role, content=turn.content) for turn in turns]
-            request.chat.CopyFrom(rollout_pb2.ChatPrompt(messages=messages))
-    return request
-
-
-def sampling_to_proto(sampling: Sampling) -> rollout_pb2.SamplingParams:
-    return rollout_pb2.SamplingParams(
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        top_k=sampling.top_k,
-        max_tokens=sampling.max_tokens,
-        stop=sampling.stop,
-        stop_token_ids=sampling.stop_token_ids,
-        seed=sampling.seed,
-        ignore_eos=sampling.ignore_eos,
-        logprobs=sampling.logprobs,
-        repetition_penalty=sampling.repetition_penalty,
-        n=sampling.n,
-    )
-
-
-def generation_from_proto(message: rollout_pb2.GenerateResponse) -> Generation:
-    return Generation(
-        choices=tuple(choice_from_proto(completion) for completion in message.completions),
-        policy_id=message.policy_id,
-        prompt_tokens=len(message.prompt_token_ids),
-    )
-
-
-def delta_from_proto(message: rollout_pb2.GenerateStreamResponse) -> Delta:
-    return Delta(choice_from_proto(message.delta), message.policy_id, message.prompt_tokens)
-
-
-def choice_from_proto(message: rollout_pb2.Completion) -> Choice:
-    return Choice(
-        index=message.index,
-        text=message.text,
-        finish_reason=FINISH_REASONS[message.finish_reason],
-        token_ids=tuple(message.token_ids),
-        log_probs=tuple(message.log_probs),
-    )
-
-
-def policy_from_proto(message: rollout_pb2.Policy) -> Policy:
-    """Raises Internal for a state that this gateway does not know."""
-    state = POLICY_STATES.get(message.state)
-    if state is None:
-        raise Internal(f"rollout service says that policy {message.name} is in state {message.state}")
-    return Policy(message.name, state, message.policy_id, message.error)
 
 
 # Releases
 
 
-def release_spec_from_proto(message: pb.ReleaseSpec) -> ReleaseSpec:
-    """Absent stages and bounds take the defaults."""
+def release_spec_from_proto(message: release_pb2.ReleaseSpec) -> ReleaseSpec:
+    """Absent stages and bounds take the defaults. The domain checks the values."""
     stages = tuple(
         Stage(stage.percent, duration_from_proto(stage.min_duration), stage.min_samples) for stage in message.stages
     )
-    usual = Bounds()
-    bounds = Bounds(
-        max_error_rate_increase=message.bounds.max_error_rate_increase or usual.max_error_rate_increase,
-        max_latency_ratio=message.bounds.max_latency_ratio or usual.max_latency_ratio,
-        max_quality_drop=message.bounds.max_quality_drop or usual.max_quality_drop,
-    )
-    return ReleaseSpec(message.model, message.candidate, message.gate_id, stages or DEFAULT_STAGES, bounds)
+    bounds = Bounds(**{field.name: value for field, value in message.bounds.ListFields()})
+    candidate = VersionRef(message.candidate.model, message.candidate.number)
+    return ReleaseSpec(candidate, message.gate_id, stages or DEFAULT_STAGES, bounds)
 
 
-def release_to_proto(view: ReleaseView) -> pb.Release:
+def release_to_proto(view: ReleaseView) -> release_pb2.Release:
     release = view.release
-    return pb.Release(
+    return release_pb2.Release(
         id=release.id,
-        spec=_spec_to_proto(release.spec),
-        state=RELEASE_STATES[release.state],
-        baseline=release.baseline,
+        spec=_release_spec_to_proto(release.spec),
+        state=STATES[release.state],
+        failure=failure_to_proto(release.failure),
+        baseline=refs.version_to_proto(release.baseline),
         stage=release.stage,
         percent=release.percent,
         baseline_stats=_stats_to_proto(view.baseline),
         candidate_stats=_stats_to_proto(view.candidate),
         events=[
-            pb.ReleaseEvent(time=timestamp_to_proto(event.create_time), percent=event.percent, reason=event.reason)
+            release_pb2.ReleaseEvent(
+                create_time=timestamp_to_proto(event.create_time), percent=event.percent, reason=event.reason
+            )
             for event in release.events
         ],
-        error=release.error,
         create_time=timestamp_to_proto(release.create_time),
         end_time=timestamp_to_proto(release.end_time) if release.end_time else None,
     )
 
 
-def _spec_to_proto(spec: ReleaseSpec) -> pb.ReleaseSpec:
-    return pb.ReleaseSpec(
-        model=spec.model,
-        candidate=spec.candidate,
+def _release_spec_to_proto(spec: ReleaseSpec) -> release_pb2.ReleaseSpec:
+    return release_pb2.ReleaseSpec(
+        candidate=refs.version_to_proto(spec.candidate),
         gate_id=spec.gate_id,
         stages=[
-            pb.ReleaseStage(
+            release_pb2.ReleaseStage(
                 percent=stage.percent,
                 min_duration=duration_to_proto(stage.min_duration),
                 min_samples=stage.min_samples,
             )
             for stage in spec.stages
         ],
-        bounds=pb.ReleaseBounds(
+        bounds=release_pb2.ReleaseBounds(
             max_error_rate_increase=spec.bounds.max_error_rate_increase,
             max_latency_ratio=spec.bounds.max_latency_ratio,
             max_quality_drop=spec.bounds.max_quality_drop,
@@ -236,11 +120,34 @@ def _spec_to_proto(spec: ReleaseSpec) -> pb.ReleaseSpec:
     )
 
 
-def _stats_to_proto(sample: ArmSample) -> pb.ArmStats:
-    return pb.ArmStats(
+def _stats_to_proto(sample: ArmSample) -> release_pb2.ArmStats:
+    return release_pb2.ArmStats(
         requests=sample.requests,
         errors=sample.errors,
-        latency_p95_s=sample.latency_p95,
+        latency_p95=duration_to_proto(timedelta(seconds=sample.latency_p95)) if sample.latencies else None,
         scored=sample.scored,
-        mean_score=sample.mean_score,
+        mean_score=sample.mean_score if sample.scored else None,
+    )
+
+
+# Keys
+
+
+def scopes_from_proto(message: key_pb2.CreateKeyRequest) -> list[Scope]:
+    """Inference where none is named. Raises InvalidArgument for a scope that is not known."""
+    faults = Faults()
+    for scope in message.scopes:
+        faults.unless(scope in SCOPES, "scopes", f"must be of {', '.join(Scope)}")
+    faults.raise_if_any()
+    return [SCOPES[scope] for scope in message.scopes] or [Scope.INFERENCE]
+
+
+def key_to_proto(key: ApiKey) -> key_pb2.Key:
+    return key_pb2.Key(
+        id=key.id,
+        name=key.name,
+        hint=key.hint,
+        scopes=sorted(SCOPES_TO_PROTO[scope] for scope in key.scopes),
+        create_time=timestamp_to_proto(key.create_time),
+        revoke_time=timestamp_to_proto(key.revoke_time) if key.revoke_time else None,
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,11 +13,10 @@ from sqlalchemy import text
 
 from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.adapters.registry import GrpcModelRegistry
-from gateway_service.adapters.rollout import RolloutPolicyEngine
 from gateway_service.adapters.sql.completions import SqlCompletionLog
 from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
-from gateway_service.auth import SERVICE, grpc_auth
+from gateway_service.auth import grpc_auth
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.router import Router
 from gateway_service.domain.keys.authenticator import Authenticator
@@ -28,20 +27,19 @@ from gateway_service.domain.ports import ModelRegistry
 from gateway_service.domain.releases.controller import ControlOptions, ReleaseController
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.releases import Releases
-from gateway_service.domain.serving.ports import PolicyEngine
-from gateway_service.domain.serving.serving import Serving, ServingOptions
+from gateway_service.domain.serving import Serving, ServingOptions
 from gateway_service.domain.traffic.feedback import Feedback
 from gateway_service.domain.traffic.ports import CompletionLog, Grader
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.rest import app
 from gateway_service.rest.resources import Backends
-from gateway_service.servicer import GatewayServicer
+from gateway_service.servicer import GatewayServicer, KeyServicer, ReleaseServicer
 from gateway_service.settings import Settings
-from ratchet.eval.v1.eval_pb2_grpc import EvalServiceStub
-from ratchet.gateway.v1.gateway_pb2_grpc import add_GatewayServiceServicer_to_server
-from ratchet.registry.v1.registry_pb2_grpc import RegistryServiceStub
-from ratchet.rollout.v1.rollout_pb2_grpc import RolloutServiceStub
-from ratchet.trainer.v1.trainer_pb2_grpc import TrainerServiceStub
+from ratchet.eval.v1 import eval_pb2_grpc
+from ratchet.gateway.v1 import gateway_pb2_grpc, key_pb2_grpc, release_pb2_grpc
+from ratchet.registry.v1 import registry_pb2_grpc
+from ratchet.sandbox.v1 import batch_pb2_grpc
+from ratchet.trainer.v1 import trainer_pb2_grpc
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_environments.sandbox import GrpcSandbox
@@ -50,9 +48,11 @@ from ratchet_kit.http_server import HttpServer
 from ratchet_kit.server import launch, serve
 from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
+from ratchet_policies import PolicyEngine
+from ratchet_policies.rollout import RolloutEngine
 
-PEER_TIMEOUT = timedelta(minutes=10)
-"""For REST calls of other services: registering a version copies and hashes it. The caller may give up earlier."""
+PEER_TIMEOUT = timedelta(minutes=1)
+"""For one call of another service through REST. Long work is a resource: its create returns at once."""
 WATCH_TIMEOUT = timedelta(days=30)
 """A run is watched for days."""
 ROUTING_TIMEOUT = timedelta(seconds=10)
@@ -77,10 +77,32 @@ class Peers:
     policies: PolicyEngine
     registry: ModelRegistry
     grader: Grader
-    trainer_stub: object
-    eval_stub: object
-    registry_stub: object
-    """The stubs answer /api/v1 as they are."""
+    backends: Backends
+    """The stubs that answer /api/v1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Servicers:
+    """The gateway's own gRPC services."""
+
+    gateway: GatewayServicer
+    releases: ReleaseServicer
+    keys: KeyServicer
+
+    def add(self, server: grpc.aio.Server) -> Sequence[str]:
+        gateway_pb2_grpc.add_GatewayServiceServicer_to_server(self.gateway, server)
+        release_pb2_grpc.add_ReleaseServiceServicer_to_server(self.releases, server)
+        key_pb2_grpc.add_KeyServiceServicer_to_server(self.keys, server)
+        return list(self.backends)
+
+    @property
+    def backends(self) -> Backends:
+        """By their full names; REST calls them in this process."""
+        return {
+            "ratchet.gateway.v1.GatewayService": self.gateway,
+            "ratchet.gateway.v1.ReleaseService": self.releases,
+            "ratchet.gateway.v1.KeyService": self.keys,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +117,8 @@ class Service:
     controller: ReleaseController
     keys: Keys
     authenticator: Authenticator
-    servicer: GatewayServicer
+    servicers: Servicers
     http: FastAPI
-
-    def add_servicers(self, server: grpc.aio.Server) -> list[str]:
-        add_GatewayServiceServicer_to_server(self.servicer, server)
-        return [SERVICE]
 
 
 @asynccontextmanager
@@ -139,18 +157,17 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
     controller = ReleaseController(stores.releases, stores.completions, serving, peers.registry, clock, control)
     keys = Keys(stores.keys, clock)
     authenticator = Authenticator(keys if settings.auth == "on" else None)
-    servicer = GatewayServicer(completer, releases, feedback)
+    servicers = Servicers(GatewayServicer(completer, feedback), ReleaseServicer(releases), KeyServicer(keys))
     http = app.build(
         completer=completer,
         router=router,
         registry=peers.registry,
-        keys=keys,
         authenticator=authenticator,
-        backends=Backends(peers.trainer_stub, peers.eval_stub, peers.registry_stub, servicer),
+        backends={**peers.backends, **servicers.backends},
         check_ready=stores.check_ready,
         clock=clock,
     )
-    return Service(serving, recorder, completer, feedback, releases, controller, keys, authenticator, servicer, http)
+    return Service(serving, recorder, completer, feedback, releases, controller, keys, authenticator, servicers, http)
 
 
 @asynccontextmanager
@@ -172,17 +189,25 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
             opened = client.channel(target, timeout=timeout, stream_timeout=WATCH_TIMEOUT)
             return await stack.enter_async_context(opened)
 
-        sandbox = GrpcSandbox(await channel(settings.sandbox_target))
-        executor = await stack.enter_async_context(Executor(sandbox))
-        rollout = RolloutServiceStub(await channel(settings.rollout_target))
-        routing = RegistryServiceStub(await channel(settings.registry_target, ROUTING_TIMEOUT))
+        registry = await channel(settings.registry_target)
+        routing = await channel(settings.registry_target, ROUTING_TIMEOUT)
+        rollout = await channel(settings.rollout_target)
+        sandbox = await channel(settings.sandbox_target)
+        executor = await stack.enter_async_context(Executor(GrpcSandbox(sandbox)))
         yield Peers(
-            policies=RolloutPolicyEngine(rollout, settings.generate_timeout),
-            registry=GrpcModelRegistry(routing),
+            policies=RolloutEngine(
+                rollout, generate_timeout=settings.generate_timeout, unload_timeout=settings.generate_timeout
+            ),
+            registry=GrpcModelRegistry(registry_pb2_grpc.RegistryServiceStub(routing)),
             grader=SandboxGrader(CodeEnvironment(executor), settings.problems_folder),
-            trainer_stub=TrainerServiceStub(await channel(settings.trainer_target)),
-            eval_stub=EvalServiceStub(await channel(settings.eval_target)),
-            registry_stub=RegistryServiceStub(await channel(settings.registry_target)),
+            backends={
+                "ratchet.trainer.v1.TrainerService": trainer_pb2_grpc.TrainerServiceStub(
+                    await channel(settings.trainer_target)
+                ),
+                "ratchet.eval.v1.EvalService": eval_pb2_grpc.EvalServiceStub(await channel(settings.eval_target)),
+                "ratchet.registry.v1.RegistryService": registry_pb2_grpc.RegistryServiceStub(registry),
+                "ratchet.sandbox.v1.BatchService": batch_pb2_grpc.BatchServiceStub(sandbox),
+            },
         )
 
 
@@ -205,7 +230,7 @@ async def run(
         await serve(
             settings,
             "gateway",
-            service.add_servicers,
+            service.servicers.add,
             background=(http.run, service.recorder.run, service.controller.run),
             around=[grpc_auth(service.authenticator)],
             on_ready=on_ready,

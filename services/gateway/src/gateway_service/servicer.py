@@ -2,31 +2,30 @@
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import Any, TypeAlias
-
-import grpc
+from typing import TypeAlias
 
 from gateway_service import convert
 from gateway_service.domain.completions.completer import Completer
+from gateway_service.domain.keys.keys import Keys
 from gateway_service.domain.releases.releases import Releases
 from gateway_service.domain.traffic.feedback import Feedback
 from gateway_service.domain.traffic.record import ProblemRef
 from ratchet.gateway.v1 import gateway_pb2 as pb
-from ratchet.gateway.v1 import gateway_pb2_grpc
+from ratchet.gateway.v1 import gateway_pb2_grpc, key_pb2, key_pb2_grpc, release_pb2, release_pb2_grpc
+from ratchet_kit import server
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 
-Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any] | None"
+Context: TypeAlias = server.Context | None
 
 
 class GatewayServicer(gateway_pb2_grpc.GatewayServiceServicer):
-    def __init__(self, completer: Completer, releases: Releases, feedback: Feedback) -> None:
+    def __init__(self, completer: Completer, feedback: Feedback) -> None:
         self._completer = completer
-        self._releases = releases
         self._feedback = feedback
 
     async def Complete(self, request: pb.CompleteRequest, context: Context = None) -> pb.CompleteResponse:
-        completion = await self._completer.complete(convert.completion_request_from_proto(request))
-        return convert.completion_to_proto(completion)
+        response = await self._completer.complete(convert.completion_request_from_proto(request))
+        return convert.completion_response_to_proto(response)
 
     async def StreamComplete(
         self, request: pb.StreamCompleteRequest, context: Context = None
@@ -34,44 +33,71 @@ class GatewayServicer(gateway_pb2_grpc.GatewayServiceServicer):
         completion_request = convert.completion_request_from_proto(request.request)
         async with aclosing(self._completer.stream(completion_request)) as deltas:
             async for delta in deltas:
-                yield convert.completion_delta_to_proto(delta)
-
-    async def CreateRelease(
-        self, request: pb.CreateReleaseRequest, context: Context = None
-    ) -> pb.CreateReleaseResponse:
-        view = await self._releases.create(request.request_id, convert.release_spec_from_proto(request.spec))
-        return pb.CreateReleaseResponse(release=convert.release_to_proto(view))
-
-    async def GetRelease(self, request: pb.GetReleaseRequest, context: Context = None) -> pb.GetReleaseResponse:
-        return pb.GetReleaseResponse(release=convert.release_to_proto(await self._releases.get(request.id)))
-
-    async def ListReleases(self, request: pb.ListReleasesRequest, context: Context = None) -> pb.ListReleasesResponse:
-        page = await self._releases.page(request.model, request.page_size, request.page_token)
-        releases = [convert.release_to_proto(view) for view in page.items]
-        return pb.ListReleasesResponse(releases=releases, next_page_token=page.next_page_token)
-
-    async def RollbackRelease(
-        self, request: pb.RollbackReleaseRequest, context: Context = None
-    ) -> pb.RollbackReleaseResponse:
-        view = await self._releases.roll_back(request.id, request.reason)
-        return pb.RollbackReleaseResponse(release=convert.release_to_proto(view))
-
-    async def WatchRelease(
-        self, request: pb.WatchReleaseRequest, context: Context = None
-    ) -> AsyncIterator[pb.WatchReleaseResponse]:
-        async for view in self._releases.watch(request.id):
-            yield pb.WatchReleaseResponse(release=convert.release_to_proto(view))
+                yield convert.response_delta_to_proto(delta)
 
     async def CreateFeedback(
         self, request: pb.CreateFeedbackRequest, context: Context = None
     ) -> pb.CreateFeedbackResponse:
         match request.WhichOneof("source"):
             case "score":
-                score = await self._feedback.score(request.completion_id, request.score)
+                score = await self._feedback.score(request.completion_id, request.score, request.request_id)
             case "problem":
                 problem = ProblemRef(request.problem.problem_set, request.problem.problem_id)
-                score = await self._feedback.grade(request.completion_id, problem)
+                score = await self._feedback.grade(request.completion_id, problem, request.request_id)
             case _:
                 text = "must be score or problem"
                 raise InvalidArgument(f"the source of feedback {text}", [FieldViolation("source", text)])
         return pb.CreateFeedbackResponse(score=score)
+
+
+class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
+    def __init__(self, releases: Releases) -> None:
+        self._releases = releases
+
+    async def CreateRelease(
+        self, request: release_pb2.CreateReleaseRequest, context: Context = None
+    ) -> release_pb2.CreateReleaseResponse:
+        view = await self._releases.create(request.request_id, convert.release_spec_from_proto(request.spec))
+        return release_pb2.CreateReleaseResponse(release=convert.release_to_proto(view))
+
+    async def GetRelease(
+        self, request: release_pb2.GetReleaseRequest, context: Context = None
+    ) -> release_pb2.GetReleaseResponse:
+        view = await self._releases.get(request.id)
+        return release_pb2.GetReleaseResponse(release=convert.release_to_proto(view))
+
+    async def ListReleases(
+        self, request: release_pb2.ListReleasesRequest, context: Context = None
+    ) -> release_pb2.ListReleasesResponse:
+        page = await self._releases.page(request.model, request.page_size, request.page_token)
+        releases = [convert.release_to_proto(view) for view in page.items]
+        return release_pb2.ListReleasesResponse(releases=releases, next_page_token=page.next_page_token)
+
+    async def RollbackRelease(
+        self, request: release_pb2.RollbackReleaseRequest, context: Context = None
+    ) -> release_pb2.RollbackReleaseResponse:
+        view = await self._releases.roll_back(request.id, request.reason)
+        return release_pb2.RollbackReleaseResponse(release=convert.release_to_proto(view))
+
+    async def WatchRelease(
+        self, request: release_pb2.WatchReleaseRequest, context: Context = None
+    ) -> AsyncIterator[release_pb2.WatchReleaseResponse]:
+        async for view in self._releases.watch(request.id):
+            yield release_pb2.WatchReleaseResponse(release=convert.release_to_proto(view))
+
+
+class KeyServicer(key_pb2_grpc.KeyServiceServicer):
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+
+    async def CreateKey(self, request: key_pb2.CreateKeyRequest, context: Context = None) -> key_pb2.CreateKeyResponse:
+        new = await self._keys.create(request.request_id, request.name, convert.scopes_from_proto(request))
+        return key_pb2.CreateKeyResponse(key=convert.key_to_proto(new.key), secret=new.secret)
+
+    async def ListKeys(self, request: key_pb2.ListKeysRequest, context: Context = None) -> key_pb2.ListKeysResponse:
+        page = await self._keys.page(request.page_size, request.page_token)
+        keys = [convert.key_to_proto(key) for key in page.items]
+        return key_pb2.ListKeysResponse(keys=keys, next_page_token=page.next_page_token)
+
+    async def RevokeKey(self, request: key_pb2.RevokeKeyRequest, context: Context = None) -> key_pb2.RevokeKeyResponse:
+        return key_pb2.RevokeKeyResponse(key=convert.key_to_proto(await self._keys.revoke(request.id)))

@@ -17,6 +17,7 @@ from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec
 from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
+from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database
 
@@ -42,16 +43,20 @@ async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
 
 
 def release(number: int = 1, model: str = "starter") -> Release:
-    spec = ReleaseSpec(model, 2, "gate_1", STAGES, Bounds(0.1, 3.0, 0.2))
-    return Release(f"rel_{number}", f"req_{number}", spec, baseline=1, create_time=NOW)
+    spec = ReleaseSpec(VersionRef(model, 2), "gate_1", STAGES, Bounds(0.1, 3.0, 0.2))
+    return Release(f"rel_{number}", spec, baseline=VersionRef("starter", 1), create_time=NOW)
+
+
+def request(number: int = 1, content: str = "") -> Request:
+    return Request.of(f"req_{number}", content)
 
 
 class TestReleaseStore:
     async def test_gives_back_what_was_stored(self, stores: Stores) -> None:
         stored = release()
-        await stores.releases.add(stored)
+        await stores.releases.create(stored, request())
         assert await stores.releases.get("rel_1") == stored
-        assert await stores.releases.by_request("req_1") == stored
+        assert await stores.releases.find(request()) == stored
         assert await stores.releases.active("starter") == stored
         moved = await stores.releases.save(stored.begin(NOW).advance(NOW + timedelta(seconds=2), "good so far"))
         assert (moved.revision, moved.events[1].reason) == (1, "good so far")
@@ -60,36 +65,39 @@ class TestReleaseStore:
     async def test_what_does_not_exist(self, stores: Stores) -> None:
         with pytest.raises(NotFound):
             await stores.releases.get("rel_9")
-        assert await stores.releases.by_request("req_9") is None
+        assert await stores.releases.find(request(9)) is None
         assert await stores.releases.active("starter") is None
         with pytest.raises(Aborted):
             await stores.releases.save(release(9))
 
-    async def test_a_request_id_is_taken_once(self, stores: Stores) -> None:
-        await stores.releases.add(release())
+    async def test_a_request_makes_one_release(self, stores: Stores) -> None:
+        first = await stores.releases.create(release(), request())
+        assert await stores.releases.create(release(2, "other"), request()) == first
         with pytest.raises(AlreadyExists):
-            await stores.releases.add(replace(release(2, "other"), request_id="req_1"))
+            await stores.releases.create(release(2, "other"), request(content="another"))
+        with pytest.raises(AlreadyExists):
+            await stores.releases.find(request(content="another"))
 
     async def test_a_model_has_one_active_release(self, stores: Stores) -> None:
-        await stores.releases.add(release())
+        await stores.releases.create(release(), request())
         with pytest.raises(FailedPrecondition):
-            await stores.releases.add(release(2))
-        await stores.releases.add(release(3, "other"))
+            await stores.releases.create(release(2), request(2))
+        await stores.releases.create(release(3, "other"), request(3))
         await stores.releases.save(release().roll_back(NOW, "worse"))
-        await stores.releases.add(release(4))
+        await stores.releases.create(release(4), request(4))
         active = await stores.releases.active("starter")
         assert active is not None
         assert active.id == "rel_4"
 
     async def test_only_who_saw_the_latest_may_write(self, stores: Stores) -> None:
-        await stores.releases.add(release())
+        await stores.releases.create(release(), request())
         await stores.releases.save(release().begin(NOW))
         with pytest.raises(Aborted):
             await stores.releases.save(release().roll_back(NOW, "too late"))
         assert (await stores.releases.get("rel_1")).percent == 10
 
     async def test_unfinished_until_the_loser_is_retired(self, stores: Stores) -> None:
-        await stores.releases.add(release())
+        await stores.releases.create(release(), request())
         ended = await stores.releases.save(release().roll_back(NOW, "worse"))
         assert await stores.releases.unfinished() == [ended]
         await stores.releases.save(ended.retire(NOW))
@@ -97,7 +105,7 @@ class TestReleaseStore:
 
     async def test_lists_newest_first(self, stores: Stores) -> None:
         for number, model in ((1, "a"), (2, "b"), (3, "c")):
-            await stores.releases.add(release(number, model))
+            await stores.releases.create(release(number, model), request(number))
 
         async def ids(model: str, limit: int, after: str | None) -> list[str]:
             return [one.id for one in await stores.releases.page(model, limit, after)]
@@ -124,6 +132,10 @@ def record(number: int, arm: Arm = Arm.CANDIDATE, **changes: object) -> Completi
     return replace(made, **changes)
 
 
+def new_request() -> Request:
+    return Request.of("")
+
+
 class TestCompletionLog:
     async def test_gives_back_what_was_stored(self, stores: Stores) -> None:
         stored = record(1, error="", latency=timedelta(milliseconds=250))
@@ -135,17 +147,27 @@ class TestCompletionLog:
         with pytest.raises(NotFound):
             await stores.completions.get("cmpl_9")
         with pytest.raises(NotFound):
-            await stores.completions.set_score("cmpl_9", 1.0, None)
+            await stores.completions.set_score("cmpl_9", 1.0, None, new_request())
 
     async def test_a_score_takes_the_place_of_the_text(self, stores: Stores) -> None:
         await stores.completions.append([record(1)])
         problem = ProblemRef("composed/test", "p1")
-        await stores.completions.set_score("cmpl_001", 0.5, problem)
+        await stores.completions.set_score("cmpl_001", 0.5, problem, new_request())
         scored = await stores.completions.get("cmpl_001")
         assert (scored.score, scored.problem, scored.texts) == (0.5, problem, ())
-        await stores.completions.set_score("cmpl_001", 1.0, None)
+        await stores.completions.set_score("cmpl_001", 1.0, None, new_request())
         scored = await stores.completions.get("cmpl_001")
         assert (scored.score, scored.problem) == (1.0, None)
+
+    async def test_a_request_sets_one_score(self, stores: Stores) -> None:
+        await stores.completions.append([record(1)])
+        assert await stores.completions.find_score(request()) is None
+        assert await stores.completions.set_score("cmpl_001", 0.5, None, request()) == 0.5
+        assert await stores.completions.set_score("cmpl_001", 1.0, None, request()) == 0.5
+        assert await stores.completions.find_score(request()) == 0.5
+        assert (await stores.completions.get("cmpl_001")).score == 0.5
+        with pytest.raises(AlreadyExists):
+            await stores.completions.set_score("cmpl_001", 1.0, None, request(content="another"))
 
     async def test_traffic_is_that_of_the_stage_and_the_reference(self, stores: Stores) -> None:
         await stores.completions.append(
@@ -161,7 +183,7 @@ class TestCompletionLog:
                 record(9, Arm.NONE, version=VersionRef("other", 1)),
             ]
         )
-        await stores.completions.set_score("cmpl_001", 0.5, None)
+        await stores.completions.set_score("cmpl_001", 0.5, None, new_request())
         traffic = await stores.completions.traffic("rel_1", 0, VersionRef("starter", 1), NOW - timedelta(days=1))
         candidate = traffic.candidate
         assert (candidate.requests, candidate.errors, candidate.latencies) == (2, 1, (1.0,))
@@ -186,11 +208,12 @@ def key(number: int) -> ApiKey:
 
 class TestKeyStore:
     async def test_gives_back_what_was_stored(self, stores: Stores) -> None:
-        await stores.keys.add(key(1))
-        await stores.keys.add(key(2))
+        await stores.keys.create(key(1), request(1))
+        await stores.keys.create(key(2), request(2))
         assert await stores.keys.get("key_1") == key(1)
         assert await stores.keys.by_digest("digest2") == key(2)
-        assert await stores.keys.list() == [key(1), key(2)]
+        assert await stores.keys.page(10, None) == [key(2), key(1)]
+        assert await stores.keys.page(1, "key_2") == [key(1)]
         await stores.keys.save(key(1).revoke(NOW))
         assert (await stores.keys.get("key_1")).revoke_time == NOW
 
@@ -202,6 +225,12 @@ class TestKeyStore:
             await stores.keys.save(key(1))
 
     async def test_a_digest_is_taken_once(self, stores: Stores) -> None:
-        await stores.keys.add(key(1))
+        await stores.keys.create(key(1), request(1))
         with pytest.raises(AlreadyExists):
-            await stores.keys.add(replace(key(2), digest="digest1"))
+            await stores.keys.create(replace(key(2), digest="digest1"), request(2))
+
+    async def test_a_request_makes_one_key(self, stores: Stores) -> None:
+        await stores.keys.create(key(1), request())
+        assert await stores.keys.create(key(2), request()) == key(1)
+        with pytest.raises(AlreadyExists):
+            await stores.keys.create(key(2), request(content="another"))

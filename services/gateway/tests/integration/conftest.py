@@ -1,23 +1,28 @@
-"""rollout- and registry-service over the scripted adapters: what the gateway's gRPC adapters talk to in tests."""
+"""rollout- and registry-service over the scripted doubles: what the gateway's gRPC adapters talk to in tests."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway_service import convert
 from gateway_service.domain.ports import GateResult, RegisteredModel, RegisteredVersion
-from gateway_service.domain.serving.ports import Policy
-from ratchet.gateway.v1 import gateway_pb2
 from ratchet.registry.v1 import registry_pb2, registry_pb2_grpc
 from ratchet.rollout.v1 import rollout_pb2 as rollout
 from ratchet.rollout.v1 import rollout_pb2_grpc
+from ratchet_kit import refs
+from ratchet_kit.grpc_errors import failure_to_proto
 from ratchet_kit.names import CHAMPION, VersionRef
 from ratchet_kit.times import timestamp_to_proto
+from ratchet_policies import Policy, PolicySpec, PolicyState, convert
 from ratchet_testing import serving
 
 from ..doubles import ScriptedEngine, ScriptedRegistry
 
-STATES = {state: value for value, state in convert.POLICY_STATES.items()}
+STATES = {
+    PolicyState.LOADING: rollout.Policy.STATE_LOADING,
+    PolicyState.READY: rollout.Policy.STATE_READY,
+    PolicyState.FAILED: rollout.Policy.STATE_FAILED,
+    PolicyState.UNLOADING: rollout.Policy.STATE_UNLOADING,
+}
 
 
 class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
@@ -25,7 +30,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         self._engine = engine
 
     async def LoadPolicy(self, request, context):
-        policy = await self._engine.load(request.name, request.source, request.expected_policy_id)
+        policy = await self._engine.load(PolicySpec(request.name, request.source_uri, request.expected_policy_id))
         return rollout.LoadPolicyResponse(policy=_policy(policy))
 
     async def GetPolicy(self, request, context):
@@ -36,17 +41,17 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         return rollout.UnloadPolicyResponse()
 
     async def Generate(self, request, context):
-        made = await self._engine.generate(*_requested(request))
+        made = await self._engine.generate(*_arguments(request))
         return rollout.GenerateResponse(
-            completions=[convert.choice_to_proto(choice) for choice in made.choices],
+            completions=[convert.completion_to_proto(completion) for completion in made.completions],
             policy_id=made.policy_id,
             prompt_token_ids=range(made.prompt_tokens),
         )
 
-    async def GenerateStream(self, request, context):
-        async for delta in self._engine.stream(*_requested(request.request)):
-            yield rollout.GenerateStreamResponse(
-                delta=convert.choice_to_proto(delta.choice),
+    async def StreamGenerate(self, request, context):
+        async for delta in self._engine.stream(*_arguments(request.request)):
+            yield rollout.StreamGenerateResponse(
+                delta=convert.completion_to_proto(delta.completion),
                 policy_id=delta.policy_id,
                 prompt_tokens=delta.prompt_tokens,
             )
@@ -76,17 +81,17 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
         gate = await self._registry.gate(request.id)
         message = registry_pb2.Gate(
             id=gate.id,
-            model=gate.model,
-            candidate_version=gate.candidate,
-            champion_version=gate.champion,
-            passed=gate.passed,
+            state=registry_pb2.Gate.STATE_PASSED if gate.passed else registry_pb2.Gate.STATE_REFUSED,
+            candidate=refs.version_to_proto(gate.candidate),
+            champion=refs.version_to_proto(gate.champion),
             reason=gate.reason,
         )
         return registry_pb2.GetGateResponse(gate=message)
 
     async def SetAlias(self, request, context):
         assert request.alias == CHAMPION
-        await self._registry.promote(VersionRef(request.model, request.version), request.gate_id, request.reason)
+        ref, replaced = (VersionRef(request.model, number) for number in (request.number, request.expected_number))
+        await self._registry.promote(ref, replaced, request.gate_id, request.reason)
         return registry_pb2.SetAliasResponse(model=_model(await self._registry.model(request.model)))
 
 
@@ -98,7 +103,7 @@ def engine() -> ScriptedEngine:
 @pytest.fixture
 def registry() -> ScriptedRegistry:
     """Model "starter" with versions 1 to 3, of which 1 is the champion; gate "gate_2" lets 2 replace it."""
-    gate = GateResult("gate_2", "starter", 2, 1, True, "0.2 better")
+    gate = GateResult("gate_2", VersionRef("starter", 2), VersionRef("starter", 1), True, "0.2 better")
     return ScriptedRegistry({"other": 1, "starter": 3}, {("starter", CHAMPION): 1}, {gate.id: gate})
 
 
@@ -115,31 +120,26 @@ async def peers(engine: ScriptedEngine, registry: ScriptedRegistry) -> AsyncIter
         yield target
 
 
-def _requested(request):
-    """The gateway's CompleteRequest has the same prompt and sampling, and `convert` reads it."""
-    same = gateway_pb2.CompleteRequest(model="any", sampling=request.sampling)
-    if request.WhichOneof("prompt") == "chat":
-        same.chat.CopyFrom(request.chat)
-    else:
-        same.text = request.text
-    wanted = convert.completion_request_from_proto(same)
-    return request.policy, request.expected_policy_id, wanted.prompt, wanted.sampling
+def _arguments(request):
+    prompt, sampling = convert.prompt_from_proto(request.prompt), convert.sampling_from_proto(request.sampling)
+    return request.policy, request.expected_policy_id, prompt, sampling
 
 
 def _policy(policy: Policy) -> rollout.Policy:
-    return rollout.Policy(name=policy.name, state=STATES[policy.state], policy_id=policy.policy_id, error=policy.error)
+    failure = failure_to_proto(policy.failure)
+    return rollout.Policy(name=policy.name, state=STATES[policy.state], policy_id=policy.policy_id, failure=failure)
 
 
 def _model(model: RegisteredModel) -> registry_pb2.Model:
-    aliases = {} if model.champion is None else {CHAMPION: model.champion}
+    aliases = {} if model.champion is None else {CHAMPION: model.champion.number}
     return registry_pb2.Model(name=model.name, aliases=aliases, create_time=timestamp_to_proto(model.create_time))
 
 
 def _version(version: RegisteredVersion) -> registry_pb2.Version:
     return registry_pb2.Version(
-        model=version.ref.model,
-        number=version.ref.number,
-        artifact_uri=version.source,
+        ref=refs.version_to_proto(version.ref),
+        state=registry_pb2.Version.STATE_READY,
+        artifact_uri=version.source_uri,
         policy_id=version.policy_id,
         create_time=timestamp_to_proto(version.create_time),
     )

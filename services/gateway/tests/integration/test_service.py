@@ -15,11 +15,16 @@ import pytest
 
 from gateway_service import main
 from gateway_service.settings import Settings
+from ratchet.common.v1 import model_pb2
 from ratchet.gateway.v1 import gateway_pb2 as pb
+from ratchet.gateway.v1 import key_pb2, release_pb2
 from ratchet.gateway.v1.gateway_pb2_grpc import GatewayServiceStub
-from ratchet.rollout.v1 import rollout_pb2
+from ratchet.gateway.v1.key_pb2_grpc import KeyServiceStub
+from ratchet.gateway.v1.release_pb2_grpc import ReleaseServiceStub
 from ratchet_kit import client
 from ratchet_kit.errors import FailedPrecondition, Unavailable
+from ratchet_policies import ChatPrompt, convert
+from ratchet_problems import Message
 from ratchet_testing import free_port
 
 pytestmark = pytest.mark.integration
@@ -89,30 +94,38 @@ async def test_openais_client(door) -> None:
 
 async def test_grpc_with_a_key(door) -> None:
     request = pb.CompleteRequest(
-        model="starter",
-        chat=rollout_pb2.ChatPrompt(messages=[rollout_pb2.ChatMessage(role="user", content="say hi")]),
+        model=model_pb2.ModelRef(model="starter"),
+        prompt=convert.prompt_to_proto(ChatPrompt((Message("user", "say hi"),))),
     )
     key = (("authorization", f"Bearer {KEY}"),)
     async with client.channel(door.target) as channel:
         stub = GatewayServiceStub(channel)
+        releases, keys = ReleaseServiceStub(channel), KeyServiceStub(channel)
         answer = await stub.Complete(request, metadata=key)
-        assert (answer.version, answer.completions[0].text, answer.prompt_tokens) == ("starter@1", "say hi", 2)
+        assert answer.version == model_pb2.VersionRef(model="starter", number=1)
+        assert (answer.completions[0].text, answer.prompt_tokens) == ("say hi", 2)
         pieces = [piece async for piece in stub.StreamComplete(pb.StreamCompleteRequest(request=request), metadata=key)]
         assert "".join(piece.delta.text for piece in pieces) == "say hi"
         scored = await stub.CreateFeedback(pb.CreateFeedbackRequest(completion_id=answer.id, score=1), metadata=key)
         assert scored.score == 1
-        for call in (stub.Complete(request), stub.ListReleases(pb.ListReleasesRequest())):
+        for call in (stub.Complete(request), releases.ListReleases(release_pb2.ListReleasesRequest())):
             with pytest.raises(grpc.RpcError) as refused:
                 await call
             assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        new = await keys.CreateKey(key_pb2.CreateKeyRequest(name="app"), metadata=key)
+        as_app = (("authorization", f"Bearer {new.secret}"),)
+        assert (await stub.Complete(request, metadata=as_app)).policy_id == answer.policy_id
+        with pytest.raises(grpc.RpcError) as denied:
+            await keys.ListKeys(key_pb2.ListKeysRequest(), metadata=as_app)
+        assert denied.value.code() is grpc.StatusCode.PERMISSION_DENIED
         with pytest.raises(grpc.RpcError) as unknown:
-            await stub.GetRelease(pb.GetReleaseRequest(id="rel_9"), metadata=key)
+            await releases.GetRelease(release_pb2.GetReleaseRequest(id="rel_9"), metadata=key)
         assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
 
 
 async def create_release(http: httpx.AsyncClient, samples: int) -> str:
     stages = [{"percent": percent, "min_samples": samples} for percent in (50, 100)]
-    spec = {"model": "starter", "candidate": 2, "gate_id": "gate_2", "stages": stages}
+    spec = {"candidate": {"model": "starter", "number": 2}, "gate_id": "gate_2", "stages": stages}
     response = await http.post("/api/v1/releases", json={"spec": spec})
     assert response.status_code == 200, response.text
     return response.json()["release"]["id"]

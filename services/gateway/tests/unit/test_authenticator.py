@@ -8,7 +8,7 @@ from ..world import ADMIN_KEY, World
 
 
 async def test_checks_the_key_and_its_scope(world: World) -> None:
-    new = await world.gateway.keys.create("app", ["inference"])
+    new = await world.gateway.keys.create("", "app", [Scope.INFERENCE])
     authenticator = Authenticator(world.gateway.keys)
     await authenticator.check(new.secret, Scope.INFERENCE)
     await authenticator.check(ADMIN_KEY, Scope.INFERENCE)

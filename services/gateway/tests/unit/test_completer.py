@@ -4,10 +4,10 @@ import pytest
 
 from gateway_service.domain.completions.completion import CompletionRequest
 from gateway_service.domain.releases.release import Stage
-from gateway_service.domain.serving.generation import TextPrompt
 from gateway_service.domain.traffic.record import Arm
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from ratchet_kit.names import CHAMPION, ModelRef, VersionRef
+from ratchet_policies import PolicySpec, TextPrompt
 
 from ..world import World
 
@@ -78,7 +78,7 @@ async def test_a_candidate_that_is_not_loaded_is_not_waited_for(world: World) ->
     await world.gateway.serving.unload(VersionRef("starter", 2))
     world.engine.loads_at_once = False
     world.engine.policies.pop("starter@1", None)
-    await world.engine.load("starter@1", "starter/1", "")
+    await world.engine.load(PolicySpec("starter@1", "starter/1"))
     world.engine.finish_loading("starter@1")
     answer = await world.ask()
     assert answer.version.number == 1
@@ -114,7 +114,7 @@ async def stream(world: World, text: str = "say hi to all"):
 
 async def test_a_stream_is_recorded_whole(world: World) -> None:
     pieces = await stream(world)
-    assert "".join(piece.delta.choice.text for piece in pieces) == "say hi to all"
+    assert "".join(piece.delta.completion.text for piece in pieces) == "say hi to all"
     (record,) = await world.records()
     assert (record.id, record.texts, record.completion_tokens) == (pieces[0].id, ("say hi to all",), 4)
 

@@ -122,7 +122,7 @@ async def test_fails_when_the_candidate_cannot_be_loaded(world: World) -> None:
         await asyncio.sleep(0.01)
     release = await world.releases.get(release.id)
     assert (release.state, release.percent) == (State.FAILED, 0)
-    assert "config.json is missing" in release.error
+    assert "config.json is missing" in release.failure.message
     assert (await world.ask()).version.number == 1
 
 
@@ -171,5 +171,5 @@ async def test_fails_when_the_registry_refuses_the_new_champion(world: World) ->
     world.registry.refuse_promotion = FailedPrecondition("the champion is another by now")
     release = await ended(world, release)
     assert release.state is State.FAILED
-    assert "another by now" in release.error
+    assert "another by now" in release.failure.message
     assert (await world.ask()).version.number == 1

@@ -9,10 +9,11 @@ import pytest
 from gateway_service.domain.releases.decision import Advance, Hold, RollBack, decide, difference, sequential_z, wilson
 from gateway_service.domain.releases.release import Release, ReleaseSpec, Stage
 from gateway_service.domain.traffic.sample import ArmSample, Traffic, quantile
+from ratchet_kit.names import VersionRef
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-SPEC = ReleaseSpec("starter", 2, "gate", (Stage(25, timedelta(minutes=1), 50), Stage(100, timedelta(0), 0)))
-RELEASE = Release("rel_1", "req_1", SPEC, baseline=1, create_time=NOW).begin(NOW)
+SPEC = ReleaseSpec(VersionRef("starter", 2), "gate", (Stage(25, timedelta(minutes=1), 50), Stage(100, timedelta(0), 0)))
+RELEASE = Release("rel_1", SPEC, baseline=VersionRef("starter", 1), create_time=NOW).begin(NOW)
 LATER = NOW + timedelta(minutes=2)
 FAST = tuple(0.1 + n / 1000 for n in range(200))
 

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from gateway_service.domain.traffic.record import ProblemRef
-from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 
 from ..world import World
 
@@ -20,6 +20,16 @@ async def test_a_score_is_attached_and_the_text_dropped(world: World, completion
     assert await world.gateway.feedback.score(completion_id, 0.25) == 0.25
     record = await world.completions.get(completion_id)
     assert (record.score, record.texts) == (0.25, ())
+
+
+async def test_a_repeated_request_changes_nothing(world: World, completion_id) -> None:
+    feedback = world.gateway.feedback
+    await feedback.score(completion_id, 0.25, "req_1")
+    await feedback.score(completion_id, 0.5, "req_2")
+    assert await feedback.score(completion_id, 0.25, "req_1") == 0.25
+    assert (await world.completions.get(completion_id)).score == 0.5
+    with pytest.raises(AlreadyExists):
+        await feedback.score(completion_id, 0.75, "req_1")
 
 
 @pytest.mark.parametrize("score", [-0.1, 1.1, float("nan"), float("inf")])

@@ -4,14 +4,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage, State
-from ratchet_kit.errors import FailedPrecondition, InvalidArgument
+from ratchet_kit.errors import FailedPrecondition, Failure, InvalidArgument
+from ratchet_kit.names import VersionRef
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-SPEC = ReleaseSpec("starter", 2, "gate", (Stage(10, timedelta(0), 0), Stage(100, timedelta(0), 0)))
+SPEC = ReleaseSpec(VersionRef("starter", 2), "gate", (Stage(10, timedelta(0), 0), Stage(100, timedelta(0), 0)))
+
+NOT_LOADED = FailedPrecondition("config.json is missing")
 
 
 def new() -> Release:
-    return Release("rel_1", "req_1", SPEC, baseline=1, create_time=NOW)
+    return Release("rel_1", SPEC, baseline=VersionRef("starter", 1), create_time=NOW)
 
 
 def test_the_way_to_success() -> None:
@@ -33,6 +36,13 @@ def test_a_rollback_sends_everything_back() -> None:
     release = new().begin(NOW).roll_back(NOW, "slow")
     assert (release.state, release.percent, str(release.loser)) == (State.ROLLED_BACK, 0, "starter@2")
     assert release.events[-1].reason == "slow"
+    assert release.roll_back(NOW, "again") == release
+
+
+def test_a_failure_says_what_the_platform_could_not_do() -> None:
+    release = new().fail(NOW, NOT_LOADED)
+    assert (release.state, release.percent) == (State.FAILED, 0)
+    assert release.failure == Failure("FAILED_PRECONDITION", "config.json is missing")
 
 
 @pytest.mark.parametrize(
@@ -44,9 +54,9 @@ def test_a_rollback_sends_everything_back() -> None:
         lambda: new().begin(NOW).begin(NOW),
         lambda: new().begin(NOW).succeed(NOW, ""),
         lambda: new().begin(NOW).advance(NOW, "").advance(NOW, ""),
-        lambda: new().roll_back(NOW, "").roll_back(NOW, ""),
-        lambda: new().fail(NOW, "").begin(NOW),
-        lambda: new().roll_back(NOW, "").fail(NOW, ""),
+        lambda: new().fail(NOW, NOT_LOADED).roll_back(NOW, ""),
+        lambda: new().fail(NOW, NOT_LOADED).begin(NOW),
+        lambda: new().roll_back(NOW, "").fail(NOW, NOT_LOADED),
     ],
 )
 def test_refuses_what_is_not_allowed(move: Callable[[], Release]) -> None:
@@ -57,10 +67,10 @@ def test_refuses_what_is_not_allowed(move: Callable[[], Release]) -> None:
 def test_names_every_fault_of_a_spec() -> None:
     stages = (Stage(50, timedelta(seconds=-1), 0), Stage(20, timedelta(0), -1))
     with pytest.raises(InvalidArgument) as caught:
-        ReleaseSpec("", 0, "", stages, Bounds(0.0, 0.5, 2.0)).check()
+        ReleaseSpec(VersionRef("", 0), "", stages, Bounds(-0.1, 0.5, 2.0)).check()
     assert [violation.field for violation in caught.value.violations] == [
-        "spec.model",
-        "spec.candidate",
+        "spec.candidate.model",
+        "spec.candidate.number",
         "spec.stages[0].min_duration",
         "spec.stages[1].percent",
         "spec.stages[1].min_samples",
@@ -71,7 +81,11 @@ def test_names_every_fault_of_a_spec() -> None:
     ]
 
 
+def test_zero_is_a_bound() -> None:
+    ReleaseSpec(VersionRef("starter", 2), "gate", bounds=Bounds(0.0, 1.0, 0.0)).check()
+
+
 def test_the_defaults_are_right() -> None:
-    spec = ReleaseSpec("starter", 2, "gate")
+    spec = ReleaseSpec(VersionRef("starter", 2), "gate")
     spec.check()
     assert [stage.percent for stage in spec.stages] == [1, 5, 25, 50, 100]

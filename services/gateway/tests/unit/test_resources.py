@@ -1,26 +1,33 @@
 """/api/v1: protobuf as JSON, errors, keys, watching, OpenAPI."""
 
+import importlib
 import json
+import pkgutil
 import re
+import sys
 
 import pytest
+from google.protobuf.descriptor import MethodDescriptor
 
+import ratchet
 from gateway_service.rest.errors import MEANINGS
+from ratchet.common.v1 import access_pb2, model_pb2
 from ratchet.registry.v1 import registry_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_kit import errors, grpc_errors
+from ratchet_protos.http import required_scope, rules
 
 from ..world import World
 
 
 class Trainer:
-    """Remembers what it is asked."""
+    """Keeps its requests."""
 
     def __init__(self) -> None:
-        self.asked = []
+        self.requests = []
 
     async def CreateRun(self, request):
-        self.asked.append(request)
+        self.requests.append(request)
         if not request.spec.steps:
             raise errors.InvalidArgument("bad spec", [errors.FieldViolation("spec.steps", "must be positive")])
         return trainer_pb2.CreateRunResponse(run=trainer_pb2.Run(id="run_1", spec=request.spec, platform_faults=3))
@@ -29,7 +36,7 @@ class Trainer:
         raise errors.NotFound(f"run {request.id} does not exist")
 
     async def ListRuns(self, request):
-        self.asked.append(request)
+        self.requests.append(request)
         return trainer_pb2.ListRunsResponse(next_page_token="more")
 
     async def WatchRun(self, request):
@@ -40,7 +47,7 @@ class Trainer:
         if request.after_step:
             raise errors.Unavailable("trainer went away")
 
-    CancelRun = ListSteps = ListCheckpoints = GetRun
+    CancelRun = DeleteRun = ListSteps = ListCheckpoints = GetRun
 
 
 class Registry:
@@ -50,12 +57,22 @@ class Registry:
     async def GetVersion(self, request):
         which = request.WhichOneof("which")
         return registry_pb2.GetVersionResponse(
-            version=registry_pb2.Version(model=request.model, number=request.number, labels={"by": which})
+            version=registry_pb2.Version(
+                ref=model_pb2.VersionRef(model=request.model, number=request.number), labels={"by": which}
+            )
         )
 
     async def SetAlias(self, request):
-        aliases = {request.alias: request.version}
+        aliases = {request.alias: request.number}
         return registry_pb2.SetAliasResponse(model=registry_pb2.Model(name=request.model, aliases=aliases))
+
+    async def CreateGate(self, request):
+        return registry_pb2.CreateGateResponse(gate=registry_pb2.Gate(id="gate_1", candidate=request.candidate))
+
+    async def DeleteVersion(self, request):
+        if request.number == 1:
+            raise errors.FailedPrecondition(f"{request.model}@1 is the champion")
+        return registry_pb2.DeleteVersionResponse()
 
 
 @pytest.fixture
@@ -65,14 +82,14 @@ def trainer() -> Trainer:
 
 @pytest.fixture
 async def http(world: World, trainer):
-    world.stubs.trainer, world.stubs.registry = trainer, Registry()
+    world.stubs |= {"ratchet.trainer.v1.TrainerService": trainer, "ratchet.registry.v1.RegistryService": Registry()}
     await world.start()
     async with world.http() as client:
         yield client
 
 
 async def test_a_body_is_the_request_message(http, trainer) -> None:
-    spec = {"base": {"version": "starter@1"}, "algorithm": "ALGORITHM_GRPO", "steps": 3}
+    spec = {"base": {"version": {"model": "starter", "number": 1}}, "algorithm": "ALGORITHM_GRPO", "steps": 3}
     response = await http.post("/api/v1/runs", json={"request_id": "r", "spec": spec})
     assert response.status_code == 200
     run = response.json()["run"]
@@ -82,7 +99,7 @@ async def test_a_body_is_the_request_message(http, trainer) -> None:
         "3",
         0,
     )
-    assert trainer.asked[0].spec.base.version == "starter@1"
+    assert trainer.requests[0].spec.base.version.number == 1
 
 
 @pytest.mark.parametrize(
@@ -114,19 +131,35 @@ async def test_a_body_that_is_no_object(http, content) -> None:
 async def test_paging_and_filters_are_the_query(http, trainer) -> None:
     response = await http.get("/api/v1/runs?page_size=7&page_token=t&state=STATE_RUNNING")
     assert response.json() == {"runs": [], "next_page_token": "more"}
-    assert trainer.asked[0] == trainer_pb2.ListRunsRequest(page_size=7, page_token="t", state=3)
+    assert trainer.requests[0] == trainer_pb2.ListRunsRequest(page_size=7, page_token="t", state=3)
     assert (await http.get("/api/v1/runs?colour=red")).json()["error"]["violations"][0]["field"] == "colour"
 
 
 async def test_the_path_is_part_of_the_message(http) -> None:
     version = (await http.get("/api/v1/models/starter/versions/2")).json()["version"]
-    assert (version["model"], version["number"], version["labels"]) == ("starter", 2, {"by": "number"})
+    assert (version["ref"], version["labels"]) == ({"model": "starter", "number": 2}, {"by": "number"})
     by_alias = (await http.get("/api/v1/models/starter/aliases/champion")).json()["version"]
     assert by_alias["labels"] == {"by": "alias"}
-    model = (await http.put("/api/v1/models/starter/aliases/champion", json={"version": 2})).json()["model"]
+    model = (await http.put("/api/v1/models/starter/aliases/champion", json={"number": 2})).json()["model"]
     assert (model["name"], model["aliases"]) == ("starter", {"champion": 2})
-    contradiction = await http.put("/api/v1/models/starter/aliases/champion", json={"version": 2, "model": "other"})
+    contradiction = await http.put("/api/v1/models/starter/aliases/champion", json={"number": 2, "model": "other"})
     assert contradiction.json()["error"]["violations"][0]["field"] == "model"
+
+
+async def test_the_path_may_hold_a_field_of_a_field(http) -> None:
+    made = await http.post("/api/v1/models/starter/gates", json={"candidate": {"number": 2}})
+    assert made.json()["gate"]["candidate"] == {"model": "starter", "number": 2}
+    alone = await http.post("/api/v1/models/starter/gates")
+    assert alone.json()["gate"]["candidate"] == {"model": "starter", "number": 0}
+    for candidate, field in (({"model": "other"}, "candidate.model"), (3, "candidate.model")):
+        refused = await http.post("/api/v1/models/starter/gates", json={"candidate": candidate})
+        assert refused.json()["error"]["violations"][0]["field"] == field
+
+
+async def test_deletes(http) -> None:
+    assert (await http.delete("/api/v1/models/starter/versions/2")).json() == {}
+    refused = await http.delete("/api/v1/models/starter/versions/1")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "FAILED_PRECONDITION")
 
 
 async def test_errors_of_services_keep_their_meaning(http) -> None:
@@ -134,7 +167,7 @@ async def test_errors_of_services_keep_their_meaning(http) -> None:
     assert response.status_code == 404
     assert response.json() == {"error": {"code": "NOT_FOUND", "message": "run run_9 does not exist"}}
     assert (await http.get("/api/v1/nothing")).json()["error"]["code"] == "NOT_FOUND"
-    assert (await http.delete("/api/v1/runs")).status_code == 405
+    assert (await http.patch("/api/v1/runs")).status_code == 405
 
 
 def test_every_error_has_a_status() -> None:
@@ -165,50 +198,93 @@ async def test_watch_is_server_sent_events(http) -> None:
 
 async def test_a_release_through_rest(world: World, http) -> None:
     spec = {
-        "model": "starter",
-        "candidate": 2,
+        "candidate": {"model": "starter", "number": 2},
         "gate_id": "gate_2",
         "stages": [{"percent": 100, "min_duration": "1.5s"}],
+        "bounds": {"max_quality_drop": 0},
     }
     made = (await http.post("/api/v1/releases", json={"request_id": "r", "spec": spec})).json()["release"]
-    assert (made["state"], made["baseline"], made["spec"]["stages"][0]["min_duration"]) == (
-        "STATE_PREPARING",
-        1,
-        "1.500s",
-    )
+    assert (made["state"], made["baseline"]) == ("STATE_PREPARING", {"model": "starter", "number": 1})
+    assert made["spec"]["stages"][0]["min_duration"] == "1.500s"
+    bounds = {"max_error_rate_increase": 0.02, "max_latency_ratio": 2.0, "max_quality_drop": 0.0}
+    assert made["spec"]["bounds"] == bounds
+    assert "latency_p95" not in made["candidate_stats"]
     assert (await http.get(f"/api/v1/releases/{made['id']}")).json()["release"]["id"] == made["id"]
     assert len((await http.get("/api/v1/releases?model=starter")).json()["releases"]) == 1
-    back = await http.post(f"/api/v1/releases/{made['id']}/rollback", json={"reason": "no"})
-    assert back.json()["release"]["state"] == "STATE_ROLLED_BACK"
-    again = await http.post(f"/api/v1/releases/{made['id']}/rollback")
-    assert (again.status_code, again.json()["error"]["code"]) == (409, "FAILED_PRECONDITION")
+    for _ in range(2):
+        back = await http.post(f"/api/v1/releases/{made['id']}/rollback", json={"reason": "no"})
+        assert back.json()["release"]["state"] == "STATE_ROLLED_BACK"
     watched = events((await http.get(f"/api/v1/releases/{made['id']}/watch")).text)
     assert watched[0][1]["release"]["state"] == "STATE_ROLLED_BACK"
+    reused = await http.post("/api/v1/releases", json={"request_id": "r", "spec": spec | {"gate_id": "other"}})
+    assert (reused.status_code, reused.json()["error"]["code"]) == (409, "ALREADY_EXISTS")
 
 
 async def test_feedback_through_rest(world: World, http) -> None:
-    answer = await world.ask()
-    body = {"completion_id": answer.id, "score": 0.5}
+    response = await world.ask()
+    body = {"completion_id": response.id, "score": 0.5}
     assert (await http.post("/api/v1/feedback", json=body)).json() == {"score": 0.5}
-    zero = await http.post("/api/v1/feedback", json={"completion_id": answer.id, "score": 0})
+    zero = await http.post("/api/v1/feedback", json={"completion_id": response.id, "score": 0})
     assert zero.json() == {"score": 0.0}
-    neither = await http.post("/api/v1/feedback", json={"completion_id": answer.id})
+    neither = await http.post("/api/v1/feedback", json={"completion_id": response.id})
     assert neither.status_code == 400
     assert (await http.post("/api/v1/feedback", json={"completion_id": "none", "score": 1})).status_code == 404
 
 
 async def test_keys(http) -> None:
-    made = (await http.post("/api/v1/keys", json={"name": "app"})).json()
-    assert made["key"]["scopes"] == ["inference"]
+    made = (await http.post("/api/v1/keys", json={"request_id": "r", "name": "app"})).json()
+    assert made["key"]["scopes"] == ["SCOPE_INFERENCE"]
+    again = (await http.post("/api/v1/keys", json={"request_id": "r", "name": "app"})).json()
+    assert again == made | {"secret": ""}
     as_app = {"Authorization": f"Bearer {made['secret']}"}
     assert (await http.get("/v1/models", headers=as_app)).status_code == 200
     denied = await http.get("/api/v1/runs", headers=as_app)
     assert (denied.status_code, denied.json()["error"]["code"]) == (403, "PERMISSION_DENIED")
-    assert made["secret"] not in (await http.get("/api/v1/keys")).text
-    assert (await http.delete(f"/api/v1/keys/{made['key']['id']}")).json()["revoke_time"]
+    listed = await http.get("/api/v1/keys")
+    assert made["secret"] not in listed.text
+    assert [key["name"] for key in listed.json()["keys"]] == ["app", "bootstrap"]
+    assert (await http.delete(f"/api/v1/keys/{made['key']['id']}")).json()["key"]["revoke_time"]
     assert (await http.get("/v1/models", headers=as_app)).status_code == 401
     unknown = await http.post("/api/v1/keys", json={"name": "app", "role": "king"})
     assert unknown.json()["error"]["violations"][0]["field"] == "role"
+    neither = await http.post("/api/v1/keys", json={"name": "app", "scopes": ["SCOPE_UNSPECIFIED"]})
+    assert neither.json()["error"]["violations"][0]["field"] == "scopes"
+
+
+def annotated() -> dict[tuple[str, str], MethodDescriptor]:
+    """Every RPC of the project that its proto offers over HTTP, by verb and path."""
+    for module in pkgutil.walk_packages(ratchet.__path__, "ratchet."):
+        if module.name.endswith("_pb2"):
+            importlib.import_module(module.name)
+    files = {file.name: file for file in (module.DESCRIPTOR for module in sys.modules.values() if is_stub(module))}
+    methods = [m for f in files.values() for service in f.services_by_name.values() for m in service.methods]
+    return {(rule.verb, rule.path): method for method in methods for rule in rules(method)}
+
+
+def is_stub(module: object) -> bool:
+    return getattr(module, "__name__", "").startswith("ratchet.") and hasattr(module, "DESCRIPTOR")
+
+
+def test_serves_each_rpc_with_a_route_and_no_other_route(world: World) -> None:
+    served = {
+        (verb.upper(), path): operation["operationId"]
+        for path, operations in world.gateway.http.openapi()["paths"].items()
+        for verb, operation in operations.items()
+        if path.startswith("/api/")
+    }
+    routes = annotated()
+    assert len(routes) > 40
+    assert served.keys() == routes.keys()
+    assert all(served[route].startswith(method.name) for route, method in routes.items())
+
+
+async def test_a_route_needs_the_scope_of_its_rpc(http) -> None:
+    made = (await http.post("/api/v1/keys", json={"name": "app"})).json()
+    as_app = {"Authorization": f"Bearer {made['secret']}"}
+    for (verb, path), method in annotated().items():
+        response = await http.request(verb, re.sub("[{}]", "", path), json={}, headers=as_app)
+        is_open = required_scope(method) == access_pb2.SCOPE_INFERENCE
+        assert (response.status_code != 403) == is_open, (verb, path)
 
 
 async def test_without_a_key_only_the_open_routes(http) -> None:

@@ -7,14 +7,15 @@ import pytest
 from gateway_service.domain.completions.router import choose_arm
 from gateway_service.domain.releases.release import Release, ReleaseSpec, Stage
 from gateway_service.domain.traffic.record import Arm
+from ratchet_kit.names import VersionRef
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KEYS = [f"user-{n}" for n in range(20_000)]
 
 
 def at(percent: int, release_id: str = "rel_1") -> Release:
-    spec = ReleaseSpec("starter", 2, "gate", (Stage(percent, timedelta(0), 0), Stage(100, timedelta(0), 0)))
-    return Release(release_id, "req", spec, baseline=1, create_time=NOW).begin(NOW)
+    spec = ReleaseSpec(VersionRef("starter", 2), "gate", (Stage(percent, timedelta(0), 0), Stage(100, timedelta(0), 0)))
+    return Release(release_id, spec, baseline=VersionRef("starter", 1), create_time=NOW).begin(NOW)
 
 
 def on_candidate(release: Release) -> set[str]:

@@ -4,10 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from gateway_service.domain.serving.generation import Sampling, TextPrompt
-from gateway_service.domain.serving.ports import Policy, PolicyState
-from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound, Unavailable
+from ratchet_kit.errors import DataLoss, FailedPrecondition, Failure, NotFound, Unavailable
 from ratchet_kit.names import VersionRef
+from ratchet_policies import Policy, PolicySpec, PolicyState, Sampling, TextPrompt
 
 from ..doubles import policy_id_of
 from ..world import World
@@ -38,28 +37,28 @@ async def test_loads_again_what_was_lost(world: World) -> None:
     await world.gateway.serving.generate(ONE, PROMPT, Sampling())
     world.engine.policies.clear()  # the rollout service restarted
     generation = await world.gateway.serving.generate(ONE, PROMPT, Sampling())
-    assert generation.choices[0].text == "say hi"
+    assert generation.completions[0].text == "say hi"
     world.engine.policies.clear()
     deltas = [delta async for delta in world.gateway.serving.stream(ONE, PROMPT, Sampling())]
-    assert "".join(delta.choice.text for delta in deltas) == "say hi"
+    assert "".join(delta.completion.text for delta in deltas) == "say hi"
     assert world.engine.loads["starter@1"] == 3
 
 
 async def test_loads_again_what_failed(world: World) -> None:
     await world.gateway.serving.ensure(ONE)
-    world.engine.policies["starter@1"] = Policy("starter@1", PolicyState.FAILED, error="died")
+    world.engine.policies["starter@1"] = Policy("starter@1", PolicyState.FAILED, failure=Failure("INTERNAL", "died"))
     await world.gateway.serving.generate(ONE, PROMPT, Sampling())
     assert world.engine.loads["starter@1"] == 2
 
 
 async def test_adopts_what_is_loaded(world: World) -> None:
-    await world.engine.load("starter@1", "starter/1", policy_id_of("starter/1"))
+    await world.engine.load(PolicySpec("starter@1", "starter/1"))
     await world.gateway.serving.ensure(ONE)
     assert world.engine.loads["starter@1"] == 1
 
 
 async def test_refuses_other_weights(world: World) -> None:
-    await world.engine.load("starter@1", "elsewhere", policy_id_of("elsewhere"))
+    await world.engine.load(PolicySpec("starter@1", "elsewhere"))
     with pytest.raises(DataLoss):
         await world.gateway.serving.ensure(ONE)
 

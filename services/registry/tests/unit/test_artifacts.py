@@ -1,4 +1,4 @@
-"""The artifact store, on a folder and on an object store (fsspec's, in memory)."""
+"""The artifact store, on a folder and on object stores (in memory, and S3)."""
 
 import errno
 import shutil
@@ -14,13 +14,16 @@ from ratchet_kit.errors import InvalidArgument, NotFound, ResourceExhausted
 from registry_service.adapters.artifacts import FsspecArtifactStore
 
 
-@pytest.fixture(params=["folder", "object store"])
+@pytest.fixture(params=["folder", "memory", pytest.param("s3", marks=pytest.mark.integration)])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "s3":
+        url: str = request.getfixturevalue("s3_url")
+        return url
     return str(tmp_path / "store") if request.param == "folder" else f"memory://{uuid4().hex}"
 
 
 def files_below(root: str) -> list[str]:
-    fs, path = fsspec.url_to_fs(root)
+    fs, path = fsspec.url_to_fs(root, use_listings_cache=False)
     return sorted(fs.find(path))
 
 

@@ -7,18 +7,25 @@ from dataclasses import asdict
 
 from google.protobuf.descriptor import EnumDescriptor
 
-from ratchet.common.v1 import common_pb2
+from ratchet.common.v1 import priority_pb2, problem_pb2
+from ratchet.trainer.v1 import job_report_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
+from ratchet_kit import refs
+from ratchet_kit.errors import Failure
+from ratchet_kit.faults import Faults
+from ratchet_kit.grpc_errors import failure_from_proto, failure_to_proto
 from ratchet_kit.pages import Page
 from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
-from trainer_service.domain.run import Checkpoint, Run, State, Step
+from trainer_service.domain.run import Checkpoint, Phase, Run, State, Step
 from trainer_service.domain.runs import Progress
-from trainer_service.domain.spec import Hyperparameters, ModelRef, ProblemSetRef, Resources, RunSpec
+from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
 
 
-def spec_from_proto(message: pb.RunSpec) -> RunSpec:
+def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
+    """A base that is none is added to `faults`, and left out."""
+    resources = message.resources
     return RunSpec(
-        base=_model_ref_from_proto(message.base),
+        base=faults.read("base", refs.model_from_proto, message.base),
         algorithm=_enum_from_proto(pb.Algorithm.DESCRIPTOR, message.algorithm),
         problems=_problem_set_from_proto(message.problems),
         steps=message.steps,
@@ -27,45 +34,50 @@ def spec_from_proto(message: pb.RunSpec) -> RunSpec:
         if message.HasField("validation_problems")
         else None,
         reward=message.reward.name,
-        resources=Resources(message.resources.nodes, message.resources.accelerators_per_node, message.resources.device),
+        resources=Resources(
+            nodes=resources.nodes if resources.HasField("nodes") else None,
+            accelerators_per_node=resources.accelerators_per_node
+            if resources.HasField("accelerators_per_node")
+            else None,
+            device=_enum_from_proto(pb.Device.DESCRIPTOR, resources.device),
+        ),
         seed=message.seed,
         hyperparameters=Hyperparameters(**{field.name: value for field, value in message.hyperparameters.ListFields()}),
-        validate_every=message.validate_every,
-        checkpoint_every=message.checkpoint_every,
+        validate_every=message.validate_every if message.HasField("validate_every") else None,
+        checkpoint_every=message.checkpoint_every if message.HasField("checkpoint_every") else None,
         loggers=tuple(message.loggers),
         output_model=message.output_model,
-        priority=_enum_from_proto(pb.Priority.DESCRIPTOR, message.priority),
+        priority=_enum_from_proto(priority_pb2.Priority.DESCRIPTOR, message.priority),
         verl_overrides=tuple(message.verl_overrides),
     )
 
 
-def spec_to_proto(value: RunSpec) -> pb.RunSpec:
+def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
     """Of a complete spec."""
-    taken = {name: number for name, number in asdict(value.hyperparameters).items() if number is not None}
-    resources = value.resources
-    message = pb.RunSpec(
-        display_name=value.display_name,
-        algorithm=pb.Algorithm.Value(f"ALGORITHM_{value.algorithm.upper()}"),
-        problems=_problem_set_to_proto(value.problems),
-        reward=pb.RewardSpec(name=value.reward),
-        steps=value.steps,
+    taken = {name: number for name, number in asdict(spec.hyperparameters).items() if number is not None}
+    resources = spec.resources
+    return pb.RunSpec(
+        display_name=spec.display_name,
+        base=refs.model_to_proto(spec.base) if spec.base else None,
+        algorithm=pb.Algorithm.Value(f"ALGORITHM_{spec.algorithm.upper()}"),
+        problems=_problem_set_to_proto(spec.problems),
+        validation_problems=_problem_set_to_proto(spec.validation_problems) if spec.validation_problems else None,
+        reward=pb.RewardSpec(name=spec.reward),
+        steps=spec.steps,
         resources=pb.Resources(
-            nodes=resources.nodes, accelerators_per_node=resources.accelerators_per_node, device=resources.device
+            nodes=resources.nodes,
+            accelerators_per_node=resources.accelerators_per_node,
+            device=pb.Device.Value(f"DEVICE_{resources.device.upper()}"),
         ),
-        seed=value.seed,
+        seed=spec.seed,
         hyperparameters=pb.Hyperparameters(**taken),
-        validate_every=value.validate_every,
-        checkpoint_every=value.checkpoint_every,
-        loggers=value.loggers,
-        output_model=value.output_model,
-        priority=pb.Priority.Value(f"PRIORITY_{value.priority.upper()}"),
-        verl_overrides=value.verl_overrides,
+        validate_every=spec.validate_every,
+        checkpoint_every=spec.checkpoint_every,
+        loggers=spec.loggers,
+        output_model=spec.output_model,
+        priority=priority_pb2.Priority.Value(f"PRIORITY_{spec.priority.upper()}"),
+        verl_overrides=spec.verl_overrides,
     )
-    if value.base:
-        message.base.CopyFrom(common_pb2.ModelRef(**{value.base.kind: value.base.value}))
-    if value.validation_problems:
-        message.validation_problems.CopyFrom(_problem_set_to_proto(value.validation_problems))
-    return message
 
 
 def state_from_proto(value: pb.Run.State.ValueType) -> State | None:
@@ -74,46 +86,50 @@ def state_from_proto(value: pb.Run.State.ValueType) -> State | None:
     return State(name) if name in list(State) else None
 
 
+def phase_from_proto(value: pb.Run.Phase.ValueType) -> Phase | None:
+    """None for a phase that is not set, or that we do not know."""
+    name = _enum_from_proto(pb.Run.Phase.DESCRIPTOR, value)
+    return Phase(name) if name in list(Phase) else None
+
+
 def run_to_proto(run: Run) -> pb.Run:
-    message = pb.Run(
+    return pb.Run(
         id=run.id,
         spec=spec_to_proto(run.spec),
         state=pb.Run.State.Value(f"STATE_{run.state.name}"),
-        error=run.error,
+        failure=failure_to_proto(run.failure),
         step=run.step,
         attempt=run.attempt,
         platform_faults=run.platform_faults,
-        version=run.version,
+        version=refs.version_to_proto(run.version) if run.version else None,
+        best_checkpoint=checkpoint_to_proto(run.best_checkpoint) if run.best_checkpoint else None,
         create_time=timestamp_to_proto(run.create_time),
+        start_time=timestamp_to_proto(run.start_time) if run.start_time else None,
+        end_time=timestamp_to_proto(run.end_time) if run.end_time else None,
+        phase=pb.Run.Phase.Value(f"PHASE_{run.phase.name}") if run.phase else pb.Run.PHASE_UNSPECIFIED,
+        phase_time=timestamp_to_proto(run.phase_time) if run.phase_time else None,
     )
-    if run.best_checkpoint:
-        message.best_checkpoint.CopyFrom(checkpoint_to_proto(run.best_checkpoint))
-    if run.start_time:
-        message.start_time.CopyFrom(timestamp_to_proto(run.start_time))
-    if run.end_time:
-        message.end_time.CopyFrom(timestamp_to_proto(run.end_time))
-    return message
 
 
-def step_from_proto(request: pb.ReportStepRequest) -> Step:
+def step_from_proto(request: job_report_pb2.ReportStepRequest) -> Step:
     """The attempt is the request's; the one inside the step is for readers."""
     return Step(
         number=request.step.number,
         metrics=dict(request.step.metrics),
         policy_id=request.step.policy_id,
-        time=timestamp_from_proto(request.step.time),
+        create_time=timestamp_from_proto(request.step.create_time),
         attempt=request.attempt,
         platform_faults=request.platform_faults,
     )
 
 
-def step_to_proto(value: Step) -> pb.Step:
+def step_to_proto(step: Step) -> pb.Step:
     return pb.Step(
-        number=value.number,
-        metrics=value.metrics,
-        policy_id=value.policy_id,
-        time=timestamp_to_proto(value.time),
-        attempt=value.attempt,
+        number=step.number,
+        metrics=step.metrics,
+        policy_id=step.policy_id,
+        create_time=timestamp_to_proto(step.create_time),
+        attempt=step.attempt,
     )
 
 
@@ -122,19 +138,23 @@ def checkpoint_from_proto(message: pb.Checkpoint) -> Checkpoint:
         step=message.step,
         uri=message.uri,
         policy_id=message.policy_id,
-        time=timestamp_from_proto(message.time),
+        create_time=timestamp_from_proto(message.create_time),
         validation_score=message.validation_score if message.HasField("validation_score") else None,
     )
 
 
-def checkpoint_to_proto(value: Checkpoint) -> pb.Checkpoint:
+def checkpoint_to_proto(checkpoint: Checkpoint) -> pb.Checkpoint:
     return pb.Checkpoint(
-        step=value.step,
-        uri=value.uri,
-        policy_id=value.policy_id,
-        time=timestamp_to_proto(value.time),
-        validation_score=value.validation_score,
+        step=checkpoint.step,
+        uri=checkpoint.uri,
+        policy_id=checkpoint.policy_id,
+        create_time=timestamp_to_proto(checkpoint.create_time),
+        validation_score=checkpoint.validation_score,
     )
+
+
+def failure_of(request: job_report_pb2.ReportFinishedRequest) -> Failure | None:
+    return failure_from_proto(request.failure) if request.HasField("failure") else None
 
 
 def progress_to_proto(progress: Progress) -> pb.WatchRunResponse:
@@ -165,14 +185,9 @@ def _enum_from_proto(enum: EnumDescriptor, number: int) -> str:
     return value.name.removeprefix(prefix).lower() if value else str(number)
 
 
-def _model_ref_from_proto(message: common_pb2.ModelRef) -> ModelRef | None:
-    kind = message.WhichOneof("ref")
-    return ModelRef(kind, getattr(message, kind)) if kind else None
+def _problem_set_from_proto(message: problem_pb2.ProblemSetRef) -> ProblemSetRef:
+    return ProblemSetRef(message.name, message.limit if message.HasField("limit") else None)
 
 
-def _problem_set_from_proto(message: common_pb2.ProblemSetRef) -> ProblemSetRef:
-    return ProblemSetRef(message.name, message.limit)
-
-
-def _problem_set_to_proto(value: ProblemSetRef) -> common_pb2.ProblemSetRef:
-    return common_pb2.ProblemSetRef(name=value.name, limit=value.limit, digest=value.digest)
+def _problem_set_to_proto(value: ProblemSetRef) -> problem_pb2.ProblemSetRef:
+    return problem_pb2.ProblemSetRef(name=value.name, limit=value.limit, digest=value.digest)

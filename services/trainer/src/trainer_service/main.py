@@ -2,41 +2,72 @@
 
 import asyncio
 import logging
-import os
-import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 from importlib.metadata import version
 
 import grpc
 
 import ratchet_rewards
-from ratchet.trainer.v1 import trainer_pb2, trainer_pb2_grpc
-from ratchet_kit import client, logs, sql, streams
-from ratchet_kit.server import serve
-from ratchet_kit.times import SystemClock
+from ratchet.trainer.v1 import job_report_pb2, job_report_pb2_grpc, trainer_pb2, trainer_pb2_grpc
+from ratchet_kit import client, streams
+from ratchet_kit.queues import StreamQueue
+from ratchet_kit.server import Background, launch, serve
+from ratchet_kit.sql import Database
+from ratchet_kit.times import Clock, SystemClock
+from ratchet_kit.work import WorkQueue, every
+from ratchet_kit.worker import Timing, Worker
+from ratchet_policies.rollout import RolloutEngine
 from trainer_service.adapters.events import RedisEvents
 from trainer_service.adapters.folders import FsspecModelFolders
 from trainer_service.adapters.meter import PrometheusMeter
 from trainer_service.adapters.problem_sets import LibraryProblemSets
-from trainer_service.adapters.queue import RedisRunQueue
 from trainer_service.adapters.ray_head import Cluster, LocalRay, RayHeadOptions
 from trainer_service.adapters.ray_jobs import JobOptions, RayJobs, RemoteRay
 from trainer_service.adapters.registry import GrpcModelRegistry
-from trainer_service.adapters.rollout import GrpcPolicyHost
+from trainer_service.adapters.rollout import RolloutPolicyHost
 from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.domain.driver import Deadlines, Driver
 from trainer_service.domain.limits import Limits
+from trainer_service.domain.ports import (
+    Events,
+    JobRunner,
+    Meter,
+    ModelFolders,
+    ModelRegistry,
+    PolicyHost,
+    ProblemSets,
+    RunStore,
+)
 from trainer_service.domain.references import References
 from trainer_service.domain.reports import Reports
 from trainer_service.domain.run_updates import RunUpdates
 from trainer_service.domain.runs import Runs
 from trainer_service.servicer import JobReportServicer, TrainerServicer
 from trainer_service.settings import Settings
-from trainer_service.worker import Reconciler, Worker
+from trainer_service.worker import Claim, RunWork
 
 SERVICE = "trainer"
+QUEUE = "trainer.runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What the domain needs from outside."""
+
+    store: RunStore
+    queue: WorkQueue
+    jobs: JobRunner
+    registry: ModelRegistry
+    folders: ModelFolders
+    problems: ProblemSets
+    policies: PolicyHost
+    events: Events
+    meter: Meter
+    clock: Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +76,87 @@ class Service:
 
     runs: Runs
     reports: Reports
-    worker: Worker
-    reconciler: Reconciler
+    driver: Driver
+    worker: Worker[Claim]
+    background: Sequence[Background]
+
+    def add_to(self, server: grpc.aio.Server) -> Sequence[str]:
+        """Adds the servicers; returns their full names."""
+        trainer_pb2_grpc.add_TrainerServiceServicer_to_server(TrainerServicer(self.runs), server)
+        job_report_pb2_grpc.add_JobReportServiceServicer_to_server(JobReportServicer(self.reports), server)
+        files = (trainer_pb2.DESCRIPTOR, job_report_pb2.DESCRIPTOR)
+        return [service.full_name for file in files for service in file.services_by_name.values()]
 
 
 @asynccontextmanager
-async def provision(settings: Settings) -> AsyncIterator[Service]:
-    """Builds everything, and releases it in the opposite order."""
+async def provision(
+    settings: Settings,
+    *,
+    ports: Ports | None = None,
+    deadlines: Deadlines | None = None,
+    timing: Timing | None = None,
+) -> AsyncIterator[Service]:
+    """Builds everything, and releases it in the opposite order. A test hands in what is not to be the real one."""
     async with AsyncExitStack() as stack:
-        await sql.migrate(settings.database_url, "trainer_service")
-        engine = sql.create_engine(settings.database_url)
-        stack.push_async_callback(engine.dispose)
+        if ports is None:
+            ports = await stack.enter_async_context(real_ports(settings))
+        yield _compose(settings, ports, deadlines, timing)
+
+
+def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timing: Timing | None) -> Service:
+    updates = RunUpdates()
+    driver = Driver(
+        store=ports.store,
+        jobs=ports.jobs,
+        registry=ports.registry,
+        folders=ports.folders,
+        policies=ports.policies,
+        events=ports.events,
+        updates=updates,
+        meter=ports.meter,
+        clock=ports.clock,
+        code_version=settings.code_version or f"ratchet-trainer-service {version('ratchet-trainer-service')}",
+        deadlines=deadlines or Deadlines(max_attempts=settings.max_attempts, silence=settings.silence),
+    )
+    worker = Worker(
+        ports.queue,
+        RunWork(ports.store, driver),
+        ports.clock,
+        slots=settings.concurrency,
+        leased=True,
+        timing=timing or Timing(beat=settings.lease / 4, reconcile=settings.reconcile_every),
+    )
+    return Service(
+        runs=Runs(
+            store=ports.store,
+            queue=ports.queue,
+            jobs=ports.jobs,
+            folders=ports.folders,
+            policies=ports.policies,
+            references=References(ports.registry, ports.folders, ports.problems),
+            limits=_limits(settings),
+            events=ports.events,
+            updates=updates,
+            clock=ports.clock,
+        ),
+        reports=Reports(ports.store, ports.events, updates, ports.meter, ports.clock),
+        driver=driver,
+        worker=worker,
+        background=(worker.run, partial(_count_states, ports, settings.reconcile_every)),
+    )
+
+
+async def _count_states(ports: Ports, interval: timedelta, stop: asyncio.Event) -> None:
+    async def count() -> None:
+        ports.meter.states(await ports.store.counts())
+
+    await every(interval, stop, count, name="count states")
+
+
+@asynccontextmanager
+async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(Database.opened(settings.database_url, "trainer_service"))
         redis = streams.connect(settings.redis_url)
         stack.push_async_callback(redis.aclose)
         registry_channel = await stack.enter_async_context(client.channel(settings.registry_target))
@@ -65,38 +166,18 @@ async def provision(settings: Settings) -> AsyncIterator[Service]:
             stack.push_async_callback(ray.stop)
         jobs = RayJobs(ray, _job_options(settings))
         stack.push_async_callback(jobs.close)
-
-        store, clock, updates, meter = SqlRunStore(engine), SystemClock(), RunUpdates(), PrometheusMeter()
-        consumer = f"{socket.gethostname()}-{os.getpid()}"
-        queue = RedisRunQueue(redis, consumer, settings.lease)
-        registry, folders = GrpcModelRegistry(registry_channel), FsspecModelFolders(settings.runs_folder)
-        events = RedisEvents(redis)
-        driver = Driver(
-            store=store,
+        stream = streams.Stream(redis, QUEUE, SERVICE, settings.worker_name(), lease=settings.lease)
+        yield Ports(
+            store=SqlRunStore(database),
+            queue=StreamQueue(stream),
             jobs=jobs,
-            registry=registry,
-            folders=folders,
-            policies=GrpcPolicyHost(rollout_channel),
-            events=events,
-            updates=updates,
-            meter=meter,
-            clock=clock,
-            code_version=settings.code_version or f"ratchet-trainer-service {version('ratchet-trainer-service')}",
-            deadlines=Deadlines(max_attempts=settings.max_attempts, silence=settings.silence),
-        )
-        yield Service(
-            runs=Runs(
-                store=store,
-                queue=queue,
-                references=References(registry, folders, LibraryProblemSets()),
-                limits=_limits(settings),
-                events=events,
-                updates=updates,
-                clock=clock,
-            ),
-            reports=Reports(store, events, updates, meter, clock),
-            worker=Worker(queue, driver, settings.concurrency),
-            reconciler=Reconciler(store, queue, meter, clock, settings.reconcile_every),
+            registry=GrpcModelRegistry(registry_channel),
+            folders=FsspecModelFolders(settings.runs_folder),
+            problems=LibraryProblemSets(),
+            policies=RolloutPolicyHost(RolloutEngine(rollout_channel)),
+            events=RedisEvents(redis),
+            meter=PrometheusMeter(),
+            clock=SystemClock(),
         )
 
 
@@ -136,23 +217,17 @@ def _job_options(settings: Settings) -> JobOptions:
     )
 
 
-async def run(settings: Settings) -> None:
+async def run(
+    settings: Settings, *, on_ready: Callable[[int], None] | None = None, stop: asyncio.Event | None = None
+) -> None:
+    """Serves until SIGTERM, or until `stop` is set. Raises FailedPrecondition when a port is in use."""
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each look at a job is too many
     async with provision(settings) as service:
-
-        def add(server: grpc.aio.Server) -> Sequence[str]:
-            trainer_pb2_grpc.add_TrainerServiceServicer_to_server(TrainerServicer(service.runs), server)
-            trainer_pb2_grpc.add_JobReportServiceServicer_to_server(JobReportServicer(service.reports), server)
-            services = trainer_pb2.DESCRIPTOR.services_by_name
-            return [services[name].full_name for name in ("TrainerService", "JobReportService")]
-
-        await serve(settings, SERVICE, add, background=[service.worker.run, service.reconciler.run])
+        await serve(settings, SERVICE, service.add_to, background=service.background, on_ready=on_ready, stop=stop)
 
 
 def main() -> None:
-    settings = Settings()
-    logs.configure(SERVICE, settings.log_level)
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each look at a job is too many
-    asyncio.run(run(settings))
+    launch(SERVICE, Settings(), run)
 
 
 if __name__ == "__main__":

@@ -2,18 +2,15 @@
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import Any, TypeAlias
 
-import grpc
-
+from ratchet.trainer.v1 import job_report_pb2, job_report_pb2_grpc, trainer_pb2_grpc
 from ratchet.trainer.v1 import trainer_pb2 as pb
-from ratchet.trainer.v1 import trainer_pb2_grpc
+from ratchet_kit.faults import Faults
+from ratchet_kit.server import Context
 from trainer_service import convert
 from trainer_service.domain.reports import Reports
 from trainer_service.domain.run import RunId
 from trainer_service.domain.runs import Runs
-
-Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
 
 class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
@@ -23,8 +20,9 @@ class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
         self._runs = runs
 
     async def CreateRun(self, request: pb.CreateRunRequest, context: Context) -> pb.CreateRunResponse:
-        run = await self._runs.create(request.request_id, convert.spec_from_proto(request.spec))
-        return pb.CreateRunResponse(run=convert.run_to_proto(run))
+        faults = Faults().under("spec")
+        spec = convert.spec_from_proto(request.spec, faults)
+        return pb.CreateRunResponse(run=convert.run_to_proto(await self._runs.create(request.request_id, spec, faults)))
 
     async def GetRun(self, request: pb.GetRunRequest, context: Context) -> pb.GetRunResponse:
         return pb.GetRunResponse(run=convert.run_to_proto(await self._runs.get(RunId(request.id))))
@@ -35,6 +33,10 @@ class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
 
     async def CancelRun(self, request: pb.CancelRunRequest, context: Context) -> pb.CancelRunResponse:
         return pb.CancelRunResponse(run=convert.run_to_proto(await self._runs.cancel(RunId(request.id))))
+
+    async def DeleteRun(self, request: pb.DeleteRunRequest, context: Context) -> pb.DeleteRunResponse:
+        await self._runs.delete(RunId(request.id))
+        return pb.DeleteRunResponse()
 
     async def WatchRun(self, request: pb.WatchRunRequest, context: Context) -> AsyncIterator[pb.WatchRunResponse]:
         async with aclosing(self._runs.watch(RunId(request.id), request.after_step)) as updates:
@@ -50,27 +52,40 @@ class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
         return convert.checkpoints_to_proto(page)
 
 
-class JobReportServicer(trainer_pb2_grpc.JobReportServiceServicer):
+class JobReportServicer(job_report_pb2_grpc.JobReportServiceServicer):
     """ratchet.trainer.v1.JobReportService over `Reports`."""
 
     def __init__(self, reports: Reports) -> None:
         self._reports = reports
 
-    async def ReportStarted(self, request: pb.ReportStartedRequest, context: Context) -> pb.ReportStartedResponse:
+    async def ReportStarted(
+        self, request: job_report_pb2.ReportStartedRequest, context: Context
+    ) -> job_report_pb2.ReportStartedResponse:
         await self._reports.started(RunId(request.run_id), request.attempt)
-        return pb.ReportStartedResponse()
+        return job_report_pb2.ReportStartedResponse()
 
-    async def ReportStep(self, request: pb.ReportStepRequest, context: Context) -> pb.ReportStepResponse:
+    async def ReportPhase(
+        self, request: job_report_pb2.ReportPhaseRequest, context: Context
+    ) -> job_report_pb2.ReportPhaseResponse:
+        if phase := convert.phase_from_proto(request.phase):
+            await self._reports.phase(RunId(request.run_id), request.attempt, phase)
+        return job_report_pb2.ReportPhaseResponse()
+
+    async def ReportStep(
+        self, request: job_report_pb2.ReportStepRequest, context: Context
+    ) -> job_report_pb2.ReportStepResponse:
         reply = await self._reports.step(RunId(request.run_id), convert.step_from_proto(request))
-        return pb.ReportStepResponse(cancelled=reply.cancelled)
+        return job_report_pb2.ReportStepResponse(cancelled=reply.cancelled)
 
     async def ReportCheckpoint(
-        self, request: pb.ReportCheckpointRequest, context: Context
-    ) -> pb.ReportCheckpointResponse:
+        self, request: job_report_pb2.ReportCheckpointRequest, context: Context
+    ) -> job_report_pb2.ReportCheckpointResponse:
         checkpoint = convert.checkpoint_from_proto(request.checkpoint)
         await self._reports.checkpoint(RunId(request.run_id), request.attempt, checkpoint)
-        return pb.ReportCheckpointResponse()
+        return job_report_pb2.ReportCheckpointResponse()
 
-    async def ReportFinished(self, request: pb.ReportFinishedRequest, context: Context) -> pb.ReportFinishedResponse:
-        await self._reports.finished(RunId(request.run_id), request.attempt, request.error)
-        return pb.ReportFinishedResponse()
+    async def ReportFinished(
+        self, request: job_report_pb2.ReportFinishedRequest, context: Context
+    ) -> job_report_pb2.ReportFinishedResponse:
+        await self._reports.finished(RunId(request.run_id), request.attempt, convert.failure_of(request))
+        return job_report_pb2.ReportFinishedResponse()

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from ratchet_kit import sql
-from ratchet_kit.errors import AlreadyExists, FailedPrecondition, NotFound
+from ratchet_kit.errors import AlreadyExists, FailedPrecondition, Failure, NotFound
+from ratchet_kit.idempotency import Request
+from ratchet_kit.names import Location, VersionRef
+from ratchet_kit.sql import Database
 from trainer_service.adapters.memory import MemoryRunStore
 from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.domain.ports import RunStore
-from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step, best
+from trainer_service.domain.run import Checkpoint, Phase, Run, RunId, State, Step, best
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 
@@ -31,10 +33,8 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[RunStore]:
         yield MemoryRunStore()
         return
     url = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
-    await sql.migrate(url, "trainer_service")
-    engine = sql.create_engine(url)
-    yield SqlRunStore(engine)
-    await engine.dispose()
+    async with Database.opened(url, "trainer_service") as database:
+        yield SqlRunStore(database)
 
 
 @pytest.fixture
@@ -55,32 +55,33 @@ def checkpoint(number: int, score: float | None = None) -> Checkpoint:
 
 
 async def running(store: RunStore, run: Run) -> Run:
-    await store.add(run, f"request of {run.id}", "f")
+    await store.create(run, Request.of(run.id))
     return await store.change(run.id, lambda run: run.start(NOW).begin(1, NOW))
 
 
 async def test_a_run_comes_back_as_it_was(store: RunStore, make_run: Any) -> None:
     run = make_run()
-    assert await store.add(run, "r", "f") == run
+    assert await store.create(run, Request.of("r")) == run
     assert await store.get(run.id) == run
     with pytest.raises(NotFound):
         await store.get(RunId("run_0"))
 
 
 async def test_a_request_makes_one_run(store: RunStore, make_run: Any) -> None:
-    assert await store.of_request("r", "f") is None
-    first = await store.add(make_run(1), "r", "f")
-    assert await store.add(make_run(2), "r", "f") == first
-    assert await store.of_request("r", "f") == first
-    for other in (store.of_request("r", "g"), store.add(make_run(3), "r", "g")):
+    request, other = Request.of("r", "a spec"), Request.of("r", "another")
+    assert await store.made_by(request) is None
+    first = await store.create(make_run(1), request)
+    assert await store.create(make_run(2), request) == first
+    assert await store.made_by(request) == first
+    for attempt in (store.made_by(other), store.create(make_run(3), other)):
         with pytest.raises(AlreadyExists):
-            await other
+            await attempt
     assert [run.id for run in await store.unfinished()] == [first.id]
 
 
 async def test_pages_are_newest_first_and_by_state(store: RunStore, make_run: Any) -> None:
     for number in (1, 2, 3):
-        await store.add(make_run(number), f"r{number}", "f")
+        await store.create(make_run(number), Request.of(f"r{number}"))
     await store.change(RunId("run_2"), lambda run: run.cancel(NOW))
     assert [run.id for run in await store.page(2, None, None)] == ["run_3", "run_2"]
     assert [run.id for run in await store.page(2, "run_2", None)] == ["run_1"]
@@ -91,7 +92,7 @@ async def test_pages_are_newest_first_and_by_state(store: RunStore, make_run: An
 
 
 async def test_a_refused_change_stores_nothing(store: RunStore, make_run: Any) -> None:
-    run = await store.add(make_run(), "r", "f")
+    run = await store.create(make_run(), Request.of("r"))
     with pytest.raises(FailedPrecondition):
         await store.change(run.id, lambda run: run.begin(0, NOW))
     with pytest.raises(FailedPrecondition):
@@ -110,17 +111,41 @@ async def test_a_change_keeps_every_field(store: RunStore, make_run: Any) -> Non
     changed = replace(
         run,
         state=State.FAILED,
-        error="a reason",
+        failure=Failure("DATA_LOSS", "a reason"),
         step=7,
         attempt=3,
         platform_faults=2**40,
-        version="coder@3",
+        version=VersionRef("coder", 3),
         trained_time=NOW,
         end_time=NOW,
         update_time=NOW,
+        phase=Phase.SAVING,
+        phase_time=NOW,
     )
     assert await store.change(run.id, lambda _: changed) == changed
     assert await store.get(run.id) == changed
+
+
+async def test_a_deleted_run_leaves_nothing(store: RunStore, make_run: Any) -> None:
+    run, other = await running(store, make_run(1)), await running(store, make_run(2))
+    for of in (run, other):
+        await store.record_step(of.id, step(1), lambda run, _: run)
+        await store.record_checkpoint(of.id, checkpoint(1), lambda run, found: run.checkpointed(1, found, NOW))
+    await store.delete(run.id)
+    for gone in (store.get(run.id), store.delete(run.id)):
+        with pytest.raises(NotFound):
+            await gone
+    assert not await store.steps(run.id, 9, 0)
+    assert not await store.checkpoints(run.id, 9, -1)
+    assert await store.made_by(Request.of(run.id)) is None
+    assert len(await store.steps(other.id, 9, 0)) == len(await store.checkpoints(other.id, 9, -1)) == 1
+
+
+@pytest.mark.parametrize("base", [VersionRef("starter", 1), Location("/models/starter"), Location("s3://b/m")])
+async def test_a_base_keeps_its_kind(store: RunStore, make_run: Any, base: VersionRef | Location) -> None:
+    run = make_run()
+    run = replace(run, spec=replace(run.spec, base=base))
+    assert (await store.create(run, Request.of("r"))).spec.base == base
 
 
 async def test_changes_at_the_same_time_come_one_after_another(store: RunStore, make_run: Any) -> None:

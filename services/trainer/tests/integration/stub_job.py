@@ -15,8 +15,9 @@ from typing import Any
 
 import grpc
 
-from ratchet.trainer.v1 import trainer_pb2 as pb
-from ratchet.trainer.v1 import trainer_pb2_grpc
+from ratchet.common.v1 import failure_pb2
+from ratchet.trainer.v1 import job_report_pb2 as pb
+from ratchet.trainer.v1 import job_report_pb2_grpc, trainer_pb2
 from ratchet_kit.client import channel
 from trainer_service.job.config import JobConfig
 
@@ -40,7 +41,7 @@ async def main() -> int:
     done = max((int(folder.name) for folder in exports.glob("[0-9]*")), default=0)
     print(f"stub job of {job.run_id}, attempt {job.attempt}, from step {done}", flush=True)
     async with channel(job.trainer_target) as door:
-        reports = trainer_pb2_grpc.JobReportServiceStub(door)
+        reports = job_report_pb2_grpc.JobReportServiceStub(door)
         of_run = {"run_id": job.run_id, "attempt": job.attempt}
         await send(reports.ReportStarted, pb.ReportStartedRequest(**of_run))
         for number in range(done + 1, spec.steps + 1):
@@ -48,16 +49,21 @@ async def main() -> int:
             if how.get("step") == str(number) and how["what"] == "die" and job.attempt == 1:
                 os.kill(os.getpid(), signal.SIGKILL)
             if how.get("step") == str(number) and how["what"] == "fail":
-                await send(reports.ReportFinished, pb.ReportFinishedRequest(**of_run, error="the stub should fail"))
+                failure = failure_pb2.Failure(message="the stub should fail")
+                await send(reports.ReportFinished, pb.ReportFinishedRequest(**of_run, failure=failure))
                 return 1
-            step = pb.Step(number=number, metrics={"reward_mean": number / spec.steps}, policy_id=f"sha256:{number}")
-            step.time.GetCurrentTime()
+            step = trainer_pb2.Step(
+                number=number, metrics={"reward_mean": number / spec.steps}, policy_id=f"sha256:{number}"
+            )
+            step.create_time.GetCurrentTime()
             reply = await send(reports.ReportStep, pb.ReportStepRequest(**of_run, step=step, platform_faults=1))
             if reply.cancelled:
                 return 0
             folder = exports / str(number)
             shutil.copytree(job.base_path, folder)
-            checkpoint = pb.Checkpoint(step=number, uri=str(folder), policy_id=f"sha256:{number}", time=step.time)
+            checkpoint = trainer_pb2.Checkpoint(
+                step=number, uri=str(folder), policy_id=f"sha256:{number}", create_time=step.create_time
+            )
             checkpoint.validation_score = 0.5 if number % 2 else 0.25
             await send(reports.ReportCheckpoint, pb.ReportCheckpointRequest(**of_run, checkpoint=checkpoint))
         await send(reports.ReportFinished, pb.ReportFinishedRequest(**of_run))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.common.v1 import common_pb2
+from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.registry.v1 import registry_pb2, registry_pb2_grpc
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet.trainer.v1 import trainer_pb2_grpc
@@ -36,13 +36,17 @@ class Registry(registry_pb2_grpc.RegistryServiceServicer):
     """registry-service's side of an export."""
 
     def __init__(self) -> None:
-        self.made: list[registry_pb2.CreateVersionRequest] = []
+        self.made: dict[str, registry_pb2.CreateVersionRequest] = {}
 
     async def CreateVersion(
         self, request: registry_pb2.CreateVersionRequest, context: object
     ) -> registry_pb2.CreateVersionResponse:
-        self.made.append(request)
-        return registry_pb2.CreateVersionResponse(version=registry_pb2.Version(model=request.model, number=1))
+        """PENDING at first, and READY when it is asked again."""
+        pending, ready = registry_pb2.Version.STATE_PENDING, registry_pb2.Version.STATE_READY
+        state = ready if request.request_id in self.made else pending
+        self.made[request.request_id] = request
+        ref = model_pb2.VersionRef(model=request.model, number=len(self.made))
+        return registry_pb2.CreateVersionResponse(version=registry_pb2.Version(ref=ref, state=state))
 
     async def GetVersion(self, request: object, context: object) -> registry_pb2.GetVersionResponse:
         raise NotFound("there is no such version")
@@ -55,6 +59,7 @@ class Service:
         self.target = f"127.0.0.1:{port}"
         self.base = base
         self.log = log
+        self.runs = Path(environment["RATCHET_TRAINER_RUNS_URL"])
         self._environment = environment
         self._process: asyncio.subprocess.Process | None = None
 
@@ -77,9 +82,9 @@ class Service:
         return pb.CreateRunRequest(
             spec=pb.RunSpec(
                 display_name=what,
-                base=common_pb2.ModelRef(path=str(self.base)),
+                base=model_pb2.ModelRef(uri=str(self.base)),
                 algorithm=pb.ALGORITHM_GRPO,
-                problems=common_pb2.ProblemSetRef(name="basics"),
+                problems=problem_pb2.ProblemSetRef(name="basics"),
                 steps=steps,
                 output_model="coder",
             )
@@ -161,15 +166,15 @@ async def stubs(service: Service) -> AsyncIterator[trainer_pb2_grpc.TrainerServi
 
 async def is_over(stub: trainer_pb2_grpc.TrainerServiceStub, id: str) -> pb.Run:
     async with asyncio.timeout(300):
-        async for sight in stub.WatchRun(pb.WatchRunRequest(id=id)):
-            last = sight
+        async for update in stub.WatchRun(pb.WatchRunRequest(id=id)):
+            last = update
     return last.run
 
 
 async def is_at(stub: trainer_pb2_grpc.TrainerServiceStub, id: str, step: int) -> None:
     async with asyncio.timeout(300):
-        async for sight in stub.WatchRun(pb.WatchRunRequest(id=id)):
-            if sight.run.step >= step:
+        async for update in stub.WatchRun(pb.WatchRunRequest(id=id)):
+            if update.run.step >= step:
                 return
 
 
@@ -187,15 +192,27 @@ async def test_jobs_run_and_die_and_are_cancelled(service: Service, registry: tu
         run = (await stub.CreateRun(service.request("die at 2"))).run
         done = await is_over(stub, run.id)
         assert (done.state, done.attempt, done.step) == (pb.Run.STATE_SUCCEEDED, 2, 4)
-        assert (done.best_checkpoint.step, done.version, done.platform_faults) == (3, "coder@1", 4)
+        assert (done.best_checkpoint.step, done.version.number, done.platform_faults) == (3, 1, 4)
         steps = (await stub.ListSteps(pb.ListStepsRequest(run_id=run.id))).steps
         assert [(step.number, step.attempt) for step in steps] == [(1, 1), (2, 2), (3, 2), (4, 2)]
-        (made,) = registry[0].made
+        (made,) = registry[0].made.values()
         assert (made.source_uri, made.lineage.step, made.lineage.run_id) == (done.best_checkpoint.uri, 3, run.id)
 
-        # What the job says is wrong is final.
+        # It is deleted with its files.
+        folder = service.runs / run.id
+        assert folder.is_dir()
+        await stub.DeleteRun(pb.DeleteRunRequest(id=run.id))
+        assert not folder.exists()
+        with pytest.raises(NotFound), rpc_errors():
+            await stub.GetRun(pb.GetRunRequest(id=run.id))
+
+        # What the job reports as wrong is final.
         failed = await is_over(stub, (await stub.CreateRun(service.request("fail at 2"))).run.id)
-        assert (failed.state, failed.attempt, failed.error) == (pb.Run.STATE_FAILED, 1, "the stub should fail")
+        assert (failed.state, failed.attempt, failed.failure.message) == (
+            pb.Run.STATE_FAILED,
+            1,
+            "the stub should fail",
+        )
 
         # A cancelled job is stopped.
         slow = (await stub.CreateRun(service.request("slow", steps=500))).run

@@ -1,19 +1,22 @@
-"""Queue, worker and reconciler over a real Redis; the jobs are played by the test."""
+"""The worker over a real Redis; the jobs are played by the test."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 import redis.asyncio
 
-from trainer_service.adapters.memory import NoMeter
-from trainer_service.adapters.queue import RedisRunQueue
+from ratchet_kit.queues import StreamQueue
+from ratchet_kit.streams import Stream
+from ratchet_kit.work import Priority
+from ratchet_kit.worker import Timing, Worker
 from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
-from trainer_service.domain.spec import Priority
-from trainer_service.worker import Reconciler, Worker
+from trainer_service.main import provision
+from trainer_service.settings import Settings
 
 pytestmark = pytest.mark.integration
 
@@ -21,19 +24,27 @@ LEASE = timedelta(seconds=0.6)
 
 
 @pytest.fixture
-def queue(redis: redis.asyncio.Redis) -> RedisRunQueue:
-    return RedisRunQueue(redis, "worker-1", LEASE)
+def make_queue(redis: redis.asyncio.Redis) -> Callable[..., StreamQueue]:
+    return lambda name="worker-1": StreamQueue(Stream(redis, "trainer.runs", "trainer", name, lease=LEASE))
 
 
 @pytest.fixture
-def reconciler(trainer: Any, queue: RedisRunQueue) -> Reconciler:
-    trainer.clock.advance(timedelta(minutes=1))
-    return Reconciler(trainer.store, queue, NoMeter(), trainer.clock, every=timedelta(seconds=0.1))
+def queue(make_queue: Callable[..., StreamQueue]) -> StreamQueue:
+    return make_queue()
+
+
+@pytest.fixture
+async def worker(trainer: Any, queue: StreamQueue) -> AsyncIterator[Worker[Any]]:
+    """The service's own, over the real queue."""
+    timing = Timing(beat=LEASE / 4, reconcile=timedelta(seconds=0.1), block=timedelta(seconds=0.2))
+    ports = replace(trainer.ports, queue=queue)
+    async with provision(Settings(), ports=ports, deadlines=trainer.deadlines, timing=timing) as service:
+        yield service.worker
 
 
 @pytest.fixture
 async def run(trainer: Any, make_spec: Any) -> Run:
-    created: Run = await trainer.runs.create("r1", make_spec(steps=1))
+    created: Run = await trainer.create("r1", make_spec(steps=1))
     trainer.clock.advance(timedelta(minutes=1))
     return created
 
@@ -69,7 +80,7 @@ async def job_ends(trainer: Any, run: Run) -> None:
     now = trainer.clock.now()
     await trainer.reports.step(run.id, Step(1, {}, "sha256:1", now, 1))
     await trainer.reports.checkpoint(run.id, 1, Checkpoint(1, "/exports/1", "sha256:1", now))
-    await trainer.reports.finished(run.id, 1, "")
+    await trainer.reports.finished(run.id, 1, None)
     trainer.jobs.end(run.id, 1)
 
     async def over() -> bool:
@@ -78,16 +89,18 @@ async def job_ends(trainer: Any, run: Run) -> None:
     await until(over)
 
 
-async def is_held(queue: RedisRunQueue, *ids: RunId) -> None:
+async def is_held(queue: StreamQueue, *ids: RunId) -> None:
     async def held() -> bool:
         return await queue.held() == frozenset(ids)
 
     await until(held)
 
 
-async def test_a_run_leaves_the_queue_when_it_is_over(trainer: Any, queue: RedisRunQueue, run: Run) -> None:
-    await queue.put(run.id, Priority.HIGH)
-    async with working(Worker(queue, trainer.driver, 1).run):
+async def test_a_run_leaves_the_queue_when_it_is_over(
+    trainer: Any, queue: StreamQueue, worker: Worker[Any], run: Run
+) -> None:
+    await queue.publish(run.id, Priority.HIGH)
+    async with working(worker.run):
         await job_is_up(trainer, run)
         await asyncio.sleep(LEASE.total_seconds() * 1.5)  # the lease is renewed meanwhile
         assert await queue.held() == {run.id}
@@ -96,10 +109,10 @@ async def test_a_run_leaves_the_queue_when_it_is_over(trainer: Any, queue: Redis
 
 
 async def test_after_flushall_the_run_goes_on_with_the_job_it_has(
-    trainer: Any, queue: RedisRunQueue, reconciler: Reconciler, run: Run, redis: redis.asyncio.Redis
+    trainer: Any, queue: StreamQueue, worker: Worker[Any], run: Run, redis: redis.asyncio.Redis
 ) -> None:
-    await queue.put(run.id, Priority.NORMAL)
-    async with working(Worker(queue, trainer.driver, 1).run, reconciler.run):
+    await queue.publish(run.id, Priority.NORMAL)
+    async with working(worker.run):
         await job_is_up(trainer, run)
         await redis.flushall()
         await is_held(queue, run.id)
@@ -110,30 +123,34 @@ async def test_after_flushall_the_run_goes_on_with_the_job_it_has(
 
 
 async def test_the_run_of_a_dead_worker_goes_to_another(
-    trainer: Any, queue: RedisRunQueue, run: Run, redis: redis.asyncio.Redis
+    trainer: Any, queue: StreamQueue, worker: Worker[Any], run: Run, make_queue: Callable[..., StreamQueue]
 ) -> None:
-    await queue.put(run.id, Priority.NORMAL)
-    assert len(await RedisRunQueue(redis, "worker-0", LEASE).stream.read(1, timedelta(seconds=1))) == 1  # and dies
-    async with working(Worker(queue, trainer.driver, 1).run):
+    await queue.publish(run.id, Priority.NORMAL)
+    assert await make_queue("worker-0").take(timedelta(seconds=1))  # and dies
+    async with working(worker.run):
         await job_is_up(trainer, run)
         await job_ends(trainer, run)
 
 
-async def test_a_worker_that_stops_lets_its_run_go_with_its_job(trainer: Any, queue: RedisRunQueue, run: Run) -> None:
-    await queue.put(run.id, Priority.NORMAL)
-    async with working(Worker(queue, trainer.driver, 1).run):
+async def test_a_worker_that_stops_lets_its_run_go_with_its_job(
+    trainer: Any, queue: StreamQueue, worker: Worker[Any], run: Run
+) -> None:
+    await queue.publish(run.id, Priority.NORMAL)
+    async with working(worker.run):
         await job_is_up(trainer, run)
     assert not trainer.jobs.stopped
     assert await queue.held() == {run.id}
-    async with working(Worker(queue, trainer.driver, 1).run):
+    async with working(worker.run):
         await job_ends(trainer, run)
 
 
-async def test_one_run_at_a_time_by_priority(trainer: Any, queue: RedisRunQueue, make_spec: Any) -> None:
-    runs = [await trainer.runs.create("", make_spec(steps=1)) for _ in range(3)]
+async def test_one_run_at_a_time_by_priority(
+    trainer: Any, queue: StreamQueue, worker: Worker[Any], make_spec: Any
+) -> None:
+    runs = [await trainer.create("", make_spec(steps=1)) for _ in range(3)]
     for run, priority in zip(runs, (Priority.LOW, Priority.NORMAL, Priority.HIGH), strict=True):
-        await queue.put(run.id, priority)
-    async with working(Worker(queue, trainer.driver, 1).run):
+        await queue.publish(run.id, priority)
+    async with working(worker.run):
         for run in reversed(runs):
             await is_submitted_last(trainer, run)
             await trainer.reports.started(run.id, 1)
@@ -148,22 +165,18 @@ async def is_submitted_last(trainer: Any, run: Run) -> None:
 
 
 async def test_what_is_on_the_queue_is_not_put_back(
-    trainer: Any, queue: RedisRunQueue, reconciler: Reconciler, run: Run
+    trainer: Any, queue: StreamQueue, worker: Worker[Any], run: Run
 ) -> None:
-    assert await reconciler.once() == [run.id]
-    assert await reconciler.once() == []
+    assert await worker.reconcile() == [run.id]
+    assert await worker.reconcile() == []
     await trainer.runs.cancel(run.id)
-    await queue.stream.ack(*await queue.stream.read(1, timedelta(seconds=1)))
-    assert await reconciler.once() == []
+    delivery = await queue.take(timedelta(seconds=1))
+    assert delivery is not None
+    await queue.ack(delivery)
+    assert await worker.reconcile() == []
 
 
-async def test_a_message_for_no_run_is_done_with(trainer: Any, queue: RedisRunQueue) -> None:
-    await queue.put(RunId("run_0"), Priority.NORMAL)
-    await queue.stream.publish({"something": "else"})
-    async with working(Worker(queue, trainer.driver, 1).run):
+async def test_a_message_for_no_run_is_done_with(queue: StreamQueue, worker: Worker[Any]) -> None:
+    await queue.publish("run_0", Priority.NORMAL)
+    async with working(worker.run):
         await is_held(queue)
-
-        async def empty() -> bool:
-            return not any((await queue.stream.depth()).values())
-
-        await until(empty)

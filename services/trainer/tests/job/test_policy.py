@@ -6,11 +6,14 @@ from typing import Any
 import grpc
 import pytest
 
+from ratchet.common.v1 import failure_pb2
 from ratchet.rollout.v1 import rollout_pb2, rollout_pb2_grpc
 from ratchet_kit import client, policy_id
 from ratchet_kit.errors import DataLoss, FailedPrecondition
+from ratchet_policies import PolicySpec, Sampling
+from ratchet_policies.rollout import RolloutEngine
 from ratchet_testing.services import serving
-from trainer_service.job.policy import CHUNK_BYTES, PolicyClient, PolicySettings
+from trainer_service.job.policy import CHUNK_BYTES, RunPolicy
 
 NAME = "run-run_1"
 SMALL = policy_id.Tensor("a", "F32", (2,), struct.pack("<2f", 1.0, 2.0))
@@ -36,7 +39,11 @@ class Rollouts(rollout_pb2_grpc.RolloutServiceServicer):
         failed = self.loads <= self.fails
         state = rollout_pb2.Policy.STATE_FAILED if failed else rollout_pb2.Policy.STATE_READY
         self.policy = rollout_pb2.Policy(
-            name=request.name, source=request.source, state=state, policy_id="sha256:base", error="no memory"
+            name=request.name,
+            source_uri=request.source_uri,
+            state=state,
+            policy_id="sha256:base",
+            failure=failure_pb2.Failure(message="no memory") if failed else None,
         )
         return rollout_pb2.LoadPolicyResponse(policy=rollout_pb2.Policy(state=rollout_pb2.Policy.STATE_LOADING))
 
@@ -62,7 +69,7 @@ class Rollouts(rollout_pb2_grpc.RolloutServiceServicer):
         received = policy_id.compute((t.name, t.dtype, tuple(t.shape), data) for t, data in tensors)
         assert received == header.policy_id
         self.policy.policy_id = "sha256:other" if self.lies else received
-        return rollout_pb2.UpdateWeightsResponse(policy=self.policy, bytes=sum(len(data) for _, data in tensors))
+        return rollout_pb2.UpdateWeightsResponse(policy=self.policy, size_bytes=sum(len(data) for _, data in tensors))
 
     async def Generate(self, request: Any, context: grpc.aio.ServicerContext) -> rollout_pb2.GenerateResponse:
         return rollout_pb2.GenerateResponse(policy_id=self.policy.policy_id)
@@ -74,67 +81,67 @@ def service() -> Rollouts:
 
 
 @pytest.fixture
-async def policy(service: Rollouts) -> AsyncIterator[PolicyClient]:
+async def policy(service: Rollouts) -> AsyncIterator[RunPolicy]:
     def add(server: grpc.aio.Server) -> list[str]:
         rollout_pb2_grpc.add_RolloutServiceServicer_to_server(service, server)
         return ["ratchet.rollout.v1.RolloutService"]
 
-    settings = PolicySettings(NAME, "/models/starter", "float32", 160, patience=timedelta(seconds=5))
+    spec = PolicySpec(NAME, "/models/starter", dtype="float32", max_model_len=160)
     async with serving(add) as target, client.channel(target) as channel:
-        yield PolicyClient(channel, settings)
+        yield RunPolicy(RolloutEngine(channel), channel, spec, patience=timedelta(seconds=5))
 
 
-async def test_a_policy_is_loaded_once(policy: PolicyClient, service: Rollouts):
+async def test_a_policy_is_loaded_once(policy: RunPolicy, service: Rollouts):
     await policy.ensure_loaded()
     await policy.ensure_loaded()
     assert service.loads == 1
 
 
-async def test_a_failed_policy_is_loaded_again(policy: PolicyClient, service: Rollouts):
+async def test_a_failed_policy_is_loaded_again(policy: RunPolicy, service: Rollouts):
     service.fails = 1
     await policy.ensure_loaded()
     assert service.loads == 2
 
 
-async def test_a_policy_that_fails_again_says_why(policy: PolicyClient, service: Rollouts):
+async def test_a_policy_that_fails_again_says_why(policy: RunPolicy, service: Rollouts):
     service.fails = 5
     with pytest.raises(FailedPrecondition, match=r"could not load /models/starter: no memory"):
         await policy.ensure_loaded()
 
 
-async def test_weights_arrive_whole_under_their_id(policy: PolicyClient, service: Rollouts):
+async def test_weights_arrive_whole_under_their_id(policy: RunPolicy, service: Rollouts):
     await policy.ensure_loaded()
     sync = await policy.push([SMALL, LARGE], step=3)
     assert sync.policy_id == policy_id.compute([LARGE, SMALL])
-    assert sync.bytes == len(SMALL.data) + len(LARGE.data)
+    assert sync.size_bytes == len(SMALL.data) + len(LARGE.data)
     assert await policy.loaded_weights() == sync.policy_id
 
 
-async def test_weights_bring_a_lost_policy_back(policy: PolicyClient, service: Rollouts):
+async def test_weights_bring_a_lost_policy_back(policy: RunPolicy, service: Rollouts):
     sync = await policy.push([SMALL], step=1)
     assert service.loads == 1
     assert await policy.loaded_weights() == sync.policy_id
 
 
-async def test_an_engine_with_other_weights_than_were_sent_is_refused(policy: PolicyClient, service: Rollouts):
+async def test_an_engine_with_other_weights_than_were_sent_is_refused(policy: RunPolicy, service: Rollouts):
     await policy.ensure_loaded()
     service.lies = True
     with pytest.raises(DataLoss, match="sha256:other"):
         await policy.push([SMALL], step=1)
 
 
-async def test_a_completion_of_other_weights_is_refused(policy: PolicyClient, service: Rollouts):
+async def test_a_completion_of_other_weights_is_refused(policy: RunPolicy, service: Rollouts):
     await policy.ensure_loaded()
     with pytest.raises(FailedPrecondition, match="sha256:base"):
-        await policy.generate([1, 2], rollout_pb2.SamplingParams(), expected_policy_id="sha256:mine")
+        await policy.generate([1, 2], Sampling(), "sha256:mine")
 
 
-async def test_what_is_not_there_has_no_weights_and_is_unloaded(policy: PolicyClient):
+async def test_what_is_not_there_has_no_weights_and_is_unloaded(policy: RunPolicy):
     assert await policy.loaded_weights() is None
     await policy.unload()
 
 
-async def test_an_update_of_a_policy_that_is_gone_and_stays_gone_ends(policy: PolicyClient, service: Rollouts):
+async def test_an_update_of_a_policy_that_is_gone_and_stays_gone_ends(policy: RunPolicy, service: Rollouts):
     service.fails = 5
     with pytest.raises(FailedPrecondition):
         await policy.push([SMALL], step=1)

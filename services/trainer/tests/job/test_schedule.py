@@ -10,6 +10,6 @@ def test_steps_that_are_validated_are_saved_too() -> None:
 
 
 def test_validation_at_the_end_only() -> None:
-    schedule = Schedule(steps=10, validate_every=0, checkpoint_every=0)
+    schedule = Schedule(steps=10, validate_every=None, checkpoint_every=None)
     assert [step for step in STEPS if schedule.is_validated(step)] == [10]
     assert [step for step in STEPS if schedule.is_saved(step)] == [10]

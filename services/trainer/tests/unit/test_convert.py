@@ -4,29 +4,39 @@ from typing import Any
 
 import pytest
 
-from ratchet.common.v1 import common_pb2
+from ratchet.common.v1 import problem_pb2
+from ratchet.trainer.v1 import job_report_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
+from ratchet_kit.errors import Failure
+from ratchet_kit.faults import Faults
+from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
+from ratchet_kit.work import Priority
 from trainer_service import convert
 from trainer_service.domain.algorithms import ALGORITHMS
-from trainer_service.domain.run import Checkpoint, Run, RunId, State
-from trainer_service.domain.spec import Hyperparameters, ModelRef, Priority, ProblemSetRef, Resources
+from trainer_service.domain.run import Checkpoint, Phase, Run, RunId, State
+from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_an_empty_request_says_nothing() -> None:
-    spec = convert.spec_from_proto(pb.RunSpec())
+    faults = Faults()
+    spec = convert.spec_from_proto(pb.RunSpec(), faults)
+    assert [fault.field for fault in faults.violations] == ["base"]
+    assert (spec.resources, spec.validate_every, spec.problems.limit) == (Resources(), None, None)
     assert (spec.base, spec.algorithm, spec.priority, spec.validation_problems) == (None, "", "", None)
     assert spec.hyperparameters == Hyperparameters()
 
 
 def test_zero_is_a_number_and_not_an_open_choice() -> None:
     message = pb.RunSpec(hyperparameters=pb.Hyperparameters(kl_coefficient=0.0, batch_size=0))
-    assert convert.spec_from_proto(message).hyperparameters == Hyperparameters(kl_coefficient=0.0, batch_size=0)
+    assert convert.spec_from_proto(message, Faults()).hyperparameters == Hyperparameters(
+        kl_coefficient=0.0, batch_size=0
+    )
 
 
 def test_what_is_not_known_is_kept_to_be_named() -> None:
-    spec = convert.spec_from_proto(pb.RunSpec(algorithm=99, priority=7))  # type: ignore[arg-type]
+    spec = convert.spec_from_proto(pb.RunSpec(algorithm=99, priority=7), Faults())  # type: ignore[arg-type]
     assert (spec.algorithm, spec.priority) == ("99", "7")
 
 
@@ -37,10 +47,11 @@ def test_every_algorithm_of_the_proto_has_a_row() -> None:
 
 @pytest.mark.parametrize("algorithm", list(ALGORITHMS))
 @pytest.mark.parametrize(
-    "base", [ModelRef("version", "starter@1"), ModelRef("alias", "starter:champion"), ModelRef("path", "/models/s")]
+    "base",
+    [VersionRef("starter", 1), AliasRef("starter", "champion"), BareModel("starter"), Location("/models/s")],
 )
 def test_a_complete_spec_survives_the_way_there_and_back(
-    algorithm: str, base: ModelRef, make_complete_spec: Any
+    algorithm: str, base: AnyModel, make_complete_spec: Any
 ) -> None:
     spec = replace(
         make_complete_spec(algorithm=algorithm),
@@ -55,14 +66,14 @@ def test_a_complete_spec_survives_the_way_there_and_back(
         priority=Priority.HIGH,
         verl_overrides=("trainer.x=1",),
     )
-    assert convert.spec_from_proto(convert.spec_to_proto(spec)) == spec
+    assert convert.spec_from_proto(convert.spec_to_proto(spec), Faults()) == spec
 
 
 def test_digests_of_problem_sets_go_out_and_are_not_taken_in(make_complete_spec: Any) -> None:
     spec = make_complete_spec(problems=ProblemSetRef("basics", 3, "sha256:d"))
     message = convert.spec_to_proto(spec)
-    assert message.problems == common_pb2.ProblemSetRef(name="basics", limit=3, digest="sha256:d")
-    assert convert.spec_from_proto(message).problems == ProblemSetRef("basics", 3)
+    assert message.problems == problem_pb2.ProblemSetRef(name="basics", limit=3, digest="sha256:d")
+    assert convert.spec_from_proto(message, Faults()).problems == ProblemSetRef("basics", 3)
 
 
 @pytest.mark.parametrize("state", list(State))
@@ -78,6 +89,27 @@ def test_every_state_has_its_counterpart(state: State, make_complete_spec: Any) 
 
 def test_a_step_belongs_to_the_attempt_that_reports_it() -> None:
     step = pb.Step(number=3, metrics={"loss": 0.5}, policy_id="sha256:p", attempt=9)
-    reported = convert.step_from_proto(pb.ReportStepRequest(run_id="run_1", attempt=2, step=step, platform_faults=4))
+    reported = convert.step_from_proto(
+        job_report_pb2.ReportStepRequest(run_id="run_1", attempt=2, step=step, platform_faults=4)
+    )
     assert (reported.number, reported.attempt, reported.platform_faults) == (3, 2, 4)
     assert dict(reported.metrics) == {"loss": 0.5}
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_every_phase_has_its_counterpart(phase: Phase, make_complete_spec: Any) -> None:
+    run = Run.create(RunId("run_1"), make_complete_spec(), NOW)
+    message = convert.run_to_proto(replace(run, phase=phase, phase_time=NOW))
+    assert convert.phase_from_proto(message.phase) is phase
+    assert convert.run_to_proto(run).phase == pb.Run.PHASE_UNSPECIFIED
+
+
+def test_a_failure_and_a_version_go_out(make_complete_spec: Any) -> None:
+    run = Run.create(RunId("run_1"), make_complete_spec(), NOW)
+    plain = convert.run_to_proto(run)
+    assert (plain.HasField("failure"), plain.HasField("version")) == (False, False)
+    full = convert.run_to_proto(replace(run, failure=Failure("DATA_LOSS", "no"), version=VersionRef("coder", 2)))
+    assert (full.failure.message, full.version.model, full.version.number) == ("no", "coder", 2)
+    finished = job_report_pb2.ReportFinishedRequest(failure=full.failure)
+    assert convert.failure_of(finished) == Failure("DATA_LOSS", "no")
+    assert convert.failure_of(job_report_pb2.ReportFinishedRequest()) is None

@@ -3,15 +3,16 @@ from typing import Any
 
 import pytest
 
+from ratchet_kit.names import AliasRef, Location, VersionRef
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.defaults import complete
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.ports import FoundModel, FoundSet
 from trainer_service.domain.references import Found
-from trainer_service.domain.spec import Hyperparameters, ModelRef, ProblemSetRef, Resources, RunSpec
+from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
 
 LIMITS = Limits(("tests_passed",), accelerators=4)
-STARTER = FoundModel("starter@1", "/artifacts/1", 7_000_000, max_tokens=300)
+STARTER = FoundModel(VersionRef("starter", 1), "/artifacts/1", 7_000_000, max_tokens=300)
 
 
 def taken(spec: RunSpec, base: FoundModel | None = STARTER) -> Hyperparameters:
@@ -38,7 +39,7 @@ def test_what_was_asked_is_kept_and_the_rest_is_filled_in(make_spec: Any) -> Non
 
 
 def test_a_large_model_learns_in_small_steps(make_spec: Any) -> None:
-    large = FoundModel("coder@1", "s3://models/coder", 14_000_000_000)
+    large = FoundModel(Location("s3://models/coder"), "s3://models/coder", 14_000_000_000)
     assert [taken(make_spec(), base).learning_rate for base in (STARTER, large)] == [5e-5, 1e-6]
     ppo = make_spec(algorithm="ppo")
     assert [taken(ppo, base).critic_learning_rate for base in (STARTER, large)] == [1e-3, 1e-5]
@@ -50,7 +51,7 @@ def test_a_large_model_learns_in_small_steps(make_spec: Any) -> None:
         (STARTER, Hyperparameters(), (150, 150)),
         (STARTER, Hyperparameters(max_prompt_tokens=64), (64, 236)),
         (STARTER, Hyperparameters(max_response_tokens=280), (20, 280)),
-        (FoundModel("coder", "/coder"), Hyperparameters(), (256, 256)),
+        (FoundModel(Location("/coder"), "/coder"), Hyperparameters(), (256, 256)),
     ],
 )
 def test_prompt_and_response_share_the_room_that_the_base_has(
@@ -66,14 +67,12 @@ def test_references_are_pinned_to_what_they_lead_to(make_spec: Any) -> None:
         FoundSet(ProblemSetRef("composed/train", digest="sha256:t"), 1000),
         FoundSet(ProblemSetRef("composed/validation", digest="sha256:v"), 100),
     )
-    completed = complete(make_spec(base=ModelRef("alias", "starter:champion")), found, LIMITS)
-    assert completed.base == ModelRef("version", "starter@1")
+    completed = complete(make_spec(base=AliasRef("starter", "champion")), found, LIMITS)
+    assert completed.base == VersionRef("starter", 1)
     assert (completed.problems.digest, completed.validation_problems) == (
         "sha256:t",
         ProblemSetRef("composed/validation", digest="sha256:v"),
     )
-    by_path = complete(make_spec(base=ModelRef("path", "starter")), found, LIMITS)
-    assert by_path.base == ModelRef("path", "/artifacts/1")
 
 
 @pytest.mark.parametrize(

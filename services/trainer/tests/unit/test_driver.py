@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
-from ratchet_kit.errors import InvalidArgument
-from trainer_service.domain.run import Checkpoint, Run, State, Step
+from ratchet_kit.errors import Failure, InvalidArgument
+from ratchet_kit.names import Location, VersionRef
+from trainer_service.domain.ports import VersionState
+from trainer_service.domain.run import Checkpoint, Phase, Run, State, Step
+
+LOST = Failure("FAILED_PRECONDITION", "more than 5 % of the samples were lost")
 
 
 @asynccontextmanager
@@ -40,26 +44,31 @@ async def do_steps(trainer: Any, run: Run, attempt: int, *numbers: int) -> None:
         await trainer.reports.checkpoint(run.id, attempt, checkpoint)
 
 
+async def train(trainer: Any, run: Run) -> None:
+    """Plays the job of attempt 1 from its start to its end."""
+    await submitted(trainer, run, 1)
+    await trainer.reports.started(run.id, 1)
+    await do_steps(trainer, run, 1, 1, 2, 3)
+    await trainer.reports.finished(run.id, 1, None)
+    trainer.jobs.end(run.id, 1)
+
+
 @pytest.fixture
 async def run(trainer: Any, make_spec: Any) -> Run:
-    created: Run = await trainer.runs.create("r1", make_spec(steps=3, output_model="coder"))
+    created: Run = await trainer.create("r1", make_spec(steps=3, output_model="coder"))
     return created
 
 
 async def test_the_best_checkpoint_becomes_a_version_with_its_lineage(trainer: Any, run: Run) -> None:
     async with driving(trainer, run.id) as driver:
-        await submitted(trainer, run, 1)
-        await trainer.reports.started(run.id, 1)
-        await do_steps(trainer, run, 1, 1, 2, 3)
-        await trainer.reports.finished(run.id, 1, "")
-        trainer.jobs.end(run.id, 1)
+        await train(trainer, run)
         await asyncio.wait_for(driver, 5)
     done = await trainer.runs.get(run.id)
-    assert (done.state, done.version, done.best_checkpoint.step) == (State.SUCCEEDED, "coder@1", 2)
+    assert (done.state, done.version, done.best_checkpoint.step) == (State.SUCCEEDED, VersionRef("coder", 1), 2)
     model, source, lineage = trainer.registry.registered[run.id]
     assert (model, source) == ("coder", "/exports/2")
     assert (lineage.base, lineage.run_id, lineage.data_digest, lineage.step) == (
-        "/models/starter",
+        Location("/models/starter"),
         run.id,
         "sha256:t",
         2,
@@ -85,7 +94,7 @@ async def test_a_job_that_dies_is_started_again_and_goes_on(trainer: Any, run: R
         assert (await trainer.runs.get(run.id)).state is State.STARTING
         await trainer.reports.started(run.id, 2)
         await do_steps(trainer, run, 2, 2, 3)
-        await trainer.reports.finished(run.id, 2, "")
+        await trainer.reports.finished(run.id, 2, None)
         trainer.jobs.end(run.id, 2)
         await asyncio.wait_for(driver, 5)
     done = await trainer.runs.get(run.id)
@@ -100,18 +109,18 @@ async def test_a_job_that_always_dies_fails_the_run_with_its_reason(trainer: Any
         await asyncio.wait_for(driver, 5)
     done = await trainer.runs.get(run.id)
     assert done.state is State.FAILED
-    assert done.error == "the job died 3 times, the last at step 0: it ended with exit code 3"
+    assert done.failure.message == "the job died 3 times, the last at step 0: it ended with exit code 3"
 
 
 async def test_an_error_that_the_job_reports_is_not_tried_again(trainer: Any, run: Run) -> None:
     async with driving(trainer, run.id) as driver:
         await submitted(trainer, run, 1)
         await trainer.reports.started(run.id, 1)
-        await trainer.reports.finished(run.id, 1, "more than 5 % of the samples were lost")
+        await trainer.reports.finished(run.id, 1, LOST)
         trainer.jobs.end(run.id, 1)
         await asyncio.wait_for(driver, 5)
     done = await trainer.runs.get(run.id)
-    assert (done.state, done.error) == (State.FAILED, "more than 5 % of the samples were lost")
+    assert (done.state, done.failure) == (State.FAILED, LOST)
     assert trainer.jobs.submitted == [(run.id, 1)]
 
 
@@ -121,7 +130,7 @@ async def test_another_driver_finds_the_job_of_one_that_died(trainer: Any, run: 
         await trainer.reports.started(run.id, 1)
     async with driving(trainer, run.id) as driver:
         await do_steps(trainer, run, 1, 1, 2, 3)
-        await trainer.reports.finished(run.id, 1, "")
+        await trainer.reports.finished(run.id, 1, None)
         trainer.jobs.end(run.id, 1)
         await asyncio.wait_for(driver, 5)
     assert (await trainer.runs.get(run.id)).attempt == 1
@@ -136,7 +145,7 @@ async def test_two_drivers_of_one_run_make_one_job_an_attempt(trainer: Any, run:
         await submitted(trainer, run, 2)
         await trainer.reports.started(run.id, 2)
         await do_steps(trainer, run, 2, 1, 2, 3)
-        await trainer.reports.finished(run.id, 2, "")
+        await trainer.reports.finished(run.id, 2, None)
         trainer.jobs.end(run.id, 2)
         await asyncio.wait_for(asyncio.gather(first, second), 5)
     assert trainer.jobs.submitted == [(run.id, 1), (run.id, 2)]
@@ -166,16 +175,16 @@ async def test_an_unreachable_registry_is_waited_for(trainer: Any, run: Run) -> 
         await trainer.reports.started(run.id, 1)
         await do_steps(trainer, run, 1, 1, 2, 3)
         trainer.registry.down = True
-        await trainer.reports.finished(run.id, 1, "")
+        await trainer.reports.finished(run.id, 1, None)
         await asyncio.sleep(0.02)
         assert (await trainer.runs.get(run.id)).state is State.RUNNING
         trainer.registry.down = False
         await asyncio.wait_for(driver, 5)
-    assert (await trainer.runs.get(run.id)).version == "coder@1"
+    assert (await trainer.runs.get(run.id)).version == VersionRef("coder", 1)
 
 
 async def test_a_registry_that_refuses_fails_the_run(trainer: Any, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refuse(*_: Any, **__: Any) -> str:
+    async def refuse(*_: Any) -> None:
         raise InvalidArgument("the folder holds no model")
 
     monkeypatch.setattr(trainer.registry, "register", refuse)
@@ -183,11 +192,36 @@ async def test_a_registry_that_refuses_fails_the_run(trainer: Any, run: Run, mon
         await submitted(trainer, run, 1)
         await trainer.reports.started(run.id, 1)
         await do_steps(trainer, run, 1, 1, 2, 3)
-        await trainer.reports.finished(run.id, 1, "")
+        await trainer.reports.finished(run.id, 1, None)
         await asyncio.wait_for(driver, 5)
-    assert (
-        await trainer.runs.get(run.id)
-    ).error == "the registry refused the best checkpoint: the folder holds no model"
+    failure = (await trainer.runs.get(run.id)).failure
+    assert failure.message == "the registry refused the best checkpoint: the folder holds no model"
+
+
+async def test_a_version_is_waited_for_until_it_is_ready(trainer: Any, run: Run) -> None:
+    trainer.registry.state = VersionState.PENDING
+    async with driving(trainer, run.id) as driver:
+        await train(trainer, run)
+        await until(lambda: trainer.registry.registered)
+        await asyncio.sleep(0.02)
+        going_on = await trainer.runs.get(run.id)
+        assert (going_on.state, going_on.phase) == (State.RUNNING, Phase.REGISTERING)
+        driver.cancel()  # the service is started again
+    trainer.registry.state = VersionState.READY
+    async with driving(trainer, run.id) as driver:
+        await asyncio.wait_for(driver, 5)
+    assert (await trainer.runs.get(run.id)).version == VersionRef("coder", 1)
+    assert list(trainer.registry.registered) == [run.id]
+
+
+async def test_a_version_that_the_registry_cannot_make_fails_the_run(trainer: Any, run: Run) -> None:
+    trainer.registry.state = VersionState.FAILED
+    async with driving(trainer, run.id) as driver:
+        await train(trainer, run)
+        await asyncio.wait_for(driver, 5)
+    failed = await trainer.runs.get(run.id)
+    assert failed.failure == Failure("INVALID_ARGUMENT", "the registry could not make coder@1: no weights")
+    assert failed.version is None
 
 
 async def test_cancel_stops_the_job(trainer: Any, run: Run) -> None:
@@ -211,4 +245,4 @@ async def test_a_base_that_is_gone_fails_the_run(trainer: Any, run: Run) -> None
     trainer.folders.models.clear()
     async with driving(trainer, run.id) as driver:
         await asyncio.wait_for(driver, 5)
-    assert "the base is gone" in (await trainer.runs.get(run.id)).error
+    assert "the base is gone" in (await trainer.runs.get(run.id)).failure.message

@@ -7,6 +7,7 @@ import fsspec
 import pytest
 
 from ratchet_kit.errors import NotFound
+from ratchet_kit.names import Location
 from trainer_service.adapters.folders import FsspecModelFolders
 from trainer_service.domain.ports import FoundModel
 from trainer_service.domain.run import RunId
@@ -31,7 +32,7 @@ async def test_a_local_model_is_named_by_its_absolute_path(
 ) -> None:
     monkeypatch.chdir(model.parent)
     found = await folders.inspect("model")
-    assert found == FoundModel(str(model), str(model), size_bytes=10, max_tokens=256)
+    assert found == FoundModel(Location(str(model)), str(model), size_bytes=10, max_tokens=256)
     assert await folders.fetch(found, RunId("run_1")) == str(model)
 
 
@@ -64,3 +65,11 @@ async def test_a_model_behind_a_url_is_copied_into_the_run(
         local = await folders.fetch(found, RunId("run_1"))
         assert local == str(tmp_path / "runs" / "run_1" / "base")
         assert (Path(local) / "model.safetensors").read_bytes() == b"\0" * 10
+
+
+async def test_a_runs_own_folder_is_removed_with_all_in_it(folders: FsspecModelFolders, tmp_path: Path) -> None:
+    (tmp_path / "runs" / "run_1" / "exports").mkdir(parents=True)
+    (tmp_path / "runs" / "run_2").mkdir()
+    for _ in range(2):
+        await folders.remove(RunId("run_1"))
+    assert [folder.name for folder in (tmp_path / "runs").iterdir()] == ["run_2"]

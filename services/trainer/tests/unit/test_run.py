@@ -4,11 +4,14 @@ from typing import Any
 
 import pytest
 
-from ratchet_kit.errors import FailedPrecondition
-from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step, best
+from ratchet_kit.errors import FailedPrecondition, Failure
+from ratchet_kit.names import VersionRef
+from trainer_service.domain.run import Checkpoint, Phase, Run, RunId, State, Step, best
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)
+CODER = VersionRef("coder", 1)
+FAILURE = Failure("DATA_LOSS", "other weights")
 
 
 @pytest.fixture
@@ -29,8 +32,8 @@ def test_a_run_goes_from_queued_to_succeeded(queued: Run) -> None:
     assert (run.state, run.attempt, run.start_time) == (State.STARTING, 1, NOW)
     run = run.begin(1, NOW).progress(step(1), None, NOW).progress(step(2), None, LATER)
     assert (run.state, run.step, run.update_time) == (State.RUNNING, 2, LATER)
-    run = run.trained(1, LATER).succeed("coder@1", LATER)
-    assert (run.state, run.version, run.end_time) == (State.SUCCEEDED, "coder@1", LATER)
+    run = run.trained(1, LATER).succeed(CODER, LATER)
+    assert (run.state, run.version, run.end_time) == (State.SUCCEEDED, CODER, LATER)
 
 
 def test_an_attempt_that_died_is_stale_once_the_next_began(queued: Run) -> None:
@@ -41,7 +44,7 @@ def test_an_attempt_that_died_is_stale_once_the_next_began(queued: Run) -> None:
         lambda: run.progress(step(1, attempt=1), None, NOW),
         lambda: run.checkpointed(1, [], NOW),
         lambda: run.trained(1, NOW),
-        lambda: run.broken(1, "no", NOW),
+        lambda: run.broken(1, FAILURE, NOW),
         lambda: run.resume(1, NOW),
     ):
         with pytest.raises(FailedPrecondition, match="attempt 1 is stale"):
@@ -50,14 +53,14 @@ def test_an_attempt_that_died_is_stale_once_the_next_began(queued: Run) -> None:
 
 def test_what_is_over_stays_over(queued: Run) -> None:
     started = queued.start(NOW)
-    for over in (queued.cancel(NOW), started.fail("no", NOW)):
+    for over in (queued.cancel(NOW), started.fail(FAILURE, NOW)):
         for change in (
             lambda over=over: over.start(NOW),
             lambda over=over: over.begin(over.attempt, NOW),
             lambda over=over: over.progress(step(1, over.attempt), None, NOW),
             lambda over=over: over.resume(over.attempt, NOW),
-            lambda over=over: over.fail("again", NOW),
-            lambda over=over: over.succeed("", NOW),
+            lambda over=over: over.fail(FAILURE, NOW),
+            lambda over=over: over.succeed(None, NOW),
         ):
             with pytest.raises(FailedPrecondition):
                 change()
@@ -66,23 +69,46 @@ def test_what_is_over_stays_over(queued: Run) -> None:
 def test_cancel_is_idempotent_and_refused_after_success(queued: Run) -> None:
     cancelled = queued.cancel(NOW)
     assert cancelled.cancel(LATER) == cancelled
-    done = replace(queued.start(NOW).begin(1, NOW), step=2).trained(1, NOW).succeed("", NOW)
+    done = replace(queued.start(NOW).begin(1, NOW), step=2).trained(1, NOW).succeed(None, NOW)
     with pytest.raises(FailedPrecondition, match="SUCCEEDED: it cannot cancel"):
         done.cancel(NOW)
 
 
 def test_a_job_that_ends_early_has_failed(queued: Run) -> None:
     run = queued.start(NOW).begin(1, NOW).progress(step(1), None, NOW).trained(1, NOW)
-    assert (run.state, run.error) == (State.FAILED, "the job ended after 1 of 2 steps")
+    assert (run.state, run.failure) == (State.FAILED, Failure("INTERNAL", "the job ended after 1 of 2 steps"))
 
 
 def test_success_and_resume_ask_what_the_job_has_done(queued: Run) -> None:
     running = queued.start(NOW).begin(1, NOW)
     with pytest.raises(FailedPrecondition, match="has steps to do"):
-        running.succeed("", NOW)
+        running.succeed(None, NOW)
     trained = replace(running, step=2).trained(1, NOW)
     with pytest.raises(FailedPrecondition, match="has done all its steps"):
         trained.resume(1, NOW)
+
+
+def test_a_phase_is_of_a_run_that_goes_on(queued: Run) -> None:
+    assert queued.phase is None
+    run = queued.start(NOW)
+    assert (run.phase, run.phase_time) == (Phase.SUBMITTING, NOW)
+    run = run.enter(1, Phase.LOADING_MODEL, NOW).enter(1, Phase.LOADING_MODEL, LATER)
+    assert (run.phase, run.phase_time, run.update_time) == (Phase.LOADING_MODEL, NOW, LATER)
+    assert run.resume(1, LATER).phase is Phase.SUBMITTING
+    with pytest.raises(FailedPrecondition, match="attempt 2 is stale"):
+        run.enter(2, Phase.UPDATING, NOW)
+    trained = replace(run.begin(1, NOW), step=2).trained(1, LATER)
+    assert (trained.phase, trained.succeed(CODER, LATER).phase) == (Phase.REGISTERING, None)
+    with pytest.raises(FailedPrecondition):
+        queued.cancel(NOW).enter(0, Phase.UPDATING, NOW)
+
+
+def test_a_run_under_way_cannot_be_deleted(queued: Run) -> None:
+    for run in (queued, queued.start(NOW), queued.start(NOW).begin(1, NOW)):
+        with pytest.raises(FailedPrecondition, match="cannot be deleted"):
+            run.check_deletable()
+    queued.cancel(NOW).check_deletable()
+    queued.start(NOW).fail(FAILURE, NOW).check_deletable()
 
 
 def test_faults_count_once_for_each_attempt_that_met_them(queued: Run) -> None:

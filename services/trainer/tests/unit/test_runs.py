@@ -4,14 +4,15 @@ from typing import Any
 
 import pytest
 
-from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
-from trainer_service.domain.run import State, Step
+from ratchet_kit.errors import AlreadyExists, FailedPrecondition, Failure, InvalidArgument, NotFound, Unavailable
+from ratchet_kit.names import AliasRef, VersionRef
+from trainer_service.domain.run import Phase, State, Step
 from trainer_service.domain.runs import Progress
-from trainer_service.domain.spec import ModelRef, ProblemSetRef
+from trainer_service.domain.spec import ProblemSetRef
 
 
 async def test_a_run_is_stored_complete_queued_and_announced(trainer: Any, make_spec: Any) -> None:
-    run = await trainer.runs.create("r1", make_spec())
+    run = await trainer.create("r1", make_spec())
     assert await trainer.runs.get(run.id) == run
     assert run.state is State.QUEUED
     assert run.spec.problems.digest == "sha256:t"
@@ -22,52 +23,52 @@ async def test_a_run_is_stored_complete_queued_and_announced(trainer: Any, make_
 
 
 async def test_create_is_idempotent_under_its_request_id(trainer: Any, make_spec: Any) -> None:
-    first = await trainer.runs.create("r1", make_spec())
-    assert await trainer.runs.create("r1", make_spec()) == first
+    first = await trainer.create("r1", make_spec())
+    assert await trainer.create("r1", make_spec()) == first
     assert trainer.queue.ids == [first.id]
     with pytest.raises(AlreadyExists):
-        await trainer.runs.create("r1", make_spec(steps=5))
-    assert (await trainer.runs.create("", make_spec())).id != (await trainer.runs.create("", make_spec())).id
+        await trainer.create("r1", make_spec(steps=5))
+    assert (await trainer.create("", make_spec())).id != (await trainer.create("", make_spec())).id
 
 
 async def test_what_lies_outside_the_spec_is_named_with_what_lies_in_it(trainer: Any, make_spec: Any) -> None:
     spec = make_spec(
-        base=ModelRef("version", "nobody@1"),
+        base=VersionRef("nobody", 1),
         problems=ProblemSetRef("nothing"),
         validation_problems=ProblemSetRef("neither"),
         steps=0,
     )
     with pytest.raises(InvalidArgument) as refusal:
-        await trainer.runs.create("r1", spec)
+        await trainer.create("r1", spec)
     fields = {violation.field for violation in refusal.value.violations}
-    assert fields == {"spec.base.version", "spec.problems.name", "spec.validation_problems.name", "spec.steps"}
+    assert fields == {"spec.base", "spec.problems.name", "spec.validation_problems.name", "spec.steps"}
     assert not await trainer.store.unfinished()
 
 
 async def test_an_alias_is_pinned_to_what_it_names_at_create(trainer: Any, make_spec: Any) -> None:
-    run = await trainer.runs.create("r1", make_spec(base=ModelRef("alias", "starter:champion")))
-    assert run.spec.base == ModelRef("version", "starter@1")
+    run = await trainer.create("r1", make_spec(base=AliasRef("starter", "champion")))
+    assert run.spec.base == VersionRef("starter", 1)
 
 
 async def test_an_unreachable_registry_is_no_fault_of_the_spec(trainer: Any, make_spec: Any) -> None:
     trainer.registry.down = True
     with pytest.raises(Unavailable):
-        await trainer.runs.create("r1", make_spec(base=ModelRef("version", "starter@1")))
+        await trainer.create("r1", make_spec(base=VersionRef("starter", 1)))
 
 
 async def test_a_set_without_a_validation_split_is_not_validated(trainer: Any, make_spec: Any) -> None:
-    run = await trainer.runs.create("r1", make_spec(problems=ProblemSetRef("mine.jsonl")))
+    run = await trainer.create("r1", make_spec(problems=ProblemSetRef("mine.jsonl")))
     assert run.spec.validation_problems is None
 
 
 async def test_a_run_is_kept_while_the_queue_is_down(trainer: Any, make_spec: Any) -> None:
-    trainer.queue.down = True
-    run = await trainer.runs.create("r1", make_spec())
+    trainer.queue.is_away = True
+    run = await trainer.create("r1", make_spec())
     assert [unfinished.id for unfinished in await trainer.store.unfinished()] == [run.id]
 
 
 async def test_runs_are_listed_newest_first_page_by_page(trainer: Any, make_spec: Any) -> None:
-    ids = [(await trainer.runs.create("", make_spec())).id for _ in range(3)]
+    ids = [(await trainer.create("", make_spec())).id for _ in range(3)]
     await trainer.runs.cancel(ids[0])
     first = await trainer.runs.page(2, "", None)
     second = await trainer.runs.page(2, first.next_page_token, None)
@@ -79,7 +80,7 @@ async def test_runs_are_listed_newest_first_page_by_page(trainer: Any, make_spec
 
 
 async def test_cancel_is_final_and_reaches_the_workers(trainer: Any, make_spec: Any) -> None:
-    run = await trainer.runs.create("r1", make_spec())
+    run = await trainer.create("r1", make_spec())
     trainer.queue.flush()
     assert (await trainer.runs.cancel(run.id)).state is State.CANCELLED
     assert trainer.queue.ids == [run.id]
@@ -89,7 +90,7 @@ async def test_cancel_is_final_and_reaches_the_workers(trainer: Any, make_spec: 
 
 
 async def test_a_watcher_sees_each_change_and_each_step_once(trainer: Any, make_spec: Any) -> None:
-    run = await trainer.runs.create("r1", make_spec(steps=2))
+    run = await trainer.create("r1", make_spec(steps=2))
 
     async def watch() -> list[Progress]:
         return [progress async for progress in trainer.runs.watch(run.id, 0)]
@@ -117,7 +118,7 @@ async def test_steps_and_checkpoints_of_an_unknown_run_are_not_found(trainer: An
 
 
 async def test_a_step_of_a_cancelled_run_is_told_so_and_not_kept(trainer: Any, make_spec: Any) -> None:
-    run = await trainer.runs.create("r1", make_spec())
+    run = await trainer.create("r1", make_spec())
     await trainer.store.change(run.id, lambda run: run.start(trainer.clock.now()))
     await trainer.reports.started(run.id, 1)
     await trainer.runs.cancel(run.id)
@@ -125,16 +126,46 @@ async def test_a_step_of_a_cancelled_run_is_told_so_and_not_kept(trainer: Any, m
     assert (await trainer.reports.step(run.id, step)).cancelled
     assert not (await trainer.runs.steps(run.id, 0, "")).items
     with pytest.raises(FailedPrecondition):
-        await trainer.reports.finished(run.id, 1, "")
+        await trainer.reports.finished(run.id, 1, None)
 
 
 async def test_a_stale_attempt_is_refused_and_changes_nothing(trainer: Any, make_spec: Any) -> None:
-    run = await trainer.runs.create("r1", make_spec())
+    run = await trainer.create("r1", make_spec())
     now = trainer.clock.now()
     await trainer.store.change(run.id, lambda run: replace(run.start(now), attempt=2))
     await trainer.reports.started(run.id, 2)
     with pytest.raises(FailedPrecondition, match="stale"):
         await trainer.reports.step(run.id, Step(1, {}, "sha256:p", now, 1))
     with pytest.raises(FailedPrecondition, match="stale"):
-        await trainer.reports.finished(run.id, 1, "it broke")
+        await trainer.reports.finished(run.id, 1, Failure("INTERNAL", "it broke"))
     assert (await trainer.runs.get(run.id)).state is State.RUNNING
+
+
+async def test_a_change_of_phase_reaches_watchers(trainer: Any, make_spec: Any) -> None:
+    run = await trainer.create("r1", make_spec())
+    await trainer.store.change(run.id, lambda run: run.start(trainer.clock.now()))
+    updates = trainer.runs.watch(run.id, 0)
+    assert (await anext(updates)).run.phase is Phase.SUBMITTING
+    await trainer.reports.phase(run.id, 1, Phase.LOADING_MODEL)
+    assert (await asyncio.wait_for(anext(updates), 5)).run.phase is Phase.LOADING_MODEL
+    await updates.aclose()
+
+
+async def test_a_run_is_deleted_with_all_it_left(trainer: Any, make_spec: Any) -> None:
+    run = await trainer.create("r1", make_spec())
+    with pytest.raises(FailedPrecondition, match="QUEUED"):
+        await trainer.runs.delete(run.id)
+    await trainer.store.change(run.id, lambda run: run.start(trainer.clock.now()))
+    await trainer.jobs.submit(await trainer.store.get(run.id), "/models/starter")
+    await trainer.runs.cancel(run.id)
+    trainer.jobs.down = True
+    with pytest.raises(Unavailable):
+        await trainer.runs.delete(run.id)
+    assert await trainer.runs.get(run.id)
+    trainer.jobs.down = False
+    await trainer.runs.delete(run.id)
+    assert trainer.jobs.stopped == [(run.id, 1)]
+    assert trainer.folders.removed == trainer.policies.released == [run.id]
+    with pytest.raises(NotFound):
+        await trainer.runs.delete(run.id)
+    assert (await trainer.create("r1", make_spec())).id != run.id

@@ -3,23 +3,26 @@ from typing import Any
 
 import pytest
 
-from ratchet_kit.errors import FieldViolation
+from ratchet_kit.faults import Faults
+from ratchet_kit.names import VersionRef
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.defaults import complete
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.ports import FoundModel, FoundSet
 from trainer_service.domain.references import Found
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
-from trainer_service.domain.validation import faults
+from trainer_service.domain.validation import check
 
 REWARDS = ("tests_fraction", "tests_passed")
 LIMITS = Limits(REWARDS, accelerators=4)
-FOUND = Found(FoundModel("starter@1", "/artifacts/1", 7_000_000, max_tokens=300))
+FOUND = Found(FoundModel(VersionRef("starter", 1), "/artifacts/1", 7_000_000, max_tokens=300))
 
 
 def named(spec: RunSpec, limits: Limits = LIMITS, found: Found = FOUND) -> dict[str, str]:
     """The faults of the spec once it is complete."""
-    return {fault.field: fault.description for fault in faults(complete(spec, found, limits), found, limits)}
+    faults = Faults()
+    check(complete(spec, found, limits), found, limits, faults.under("spec"))
+    return {fault.field: fault.description for fault in faults.violations}
 
 
 def found_sets(problems: int, validation: ProblemSetRef, validation_size: int) -> Found:
@@ -49,7 +52,8 @@ def test_every_fault_is_named_at_once(make_spec: Any) -> None:
         output_model="Not A Name",
         priority="7",
         verl_overrides=("no equals sign", "trainer.save_freq=2"),
-        validate_every=-1,
+        validate_every=0,
+        checkpoint_every=-1,
     )
     assert set(named(spec)) == {
         "spec.algorithm",
@@ -65,6 +69,7 @@ def test_every_fault_is_named_at_once(make_spec: Any) -> None:
         "spec.priority",
         "spec.verl_overrides[0]",
         "spec.validate_every",
+        "spec.checkpoint_every",
     }
 
 
@@ -77,6 +82,8 @@ def test_every_fault_is_named_at_once(make_spec: Any) -> None:
         (Hyperparameters(batch_size=2, mini_batch_size=1, group_size=3), "mini_batch_size"),  # 3 sequences, 2 ranks
         (Hyperparameters(micro_batch_size=7), "micro_batch_size"),
         (Hyperparameters(batch_size=0), "batch_size"),
+        (Hyperparameters(mini_batch_size=0), "mini_batch_size"),
+        (Hyperparameters(micro_batch_size=0), "micro_batch_size"),
         (Hyperparameters(batch_size=65_536), "batch_size"),
         (Hyperparameters(learning_rate=0.0), "learning_rate"),
         (Hyperparameters(learning_rate=float("nan")), "learning_rate"),
@@ -113,7 +120,7 @@ def test_a_cluster_decides_itself_how_many_accelerators_it_has(make_spec: Any) -
 
 def test_prompt_and_response_fit_into_the_base(make_spec: Any) -> None:
     too_long = make_spec(hyperparameters=Hyperparameters(max_prompt_tokens=64, max_response_tokens=256))
-    assert named(too_long)["spec.hyperparameters.max_response_tokens"].endswith("the base has room for 300")
+    assert named(too_long)["spec.hyperparameters.max_response_tokens"].endswith("320 tokens, and there is room for 300")
     assert named(too_long, found=Found()) == {}
 
 
@@ -125,6 +132,14 @@ def test_a_set_holds_at_least_a_batch(make_spec: Any) -> None:
     assert named(few, found=found_sets(1000, validation, 32)) == {}
 
 
-def test_faults_of_the_references_are_named_with_the_others(make_spec: Any) -> None:
-    lost = Found(faults=[FieldViolation("spec.base.version", "there is none")])
-    assert set(named(make_spec(steps=0), found=lost)) == {"spec.base.version", "spec.steps"}
+@pytest.mark.parametrize(
+    ("resources", "field"),
+    [
+        (Resources(nodes=0), "nodes"),
+        (Resources(accelerators_per_node=0), "accelerators_per_node"),
+        (Resources(nodes=-1, accelerators_per_node=-1), "nodes"),
+        (Resources(device="cuda"), "device"),
+    ],
+)
+def test_resources_at_fault_are_named(resources: Resources, field: str, make_spec: Any) -> None:
+    assert f"spec.resources.{field}" in named(make_spec(resources=resources))

@@ -6,10 +6,14 @@ pytest.importorskip("ray", reason="needs the trainer environment")
 
 from ray.exceptions import ActorDiedError, RayTaskError, WorkerCrashedError
 
-from ratchet_kit.errors import DataLoss
-from trainer_service.job.verl.engine import describe, is_lost_process
+from ratchet_kit.errors import DataLoss, Failure
+from trainer_service.job.verl.engine import failure_of, is_lost_process
 
 pytestmark = pytest.mark.verl
+
+
+def message_of(error: Exception) -> str:
+    return failure_of(error).message
 
 
 def in_a_rank(error: Exception) -> RayTaskError:
@@ -17,18 +21,19 @@ def in_a_rank(error: Exception) -> RayTaskError:
 
 
 def test_an_error_of_ours_speaks_for_itself():
-    assert describe(DataLoss("the engine has other weights")) == "the engine has other weights"
+    failure = failure_of(DataLoss("the engine has other weights"))
+    assert failure == Failure("DATA_LOSS", "the engine has other weights")
 
 
 def test_an_error_of_a_rank_is_unwrapped():
-    assert describe(in_a_rank(DataLoss("the engine has other weights"))) == "the engine has other weights"
-    assert describe(in_a_rank(AssertionError("7 does not divide 32"))) == "AssertionError: 7 does not divide 32"
+    assert message_of(in_a_rank(DataLoss("the engine has other weights"))) == "the engine has other weights"
+    assert message_of(in_a_rank(AssertionError("7 does not divide 32"))) == "AssertionError: 7 does not divide 32"
 
 
 def test_what_a_library_wrapped_is_unwrapped():
     outer = RuntimeError("Error in call to target 'Model':\nfull_key: model")
     outer.__cause__ = FileNotFoundError("no config.json")
-    assert describe(outer) == "FileNotFoundError: no config.json"
+    assert message_of(outer) == "FileNotFoundError: no config.json"
 
 
 def test_a_killed_process_is_no_failure_of_the_run():

@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import pytest
 
-from ratchet.trainer.v1 import trainer_pb2, trainer_pb2_grpc
+from ratchet.trainer.v1 import job_report_pb2, job_report_pb2_grpc, trainer_pb2
 from ratchet_kit import policy_id
 from ratchet_kit.client import wait_healthy
 from ratchet_kit.process import ProcessGroup
@@ -41,7 +41,7 @@ PATIENCE = timedelta(minutes=10)
 
 
 @dataclass
-class Reports(trainer_pb2_grpc.JobReportServiceServicer):
+class Reports(job_report_pb2_grpc.JobReportServiceServicer):
     """The reports of a job. `steps` are by number: a resumed job reports some again."""
 
     attempt: int = 1
@@ -50,34 +50,41 @@ class Reports(trainer_pb2_grpc.JobReportServiceServicer):
     checkpoints: dict[int, trainer_pb2.Checkpoint] = field(default_factory=dict)
     faults: int = 0
     ending: str | None = None
+    phases: list[str] = field(default_factory=list)
     news: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def ReportStarted(self, request: Any, context: grpc.aio.ServicerContext) -> trainer_pb2.ReportStartedResponse:
+    async def ReportStarted(
+        self, request: Any, context: grpc.aio.ServicerContext
+    ) -> job_report_pb2.ReportStartedResponse:
         await self._fence(request, context)
-        return trainer_pb2.ReportStartedResponse()
+        return job_report_pb2.ReportStartedResponse()
 
-    async def ReportStep(self, request: Any, context: grpc.aio.ServicerContext) -> trainer_pb2.ReportStepResponse:
+    async def ReportPhase(self, request: Any, context: grpc.aio.ServicerContext) -> job_report_pb2.ReportPhaseResponse:
+        self.phases.append(trainer_pb2.Run.Phase.Name(request.phase).removeprefix("PHASE_"))
+        return job_report_pb2.ReportPhaseResponse()
+
+    async def ReportStep(self, request: Any, context: grpc.aio.ServicerContext) -> job_report_pb2.ReportStepResponse:
         await self._fence(request, context)
         self.steps[request.step.number] = request.step
         self.faults += request.platform_faults
         await self._announce()
-        return trainer_pb2.ReportStepResponse(cancelled=self.cancelled)
+        return job_report_pb2.ReportStepResponse(cancelled=self.cancelled)
 
     async def ReportCheckpoint(
         self, request: Any, context: grpc.aio.ServicerContext
-    ) -> trainer_pb2.ReportCheckpointResponse:
+    ) -> job_report_pb2.ReportCheckpointResponse:
         await self._fence(request, context)
         self.checkpoints[request.checkpoint.step] = request.checkpoint
         await self._announce()
-        return trainer_pb2.ReportCheckpointResponse()
+        return job_report_pb2.ReportCheckpointResponse()
 
     async def ReportFinished(
         self, request: Any, context: grpc.aio.ServicerContext
-    ) -> trainer_pb2.ReportFinishedResponse:
+    ) -> job_report_pb2.ReportFinishedResponse:
         await self._fence(request, context)
-        self.ending = request.error
+        self.ending = request.failure.message
         await self._announce()
-        return trainer_pb2.ReportFinishedResponse()
+        return job_report_pb2.ReportFinishedResponse()
 
     async def until(self, condition: Callable[["Reports"], bool]) -> None:
         async with asyncio.timeout(PATIENCE.total_seconds()), self.news:
@@ -134,7 +141,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     reports = Reports()
 
     def add(server: grpc.aio.Server) -> list[str]:
-        trainer_pb2_grpc.add_JobReportServiceServicer_to_server(reports, server)
+        job_report_pb2_grpc.add_JobReportServiceServicer_to_server(reports, server)
         return ["ratchet.trainer.v1.JobReportService"]
 
     async with AsyncExitStack() as stack:
@@ -194,6 +201,8 @@ async def test_a_killed_job_resumes_and_ends_with_all_its_steps(world: World, ru
     for step in reports.steps.values():
         assert step.metrics["logprob_diff_mean"] < 1e-3
     assert reports.faults == 0
+    assert reports.phases[:4] == ["LOADING_MODEL", "LOADING_POLICY", "GENERATING", "UPDATING"]
+    assert {"SAVING", "VALIDATING"} <= set(reports.phases)
 
 
 async def test_two_ranks_with_a_reference_policy_and_a_critic(world: World, run_spec: Any) -> None:

@@ -9,36 +9,42 @@ from gateway_service.domain.releases.release import Release
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
 from gateway_service.domain.traffic.sample import ArmSample, Traffic
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
+from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import VersionRef
 
 
 class MemoryReleaseStore:
     def __init__(self) -> None:
         self._releases: dict[str, Release] = {}
+        self._made: Made[str] = Made("release")
 
-    async def add(self, release: Release) -> None:
-        if await self.by_request(release.request_id):
-            raise AlreadyExists(f"request id {release.request_id} is taken")
-        if await self.active(release.spec.model):
-            raise FailedPrecondition(f"a release of model {release.spec.model} is under way")
+    async def create(self, release: Release, request: Request) -> Release:
+        existing = await self.find(request)
+        if existing is not None:
+            return existing
+        if await self.active(release.model):
+            raise FailedPrecondition(f"a release of model {release.model} is under way")
         self._releases[release.id] = release
+        self._made.add(request, release.id)
+        return release
+
+    async def find(self, request: Request) -> Release | None:
+        release_id = self._made.find(request)
+        return None if release_id is None else self._releases[release_id]
 
     async def get(self, release_id: str) -> Release:
         if release_id not in self._releases:
             raise NotFound(f"release {release_id} does not exist")
         return self._releases[release_id]
 
-    async def by_request(self, request_id: str) -> Release | None:
-        return next((r for r in self._releases.values() if r.request_id == request_id), None)
-
     async def active(self, model: str) -> Release | None:
-        return next((r for r in self._releases.values() if r.active and r.spec.model == model), None)
+        return next((r for r in self._releases.values() if r.active and r.model == model), None)
 
     async def unfinished(self) -> Sequence[Release]:
         return [r for r in self._sorted() if r.active or r.retire_time is None]
 
     async def page(self, model: str, limit: int, after: str | None) -> Sequence[Release]:
-        newest_first = [r for r in reversed(self._sorted()) if not model or r.spec.model == model]
+        newest_first = [r for r in reversed(self._sorted()) if not model or r.model == model]
         return [r for r in newest_first if after is None or r.id < after][:limit]
 
     async def save(self, release: Release) -> Release:
@@ -56,6 +62,7 @@ class MemoryReleaseStore:
 class MemoryCompletionLog:
     def __init__(self) -> None:
         self.records: dict[str, CompletionRecord] = {}
+        self._scores: Made[float] = Made("feedback")
 
     async def append(self, records: Sequence[CompletionRecord]) -> None:
         self.records |= {record.id: record for record in records}
@@ -65,9 +72,17 @@ class MemoryCompletionLog:
             raise NotFound(f"completion {completion_id} is not known")
         return self.records[completion_id]
 
-    async def set_score(self, completion_id: str, score: float, problem: ProblemRef | None) -> None:
+    async def set_score(self, completion_id: str, score: float, problem: ProblemRef | None, request: Request) -> float:
+        existing = await self.find_score(request)
+        if existing is not None:
+            return existing
         record = await self.get(completion_id)
         self.records[completion_id] = replace(record, score=score, problem=problem, texts=())
+        self._scores.add(request, score)
+        return score
+
+    async def find_score(self, request: Request) -> float | None:
+        return self._scores.find(request)
 
     async def traffic(self, release_id: str, stage: int, baseline: VersionRef, reference_from: datetime) -> Traffic:
         of_stage = [r for r in self.records.values() if (r.release_id, r.stage) == (release_id, stage)]
@@ -103,11 +118,17 @@ def _sample(records: Sequence[CompletionRecord]) -> ArmSample:
 class MemoryKeyStore:
     def __init__(self) -> None:
         self._keys: dict[str, ApiKey] = {}
+        self._made: Made[str] = Made("API key")
 
-    async def add(self, key: ApiKey) -> None:
+    async def create(self, key: ApiKey, request: Request) -> ApiKey:
+        existing = self._made.find(request)
+        if existing is not None:
+            return self._keys[existing]
         if await self.by_digest(key.digest):
             raise AlreadyExists("this API key exists")
         self._keys[key.id] = key
+        self._made.add(request, key.id)
+        return key
 
     async def get(self, key_id: str) -> ApiKey:
         if key_id not in self._keys:
@@ -117,8 +138,9 @@ class MemoryKeyStore:
     async def by_digest(self, digest: str) -> ApiKey | None:
         return next((key for key in self._keys.values() if key.digest == digest), None)
 
-    async def list(self) -> Sequence[ApiKey]:
-        return sorted(self._keys.values(), key=lambda key: key.id)
+    async def page(self, limit: int, after: str | None) -> Sequence[ApiKey]:
+        newest_first = sorted(self._keys.values(), key=lambda key: key.id, reverse=True)
+        return [key for key in newest_first if after is None or key.id < after][:limit]
 
     async def save(self, key: ApiKey) -> None:
         await self.get(key.id)

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from gateway_service.domain.ports import GateResult, RegisteredModel, RegisteredVersion
 from ratchet.registry.v1 import registry_pb2 as pb
+from ratchet_kit import refs
+from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.names import CHAMPION, VersionRef
 from ratchet_kit.times import timestamp_from_proto
@@ -16,7 +18,7 @@ PAGE = 500
 
 
 class GrpcModelRegistry:
-    """Versions are immutable, so each is fetched once."""
+    """A version that is ready is immutable, so each is fetched once."""
 
     def __init__(self, stub: "RegistryServiceAsyncStub") -> None:
         self._stub = stub
@@ -53,31 +55,39 @@ class GrpcModelRegistry:
             gate = (await self._stub.GetGate(pb.GetGateRequest(id=gate_id))).gate
         return GateResult(
             id=gate.id,
-            model=gate.model,
-            candidate=gate.candidate_version,
-            champion=gate.champion_version,
-            passed=gate.passed,
-            reason=gate.reason,
+            candidate=refs.version_from_proto(gate.candidate),
+            champion=refs.version_from_proto(gate.champion),
+            passed=gate.state == pb.Gate.STATE_PASSED,
+            reason=gate.reason or gate.failure.message or "it is not decided yet",
         )
 
-    async def promote(self, ref: VersionRef, gate_id: str, reason: str) -> None:
+    async def promote(self, ref: VersionRef, replaced: VersionRef, gate_id: str, reason: str) -> None:
         request = pb.SetAliasRequest(
-            model=ref.model, alias=CHAMPION, version=ref.number, reason=reason, gate_id=gate_id
+            model=ref.model,
+            alias=CHAMPION,
+            number=ref.number,
+            expected_number=replaced.number,
+            reason=reason,
+            gate_id=gate_id,
         )
         with rpc_errors():
             await self._stub.SetAlias(request)
 
 
 def _model(message: pb.Model) -> RegisteredModel:
-    return RegisteredModel(
-        message.name, timestamp_from_proto(message.create_time), message.aliases.get(CHAMPION) or None
-    )
+    number = message.aliases.get(CHAMPION)
+    champion = VersionRef(message.name, number) if number else None
+    return RegisteredModel(message.name, timestamp_from_proto(message.create_time), champion)
 
 
 def _version(message: pb.Version) -> RegisteredVersion:
+    ref = refs.version_from_proto(message.ref)
+    if message.state != pb.Version.STATE_READY:
+        reason = message.failure.message or "its artifact is being copied"
+        raise FailedPrecondition(f"version {ref} is not ready: {reason}")
     return RegisteredVersion(
-        ref=VersionRef(message.model, message.number),
-        source=message.artifact_uri,
+        ref=ref,
+        source_uri=message.artifact_uri,
         policy_id=message.policy_id,
         create_time=timestamp_from_proto(message.create_time),
     )

@@ -12,14 +12,13 @@ from ratchet_kit.names import VersionRef
 class RegisteredModel:
     name: str
     create_time: datetime
-    champion: int | None
-    """The number of the champion version; None without one."""
+    champion: VersionRef | None
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredVersion:
     ref: VersionRef
-    source: str
+    source_uri: str
     """Folder or URL of its weights."""
     policy_id: str
     """Content hash of the weights."""
@@ -28,14 +27,14 @@ class RegisteredVersion:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """The registry's comparison of a candidate with the champion of that time. Both are version numbers."""
+    """The registry's comparison of a candidate with the champion of that time."""
 
     id: str
-    model: str
-    candidate: int
-    champion: int
+    candidate: VersionRef
+    champion: VersionRef
     passed: bool
     reason: str
+    """Why it passed, was refused or failed, or that it is not decided yet."""
 
 
 class ModelRegistry(Protocol):
@@ -48,17 +47,20 @@ class ModelRegistry(Protocol):
         ...
 
     async def version(self, ref: VersionRef) -> RegisteredVersion:
-        """Raises NotFound."""
+        """Raises NotFound, FailedPrecondition while its artifact is being copied or when that failed."""
         ...
 
     async def resolve(self, model: str, alias: str) -> RegisteredVersion:
-        """The version that an alias points at. Raises NotFound."""
+        """The version that an alias points at. Raises what `version` raises."""
         ...
 
     async def gate(self, gate_id: str) -> GateResult:
         """Raises NotFound."""
         ...
 
-    async def promote(self, ref: VersionRef, gate_id: str, reason: str) -> None:
-        """Makes a version the champion. Raises FailedPrecondition when the gate does not allow it."""
+    async def promote(self, ref: VersionRef, replaced: VersionRef, gate_id: str, reason: str) -> None:
+        """Makes a version the champion in place of `replaced`.
+
+        Raises FailedPrecondition when the gate does not allow it, Aborted when the champion is another by now.
+        """
         ...

@@ -10,10 +10,8 @@ from google.protobuf.descriptor import Descriptor
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.router import Router
 from gateway_service.domain.keys.authenticator import Authenticator
-from gateway_service.domain.keys.keys import Keys
 from gateway_service.domain.ports import ModelRegistry
-from gateway_service.rest import errors, openai, resources, schemas
-from gateway_service.rest import keys as key_routes
+from gateway_service.rest import errors, messages, openai, resources, schemas
 from gateway_service.rest.middleware import RequestMiddleware
 from ratchet_kit.times import Clock
 
@@ -25,7 +23,6 @@ def build(
     completer: Completer,
     router: Router,
     registry: ModelRegistry,
-    keys: Keys,
     authenticator: Authenticator,
     backends: resources.Backends,
     check_ready: Callable[[], Awaitable[None]],
@@ -37,7 +34,6 @@ def build(
     errors.install(app)
     app.include_router(_health(check_ready))
     app.include_router(openai.build(completer, router, registry, clock, authenticator))
-    app.include_router(key_routes.build(keys, authenticator))
     api, shown = resources.build(backends, authenticator)
     app.include_router(api)
     _describe(app, shown)
@@ -65,6 +61,7 @@ def _describe(app: FastAPI, shown: Sequence[Descriptor]) -> None:
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
+            schema["paths"] = {messages.documented_path(path): item for path, item in schema["paths"].items()}
             schema.setdefault("components", {}).setdefault("schemas", {}).update(schemas.components(shown))
             app.openapi_schema = schema
         return app.openapi_schema

@@ -7,16 +7,20 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import JSONResponse
 from google.protobuf import json_format
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from gateway_service.rest import schemas
 from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_protos.http import Rule
 
-# json_format tells where by wrapping: "Failed to parse spec field: Failed to parse steps field: <what>."
+# json_format names the place by nesting: "Failed to parse spec field: Failed to parse steps field: <what>."
 _WRAPPED = re.compile(r"Failed to parse (?P<field>\w+) field: (?P<rest>.*)", re.DOTALL)
 # ... and sometimes at the end: "Couldn't parse float: x at CreateRunRequest.spec.hyperparameters.learning_rate."
 _AT = re.compile(r"(?P<what>.*) at \w+\.(?P<field>[\w.]+?)\.*", re.DOTALL)
 _UNKNOWN = re.compile(r'.*has no field named "(?P<field>[^"]*)"', re.DOTALL)
+_DOT = "__"
+"""In place of the dots of a path variable: Starlette allows none there."""
 
 
 def to_dict(message: Message) -> dict[str, Any]:
@@ -30,28 +34,64 @@ def to_response(message: Message) -> JSONResponse:
     return JSONResponse(to_dict(message))
 
 
+def invalid(field: str, description: str) -> InvalidArgument:
+    return InvalidArgument(f"{field} {description}", [FieldViolation(field, description)])
+
+
 def from_dict(values: Mapping[str, Any], kind: type[Message]) -> Message:
     """Raises InvalidArgument that names the field at fault, by its path."""
     try:
         return json_format.ParseDict(dict(values), kind())
     except json_format.ParseError as error:
         violation = _violation(str(error))
-        raise InvalidArgument(f"{violation.field}: {violation.description}", [violation]) from error
+        raise invalid(violation.field, violation.description) from error
 
 
-async def from_request(request: Request, kind: type[Message]) -> Message:
-    """The message of a request: its body (or without one its query), and the parameters of its path.
+def route_path(rule: Rule) -> str:
+    """The path of a rule as Starlette writes it, whose variables have no dots."""
+    return rule.path.replace(".", _DOT)
 
-    Raises InvalidArgument when a field is unknown or malformed, or the body contradicts the path.
+
+def documented_path(path: str) -> str:
+    """The rule's path of a route."""
+    return path.replace(_DOT, ".")
+
+
+async def from_request(request: Request, rule: Rule, kind: type[Message]) -> Message:
+    """The message of a request: from its path, its body and its query, as the rule says.
+
+    Raises InvalidArgument when a field is unknown or malformed, or the body or the query contradicts the path.
     """
-    values = dict(request.query_params)
-    if request.method not in ("GET", "DELETE"):
-        values |= await _body(request)
-    for name, value in request.path_params.items():
-        if str(values.setdefault(name, value)) != value:
-            text = f"is {values[name]!r}, but the path says {value!r}"
-            raise InvalidArgument(f"{name} {text}", [FieldViolation(name, text)])
+    values: dict[str, Any] = await _body(request) if rule.body else {}
+    if rule.body not in ("", "*"):
+        values = {rule.body: values}
+    if rule.body != "*":
+        for path in request.query_params:
+            _put(values, path, _query_value(kind, path, request.query_params.getlist(path)))
+    for path in rule.variables:
+        _put(values, path, request.path_params[path.replace(".", _DOT)])
     return from_dict(values, kind)
+
+
+def _put(values: dict[str, Any], path: str, value: Any) -> None:
+    """Sets a field by its path. Raises InvalidArgument when it has another value already."""
+    *parents, name = path.split(".")
+    for parent in parents:
+        values = values.setdefault(parent, {})
+        if not isinstance(values, dict):
+            raise invalid(path, f"is in {parent}, which must be an object")
+    if str(values.setdefault(name, value)) != str(value):
+        raise invalid(path, f"is {values[name]!r}, but the path says {value!r}")
+
+
+def _query_value(kind: type[Message], path: str, texts: list[str]) -> Any:
+    """The texts of a query as JSON has them: a list for a repeated field, true and false for a bool."""
+    field = schemas.find_field(kind.DESCRIPTOR, path)
+    if field is None:
+        return texts[-1]
+    if field.type == FieldDescriptor.TYPE_BOOL:
+        return {"true": True, "false": False}.get(texts[-1], texts[-1])
+    return texts if field.is_repeated else texts[-1]
 
 
 async def _body(request: Request) -> dict[str, Any]:
@@ -77,8 +117,3 @@ def _violation(text: str) -> FieldViolation:
     if at := _AT.fullmatch(text):
         text, field = at["what"], max(field, at["field"], key=len)
     return FieldViolation(field or "body", text.split("\n")[0].rstrip("."))
-
-
-def scalar_fields(message: Descriptor) -> list[FieldDescriptor]:
-    """The fields that a query can set."""
-    return [field for field in message.fields if not field.message_type and not field.is_repeated]

@@ -1,4 +1,4 @@
-"""/v1: what OpenAI's clients expect, answered by releases, versions and aliases."""
+"""/v1: the API of OpenAI's clients, answered by the models, versions and aliases of the registry."""
 
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from fastapi import APIRouter, Header, Response
 
 from gateway_service.auth import http_auth
 from gateway_service.domain.completions.completer import Completer
-from gateway_service.domain.completions.completion import Completion, CompletionDelta, CompletionRequest
+from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse, ResponseDelta
 from gateway_service.domain.completions.router import Router
 from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.domain.keys.key import Scope
 from gateway_service.domain.ports import ModelRegistry
-from gateway_service.domain.serving.generation import ChatPrompt, Choice, FinishReason, Prompt, TextPrompt
 from gateway_service.rest import openai_shapes as shapes
 from gateway_service.rest import sse
 from gateway_service.rest.errors import openai_error_body
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.names import ModelRef
 from ratchet_kit.times import Clock
+from ratchet_policies import ChatPrompt, Completion, FinishReason, Prompt, TextPrompt
 
 FINISH_REASONS = {
     FinishReason.UNFINISHED: None,
@@ -39,7 +39,7 @@ def build(
 
     @api.post("/chat/completions", response_model=shapes.ChatCompletion)
     async def chat_completions(body: shapes.ChatRequest, response: Response, routing_key: RoutingKey = None) -> Any:
-        prompt = ChatPrompt(tuple(message.turn() for message in body.messages))
+        prompt = ChatPrompt(tuple(message.to_chat() for message in body.messages))
         return await answer(CHAT, body, prompt, routing_key, response)
 
     @api.post("/completions", response_model=shapes.TextCompletion)
@@ -48,7 +48,7 @@ def build(
 
     @api.get("/models")
     async def list_models() -> shapes.ModelList:
-        """The models; each can be asked for as it is, as "name@version" and as "name:alias"."""
+        """The models. A request names one as "name", "name@version" or "name:alias"."""
         models = await registry.models()
         return shapes.ModelList(
             data=[shapes.ModelCard(id=model.name, created=_seconds(model.create_time)) for model in models]
@@ -56,7 +56,7 @@ def build(
 
     @api.get("/models/{model:path}")
     async def get_model(model: str) -> shapes.ModelCard:
-        """A model, version or alias; found when a completion could be asked of it."""
+        """A model, a version or an alias that completions can be requested of."""
         route = await router.route(ModelRef.parse_registered(model), "")
         version = await registry.version(route.version)
         return shapes.ModelCard(id=model, created=_seconds(version.create_time))
@@ -85,13 +85,13 @@ def build(
     return api
 
 
-def _headers(answer: Completion | CompletionDelta) -> dict[str, str]:
-    policy_id = answer.generation.policy_id if isinstance(answer, Completion) else answer.delta.policy_id
+def _headers(answer: CompletionResponse | ResponseDelta) -> dict[str, str]:
+    policy_id = answer.generation.policy_id if isinstance(answer, CompletionResponse) else answer.delta.policy_id
     return {"x-ratchet-version": str(answer.version), "x-ratchet-policy-id": policy_id}
 
 
 async def _chunks(
-    shape: "Shape", first: CompletionDelta, rest: AsyncGenerator[CompletionDelta], created: int, with_usage: bool
+    shape: "Shape", first: ResponseDelta, rest: AsyncGenerator[ResponseDelta], created: int, with_usage: bool
 ) -> AsyncGenerator[str]:
     """The events of a stream; a fault after the first piece is an event too, and the last."""
     head = {
@@ -104,8 +104,8 @@ async def _chunks(
     seen: set[int] = set()
     usage = shapes.Usage(prompt_tokens=0, completion_tokens=0, total_tokens=0)
 
-    def chunk(piece: CompletionDelta) -> str:
-        choice = piece.delta.choice
+    def chunk(piece: ResponseDelta) -> str:
+        choice = piece.delta.completion
         usage.prompt_tokens += piece.delta.prompt_tokens
         usage.completion_tokens += len(choice.token_ids)
         usage.total_tokens = usage.prompt_tokens + usage.completion_tokens
@@ -125,7 +125,7 @@ async def _chunks(
     yield sse.event("[DONE]")
 
 
-def _whole_chat(answer: Completion, created: int) -> shapes.ChatCompletion:
+def _whole_chat(answer: CompletionResponse, created: int) -> shapes.ChatCompletion:
     return shapes.ChatCompletion(
         id=answer.id,
         created=created,
@@ -138,13 +138,13 @@ def _whole_chat(answer: Completion, created: int) -> shapes.ChatCompletion:
                 logprobs=_chat_logprobs(choice),
                 finish_reason=FINISH_REASONS[choice.finish_reason] or "stop",
             )
-            for choice in answer.generation.choices
+            for choice in answer.generation.completions
         ],
         usage=_usage(answer),
     )
 
 
-def _whole_text(answer: Completion, created: int) -> shapes.TextCompletion:
+def _whole_text(answer: CompletionResponse, created: int) -> shapes.TextCompletion:
     return shapes.TextCompletion(
         id=answer.id,
         created=created,
@@ -157,13 +157,13 @@ def _whole_text(answer: Completion, created: int) -> shapes.TextCompletion:
                 logprobs=_text_logprobs(choice),
                 finish_reason=FINISH_REASONS[choice.finish_reason] or "stop",
             )
-            for choice in answer.generation.choices
+            for choice in answer.generation.completions
         ],
         usage=_usage(answer),
     )
 
 
-def _chat_delta(choice: Choice, opens: bool) -> dict[str, Any]:
+def _chat_delta(choice: Completion, opens: bool) -> dict[str, Any]:
     delta = {"content": choice.text} if choice.text or opens else {}
     logprobs = _chat_logprobs(choice)
     return {
@@ -174,7 +174,7 @@ def _chat_delta(choice: Choice, opens: bool) -> dict[str, Any]:
     }
 
 
-def _text_delta(choice: Choice, opens: bool) -> dict[str, Any]:
+def _text_delta(choice: Completion, opens: bool) -> dict[str, Any]:
     logprobs = _text_logprobs(choice)
     return {
         "index": choice.index,
@@ -188,21 +188,21 @@ def _text_delta(choice: Choice, opens: bool) -> dict[str, Any]:
 class Shape:
     """How one endpoint writes an answer: whole, and in chunks."""
 
-    whole: Callable[[Completion, int], shapes.ChatCompletion | shapes.TextCompletion]
+    whole: Callable[[CompletionResponse, int], shapes.ChatCompletion | shapes.TextCompletion]
     chunk: str
-    delta: Callable[[Choice, bool], dict[str, Any]]
+    delta: Callable[[Completion, bool], dict[str, Any]]
 
 
 CHAT = Shape(_whole_chat, "chat.completion.chunk", _chat_delta)
 TEXT = Shape(_whole_text, "text_completion", _text_delta)
 
 
-def _usage(answer: Completion) -> shapes.Usage:
+def _usage(answer: CompletionResponse) -> shapes.Usage:
     prompt, completion = answer.generation.prompt_tokens, answer.completion_tokens
     return shapes.Usage(prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion)
 
 
-def _chat_logprobs(choice: Choice) -> shapes.ChatLogprobs | None:
+def _chat_logprobs(choice: Completion) -> shapes.ChatLogprobs | None:
     if not choice.log_probs:
         return None
     pairs = zip(choice.token_ids, choice.log_probs, strict=True)
@@ -210,7 +210,7 @@ def _chat_logprobs(choice: Choice) -> shapes.ChatLogprobs | None:
     return shapes.ChatLogprobs(content=content)
 
 
-def _text_logprobs(choice: Choice) -> shapes.TextLogprobs | None:
+def _text_logprobs(choice: Completion) -> shapes.TextLogprobs | None:
     if not choice.log_probs:
         return None
     tokens = [f"token_id:{token}" for token in choice.token_ids]

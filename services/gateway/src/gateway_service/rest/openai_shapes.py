@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gateway_service.domain.serving.generation import ChatTurn, Sampling
+import ratchet_problems
 from gateway_service.rest.errors import UnsupportedParameter
 from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_policies import Sampling
 
-# Parameters of OpenAI's that are not offered, with the values under which they ask for nothing.
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "audio": (),
     "best_of": (1,),
@@ -34,6 +34,7 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "verbosity": (),
     "web_search_options": (),
 }
+"""Parameters of OpenAI's that are not offered, each with the values that change nothing."""
 MAX_CHOICES = 64
 
 
@@ -59,7 +60,7 @@ class _Request(BaseModel):
     user: str | None = Field(default=None, description="During a release, one user stays with one version.")
 
     def refuse_unsupported(self) -> None:
-        """Raises InvalidArgument that names the first parameter which asks for what is not offered."""
+        """Raises InvalidArgument that names the first parameter that is not offered."""
         for name, value in (self.model_extra or {}).items():
             if name not in NEUTRAL:
                 text = f"Unrecognized request argument supplied: {name}"
@@ -76,8 +77,8 @@ class _Request(BaseModel):
         return Sampling(
             temperature=self.temperature,
             top_p=self.top_p,
-            top_k=self.top_k or 0,
-            max_tokens=max_tokens or 0,
+            top_k=self.top_k or None,
+            max_tokens=max_tokens,
             stop=tuple(stop),
             seed=self.seed,
             logprobs=logprobs,
@@ -99,12 +100,12 @@ class Message(BaseModel):
     content: str | list[TextPart]
     name: str | None = None
 
-    def turn(self) -> ChatTurn:
-        """OpenAI's newer "developer" is what chat templates call "system"."""
+    def to_chat(self) -> ratchet_problems.Message:
+        """OpenAI's newer role "developer" is "system" in chat templates."""
         role = "system" if self.role == "developer" else self.role
         if isinstance(self.content, str):
-            return ChatTurn(role, self.content)
-        return ChatTurn(role, "".join(part.text for part in self.content))
+            return ratchet_problems.Message(role, self.content)
+        return ratchet_problems.Message(role, "".join(part.text for part in self.content))
 
 
 class ChatRequest(_Request):
@@ -124,7 +125,7 @@ class TextRequest(_Request):
         if isinstance(self.prompt, str):
             return self.prompt
         if len(self.prompt) != 1:
-            raise InvalidArgument("one prompt a request", [FieldViolation("prompt", "must be one text")])
+            raise InvalidArgument("one prompt per request", [FieldViolation("prompt", "must be one text")])
         return self.prompt[0]
 
     def sampling(self) -> Sampling:

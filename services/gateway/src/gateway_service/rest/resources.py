@@ -1,13 +1,12 @@
-"""/api/v1: each resource is the service's RPC with its messages as JSON. This module is the table of them."""
+"""/api/v1: the RPCs of Ratchet's services, at the routes that their protos state, with their messages as JSON."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import grpc
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from google.protobuf import message_factory
+from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, MethodDescriptor
 from google.protobuf.message import Message
 
@@ -15,142 +14,78 @@ from gateway_service.auth import http_auth, scope_of
 from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.rest import messages, schemas, sse
 from gateway_service.rest.errors import error_body
-from ratchet.eval.v1 import eval_pb2
-from ratchet.gateway.v1 import gateway_pb2
-from ratchet.registry.v1 import registry_pb2
-from ratchet.trainer.v1 import trainer_pb2
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.grpc_errors import rpc_errors
+from ratchet_protos.http import Rule, rules
 
-
-@dataclass(frozen=True, slots=True)
-class Backends:
-    """What answers the RPCs of each service: its stub, or the gateway's own servicer."""
-
-    trainer: Any
-    eval: Any
-    registry: Any
-    gateway: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """An HTTP route that is an RPC. A GET of an RPC that streams is a watch, by server-sent events."""
-
-    verb: str
-    path: str
-    rpc: str
-    summary: str
-    operation_id: str | None = None
-
-
-RUNS = (
-    Route("POST", "/runs", "CreateRun", "Start a training run"),
-    Route("GET", "/runs", "ListRuns", "List training runs"),
-    Route("GET", "/runs/{id}", "GetRun", "Get a training run"),
-    Route("POST", "/runs/{id}/cancel", "CancelRun", "Cancel a training run"),
-    Route("GET", "/runs/{id}/watch", "WatchRun", "Follow a training run and its steps"),
-    Route("GET", "/runs/{run_id}/steps", "ListSteps", "List the steps of a run, with their metrics"),
-    Route("GET", "/runs/{run_id}/checkpoints", "ListCheckpoints", "List the checkpoints of a run"),
-)
-EVALUATIONS = (
-    Route("POST", "/evaluations", "CreateEvaluation", "Start an evaluation"),
-    Route("GET", "/evaluations", "ListEvaluations", "List evaluations"),
-    Route("POST", "/evaluations/compare", "CompareEvaluations", "Compare two finished evaluations"),
-    Route("GET", "/evaluations/{id}", "GetEvaluation", "Get an evaluation"),
-    Route("POST", "/evaluations/{id}/cancel", "CancelEvaluation", "Cancel an evaluation"),
-    Route("GET", "/evaluations/{id}/watch", "WatchEvaluation", "Follow an evaluation"),
-    Route("GET", "/evaluations/{evaluation_id}/samples", "ListSamples", "List the graded samples of an evaluation"),
-)
-MODELS = (
-    Route("POST", "/models", "CreateModel", "Create a model"),
-    Route("GET", "/models", "ListModels", "List models"),
-    Route("GET", "/models/{name}", "GetModel", "Get a model and its aliases"),
-    Route("POST", "/models/{model}/versions", "CreateVersion", "Register a version"),
-    Route("GET", "/models/{model}/versions", "ListVersions", "List the versions of a model"),
-    Route("GET", "/models/{model}/versions/{number}", "GetVersion", "Get a version"),
-    Route("GET", "/models/{model}/aliases/history", "ListAliasHistory", "List who was in production when"),
-    Route(
-        "GET",
-        "/models/{model}/aliases/{alias}",
-        "GetVersion",
-        "Get the version that an alias points at",
-        operation_id="GetVersionByAlias",
-    ),
-    Route("PUT", "/models/{model}/aliases/{alias}", "SetAlias", "Point an alias at a version"),
-    Route("POST", "/models/{model}/gates", "CreateGate", "Decide whether a candidate may replace the champion"),
-    Route("GET", "/models/{model}/gates", "ListGates", "List the gates of a model"),
-    Route("GET", "/gates/{id}", "GetGate", "Get a gate"),
-)
-RELEASES = (
-    Route("POST", "/releases", "CreateRelease", "Start to move traffic to a candidate"),
-    Route("GET", "/releases", "ListReleases", "List releases"),
-    Route("GET", "/releases/{id}", "GetRelease", "Get a release"),
-    Route("POST", "/releases/{id}/rollback", "RollbackRelease", "Send all traffic back to the baseline"),
-    Route("GET", "/releases/{id}/watch", "WatchRelease", "Follow a release"),
-    Route("POST", "/feedback", "CreateFeedback", "Score a completion"),
-)
+Backends: TypeAlias = Mapping[str, object]
+"""What answers each service, by the service's full name: its stub, or the gateway's own servicer."""
 
 
 def build(backends: Backends, authenticator: Authenticator) -> tuple[APIRouter, Sequence[Descriptor]]:
     """The routes, and the messages that their OpenAPI refers to."""
-    router = APIRouter(prefix="/api/v1")
+    router = APIRouter()
     shown: list[Descriptor] = []
-    for tag, routes, service, methods in (
-        ("runs", RUNS, trainer_pb2.DESCRIPTOR.services_by_name["TrainerService"], backends.trainer),
-        ("evaluations", EVALUATIONS, eval_pb2.DESCRIPTOR.services_by_name["EvalService"], backends.eval),
-        ("models", MODELS, registry_pb2.DESCRIPTOR.services_by_name["RegistryService"], backends.registry),
-        ("releases", RELEASES, gateway_pb2.DESCRIPTOR.services_by_name["GatewayService"], backends.gateway),
-    ):
-        for route in routes:
-            method = service.methods_by_name[route.rpc]
-            shown += [method.input_type, method.output_type]
-            _add(router, tag, route, method, getattr(methods, route.rpc), authenticator)
+    for rule, method in sorted(_routes(backends), key=_literals_first):
+        shown += [method.input_type, method.output_type]
+        call = getattr(backends[method.containing_service.full_name], method.name)
+        kind = message_factory.GetMessageClass(method.input_type)
+        media = "text/event-stream" if method.server_streaming else "application/json"
+        router.add_api_route(
+            messages.route_path(rule),
+            (_watch if method.server_streaming else _call)(rule, kind, call),
+            methods=[rule.verb],
+            summary=schemas.words(method.name),
+            operation_id=_operation_id(rule, method),
+            tags=[rule.path.split("/")[3]],
+            dependencies=[http_auth(authenticator, scope_of(method))],
+            responses={200: {"content": {media: {"schema": schemas.reference(method.output_type)}}}},
+            response_class=Response,
+            openapi_extra=schemas.operation(rule, method.input_type),
+        )
     return router, shown
 
 
-def _add(
-    router: APIRouter,
-    tag: str,
-    route: Route,
-    method: MethodDescriptor,
-    call: Callable[[Message], Any],
-    authenticator: Authenticator,
-) -> None:
-    kind = message_factory.GetMessageClass(method.input_type)
-    media = "text/event-stream" if method.server_streaming else "application/json"
-    router.add_api_route(
-        route.path,
-        (_watch if method.server_streaming else _call)(kind, call),
-        methods=[route.verb],
-        summary=route.summary,
-        operation_id=route.operation_id or route.rpc,
-        tags=[tag],
-        dependencies=[http_auth(authenticator, scope_of(method.full_name))],
-        responses={200: {"content": {media: {"schema": schemas.reference(method.output_type)}}}},
-        response_class=Response,
-        openapi_extra=_openapi(route, method.input_type),
-    )
+def _routes(services: Iterable[str]) -> Iterable[tuple[Rule, MethodDescriptor]]:
+    pool = descriptor_pool.Default()
+    for service in services:
+        for method in pool.FindServiceByName(service).methods:
+            for rule in rules(method):
+                yield rule, method
 
 
-def _call(kind: type[Message], call: Callable[[Message], Awaitable[Message]]) -> Callable[..., Awaitable[Response]]:
+def _literals_first(route: tuple[Rule, MethodDescriptor]) -> list[tuple[bool, str]]:
+    """So that "/evaluations/compare" is not taken for an evaluation's id."""
+    return [(segment.startswith("{"), segment) for segment in route[0].path.split("/")]
+
+
+def _operation_id(rule: Rule, method: MethodDescriptor) -> str:
+    """The RPC's name; for an additional binding with the field that it has in place of the first rule's."""
+    if rule == rules(method)[0]:
+        return str(method.name)
+    return f"{method.name}By{rule.variables[-1].title()}"
+
+
+def _call(
+    rule: Rule, kind: type[Message], call: Callable[[Message], Awaitable[Message]]
+) -> Callable[..., Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        message = await messages.from_request(request, kind)
+        message = await messages.from_request(request, rule, kind)
         with rpc_errors():
             return messages.to_response(await call(message))
 
     return endpoint
 
 
-def _watch(kind: type[Message], call: Callable[[Message], Any]) -> Callable[..., Awaitable[Response]]:
+def _watch(rule: Rule, kind: type[Message], call: Callable[[Message], Any]) -> Callable[..., Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        message = await messages.from_request(request, kind)
-        return sse.response(sse.with_pings(_events(await sse.started(_translated(call(message))))))
+        message = await messages.from_request(request, rule, kind)
+        return sse.response(sse.with_pings(_events(await sse.started(_replies(call(message))))))
 
     return endpoint
 
 
-async def _translated(replies: Any) -> AsyncGenerator[Message]:
+async def _replies(replies: Any) -> AsyncGenerator[Message]:
     try:
         with rpc_errors():
             async for reply in replies:
@@ -163,27 +98,9 @@ async def _translated(replies: Any) -> AsyncGenerator[Message]:
 
 
 async def _events(replies: AsyncGenerator[Message]) -> AsyncGenerator[str]:
-    """A `message` event for each reply; at a fault an `error` event, which ends the stream."""
+    """A `message` event per reply; an error is an `error` event, which ends the stream."""
     try:
         async for reply in replies:
             yield sse.event(messages.to_dict(reply))
     except RatchetError as error:
         yield sse.event(error_body(error), "error")
-
-
-def _openapi(route: Route, request: Descriptor) -> dict[str, Any]:
-    """The parameters and the body of a route: fields of its request message."""
-    in_path = [part.strip("{}") for part in route.path.split("/") if part.startswith("{")]
-    fields = {field.name: schemas.field_schema(field) for field in messages.scalar_fields(request)}
-    parameters = [{"name": name, "in": "path", "required": True, "schema": fields[name]} for name in in_path]
-    if route.verb != "GET":
-        body = {"content": {"application/json": {"schema": schemas.reference(request)}}}
-        return {"parameters": parameters, "requestBody": body}
-    # What the path has chosen of a oneof leaves nothing for the query.
-    chosen = {field.name for oneof in request.oneofs for field in oneof.fields if len(oneof.fields) > 1}
-    parameters += [
-        {"name": name, "in": "query", "required": False, "schema": schema}
-        for name, schema in fields.items()
-        if name not in in_path and name not in chosen
-    ]
-    return {"parameters": parameters}

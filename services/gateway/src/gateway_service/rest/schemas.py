@@ -1,9 +1,15 @@
-"""JSON Schemas of protobuf messages, as json_format writes them (https://protobuf.dev/programming-guides/json/)."""
+"""OpenAPI of RPCs: JSON Schemas of their messages, as json_format writes them, and their parameters.
 
+https://protobuf.dev/programming-guides/json/
+"""
+
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from ratchet_protos.http import Rule
 
 Schema = dict[str, Any]
 
@@ -39,6 +45,45 @@ def name_of(message: Descriptor) -> str:
 
 def reference(message: Descriptor) -> Schema:
     return _WELL_KNOWN.get(message.full_name) or {"$ref": f"#/components/schemas/{name_of(message)}"}
+
+
+def words(rpc: str) -> str:
+    """ "CreateRun" as a summary: "Create run"."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", rpc).capitalize()
+
+
+def operation(rule: Rule, request: Descriptor) -> Schema:
+    """The parameters and the body of a route."""
+    parameters = [
+        {"name": path, "in": "path", "required": True, "schema": field_schema(field)}
+        for path in rule.variables
+        if (field := find_field(request, path))
+    ]
+    if rule.body == "*":
+        return {"parameters": parameters, "requestBody": _json(reference(request))}
+    # A oneof of which the path has one field leaves nothing for the query.
+    chosen = {field.name for oneof in request.oneofs for field in oneof.fields if len(oneof.fields) > 1}
+    parameters += [
+        {"name": field.name, "in": "query", "required": False, "schema": field_schema(field)}
+        for field in request.fields
+        if not field.message_type and field.name not in (*rule.variables, *chosen, rule.body)
+    ]
+    if not rule.body:
+        return {"parameters": parameters}
+    return {"parameters": parameters, "requestBody": _json(field_schema(request.fields_by_name[rule.body]))}
+
+
+def _json(schema: Schema) -> Schema:
+    return {"content": {"application/json": {"schema": schema}}}
+
+
+def find_field(message: Any, path: str) -> FieldDescriptor | None:
+    """The field at a path such as "candidate.model" of a message's descriptor; None where there is none."""
+    field: FieldDescriptor | None = None
+    for name in path.split("."):
+        field = message.fields_by_name.get(name) if message else None
+        message = field.message_type if field else None
+    return field
 
 
 def components(messages: Iterable[Descriptor]) -> dict[str, Schema]:

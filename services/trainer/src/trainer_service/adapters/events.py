@@ -26,11 +26,16 @@ class RedisEvents:
     async def changed(self, run: Run) -> None:
         event = event_pb2.Event(
             id=new_id("event"),
-            time=timestamp_to_proto(run.update_time),
+            create_time=timestamp_to_proto(run.update_time),
             service="trainer",
             resource=f"runs/{run.id}",
             state=run.state.name,
-            attributes={"step": str(run.step), "attempt": str(run.attempt), "version": run.version, "error": run.error},
+            attributes={
+                "step": str(run.step),
+                "attempt": str(run.attempt),
+                "version": str(run.version or ""),
+                "failure": run.failure.message if run.failure else "",
+            },
         )
         try:
             await self._stream.publish({"event": json_format.MessageToJson(event, indent=None)})

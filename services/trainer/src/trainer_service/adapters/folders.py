@@ -10,6 +10,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from ratchet_kit.errors import NotFound, Unavailable
+from ratchet_kit.names import Location
 from trainer_service.domain.ports import FoundModel
 from trainer_service.domain.run import RunId
 
@@ -25,6 +26,9 @@ class FsspecModelFolders:
 
     async def fetch(self, base: FoundModel, id: RunId) -> str:
         return await asyncio.to_thread(self._fetch, base.uri, id)
+
+    async def remove(self, id: RunId) -> None:
+        await asyncio.to_thread(shutil.rmtree, self._runs_folder / id, ignore_errors=True)
 
     def _fetch(self, uri: str, id: RunId) -> str:
         found = _inspect(uri)
@@ -62,7 +66,7 @@ def _inspect(uri: str) -> FoundModel:
         raise NotFound(f"{uri} holds no model: there is no *.safetensors file")
     everywhere = path if isinstance(fs, LocalFileSystem) else fs.unstrip_protocol(path)
     room = config.get("max_position_embeddings") or config.get("text_config", {}).get("max_position_embeddings") or 0
-    return FoundModel(name=everywhere, uri=everywhere, size_bytes=sum(weights), max_tokens=room)
+    return FoundModel(Location(everywhere), everywhere, size_bytes=sum(weights), max_tokens=room)
 
 
 def _open(uri: str) -> tuple[fsspec.AbstractFileSystem, str]:

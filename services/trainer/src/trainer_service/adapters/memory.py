@@ -4,33 +4,39 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ratchet_kit.errors import AlreadyExists, NotFound, Unavailable
-from trainer_service.domain.ports import FoundModel, FoundSet, JobState, JobStatus, Lineage
+from ratchet_kit.errors import Failure, NotFound, Unavailable
+from ratchet_kit.idempotency import Made, Request
+from ratchet_kit.names import AliasRef, BareModel, VersionRef
+from trainer_service.domain.ports import (
+    FoundModel,
+    FoundSet,
+    JobState,
+    JobStatus,
+    Lineage,
+    RegisteredVersion,
+    VersionState,
+)
 from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
-from trainer_service.domain.spec import ModelRef, Priority, ProblemSetRef
+from trainer_service.domain.spec import ProblemSetRef
 
 
 class MemoryRunStore:
     def __init__(self) -> None:
         self._runs: dict[RunId, Run] = {}
-        self._requests: dict[str, tuple[str, RunId]] = {}
+        self._made = Made[RunId]("run")
         self._steps: dict[RunId, dict[int, Step]] = {}
         self._checkpoints: dict[RunId, dict[int, Checkpoint]] = {}
 
-    async def add(self, run: Run, request_id: str, fingerprint: str) -> Run:
-        if stored := await self.of_request(request_id, fingerprint):
+    async def create(self, run: Run, request: Request) -> Run:
+        if stored := await self.made_by(request):
             return stored
-        self._requests[request_id] = (fingerprint, run.id)
+        self._made.add(request, run.id)
         self._runs[run.id] = run
         return run
 
-    async def of_request(self, request_id: str, fingerprint: str) -> Run | None:
-        if request_id not in self._requests:
-            return None
-        known, id = self._requests[request_id]
-        if known != fingerprint:
-            raise AlreadyExists(f"request {request_id} made run {id} from another spec")
-        return self._runs[id]
+    async def made_by(self, request: Request) -> Run | None:
+        id = self._made.find(request)
+        return self._runs[id] if id else None
 
     async def get(self, id: RunId) -> Run:
         if id not in self._runs:
@@ -46,6 +52,12 @@ class MemoryRunStore:
 
     async def counts(self) -> Mapping[State, int]:
         return Counter(run.state for run in self._runs.values())
+
+    async def delete(self, id: RunId) -> None:
+        await self.get(id)
+        self._made.remove({id})
+        for table in (self._runs, self._steps, self._checkpoints):
+            table.pop(id, None)
 
     async def change(self, id: RunId, change: Callable[[Run], Run]) -> Run:
         self._runs[id] = change(await self.get(id))
@@ -72,29 +84,6 @@ class MemoryRunStore:
     async def checkpoints(self, id: RunId, limit: int, after: int) -> Sequence[Checkpoint]:
         of_run = self._checkpoints.get(id, {})
         return [of_run[step] for step in sorted(of_run) if step > after][:limit]
-
-
-class MemoryRunQueue:
-    """`down`: it cannot be reached. `flush` forgets everything, as Redis does on FLUSHALL."""
-
-    def __init__(self) -> None:
-        self.ids: list[RunId] = []
-        self.down = False
-
-    async def put(self, id: RunId, priority: Priority) -> None:
-        self._reach()
-        self.ids.append(id)
-
-    async def held(self) -> frozenset[RunId]:
-        self._reach()
-        return frozenset(self.ids)
-
-    def flush(self) -> None:
-        self.ids.clear()
-
-    def _reach(self) -> None:
-        if self.down:
-            raise Unavailable("the queue is down")
 
 
 class MemoryJobs:
@@ -134,23 +123,25 @@ class MemoryJobs:
 
 
 class MemoryRegistry:
-    """`versions`: what names resolve to. `registered`: what was made, by request id."""
+    """`versions`: what names resolve to. `registered`: what was made, by request id. `state`: of all that is made."""
 
     def __init__(self, versions: Mapping[str, FoundModel] | None = None) -> None:
         self.versions = dict(versions or {})
         self.registered: dict[str, tuple[str, str, Lineage]] = {}
+        self.state = VersionState.READY
         self.down = False
 
-    async def resolve(self, ref: ModelRef) -> FoundModel:
+    async def resolve(self, ref: VersionRef | AliasRef | BareModel) -> FoundModel:
         self._reach()
-        if ref.value not in self.versions:
-            raise NotFound(f"there is no {ref.kind} {ref.value!r}")
-        return self.versions[ref.value]
+        if str(ref) not in self.versions:
+            raise NotFound(f"there is no {ref}")
+        return self.versions[str(ref)]
 
-    async def register(self, request_id: str, model: str, source_uri: str, lineage: Lineage) -> str:
+    async def register(self, request_id: str, model: str, source_uri: str, lineage: Lineage) -> RegisteredVersion:
         self._reach()
         self.registered.setdefault(request_id, (model, source_uri, lineage))
-        return f"{model}@{len(self.registered)}"
+        failure = Failure("INVALID_ARGUMENT", "no weights") if self.state is VersionState.FAILED else None
+        return RegisteredVersion(VersionRef(model, len(self.registered)), self.state, failure)
 
     def _reach(self) -> None:
         if self.down:
@@ -160,6 +151,7 @@ class MemoryRegistry:
 class MemoryFolders:
     def __init__(self, models: Mapping[str, FoundModel] | None = None) -> None:
         self.models = dict(models or {})
+        self.removed: list[RunId] = []
 
     async def inspect(self, uri: str) -> FoundModel:
         if uri not in self.models:
@@ -168,6 +160,9 @@ class MemoryFolders:
 
     async def fetch(self, base: FoundModel, id: RunId) -> str:
         return base.uri
+
+    async def remove(self, id: RunId) -> None:
+        self.removed.append(id)
 
 
 class MemoryProblems:

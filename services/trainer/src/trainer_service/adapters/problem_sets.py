@@ -22,7 +22,7 @@ def _look_up(ref: ProblemSetRef) -> FoundSet:
             raise NotFound(f"there is no file {ref.name}")
         ref = replace(ref, name=str(path))
     try:
-        problems = load(ref.name, limit=ref.limit)
+        problems = load(ref.name, limit=ref.limit or 0)
     except UnknownProblemSet as error:
         raise NotFound(str(error)) from error
     except InvalidProblem as error:

@@ -6,7 +6,9 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlalchemy import Row
 
-from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
+from ratchet_kit.errors import Failure
+from ratchet_kit.names import VersionRef
+from trainer_service.domain.run import Checkpoint, Phase, Run, RunId, State, Step
 from trainer_service.domain.spec import RunSpec
 
 _SPEC = TypeAdapter(RunSpec)
@@ -17,17 +19,20 @@ def run_row(run: Run) -> dict[str, Any]:
         "id": run.id,
         "spec": _SPEC.dump_json(run.spec).decode(),
         "state": run.state.value,
-        "error": run.error,
+        "failure_code": run.failure.code if run.failure else None,
+        "failure_message": run.failure.message if run.failure else "",
         "step": run.step,
         "attempt": run.attempt,
         "platform_faults": run.platform_faults,
-        "version": run.version,
+        "version": str(run.version or ""),
         "best_step": run.best_checkpoint.step if run.best_checkpoint else None,
         "create_time": run.create_time,
         "update_time": run.update_time,
         "start_time": run.start_time,
         "trained_time": run.trained_time,
         "end_time": run.end_time,
+        "phase": run.phase.value if run.phase else None,
+        "phase_time": run.phase_time,
     }
 
 
@@ -38,15 +43,17 @@ def to_run(row: Row[Any], best: Checkpoint | None) -> Run:
         state=State(row.state),
         create_time=row.create_time,
         update_time=row.update_time,
-        error=row.error,
+        failure=Failure(row.failure_code, row.failure_message) if row.failure_code else None,
         step=row.step,
         attempt=row.attempt,
         platform_faults=row.platform_faults,
-        version=row.version,
+        version=VersionRef.parse(row.version) if row.version else None,
         best_checkpoint=best,
         start_time=row.start_time,
         trained_time=row.trained_time,
         end_time=row.end_time,
+        phase=Phase(row.phase) if row.phase else None,
+        phase_time=row.phase_time,
     )
 
 
@@ -56,14 +63,14 @@ def step_row(id: RunId, step: Step) -> dict[str, Any]:
         "number": step.number,
         "metrics": json.dumps(dict(step.metrics)),
         "policy_id": step.policy_id,
-        "time": step.time,
+        "create_time": step.create_time,
         "attempt": step.attempt,
         "platform_faults": step.platform_faults,
     }
 
 
 def to_step(row: Row[Any]) -> Step:
-    return Step(row.number, json.loads(row.metrics), row.policy_id, row.time, row.attempt, row.platform_faults)
+    return Step(row.number, json.loads(row.metrics), row.policy_id, row.create_time, row.attempt, row.platform_faults)
 
 
 def checkpoint_row(id: RunId, checkpoint: Checkpoint) -> dict[str, Any]:
@@ -73,9 +80,9 @@ def checkpoint_row(id: RunId, checkpoint: Checkpoint) -> dict[str, Any]:
         "uri": checkpoint.uri,
         "policy_id": checkpoint.policy_id,
         "validation_score": checkpoint.validation_score,
-        "time": checkpoint.time,
+        "create_time": checkpoint.create_time,
     }
 
 
 def to_checkpoint(row: Row[Any]) -> Checkpoint:
-    return Checkpoint(row.step, row.uri, row.policy_id, row.time, row.validation_score)
+    return Checkpoint(row.step, row.uri, row.policy_id, row.create_time, row.validation_score)

@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Column, Float, ForeignKey, Integer, MetaData, String, Table, Text
 
-from ratchet_kit.sql import UtcDateTime
+from ratchet_kit.sql import UtcDateTime, request_columns
 
 metadata = MetaData()
 
@@ -12,11 +12,11 @@ runs = Table(
     "trainer_runs",
     metadata,
     Column("id", String(64), primary_key=True),
-    Column("request_id", String(200), nullable=False, unique=True),
-    Column("fingerprint", String(80), nullable=False),
+    *request_columns(),
     Column("spec", Text, nullable=False),
     Column("state", String(20), nullable=False, index=True),
-    Column("error", Text, nullable=False),
+    Column("failure_code", String(40)),
+    Column("failure_message", Text, nullable=False),
     Column("step", Integer, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("platform_faults", BigInteger, nullable=False),
@@ -27,6 +27,8 @@ runs = Table(
     Column("start_time", UtcDateTime),
     Column("trained_time", UtcDateTime),
     Column("end_time", UtcDateTime),
+    Column("phase", String(20)),
+    Column("phase_time", UtcDateTime),
 )
 
 steps = Table(
@@ -36,7 +38,7 @@ steps = Table(
     Column("number", Integer, primary_key=True),
     Column("metrics", Text, nullable=False),
     Column("policy_id", String(80), nullable=False),
-    Column("time", UtcDateTime, nullable=False),
+    Column("create_time", UtcDateTime, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("platform_faults", BigInteger, nullable=False),
 )
@@ -49,5 +51,5 @@ checkpoints = Table(
     Column("uri", Text, nullable=False),
     Column("policy_id", String(80), nullable=False),
     Column("validation_score", Float),
-    Column("time", UtcDateTime, nullable=False),
+    Column("create_time", UtcDateTime, nullable=False),
 )

@@ -6,11 +6,12 @@ sets there are: `references` finds it.
 
 from dataclasses import fields, replace
 
+from ratchet_kit.work import Priority
 from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.ports import FoundModel
 from trainer_service.domain.references import Found
-from trainer_service.domain.spec import Hyperparameters, ModelRef, Priority, Resources, RunSpec
+from trainer_service.domain.spec import Hyperparameters, Resources, RunSpec
 
 REWARD = "tests_passed"
 LOGGERS = ("console",)
@@ -20,20 +21,23 @@ TOKENS = 256
 
 
 def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
-    """The spec with every choice made and its references pinned to what they lead to now.
+    """The spec with every choice made and its references pinned to what they lead to now: an alias may point elsewhere
+    tomorrow, and every attempt starts from what it named at Create.
 
     Choices that are made already are kept, so that completing twice changes nothing. What is wrong, or was not found,
-    stays as it is, for `validation.faults` to name.
+    stays as it is, for `validation.check` to name.
     """
     algorithm = ALGORITHMS.get(spec.algorithm)
     resources = Resources(
-        nodes=spec.resources.nodes or 1,
-        accelerators_per_node=spec.resources.accelerators_per_node or 1,
+        nodes=1 if spec.resources.nodes is None else spec.resources.nodes,
+        accelerators_per_node=1
+        if spec.resources.accelerators_per_node is None
+        else spec.resources.accelerators_per_node,
         device=spec.resources.device or limits.devices[0],
     )
     return replace(
         spec,
-        base=_pinned(spec.base, found.base),
+        base=found.base.ref if found.base else spec.base,
         problems=found.problems.ref if found.problems else spec.problems,
         validation_problems=found.validation_problems.ref if found.validation_problems else spec.validation_problems,
         resources=resources,
@@ -44,13 +48,6 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         loggers=spec.loggers or LOGGERS,
         priority=spec.priority or Priority.NORMAL,
     )
-
-
-def _pinned(ref: ModelRef | None, base: FoundModel | None) -> ModelRef | None:
-    """An alias may point elsewhere tomorrow: every attempt starts from what it named at Create."""
-    if ref is None or base is None:
-        return ref
-    return ModelRef("path", base.uri) if ref.kind == "path" else ModelRef("version", base.name)
 
 
 def _hyperparameters(

@@ -6,11 +6,14 @@ attempt, so that there is one for each.
 """
 
 import asyncio
-from dataclasses import dataclass
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 
-from ratchet_kit.errors import FailedPrecondition, NotFound, RatchetError, Unavailable
+from ratchet_kit.errors import FailedPrecondition, Failure, Internal, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import bound, get_logger
+from ratchet_kit.names import Location, VersionRef
 from ratchet_kit.times import Clock
 from trainer_service.domain.ports import (
     Events,
@@ -22,11 +25,13 @@ from trainer_service.domain.ports import (
     ModelFolders,
     ModelRegistry,
     PolicyHost,
+    RegisteredVersion,
     RunStore,
+    VersionState,
 )
-from trainer_service.domain.run import Checkpoint, Run, RunId, State
+from trainer_service.domain.run import Run, RunId, State
 from trainer_service.domain.run_updates import RunUpdates
-from trainer_service.domain.runs import config_digest
+from trainer_service.domain.spec import RunSpec
 
 log = get_logger(__name__)
 
@@ -99,9 +104,9 @@ class Driver:
                     log.warning("run.waiting", reason=error.message)
                     await self._updates.wait(id, self._deadlines.retry)
 
-    async def give_up(self, id: RunId, error: str) -> None:
-        """The run has failed for a reason that is ours. Raises FailedPrecondition when it is over already."""
-        await self._changed(await self._store.change(id, lambda run: run.fail(error, self._clock.now())))
+    async def give_up(self, id: RunId, error: RatchetError) -> None:
+        """The run has failed. Raises FailedPrecondition when it is over already."""
+        await self._fail(id, Failure.of(error))
 
     async def _advance(self, run: Run) -> None:
         """One step towards the end."""
@@ -134,7 +139,7 @@ class Driver:
                 log.info("job.submitted", attempt=run.attempt)
                 return
             except NotFound as error:
-                await self.give_up(run.id, f"the base is gone: {error.message}")
+                await self.give_up(run.id, NotFound(f"the base is gone: {error.message}"))
                 return
             except Unavailable as error:
                 log.warning("job.not_submitted", attempt=run.attempt, reason=error.message)
@@ -152,28 +157,40 @@ class Driver:
         log.warning("job.lost", attempt=run.attempt, step=run.step, reason=reason)
         if run.attempt >= self._deadlines.max_attempts:
             times = f"{run.attempt} times" if run.attempt > 1 else "once"
-            await self.give_up(
-                run.id, f"the job died {times}, the last at step {run.step}: {reason or 'no reason known'}"
-            )
+            died = f"the job died {times}, the last at step {run.step}: {reason or 'no reason known'}"
+            await self.give_up(run.id, Internal(died))
             return
         resumed = await self._store.change(run.id, lambda now: now.resume(run.attempt, self._clock.now()))
         await self._submit(resumed)
 
     async def _finish(self, run: Run) -> None:
-        version, best = "", run.best_checkpoint
-        if run.spec.output_model:
-            if best is None:
-                await self.give_up(run.id, "the job reported no checkpoint: there is nothing to register")
-                return
-            try:
-                version = await self._register(run, best)
-            except Unavailable:
-                raise
-            except RatchetError as error:
-                await self.give_up(run.id, f"the registry refused the best checkpoint: {error.message}")
-                return
+        """Registers the best checkpoint where the spec wants that, without waiting for the registry's copy of it."""
+        if not run.spec.output_model:
+            await self._succeed(run, None)
+            return
+        try:
+            version = await self._register(run)
+        except Unavailable:
+            raise
+        except RatchetError as error:
+            await self.give_up(run.id, error)
+            return
+        match version.state:
+            case VersionState.READY:
+                await self._succeed(run, version.ref)
+            case VersionState.PENDING:
+                await self._updates.wait(run.id, self._deadlines.poll)
+            case VersionState.FAILED:
+                failure = version.failure or Failure("INTERNAL", "no reason known")
+                reason = f"the registry could not make {version.ref}: {failure.message}"
+                await self._fail(run.id, replace(failure, message=reason))
+
+    async def _succeed(self, run: Run, version: VersionRef | None) -> None:
         await self._changed(await self._store.change(run.id, lambda run: run.succeed(version, self._clock.now())))
-        log.info("run.succeeded", steps=run.step, version=version)
+        log.info("run.succeeded", steps=run.step, version=str(version or ""))
+
+    async def _fail(self, id: RunId, failure: Failure) -> None:
+        await self._changed(await self._store.change(id, lambda run: run.fail(failure, self._clock.now())))
 
     async def _clear(self, run: Run) -> None:
         """Nothing of the run's jobs is left."""
@@ -189,29 +206,43 @@ class Driver:
         await self._jobs.stop(run.id, run.attempt)
         await self._policies.release(run.id)
 
-    async def _register(self, run: Run, best: Checkpoint) -> str:
-        assert run.spec.base is not None
-        return await self._registry.register(
-            request_id=run.id,
-            model=run.spec.output_model,
-            source_uri=best.uri,
-            lineage=Lineage(
-                base=run.spec.base.value,
-                run_id=run.id,
-                data_digest=run.spec.problems.digest,
-                config_digest=config_digest(run.spec),
-                code_version=self._code_version,
-                step=best.step,
-            ),
+    async def _register(self, run: Run) -> RegisteredVersion:
+        """The version of the best checkpoint, as it is now: the registry makes one per run, however often it is asked.
+
+        Raises Internal when there is no checkpoint, FailedPrecondition when the registry refuses it, and Unavailable.
+        """
+        best, spec = run.best_checkpoint, run.spec
+        if best is None:
+            raise Internal("the job reported no checkpoint: there is nothing to register")
+        assert spec.base is not None
+        lineage = Lineage(
+            base=spec.base,
+            run_id=run.id,
+            data_digest=spec.problems.digest,
+            config_digest=config_digest(spec),
+            code_version=self._code_version,
+            step=best.step,
         )
+        try:
+            return await self._registry.register(run.id, spec.output_model, best.uri, lineage)
+        except Unavailable:
+            raise
+        except RatchetError as error:
+            raise FailedPrecondition(f"the registry refused the best checkpoint: {error.message}") from error
 
     async def _base(self, run: Run) -> FoundModel:
         assert run.spec.base is not None
-        if run.spec.base.kind == "path":
-            return await self._folders.inspect(run.spec.base.value)
+        if isinstance(run.spec.base, Location):
+            return await self._folders.inspect(run.spec.base.uri)
         return await self._registry.resolve(run.spec.base)
 
     async def _changed(self, run: Run) -> None:
         self._updates.announce(run.id)
         self._meter.progressed(run)
         await self._events.changed(run)
+
+
+def config_digest(spec: RunSpec) -> str:
+    """`sha256:<hex>` over the whole spec, in a form that does not depend on the order of fields."""
+    text = json.dumps(asdict(spec), sort_keys=True, ensure_ascii=False)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

@@ -5,23 +5,26 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from ratchet_kit.errors import Failure
+from ratchet_kit.idempotency import Request
+from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
 from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
-from trainer_service.domain.spec import ModelRef, Priority, ProblemSetRef
+from trainer_service.domain.spec import ProblemSetRef
 
 
 class RunStore(Protocol):
     """The truth about runs. Every method raises Unavailable when the database cannot be reached."""
 
-    async def add(self, run: Run, request_id: str, fingerprint: str) -> Run:
-        """Stores a new run, or returns the one stored under `request_id` before.
+    async def create(self, run: Run, request: Request) -> Run:
+        """Stores a new run, or returns the one that the request made before.
 
         Raises:
-            AlreadyExists: `request_id` was used with another `fingerprint`.
+            AlreadyExists: the request's id was used for another spec.
         """
         ...
 
-    async def of_request(self, request_id: str, fingerprint: str) -> Run | None:
-        """The run stored under `request_id`, None when there is none. Raises AlreadyExists like `add`."""
+    async def made_by(self, request: Request) -> Run | None:
+        """The run that the request made, None when there is none. Raises AlreadyExists like `create`."""
         ...
 
     async def get(self, id: RunId) -> Run:
@@ -38,6 +41,10 @@ class RunStore(Protocol):
 
     async def counts(self) -> Mapping[State, int]:
         """How many runs are in each state."""
+        ...
+
+    async def delete(self, id: RunId) -> None:
+        """Deletes the run, its steps and its checkpoints. Raises NotFound."""
         ...
 
     async def change(self, id: RunId, change: Callable[[Run], Run]) -> Run:
@@ -63,18 +70,6 @@ class RunStore(Protocol):
 
     async def checkpoints(self, id: RunId, limit: int, after: int) -> Sequence[Checkpoint]:
         """Checkpoints of steps above `after`, in order; none for a run that is not there."""
-        ...
-
-
-class RunQueue(Protocol):
-    """Carries ids of runs to workers. It may lose or repeat them: RunStore knows which are unfinished."""
-
-    async def put(self, id: RunId, priority: Priority) -> None:
-        """Raises Unavailable."""
-        ...
-
-    async def held(self) -> frozenset[RunId]:
-        """The ids that wait or are leased to a worker. Raises Unavailable."""
         ...
 
 
@@ -121,8 +116,8 @@ SMALL_MODEL_BYTES = 200_000_000
 class FoundModel:
     """A model that a run can start from."""
 
-    name: str
-    """What lineage records: "<model>@<n>", or the path."""
+    ref: VersionRef | Location
+    """What lineage records; a folder under a name that holds everywhere (an absolute path)."""
     uri: str
     """A folder, or an fsspec URL."""
     size_bytes: int = 0
@@ -140,7 +135,7 @@ class FoundModel:
 class Lineage:
     """How a version came to be; digests are "sha256:<hex>"."""
 
-    base: str
+    base: AnyModel
     run_id: RunId
     data_digest: str
     config_digest: str
@@ -148,15 +143,32 @@ class Lineage:
     step: int
 
 
+class VersionState(StrEnum):
+    PENDING = "pending"
+    """The registry copies the artifact."""
+    READY = "ready"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredVersion:
+    ref: VersionRef
+    state: VersionState
+    failure: Failure | None = None
+    """Set when it is FAILED."""
+
+
 class ModelRegistry(Protocol):
     """The registry's models, as far as training needs them."""
 
-    async def resolve(self, ref: ModelRef) -> FoundModel:
-        """Name and URI of the version that `ref`, a version or an alias, names now. Raises NotFound, Unavailable."""
+    async def resolve(self, ref: VersionRef | AliasRef | BareModel) -> FoundModel:
+        """Version and URI of what `ref` names now. Raises Unavailable; NotFound when there is none that is READY."""
         ...
 
-    async def register(self, request_id: str, model: str, source_uri: str, lineage: Lineage) -> str:
-        """Makes a version of the folder `source_uri` and returns its name, "<model>@<n>". Idempotent.
+    async def register(self, request_id: str, model: str, source_uri: str, lineage: Lineage) -> RegisteredVersion:
+        """Makes a version of the folder `source_uri`, and returns before it is READY.
+
+        Idempotent: the same again returns the same version, as it is now.
 
         Raises:
             Unavailable: the registry cannot be reached, or is busy: try again.
@@ -179,6 +191,10 @@ class ModelFolders(Protocol):
 
     async def fetch(self, base: FoundModel, id: RunId) -> str:
         """A local folder with the model, copied into the run's own where it is not local. Raises like `inspect`."""
+        ...
+
+    async def remove(self, id: RunId) -> None:
+        """Deletes the run's own folder, with its checkpoints, exports and logs. One that is not there is fine."""
         ...
 
 

@@ -1,25 +1,21 @@
 """What the references of a spec lead to: its base, and its sets of problems."""
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound
+from ratchet_kit.errors import InvalidArgument, NotFound
+from ratchet_kit.faults import Faults
+from ratchet_kit.names import AnyModel, Location
 from trainer_service.domain.ports import FoundModel, FoundSet, ModelFolders, ModelRegistry, ProblemSets
-from trainer_service.domain.spec import ModelRef, ProblemSetRef, RunSpec
-
-_VERSION = re.compile(r"(?:models/(?P<long>[^/@:]+)/versions/(?P<n>\d+)|(?P<short>[^/@:]+)@(?P<m>\d+))")
-_ALIAS = re.compile(r"[^/@:\s]+:[^/@:\s]+")
+from trainer_service.domain.spec import ProblemSetRef, RunSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a spec's references lead to. None: nowhere, for a reason in `faults`, or that there is no such reference."""
+    """What a spec's references lead to. None: nowhere, or there is no such reference."""
 
     base: FoundModel | None = None
     problems: FoundSet | None = None
     validation_problems: FoundSet | None = None
-    faults: Sequence[FieldViolation] = ()
 
 
 class References:
@@ -30,50 +26,38 @@ class References:
         self._folders = folders
         self._problems = problems
 
-    async def find(self, spec: RunSpec) -> Found:
-        """Raises Unavailable when the registry or a store is needed and cannot be reached."""
-        faults: list[FieldViolation] = []
-        base = await self._base(spec.base, faults)
+    async def find(self, spec: RunSpec, faults: Faults) -> Found:
+        """What leads nowhere is added to `faults`.
+
+        Raises Unavailable when the registry or a store is needed and cannot be reached.
+        """
+        base = await self._base(spec.base, faults) if spec.base else None
         problems = await self._set("problems", spec.problems, faults)
         if spec.validation_problems:
             validated = await self._set("validation_problems", spec.validation_problems, faults)
         else:
             validated = await self._validation_split(spec.problems)
-        return Found(base, problems, validated, faults)
+        return Found(base, problems, validated)
 
-    async def _base(self, ref: ModelRef | None, faults: list[FieldViolation]) -> FoundModel | None:
-        if ref is None or not ref.value.strip():
-            faults.append(FieldViolation("spec.base", "is missing: name a registry version, an alias or a path"))
-            return None
-        if ref.kind == "version" and version_parts(ref.value) is None:
-            reason = f'"{ref.value}" is not "<model>@<n>" or "models/<model>/versions/<n>"'
-            faults.append(FieldViolation("spec.base.version", reason))
-            return None
-        if ref.kind == "alias" and alias_parts(ref.value) is None:
-            faults.append(FieldViolation("spec.base.alias", f'"{ref.value}" is not "<model>:<alias>"'))
-            return None
+    async def _base(self, ref: AnyModel, faults: Faults) -> FoundModel | None:
         try:
-            if ref.kind == "path":
-                return await self._folders.inspect(ref.value)
+            if isinstance(ref, Location):
+                return await self._folders.inspect(ref.uri)
             version = await self._registry.resolve(ref)
-            return replace(await self._folders.inspect(version.uri), name=version.name)
+            return replace(await self._folders.inspect(version.uri), ref=version.ref)
         except NotFound as error:
-            faults.append(FieldViolation(f"spec.base.{ref.kind}", error.message))
+            faults.add("base", f"leads nowhere: {error.message}")
             return None
 
-    async def _set(self, field: str, ref: ProblemSetRef, faults: list[FieldViolation]) -> FoundSet | None:
-        wrong = []
-        if not ref.name.strip():
-            wrong.append(FieldViolation(f"spec.{field}.name", "is missing: name a problem set or a JSONL file"))
-        if ref.limit < 0:
-            wrong.append(FieldViolation(f"spec.{field}.limit", "must not be negative"))
-        faults.extend(wrong)
-        if wrong:
+    async def _set(self, field: str, ref: ProblemSetRef, faults: Faults) -> FoundSet | None:
+        is_named = faults.unless(ref.name.strip(), f"{field}.name", "is missing: name a problem set or a JSONL file")
+        is_bounded = ref.limit is None or faults.bounds(f"{field}.limit", ref.limit, at_least=1)
+        if not (is_named and is_bounded):
             return None
         try:
             return await self._problems.look_up(ref)
         except (NotFound, InvalidArgument) as error:
-            faults.append(FieldViolation(f"spec.{field}.name", error.message))
+            faults.add(f"{field}.name", f"leads nowhere: {error.message}")
             return None
 
     async def _validation_split(self, problems: ProblemSetRef) -> FoundSet | None:
@@ -85,17 +69,3 @@ class References:
             return await self._problems.look_up(split)
         except NotFound:
             return None
-
-
-def version_parts(value: str) -> tuple[str, int] | None:
-    """Model and number of "<model>@<n>" or "models/<model>/versions/<n>"; None when it is neither."""
-    match = _VERSION.fullmatch(value)
-    return (match["long"] or match["short"], int(match["n"] or match["m"])) if match else None
-
-
-def alias_parts(value: str) -> tuple[str, str] | None:
-    """Model and alias of "<model>:<alias>"; None when it is not one."""
-    if not _ALIAS.fullmatch(value):
-        return None
-    model, _, alias = value.partition(":")
-    return model, alias

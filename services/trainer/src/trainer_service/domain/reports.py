@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.errors import FailedPrecondition, Failure
 from ratchet_kit.times import Clock
 from trainer_service.domain.ports import Events, Meter, RunStore
-from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
+from trainer_service.domain.run import Checkpoint, Phase, Run, RunId, State, Step
 from trainer_service.domain.run_updates import RunUpdates
 
 
@@ -30,6 +30,10 @@ class Reports:
     async def started(self, id: RunId, attempt: int) -> None:
         await self._announce(await self._store.change(id, lambda run: run.begin(attempt, self._clock.now())))
 
+    async def phase(self, id: RunId, attempt: int, phase: Phase) -> None:
+        await self._store.change(id, lambda run: run.enter(attempt, phase, self._clock.now()))
+        self._updates.announce(id)
+
     async def step(self, id: RunId, step: Step) -> StepReply:
         """A run that was cancelled is not an error here: the job ends in good order."""
         try:
@@ -50,12 +54,12 @@ class Reports:
         )
         self._updates.announce(id)
 
-    async def finished(self, id: RunId, attempt: int, error: str) -> None:
-        """With an `error` the run has failed for good; without one, the worker exports its best checkpoint next."""
+    async def finished(self, id: RunId, attempt: int, failure: Failure | None) -> None:
+        """With a `failure` the run has failed for good; without one, its best checkpoint is registered next."""
 
         def end(run: Run) -> Run:
             now = self._clock.now()
-            return run.broken(attempt, error, now) if error else run.trained(attempt, now)
+            return run.broken(attempt, failure, now) if failure else run.trained(attempt, now)
 
         await self._announce(await self._store.change(id, end))
 

@@ -10,7 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NewType
 
-from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.errors import FailedPrecondition, Failure
+from ratchet_kit.names import VersionRef
 from trainer_service.domain.spec import RunSpec
 
 RunId = NewType("RunId", str)
@@ -33,6 +34,19 @@ UNFINISHED = tuple(state for state in State if not state.is_final)
 _STARTED = (State.STARTING, State.RUNNING)
 
 
+class Phase(StrEnum):
+    """What a run that is STARTING or RUNNING does: for people, and no part of what is decided."""
+
+    SUBMITTING = "submitting"
+    LOADING_MODEL = "loading_model"
+    LOADING_POLICY = "loading_policy"
+    GENERATING = "generating"
+    UPDATING = "updating"
+    VALIDATING = "validating"
+    SAVING = "saving"
+    REGISTERING = "registering"
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What a step measured."""
@@ -41,7 +55,7 @@ class Step:
     metrics: Mapping[str, float]
     policy_id: str
     """The weights after it."""
-    time: datetime
+    create_time: datetime
     attempt: int
     platform_faults: int = 0
     """Samples masked in it."""
@@ -55,7 +69,7 @@ class Checkpoint:
     uri: str
     """Its folder."""
     policy_id: str
-    time: datetime
+    create_time: datetime
     validation_score: float | None = None
     """Higher is better; None when it was not validated."""
 
@@ -76,16 +90,20 @@ class Run:
     create_time: datetime
     update_time: datetime
     """The last change, so also the last report of the job."""
-    error: str = ""
+    failure: Failure | None = None
     step: int = 0
     attempt: int = 0
     """Counts the starts of the job; reports of an older one are refused."""
     platform_faults: int = 0
-    version: str = ""
+    version: VersionRef | None = None
+    """What the registry made of the best checkpoint, where the spec wants that."""
     best_checkpoint: Checkpoint | None = None
     start_time: datetime | None = None
     trained_time: datetime | None = None
     """When the job had done all its steps. The run goes on until its best checkpoint is where the spec wants it."""
+    phase: Phase | None = None
+    phase_time: datetime | None = None
+    """Since when."""
     end_time: datetime | None = None
 
     @classmethod
@@ -95,13 +113,20 @@ class Run:
     def start(self, now: datetime) -> "Run":
         """The first job of the run is about to be submitted."""
         self._require("start", State.QUEUED)
-        return replace(self, state=State.STARTING, attempt=1, start_time=now, update_time=now)
+        started = replace(self, state=State.STARTING, attempt=1, start_time=now, update_time=now)
+        return _in_phase(started, Phase.SUBMITTING, now)
 
     def begin(self, attempt: int, now: datetime) -> "Run":
-        """The job of this attempt is up. Said twice, it changes nothing."""
+        """The job of this attempt is up. Reported twice, it changes nothing."""
         self._require_attempt(attempt)
         self._require("begin", *_STARTED)
         return replace(self, state=State.RUNNING, update_time=now)
+
+    def enter(self, attempt: int, phase: Phase, now: datetime) -> "Run":
+        """The job of this attempt does something else from now on."""
+        self._require_attempt(attempt)
+        self._require("enter a phase", *_STARTED)
+        return _in_phase(replace(self, update_time=now), phase, now)
 
     def progress(self, step: Step, replaced: Step | None, now: datetime) -> "Run":
         """A step is done. `replaced` is what its number held before: the same report again, or an older attempt's.
@@ -125,13 +150,15 @@ class Run:
         self._require_attempt(attempt)
         self._require("finish", State.RUNNING)
         if self.step < self.spec.steps:
-            return self.fail(f"the job ended after {self.step} of {self.spec.steps} steps", now)
-        return replace(self, trained_time=self.trained_time or now, update_time=now)
+            ended = f"the job ended after {self.step} of {self.spec.steps} steps"
+            return self.fail(Failure("INTERNAL", ended), now)
+        trained = replace(self, trained_time=self.trained_time or now, update_time=now)
+        return _in_phase(trained, Phase.REGISTERING, now)
 
-    def broken(self, attempt: int, error: str, now: datetime) -> "Run":
-        """The job says that it cannot go on, and that another attempt could not either."""
+    def broken(self, attempt: int, failure: Failure, now: datetime) -> "Run":
+        """The job reports that it cannot go on, and that another attempt could not either."""
         self._require_attempt(attempt)
-        return self.fail(error, now)
+        return self.fail(failure, now)
 
     def resume(self, attempt: int, now: datetime) -> "Run":
         """The job of `attempt` is gone before its end: the next one may start."""
@@ -139,26 +166,30 @@ class Run:
         self._require("resume", *_STARTED)
         if self.trained_time:
             raise FailedPrecondition(f"run {self.id} has done all its steps")
-        return replace(self, state=State.STARTING, attempt=self.attempt + 1, update_time=now)
+        resumed = replace(self, state=State.STARTING, attempt=self.attempt + 1, update_time=now)
+        return _in_phase(resumed, Phase.SUBMITTING, now)
 
-    def succeed(self, version: str, now: datetime) -> "Run":
-        """All is done. `version`: what the registry made of the best checkpoint, empty when that was not asked for."""
+    def succeed(self, version: VersionRef | None, now: datetime) -> "Run":
+        """All is done. `version`: what the registry made of the best checkpoint, None when that was not asked for."""
         self._require("succeed", State.RUNNING)
         if not self.trained_time:
             raise FailedPrecondition(f"run {self.id} has steps to do")
-        return replace(self, state=State.SUCCEEDED, version=version, end_time=now, update_time=now)
+        return _ended(replace(self, version=version), State.SUCCEEDED, now)
 
-    def fail(self, error: str, now: datetime) -> "Run":
-        """`error`: one sentence for the user."""
+    def fail(self, failure: Failure, now: datetime) -> "Run":
         self._require("fail", *UNFINISHED)
-        return replace(self, state=State.FAILED, error=error, end_time=now, update_time=now)
+        return _ended(replace(self, failure=failure), State.FAILED, now)
 
     def cancel(self, now: datetime) -> "Run":
         """Cancelled once is cancelled: again it changes nothing."""
         if self.state is State.CANCELLED:
             return self
         self._require("cancel", *UNFINISHED)
-        return replace(self, state=State.CANCELLED, end_time=now, update_time=now)
+        return _ended(self, State.CANCELLED, now)
+
+    def check_deletable(self) -> None:
+        """Raises FailedPrecondition while the run is under way."""
+        self._require("be deleted", *(state for state in State if state.is_final))
 
     def _require(self, action: str, *states: State) -> None:
         if self.state not in states:
@@ -167,3 +198,11 @@ class Run:
     def _require_attempt(self, attempt: int) -> None:
         if attempt != self.attempt:
             raise FailedPrecondition(f"run {self.id} is at attempt {self.attempt}: attempt {attempt} is stale")
+
+
+def _ended(run: Run, state: State, now: datetime) -> Run:
+    return replace(run, state=state, phase=None, phase_time=None, end_time=now, update_time=now)
+
+
+def _in_phase(run: Run, phase: Phase, now: datetime) -> Run:
+    return run if phase is run.phase else replace(run, phase=phase, phase_time=now)

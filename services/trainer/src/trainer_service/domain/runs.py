@@ -1,26 +1,23 @@
-"""What callers do with runs: create, look, follow, cancel."""
+"""What callers do with runs: create, read, watch, cancel, delete."""
 
-import hashlib
-import json
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 
 from ratchet_kit import pages
-from ratchet_kit.errors import InvalidArgument, Unavailable
+from ratchet_kit.faults import Faults
+from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
-from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page
 from ratchet_kit.times import Clock
+from ratchet_kit.work import Priority, Queue, enqueue
 from trainer_service.domain import defaults, validation
 from trainer_service.domain.limits import Limits
-from trainer_service.domain.ports import Events, RunQueue, RunStore
+from trainer_service.domain.ports import Events, JobRunner, ModelFolders, PolicyHost, RunStore
 from trainer_service.domain.references import References
 from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
 from trainer_service.domain.run_updates import RunUpdates
-from trainer_service.domain.spec import Priority, RunSpec
-
-log = get_logger(__name__)
+from trainer_service.domain.spec import RunSpec
 
 WATCH_POLL = timedelta(seconds=1)
 WATCH_STEPS = 500
@@ -39,7 +36,10 @@ class Runs:
     def __init__(
         self,
         store: RunStore,
-        queue: RunQueue,
+        queue: Queue,
+        jobs: JobRunner,
+        folders: ModelFolders,
+        policies: PolicyHost,
         references: References,
         limits: Limits,
         events: Events,
@@ -48,30 +48,34 @@ class Runs:
     ) -> None:
         self._store = store
         self._queue = queue
+        self._jobs = jobs
+        self._folders = folders
+        self._policies = policies
         self._references = references
         self._limits = limits
         self._events = events
         self._updates = updates
         self._clock = clock
 
-    async def create(self, request_id: str, spec: RunSpec) -> Run:
+    async def create(self, request_id: str, spec: RunSpec, faults: Faults) -> Run:
         """Stores and queues a run. The same request again gives the same run, as it is now.
+
+        `faults`: what reading the request has found, for fields of the spec.
 
         Raises:
             InvalidArgument: the spec is at fault; every fault is named.
             AlreadyExists: the request id was used for another spec.
             Unavailable: the registry is needed to look at the spec, or the database to store it.
         """
-        request_id, fingerprint = request_id or new_id("request"), _digest(spec)
-        if known := await self._store.of_request(request_id, fingerprint):
+        request = Request.of(request_id, asdict(spec))
+        if known := await self._store.made_by(request):
             return known
-        found = await self._references.find(spec)
+        found = await self._references.find(spec, faults)
         completed = defaults.complete(spec, found, self._limits)
-        if violations := validation.faults(completed, found, self._limits):
-            named = "; ".join(f"{violation.field}: {violation.description}" for violation in violations)
-            raise InvalidArgument(f"the spec is not valid: {named}", violations)
+        validation.check(completed, found, self._limits, faults)
+        faults.raise_if_any("the run cannot be made")
         run = Run.create(RunId(new_id("run")), completed, self._clock.now())
-        stored = await self._store.add(run, request_id, fingerprint)
+        stored = await self._store.create(run, request)
         if stored.id == run.id:
             await self._announce(run)
             await self._enqueue(run)
@@ -98,8 +102,24 @@ class Runs:
         """
         run = await self._store.change(id, lambda run: run.cancel(self._clock.now()))
         await self._announce(run)
-        await self._enqueue(run)  # it may be driven by nobody now, and have a job
+        await self._enqueue(run)  # it may have a job, and no worker
         return run
+
+    async def delete(self, id: RunId) -> None:
+        """Deletes a run that is over: its steps, checkpoints and files, and what is left of its job.
+
+        Raises:
+            NotFound: no such run.
+            FailedPrecondition: it is under way.
+            Unavailable: its job cannot be stopped now; the run is kept.
+        """
+        run = await self._store.get(id)
+        run.check_deletable()
+        await self._jobs.stop(id, run.attempt)
+        await self._policies.release(id)
+        await self._folders.remove(id)
+        await self._store.delete(id)
+        self._updates.announce(id)
 
     async def steps(self, id: RunId, size: int, token: str) -> Page[Step]:
         """In order. Raises NotFound, InvalidArgument."""
@@ -140,20 +160,8 @@ class Runs:
             await self._updates.wait(id, WATCH_POLL)
 
     async def _enqueue(self, run: Run) -> None:
-        try:
-            await self._queue.put(run.id, Priority(run.spec.priority))
-        except Unavailable as error:  # the worker puts every unfinished run back that no queue holds
-            log.warning("run.not_queued", run_id=run.id, reason=error.message)
+        await enqueue(self._queue, run.id, Priority(run.spec.priority))
 
     async def _announce(self, run: Run) -> None:
         self._updates.announce(run.id)
         await self._events.changed(run)
-
-
-def config_digest(spec: RunSpec) -> str:
-    """`sha256:<hex>` over the whole spec, in a form that does not depend on the order of fields."""
-    return f"sha256:{_digest(spec)}"
-
-
-def _digest(spec: RunSpec) -> str:
-    return hashlib.sha256(json.dumps(asdict(spec), sort_keys=True, ensure_ascii=False).encode()).hexdigest()

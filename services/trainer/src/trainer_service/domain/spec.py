@@ -1,22 +1,8 @@
 """What a run is asked to do. Plain values: `defaults` makes the open choices, `validation` then says what is wrong."""
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Literal
 
-
-class Priority(StrEnum):
-    LOW = "low"
-    NORMAL = "normal"
-    HIGH = "high"
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRef:
-    """Where the base comes from: a registry version ("starter@3"), an alias ("starter:champion") or a folder."""
-
-    kind: Literal["version", "alias", "path"]
-    value: str
+from ratchet_kit.names import AnyModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +10,8 @@ class ProblemSetRef:
     """A named set, or the path of a JSONL file."""
 
     name: str
-    limit: int = 0
-    """The first so many problems; 0: all."""
+    limit: int | None = None
+    """The first so many problems; None: all."""
     digest: str = ""
     """What it held when the run was created, "sha256:<hex>"."""
 
@@ -39,16 +25,17 @@ class ProblemSetRef:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """0 and the empty string: the service's default."""
+    """None and the empty string: the service's default."""
 
-    nodes: int = 0
-    accelerators_per_node: int = 0
+    nodes: int | None = None
+    accelerators_per_node: int | None = None
     """Training ranks per node; on CPU a rank is a process."""
     device: str = ""
 
     @property
     def ranks(self) -> int:
-        return self.nodes * self.accelerators_per_node
+        """Training processes in all. What is open counts as 1, and so does 0, which is no number of them."""
+        return (self.nodes or 1) * (self.accelerators_per_node or 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +84,8 @@ class RunSpec:
     passed the spec.
     """
 
-    base: ModelRef | None
+    base: AnyModel | None
+    """What it starts from; once complete, a version or a folder."""
     algorithm: str
     problems: ProblemSetRef
     steps: int
@@ -107,10 +95,10 @@ class RunSpec:
     resources: Resources = Resources()
     seed: int = 0
     hyperparameters: Hyperparameters = Hyperparameters()
-    validate_every: int = 0
-    """Steps; 0: at the end only."""
-    checkpoint_every: int = 0
-    """Steps; 0: with each validation."""
+    validate_every: int | None = None
+    """Steps; None: at the end only."""
+    checkpoint_every: int | None = None
+    """Steps; None: with each validation."""
     loggers: tuple[str, ...] = ()
     output_model: str = ""
     priority: str = ""

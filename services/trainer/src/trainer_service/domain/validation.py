@@ -1,166 +1,136 @@
-"""What is wrong with a complete spec: every fault at once, each with the path of its field in the request."""
+"""What is wrong with a complete spec: every fault, each with the path of its field in the spec."""
 
-import math
 import re
-from collections.abc import Iterator
 from dataclasses import asdict
 
-from ratchet_kit.errors import FieldViolation
+from ratchet_kit.faults import Faults
+from ratchet_kit.names import check_model_name
+from ratchet_kit.work import Priority
 from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.references import Found
-from trainer_service.domain.spec import Hyperparameters, Priority, RunSpec
+from trainer_service.domain.spec import Hyperparameters, RunSpec
 
-MODEL_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
 _OVERRIDE = re.compile(r"(\+{0,2}[A-Za-z_][\w.@/-]*=[^\n\r]*|~[A-Za-z_][\w.@/-]*(=[^\n\r]*)?)")
-# Exclusive bounds below, inclusive above; None: open.
-_RANGES: dict[str, tuple[float, float | None]] = {
-    "learning_rate": (0, 1),
-    "critic_learning_rate": (0, 1),
-    "temperature": (0, 10),
-    "clip_low": (0, 1),
-    "clip_high": (0, 10),
-    "max_grad_norm": (0, None),
+_BOUNDS: dict[str, dict[str, float]] = {
+    "learning_rate": {"above": 0, "at_most": 1},
+    "critic_learning_rate": {"above": 0, "at_most": 1},
+    "temperature": {"above": 0, "at_most": 10},
+    "clip_low": {"above": 0, "at_most": 1},
+    "clip_high": {"above": 0, "at_most": 10},
+    "max_grad_norm": {"above": 0},
+    "gae_lambda": {"at_least": 0, "at_most": 1},
+    "gamma": {"at_least": 0, "at_most": 1},
+    "kl_coefficient": {"at_least": 0},
+    "entropy_coefficient": {"at_least": 0},
+    "warmup_steps": {"at_least": 0},
+    "weight_decay": {"at_least": 0},
+    "batch_size": {"at_least": 1},
+    "group_size": {"at_least": 1},
+    "mini_batch_size": {"at_least": 1},
+    "micro_batch_size": {"at_least": 1},
+    "max_prompt_tokens": {"at_least": 1},
+    "max_response_tokens": {"at_least": 1},
 }
-_FRACTIONS = ("gae_lambda", "gamma")
-_NOT_NEGATIVE = ("kl_coefficient", "entropy_coefficient", "warmup_steps", "weight_decay")
-_COUNTS = (
-    "batch_size",
-    "group_size",
-    "mini_batch_size",
-    "micro_batch_size",
-    "max_prompt_tokens",
-    "max_response_tokens",
-)
-
-Fault = tuple[str, str]
 
 
-def faults(spec: RunSpec, found: Found, limits: Limits) -> list[FieldViolation]:
-    """Every fault of a spec that `defaults.complete` has made, those of its references included."""
-    return [*found.faults, *(FieldViolation(f"spec.{field}", reason) for field, reason in _all(spec, found, limits))]
-
-
-def _all(spec: RunSpec, found: Found, limits: Limits) -> Iterator[Fault]:
-    if len(spec.display_name) > 200:
-        yield "display_name", "must have at most 200 characters"
-    yield from _work(spec, limits)
-    yield from _resources(spec, limits)
-    yield from _choices(spec, limits)
+def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
+    """Adds every fault of a spec that `defaults.complete` has made."""
+    faults.unless(len(spec.display_name) <= 200, "display_name", "must have at most 200 characters")
+    faults.bounds("steps", spec.steps, at_least=1, at_most=limits.max_steps)
+    faults.bounds("seed", spec.seed, at_least=0, at_most=2**32 - 1)
+    for name, every in (("validate_every", spec.validate_every), ("checkpoint_every", spec.checkpoint_every)):
+        if every is not None:
+            faults.bounds(name, every, at_least=1)
+    _check_resources(spec, limits, faults.under("resources"))
+    _check_choices(spec, limits, faults)
     algorithm = ALGORITHMS.get(spec.algorithm)
     if algorithm is None:
-        known = ", ".join(name.upper() for name in ALGORITHMS)
-        reason = f"{spec.algorithm} is not known" if spec.algorithm else "is missing"
-        yield "algorithm", f"{reason}: use one of {known}"
+        faults.one_of("algorithm", spec.algorithm.upper(), [name.upper() for name in ALGORITHMS])
         return
     if spec.reward and algorithm.takes_examples:
-        yield "reward.name", f"{algorithm.name.upper()} learns from references and takes no reward"
-    single = [*_single(spec.hyperparameters, algorithm)]
-    yield from single or _together(spec, found, limits, algorithm)
+        faults.add("reward.name", f"must be empty: {algorithm.name.upper()} learns from references")
+    hyperparameters = Faults()
+    _check_each(spec.hyperparameters, algorithm, hyperparameters)
+    faults.under("hyperparameters").extend(hyperparameters.violations)
+    if not hyperparameters:
+        _check_together(spec, found, limits, algorithm, faults)
 
 
-def _work(spec: RunSpec, limits: Limits) -> Iterator[Fault]:
-    if not 1 <= spec.steps <= limits.max_steps:
-        yield "steps", f"must be 1 to {limits.max_steps}, not {spec.steps}"
-    if not 0 <= spec.seed < 2**32:
-        yield "seed", "must be 0 to 4294967295"
-    for name in ("validate_every", "checkpoint_every"):
-        if getattr(spec, name) < 0:
-            yield name, "must not be negative"
-
-
-def _resources(spec: RunSpec, limits: Limits) -> Iterator[Fault]:
+def _check_resources(spec: RunSpec, limits: Limits, faults: Faults) -> None:
     wanted = spec.resources
-    if not 1 <= wanted.nodes <= limits.max_nodes:
-        yield "resources.nodes", f"must be 1 to {limits.max_nodes}, not {wanted.nodes}"
-    if not 1 <= wanted.accelerators_per_node <= limits.max_accelerators_per_node:
-        bound = limits.max_accelerators_per_node
-        yield "resources.accelerators_per_node", f"must be 1 to {bound}, not {wanted.accelerators_per_node}"
-    elif limits.accelerators is not None and wanted.accelerators_per_node > limits.accelerators:
-        has = f"this service's own Ray has {limits.accelerators} of them; RAY_ADDRESS names a larger cluster"
-        yield "resources.accelerators_per_node", f"is {wanted.accelerators_per_node}, and {has}"
-    if limits.accelerators is not None and wanted.nodes > 1:
-        yield "resources.nodes", "this service's own Ray has one node; RAY_ADDRESS names a larger cluster"
-    if wanted.device not in limits.devices:
-        yield "resources.device", f'"{wanted.device}" is not available: use {" or ".join(limits.devices)}'
+    nodes, per_node = wanted.nodes or 0, wanted.accelerators_per_node or 0
+    faults.bounds("nodes", nodes, at_least=1, at_most=limits.max_nodes)
+    own = limits.accelerators
+    if faults.bounds("accelerators_per_node", per_node, at_least=1, at_most=limits.max_accelerators_per_node):
+        larger = f"must be at most {own}, as many as this service's own Ray has; RAY_ADDRESS names a larger cluster"
+        faults.unless(own is None or per_node <= own, "accelerators_per_node", larger)
+    larger = "must be 1, as this service's own Ray has one node; RAY_ADDRESS names a larger cluster"
+    faults.unless(own is None or nodes <= 1, "nodes", larger)
+    faults.one_of("device", wanted.device.upper(), [device.upper() for device in limits.devices])
 
 
-def _choices(spec: RunSpec, limits: Limits) -> Iterator[Fault]:
-    if spec.reward and spec.reward not in limits.rewards:
-        yield "reward.name", f'"{spec.reward}" is not known: use {" or ".join(limits.rewards)}'
+def _check_choices(spec: RunSpec, limits: Limits, faults: Faults) -> None:
+    if spec.reward:
+        faults.one_of("reward.name", spec.reward, limits.rewards)
     for index, logger in enumerate(spec.loggers):
-        if logger not in limits.loggers:
-            yield f"loggers[{index}]", f'"{logger}" is not known: use {", ".join(limits.loggers)}'
-        elif logger in spec.loggers[:index]:
-            yield f"loggers[{index}]", f'"{logger}" is named twice'
-    if spec.output_model and not MODEL_NAME.fullmatch(spec.output_model):
-        yield "output_model", 'must be lower case letters, digits, "-", "_", "." and start with a letter or digit'
-    if spec.priority not in list(Priority):
-        yield "priority", f"{spec.priority} is not known: use LOW, NORMAL or HIGH"
+        if faults.one_of(f"loggers[{index}]", logger, limits.loggers):
+            faults.unless(logger not in spec.loggers[:index], f"loggers[{index}]", "must not be named twice")
+    if spec.output_model:
+        faults.read("output_model", check_model_name, spec.output_model)
+    faults.one_of("priority", spec.priority.upper(), [priority.name for priority in Priority])
     for index, override in enumerate(spec.verl_overrides):
-        if not _OVERRIDE.fullmatch(override):
-            yield f"verl_overrides[{index}]", f'"{override}" is not "key=value" in Hydra\'s form'
+        is_override = _OVERRIDE.fullmatch(override)
+        faults.unless(is_override, f"verl_overrides[{index}]", 'must be "key=value" in Hydra\'s form')
 
 
-def _single(taken: Hyperparameters, algorithm: Algorithm) -> Iterator[Fault]:
+def _check_each(taken: Hyperparameters, algorithm: Algorithm, faults: Faults) -> None:
     """Each value by itself."""
     for name, value in asdict(taken).items():
-        field = f"hyperparameters.{name}"
         if value is None:
             continue
-        if name not in algorithm.applicable:
-            yield field, f"is not used by {algorithm.name.upper()}: leave it out"
-        elif not math.isfinite(value):
-            yield field, "must be a finite number"
-        elif name in _COUNTS and value < 1:
-            yield field, f"must be at least 1, not {value}"
-        elif name in _FRACTIONS and not 0 <= value <= 1:
-            yield field, f"must be 0 to 1, not {value:g}"
-        elif name in _NOT_NEGATIVE and value < 0:
-            yield field, "must not be negative"
-        elif name in _RANGES:
-            low, high = _RANGES[name]
-            if value <= low or (high is not None and value > high):
-                above = f" and at most {high:g}" if high is not None else ""
-                yield field, f"must be above {low:g}{above}, not {value:g}"
-    if algorithm.is_grouped and taken.group_size == 1:
-        yield "hyperparameters.group_size", f"{algorithm.name.upper()} compares completions of a group: at least 2"
+        if faults.unless(
+            name in algorithm.applicable, name, f"must be absent: {algorithm.name.upper()} has no use for it"
+        ):
+            faults.bounds(name, value, **_BOUNDS[name])
+    alone = algorithm.is_grouped and taken.group_size == 1
+    faults.unless(
+        not alone, "group_size", f"must be 2 or more: {algorithm.name.upper()} compares completions of a group"
+    )
 
 
-def _together(spec: RunSpec, found: Found, limits: Limits, algorithm: Algorithm) -> Iterator[Fault]:
+def _check_together(spec: RunSpec, found: Found, limits: Limits, algorithm: Algorithm, faults: Faults) -> None:
     """The values against one another, and against what the references lead to."""
     taken, ranks = spec.hyperparameters, spec.resources.ranks
-    yield from _batches(taken, ranks, limits)
-    yield from _lengths(taken, found, limits)
+    _check_batches(taken, ranks, limits, faults.under("hyperparameters"))
+    room = (found.base.max_tokens if found.base else 0) or limits.max_tokens
+    faults.unless(
+        taken.max_tokens <= room,
+        "hyperparameters.max_response_tokens",
+        f"must be less: prompt and response make {taken.max_tokens} tokens, and there is room for {room}",
+    )
     batch = taken.batch_size or 0
     if found.problems and found.problems.size < batch:
-        yield "problems.name", f"holds {found.problems.size} problems, and batch_size is {batch}"
+        faults.add("problems.name", f"must hold more problems: it has {found.problems.size}, and batch_size is {batch}")
     # The loss of a validation is measured in whole passes of all ranks.
     least = (taken.micro_batch_size or 1) * ranks if algorithm.takes_examples else 1
     if found.validation_problems and found.validation_problems.size < least:
         ref, size = found.validation_problems.ref, found.validation_problems.size
         field = "validation_problems.limit" if ref.limit else "validation_problems.name"
-        yield field, f"leaves {size} problems, and {least} are needed (ranks x micro_batch_size)"
+        faults.add(field, f"must leave {least} problems or more (ranks x micro_batch_size), not {size}")
 
 
-def _batches(taken: Hyperparameters, ranks: int, limits: Limits) -> Iterator[Fault]:
+def _check_batches(taken: Hyperparameters, ranks: int, limits: Limits, faults: Faults) -> None:
     batch, group = taken.batch_size or 0, taken.group_size or 1
-    mini, micro = taken.mini_batch_size or batch, taken.micro_batch_size or 0
+    mini, micro = taken.mini_batch_size or batch, taken.micro_batch_size or 1
     sequences, share = batch * group, taken.update_sequences(ranks)
-    if sequences > limits.max_sequences:
-        yield "hyperparameters.batch_size", f"makes {sequences} sequences per step: at most {limits.max_sequences}"
-    if sequences % ranks:
-        yield "hyperparameters.batch_size", f"{batch} x {group} sequences are not divisible by {ranks} ranks"
+    most = f"must make at most {limits.max_sequences} sequences per step, not {sequences}"
+    faults.unless(sequences <= limits.max_sequences, "batch_size", most)
+    divides = not sequences % ranks
+    faults.unless(divides, "batch_size", f"must give each of {ranks} ranks as many of its {sequences} sequences")
     if batch % mini:
-        yield "hyperparameters.mini_batch_size", f"{mini} does not divide batch_size {batch}"
-    elif not sequences % ranks and not share:
-        yield "hyperparameters.mini_batch_size", f"{mini} x {group} sequences are not divisible by {ranks} ranks"
+        faults.add("mini_batch_size", f"must divide batch_size {batch}, as {mini} does not")
+    elif divides and not share:
+        faults.add("mini_batch_size", f"must give each of {ranks} ranks as many of its {mini * group} sequences")
     elif share and share % micro:
-        yield "hyperparameters.micro_batch_size", f"{micro} does not divide the {share} sequences of a rank's update"
-
-
-def _lengths(taken: Hyperparameters, found: Found, limits: Limits) -> Iterator[Fault]:
-    of_base = found.base.max_tokens if found.base else 0
-    if taken.max_tokens > (of_base or limits.max_tokens):
-        room = f"the base has room for {of_base}" if of_base else f"at most {limits.max_tokens}"
-        yield "hyperparameters.max_response_tokens", f"prompt and response make {taken.max_tokens} tokens: {room}"
+        faults.add("micro_batch_size", f"must divide the {share} sequences of a rank's update, as {micro} does not")

@@ -20,7 +20,7 @@ from ratchet_kit import client, logs
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import JobConfig
-from trainer_service.job.policy import PolicyClient, PolicySettings
+from trainer_service.job.policy import RunPolicy
 from trainer_service.job.report import Reporter, Stopped
 from trainer_service.job.schedule import Schedule
 from trainer_service.job.session import Session
@@ -63,7 +63,7 @@ def main() -> int:
                 log.exception("job.process_lost")
                 return LOST
             log.exception("run.failed")
-            session.reporter.finished(error=engine.describe(error))
+            session.reporter.finished(engine.failure_of(error))
             return 1
     log.info("run.finished", seconds=round(time.monotonic() - started, 1))
     return 0
@@ -84,7 +84,7 @@ async def _open(job: JobConfig, background: Background, clients: contextlib.Asyn
         schedule=Schedule.of(job.spec),
         background=background,
         reporter=Reporter(background, await channel(job.trainer_target), job.run_id, job.attempt, job.patience),
-        policy=PolicyClient(await channel(job.rollout_target), PolicySettings.of(job)),
+        policy=RunPolicy.of(job, await channel(job.rollout_target)),
         environment=CodeEnvironment(executor, reward),
         checkpoints=Checkpoints(job.work_dir),
     )

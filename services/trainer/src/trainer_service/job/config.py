@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ratchet_kit.names import policy_name
 from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.spec import RunSpec
 
@@ -80,8 +81,3 @@ class JobConfig(BaseModel):
         if not text.lstrip().startswith("{"):
             text = Path(text).read_text()
         return cls.model_validate_json(text)
-
-
-def policy_name(run_id: str) -> str:
-    """The name under which the jobs of a run load their policy."""
-    return f"run-{run_id}"

@@ -8,13 +8,13 @@ from ratchet_problems import InvalidProblem, Problem, UnknownProblemSet
 from ratchet_problems import load as load_set
 
 
-def load(name: str, limit: int = 0) -> Sequence[Problem]:
-    """The problems of a named set or of a JSONL file, in its own order; `limit` 0 means all.
+def load(name: str, limit: int | None = None) -> Sequence[Problem]:
+    """The problems of a named set or of a JSONL file, in its own order; `limit` None means all.
 
     Raises InvalidArgument when there is no such set, or a problem in it cannot be used.
     """
     try:
-        problems = load_set(name, limit=limit)
+        problems = load_set(name, limit=limit or 0)
     except (UnknownProblemSet, InvalidProblem) as error:
         raise InvalidArgument(str(error)) from error
     if not problems:

@@ -7,10 +7,13 @@ from typing import TypeVar
 import grpc
 from google.protobuf import timestamp_pb2
 
-from ratchet.trainer.v1 import trainer_pb2, trainer_pb2_grpc
-from ratchet_kit.errors import FailedPrecondition
-from ratchet_kit.grpc_errors import rpc_errors
+from ratchet.trainer.v1 import job_report_pb2 as pb
+from ratchet.trainer.v1 import job_report_pb2_grpc, trainer_pb2
+from ratchet_kit.errors import FailedPrecondition, Failure, RatchetError
+from ratchet_kit.grpc_errors import failure_to_proto, rpc_errors
+from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import patiently
+from trainer_service.domain.run import Phase
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Export
 
@@ -18,6 +21,8 @@ CALL_DEADLINE_S = 20
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
+
+log = get_logger(__name__)
 
 
 class Stopped(Exception):
@@ -35,27 +40,35 @@ class Superseded(Stopped):
 class Reporter:
     """Sends the reports of one attempt, in order, each until it is received. Called from the main thread.
 
-    Every method raises Superseded when the attempt is stale, and a transient error when the service could not be
-    reached for `patience`.
+    Every method but `phase` raises Superseded when the attempt is stale, and a transient error when the service could
+    not be reached for `patience`.
     """
 
     def __init__(
         self, background: Background, channel: grpc.aio.Channel, run_id: str, attempt: int, patience: timedelta
     ) -> None:
         self._background = background
-        self._stub = trainer_pb2_grpc.JobReportServiceStub(channel)
+        self._stub = job_report_pb2_grpc.JobReportServiceStub(channel)
         self._run_id = run_id
         self._attempt = attempt
         self._patience = patience
+        self._phase: Phase | None = None
 
     def started(self) -> None:
-        request = trainer_pb2.ReportStartedRequest(run_id=self._run_id, attempt=self._attempt)
-        self._send(self._stub.ReportStarted, request)
+        self._send(self._stub.ReportStarted, pb.ReportStartedRequest(run_id=self._run_id, attempt=self._attempt))
+
+    def phase(self, phase: Phase) -> None:
+        """What the job does from now on. Returns at once and raises nothing: a lost one costs nothing."""
+        if phase is not self._phase:
+            self._phase = phase
+            self._background.start(self._send_phase(phase))
 
     def step(self, number: int, metrics: Mapping[str, float], policy_id: str, platform_faults: int) -> None:
         """Also raises Cancelled when the run was cancelled."""
-        step = trainer_pb2.Step(number=number, metrics=metrics, policy_id=policy_id, time=_now(), attempt=self._attempt)
-        request = trainer_pb2.ReportStepRequest(
+        step = trainer_pb2.Step(
+            number=number, metrics=metrics, policy_id=policy_id, create_time=_now(), attempt=self._attempt
+        )
+        request = pb.ReportStepRequest(
             run_id=self._run_id, attempt=self._attempt, step=step, platform_faults=platform_faults
         )
         if self._send(self._stub.ReportStep, request).cancelled:
@@ -67,15 +80,26 @@ class Reporter:
             uri=str(export.path),
             policy_id=export.policy_id,
             validation_score=export.validation_score,
-            time=_now(),
+            create_time=_now(),
         )
-        request = trainer_pb2.ReportCheckpointRequest(run_id=self._run_id, attempt=self._attempt, checkpoint=checkpoint)
+        request = pb.ReportCheckpointRequest(run_id=self._run_id, attempt=self._attempt, checkpoint=checkpoint)
         self._send(self._stub.ReportCheckpoint, request)
 
-    def finished(self, error: str = "") -> None:
-        """`error`: one sentence on why the run failed; empty when it did all its steps."""
-        request = trainer_pb2.ReportFinishedRequest(run_id=self._run_id, attempt=self._attempt, error=error)
+    def finished(self, failure: Failure | None = None) -> None:
+        """`failure`: the reason that the run failed; None when it did all its steps."""
+        request = pb.ReportFinishedRequest(
+            run_id=self._run_id, attempt=self._attempt, failure=failure_to_proto(failure)
+        )
         self._send(self._stub.ReportFinished, request)
+
+    async def _send_phase(self, phase: Phase) -> None:
+        value = trainer_pb2.Run.Phase.Value(f"PHASE_{phase.name}")
+        request = pb.ReportPhaseRequest(run_id=self._run_id, attempt=self._attempt, phase=value)
+        try:
+            with rpc_errors():
+                await self._stub.ReportPhase(request, timeout=CALL_DEADLINE_S)
+        except RatchetError as error:
+            log.debug("phase.not_reported", phase=phase.value, reason=error.message)
 
     def _send(self, method: "grpc.aio.UnaryUnaryMultiCallable[Request, Reply]", request: Request) -> Reply:
         async def call() -> Reply:

@@ -10,10 +10,10 @@ class Schedule:
     """Counts in steps."""
 
     steps: int
-    validate_every: int
-    """0: at the end only."""
-    checkpoint_every: int
-    """0: with each validation."""
+    validate_every: int | None
+    """None: at the end only."""
+    checkpoint_every: int | None
+    """None: with each validation."""
 
     @classmethod
     def of(cls, spec: RunSpec) -> "Schedule":
@@ -28,5 +28,5 @@ class Schedule:
         return self.is_validated(step) or _is_due(step, self.checkpoint_every)
 
 
-def _is_due(step: int, every: int) -> bool:
-    return every > 0 and step % every == 0
+def _is_due(step: int, every: int | None) -> bool:
+    return every is not None and step % every == 0

@@ -7,7 +7,7 @@ from ratchet_environments import Environment
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints, Export
 from trainer_service.job.config import JobConfig
-from trainer_service.job.policy import PolicyClient
+from trainer_service.job.policy import RunPolicy
 from trainer_service.job.report import Reporter
 from trainer_service.job.schedule import Schedule
 
@@ -18,7 +18,7 @@ class Session:
     schedule: Schedule
     background: Background
     reporter: Reporter
-    policy: PolicyClient
+    policy: RunPolicy
     environment: Environment
     checkpoints: Checkpoints
 

@@ -7,9 +7,9 @@ import pytest
 
 pytest.importorskip("verl", reason="needs the trainer environment")
 
-from ratchet.rollout.v1 import rollout_pb2
 from ratchet_environments import Episode, Outcome, Task
 from ratchet_kit.errors import FailedPrecondition, NotFound, RatchetError, Unavailable
+from ratchet_policies import Completion, Generation, Sampling
 from ratchet_problems import CallTest, Problem
 from ratchet_rewards import Grade
 from trainer_service.job.background import Background
@@ -27,11 +27,11 @@ class Policy:
     weights: str | None = "sha256:mine"
     error: RatchetError | None = None
 
-    async def generate(self, prompt: Sequence[int], sampling: rollout_pb2.SamplingParams, expected: str):
+    async def generate(self, prompt: Sequence[int], sampling: Sampling, policy_id: str) -> Generation:
         if self.error is not None:
             raise self.error
-        completions = [rollout_pb2.Completion(index=i, token_ids=[i], log_probs=[-float(i)]) for i in range(sampling.n)]
-        return rollout_pb2.GenerateResponse(completions=completions, policy_id=expected)
+        completions = [Completion(i, "", token_ids=(i,), log_probs=(-float(i),)) for i in range(sampling.n)]
+        return Generation(tuple(completions), policy_id, len(prompt))
 
     async def loaded_weights(self) -> str | None:
         return self.weights

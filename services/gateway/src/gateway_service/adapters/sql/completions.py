@@ -1,16 +1,19 @@
 """CompletionLog on SQLite and PostgreSQL."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, and_, case, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway_service.adapters.sql.tables import completions
+from gateway_service.adapters.sql.tables import completions, feedback
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
 from gateway_service.domain.traffic.sample import ArmSample, Traffic
+from ratchet_kit import sql
 from ratchet_kit.errors import NotFound
+from ratchet_kit.idempotency import Request
+from ratchet_kit.ids import new_id
 from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database
 
@@ -33,7 +36,7 @@ class SqlCompletionLog:
             raise NotFound(f"completion {completion_id} is not known")
         return _record(row)
 
-    async def set_score(self, completion_id: str, score: float, problem: ProblemRef | None) -> None:
+    async def set_score(self, completion_id: str, score: float, problem: ProblemRef | None, request: Request) -> float:
         values = {
             "score": score,
             "problem_set": problem.problem_set if problem else "",
@@ -41,10 +44,23 @@ class SqlCompletionLog:
             "texts": [],
         }
         change = update(completions).where(completions.c.id == completion_id).values(values)
+        given = {
+            "id": new_id("fb"),
+            "completion_id": completion_id,
+            "score": score,
+            "create_time": datetime.now(UTC),
+        }
         async with self._database.writing() as connection:
-            result = await connection.execute(change)
-        if result.rowcount != 1:
-            raise NotFound(f"completion {completion_id} is not known")
+            if await sql.insert_if_absent(connection, feedback, given | request.columns):
+                if (await connection.execute(change)).rowcount != 1:
+                    raise NotFound(f"completion {completion_id} is not known")
+                return score
+        existing = await self.find_score(request)
+        return score if existing is None else existing
+
+    async def find_score(self, request: Request) -> float | None:
+        row = await self._database.made_by(request, select(feedback), "feedback")
+        return None if row is None else row.score
 
     async def traffic(self, release_id: str, stage: int, baseline: VersionRef, reference_from: datetime) -> Traffic:
         c = completions.c
@@ -66,6 +82,7 @@ class SqlCompletionLog:
         c = completions.c
         async with self._database.writing() as connection:
             await connection.execute(delete(completions).where(c.start_time < records_before))
+            await connection.execute(delete(feedback).where(feedback.c.create_time < records_before))
             # Only the last two days: older rows have lost their text already.
             old = and_(c.start_time < texts_before, c.start_time >= texts_before - timedelta(days=2), c.score.is_(None))
             await connection.execute(update(completions).where(old).values(texts=[]))

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Row, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Row, select, update
 
 from gateway_service.adapters.sql.tables import api_keys
 from gateway_service.domain.keys.key import ApiKey, Scope
 from ratchet_kit.errors import AlreadyExists, NotFound
+from ratchet_kit.idempotency import Request
 from ratchet_kit.sql import Database
 
 
@@ -16,12 +16,13 @@ class SqlKeyStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, key: ApiKey) -> None:
-        try:
-            async with self._database.writing() as connection:
-                await connection.execute(insert(api_keys).values(_row(key)))
-        except IntegrityError as error:
-            raise AlreadyExists("this API key exists") from error
+    async def create(self, key: ApiKey, request: Request) -> ApiKey:
+        if await self._database.insert_if_absent(api_keys, _row(key) | request.columns):
+            return key
+        row = await self._database.made_by(request, select(api_keys), "API key")
+        if row is None:
+            raise AlreadyExists("this API key exists")
+        return _key(row)
 
     async def get(self, key_id: str) -> ApiKey:
         row = await self._database.first(select(api_keys).where(api_keys.c.id == key_id))
@@ -33,8 +34,11 @@ class SqlKeyStore:
         row = await self._database.first(select(api_keys).where(api_keys.c.digest == digest))
         return None if row is None else _key(row)
 
-    async def list(self) -> Sequence[ApiKey]:
-        return [_key(row) for row in await self._database.rows(select(api_keys).order_by(api_keys.c.id))]
+    async def page(self, limit: int, after: str | None) -> Sequence[ApiKey]:
+        query = select(api_keys).order_by(api_keys.c.id.desc()).limit(limit)
+        if after is not None:
+            query = query.where(api_keys.c.id < after)
+        return [_key(row) for row in await self._database.rows(query)]
 
     async def save(self, key: ApiKey) -> None:
         async with self._database.writing() as connection:

@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Select, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Row, Select, select, update
 
 from gateway_service.adapters.sql.tables import releases
 from gateway_service.domain.releases.release import Release
-from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
+from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound
+from ratchet_kit.idempotency import Request
 from ratchet_kit.sql import Database
 
 _documents = TypeAdapter(Release)
@@ -20,34 +20,33 @@ class SqlReleaseStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, release: Release) -> None:
-        try:
-            async with self._database.writing() as connection:
-                await connection.execute(insert(releases).values(_row(release)))
-        except IntegrityError as error:
-            if await self.by_request(release.request_id):
-                raise AlreadyExists(f"request id {release.request_id} is taken") from error
-            raise FailedPrecondition(f"a release of model {release.spec.model} is under way") from error
+    async def create(self, release: Release, request: Request) -> Release:
+        if await self._database.insert_if_absent(releases, _row(release) | request.columns):
+            return release
+        existing = await self.find(request)
+        if existing is None:
+            raise FailedPrecondition(f"a release of model {release.model} is under way")
+        return existing
+
+    async def find(self, request: Request) -> Release | None:
+        row = await self._database.made_by(request, select(releases), "release")
+        return None if row is None else _release(row)
 
     async def get(self, release_id: str) -> Release:
-        found = await self._all(select(releases.c.document).where(releases.c.id == release_id))
-        if not found:
+        row = await self._database.first(select(releases).where(releases.c.id == release_id))
+        if row is None:
             raise NotFound(f"release {release_id} does not exist")
-        return found[0]
-
-    async def by_request(self, request_id: str) -> Release | None:
-        found = await self._all(select(releases.c.document).where(releases.c.request_id == request_id))
-        return found[0] if found else None
+        return _release(row)
 
     async def active(self, model: str) -> Release | None:
-        found = await self._all(select(releases.c.document).where(releases.c.active_model == model))
-        return found[0] if found else None
+        row = await self._database.first(select(releases).where(releases.c.active_model == model))
+        return None if row is None else _release(row)
 
     async def unfinished(self) -> Sequence[Release]:
-        return await self._all(select(releases.c.document).where(releases.c.unfinished).order_by(releases.c.id))
+        return await self._all(select(releases).where(releases.c.unfinished).order_by(releases.c.id))
 
     async def page(self, model: str, limit: int, after: str | None) -> Sequence[Release]:
-        query = select(releases.c.document).order_by(releases.c.id.desc()).limit(limit)
+        query = select(releases).order_by(releases.c.id.desc()).limit(limit)
         if model:
             query = query.where(releases.c.model == model)
         if after is not None:
@@ -64,15 +63,18 @@ class SqlReleaseStore:
         return saved
 
     async def _all(self, query: Select[Any]) -> Sequence[Release]:
-        return [_documents.validate_python(row.document) for row in await self._database.rows(query)]
+        return [_release(row) for row in await self._database.rows(query)]
+
+
+def _release(row: Row[Any]) -> Release:
+    return _documents.validate_python(row.document)
 
 
 def _row(release: Release) -> dict[str, Any]:
     return {
         "id": release.id,
-        "request_id": release.request_id,
-        "model": release.spec.model,
-        "active_model": release.spec.model if release.active else None,
+        "model": release.model,
+        "active_model": release.model if release.active else None,
         "unfinished": release.active or release.retire_time is None,
         "revision": release.revision,
         "document": _documents.dump_python(release, mode="json"),

@@ -2,7 +2,7 @@
 
 from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text
 
-from ratchet_kit.sql import UtcDateTime
+from ratchet_kit.sql import UtcDateTime, request_columns
 
 metadata = MetaData()
 
@@ -11,7 +11,7 @@ releases = Table(
     "gateway_releases",
     metadata,
     Column("id", String(40), primary_key=True),
-    Column("request_id", String(200), nullable=False, unique=True),
+    *request_columns(),
     Column("model", String(63), nullable=False),
     # The model while the release is active, then NULL: so that a model has at most one.
     Column("active_model", String(63), nullable=True, unique=True),
@@ -55,4 +55,16 @@ api_keys = Table(
     Column("scopes", JSON, nullable=False),
     Column("create_time", UtcDateTime, nullable=False),
     Column("revoke_time", UtcDateTime, nullable=True),
+    *request_columns(),
+)
+
+# What each request for feedback stored; the completion holds the last score.
+feedback = Table(
+    "gateway_feedback",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    *request_columns(),
+    Column("completion_id", String(40), nullable=False),
+    Column("score", Float, nullable=False),
+    Column("create_time", UtcDateTime, nullable=False, index=True),
 )

@@ -4,16 +4,16 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from datetime import datetime
 
-from gateway_service.domain.completions.completion import Completion, CompletionDelta, CompletionRequest
+from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse, ResponseDelta
 from gateway_service.domain.completions.router import Route, Router
-from gateway_service.domain.serving.generation import Delta
-from gateway_service.domain.serving.serving import Serving
+from gateway_service.domain.serving import Serving
 from gateway_service.domain.traffic.record import MAX_KEPT_TEXT, CompletionRecord
 from gateway_service.domain.traffic.recorder import Recorder
 from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
+from ratchet_policies import Delta, Generation
 
 log = get_logger(__name__)
 
@@ -27,7 +27,7 @@ class Completer:
         self._recorder = recorder
         self._clock = clock
 
-    async def complete(self, request: CompletionRequest) -> Completion:
+    async def complete(self, request: CompletionRequest) -> CompletionResponse:
         """Raises what `Router.route` and `Serving.generate` raise, for the version that was tried last."""
         route = await self._router.route(request.target, request.routing_key)
         attempt = _Attempt(route, self._clock.now())
@@ -41,7 +41,7 @@ class Completer:
         with self._fallback_for(attempt, failure) as fallback:
             return await self._answer(request, fallback)
 
-    async def stream(self, request: CompletionRequest) -> AsyncGenerator[CompletionDelta]:
+    async def stream(self, request: CompletionRequest) -> AsyncGenerator[ResponseDelta]:
         """Like complete. The baseline steps in only before the first piece: text that was sent cannot be taken back."""
         route = await self._router.route(request.target, request.routing_key)
         attempt = _Attempt(route, self._clock.now())
@@ -60,22 +60,21 @@ class Completer:
                 async for piece in pieces:
                     yield piece
 
-    async def _answer(self, request: CompletionRequest, attempt: "_Attempt") -> Completion:
+    async def _answer(self, request: CompletionRequest, attempt: "_Attempt") -> CompletionResponse:
         route = attempt.route
         generation = await self._serving.generate(route.version, request.prompt, request.sampling, route.wait)
-        completion = Completion(attempt.id, route.version, generation)
-        attempt.set(completion)
+        attempt.set(generation)
         self._recorder.record(attempt.record(self._clock.now()))
-        return completion
+        return CompletionResponse(attempt.id, route.version, generation)
 
-    async def _pieces(self, request: CompletionRequest, attempt: "_Attempt") -> AsyncGenerator[CompletionDelta]:
+    async def _pieces(self, request: CompletionRequest, attempt: "_Attempt") -> AsyncGenerator[ResponseDelta]:
         route = attempt.route
         async with aclosing(
             self._serving.stream(route.version, request.prompt, request.sampling, route.wait)
         ) as deltas:
             async for delta in deltas:
                 attempt.add(delta)
-                yield CompletionDelta(attempt.id, route.version, delta)
+                yield ResponseDelta(attempt.id, route.version, delta)
         self._recorder.record(attempt.record(self._clock.now()))
 
     @contextmanager
@@ -111,17 +110,18 @@ class _Attempt:
         self.completion_tokens = 0
         self.texts: dict[int, str] = {}
 
-    def set(self, completion: Completion) -> None:
-        self.policy_id = completion.generation.policy_id
-        self.prompt_tokens = completion.generation.prompt_tokens
-        self.completion_tokens = completion.completion_tokens
-        self.texts = {choice.index: choice.text for choice in completion.generation.choices}
+    def set(self, generation: Generation) -> None:
+        self.policy_id = generation.policy_id
+        self.prompt_tokens = generation.prompt_tokens
+        self.completion_tokens = sum(len(completion.token_ids) for completion in generation.completions)
+        self.texts = {completion.index: completion.text for completion in generation.completions}
 
     def add(self, delta: Delta) -> None:
+        new = delta.completion
         self.policy_id = delta.policy_id or self.policy_id
         self.prompt_tokens += delta.prompt_tokens
-        self.completion_tokens += len(delta.choice.token_ids)
-        self.texts[delta.choice.index] = self.texts.get(delta.choice.index, "") + delta.choice.text
+        self.completion_tokens += len(new.token_ids)
+        self.texts[new.index] = self.texts.get(new.index, "") + new.text
 
     def record(self, end_time: datetime, error: str = "") -> CompletionRecord:
         texts = tuple(self.texts[index] for index in sorted(self.texts))

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from gateway_service.domain.serving.generation import Delta, Generation, Prompt, Sampling
 from ratchet_kit.names import AliasRef, BareModel, VersionRef
+from ratchet_policies import Delta, Generation, Prompt, Sampling
 
 Target: TypeAlias = BareModel | VersionRef | AliasRef
 """A model by its name alone stands for its champion, or for the version that its present release chooses."""
@@ -20,7 +20,7 @@ class CompletionRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class CompletionResponse:
     """A generation and the version that made it."""
 
     id: str
@@ -29,11 +29,11 @@ class Completion:
 
     @property
     def completion_tokens(self) -> int:
-        return sum(len(choice.token_ids) for choice in self.generation.choices)
+        return sum(len(completion.token_ids) for completion in self.generation.completions)
 
 
 @dataclass(frozen=True, slots=True)
-class CompletionDelta:
+class ResponseDelta:
     """A piece of a streamed completion."""
 
     id: str

@@ -46,7 +46,7 @@ class Router:
         self._registry = registry
         self._releases = releases
         self._chance = chance
-        self._champions: dict[str, int | None] = {}
+        self._champions: dict[str, VersionRef | None] = {}
 
     async def route(self, target: Target, routing_key: str) -> Route:
         """Raises NotFound for an unknown alias or model, FailedPrecondition for a model without a champion."""
@@ -64,8 +64,8 @@ class Router:
             return Route(await self._champion(model))
         arm = choose_arm(release, routing_key, self._chance)
         if arm is Arm.CANDIDATE:
-            return Route(release.candidate_ref, arm, release.id, release.stage, fallback=release.baseline_ref)
-        return Route(release.baseline_ref, arm, release.id, release.stage)
+            return Route(release.candidate, arm, release.id, release.stage, fallback=release.baseline)
+        return Route(release.baseline, arm, release.id, release.stage)
 
     async def _champion(self, model: str) -> VersionRef:
         """While the registry is away, the last champion that it named: loaded versions go on answering."""
@@ -77,7 +77,7 @@ class Router:
         champion = self._champions[model]
         if champion is None:
             raise FailedPrecondition(f"model {model} has no champion: name a version, such as {model}@1, or set one")
-        return VersionRef(model, champion)
+        return champion
 
 
 def choose_arm(release: Release, routing_key: str, chance: random.Random) -> Arm:

@@ -47,10 +47,11 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key that was just made. Its secret is not stored: this is the only time that it is known."""
+    """A key that was just made."""
 
     key: ApiKey
     secret: str
+    """Not stored: this is the only time that it is known. Empty for a request that was sent before."""
 
 
 def new_secret() -> str:

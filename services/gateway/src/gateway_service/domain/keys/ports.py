@@ -4,13 +4,17 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gateway_service.domain.keys.key import ApiKey
+from ratchet_kit.idempotency import Request
 
 
 class KeyStore(Protocol):
     """Stored API keys."""
 
-    async def add(self, key: ApiKey) -> None:
-        """Raises AlreadyExists when its digest is taken."""
+    async def create(self, key: ApiKey, request: Request) -> ApiKey:
+        """Stores it, and returns what was stored first under the request.
+
+        Raises AlreadyExists when its digest is taken or the request's id was used for another key.
+        """
         ...
 
     async def get(self, key_id: str) -> ApiKey:
@@ -19,8 +23,8 @@ class KeyStore(Protocol):
 
     async def by_digest(self, digest: str) -> ApiKey | None: ...
 
-    async def list(self) -> Sequence[ApiKey]:
-        """All, revoked ones too, oldest first."""
+    async def page(self, limit: int, after: str | None) -> Sequence[ApiKey]:
+        """Up to `limit` keys older than the key `after`, newest first, revoked ones too."""
         ...
 
     async def save(self, key: ApiKey) -> None:

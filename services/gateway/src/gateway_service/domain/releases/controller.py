@@ -8,12 +8,13 @@ from gateway_service.domain.ports import ModelRegistry
 from gateway_service.domain.releases.decision import Advance, Hold, RollBack, decide
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Release, State
-from gateway_service.domain.serving.serving import Serving
+from gateway_service.domain.serving import Serving
 from gateway_service.domain.traffic.ports import CompletionLog
-from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound, RatchetError, Unavailable
+from ratchet_kit.errors import Aborted, DeadlineExceeded, FailedPrecondition, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import VersionRef
 from ratchet_kit.times import Clock
+from ratchet_kit.work import every
 
 log = get_logger(__name__)
 
@@ -56,15 +57,7 @@ class ReleaseController:
         self._options = options
 
     async def run(self, stop: asyncio.Event) -> None:
-        while not stop.is_set():
-            try:
-                await self.tick()
-            except RatchetError as error:
-                log.warning("releases.not_read", reason=error.message)
-            try:
-                await asyncio.wait_for(stop.wait(), self._options.tick.total_seconds())
-            except TimeoutError:
-                pass
+        await every(self._options.tick, stop, self.tick, name="move releases")
 
     async def tick(self) -> None:
         """One step per release. A step that fails because something is away is tried again at the next tick."""
@@ -89,19 +82,19 @@ class ReleaseController:
     async def _prepare(self, release: Release) -> Release:
         now = self._clock.now()
         try:
-            await self._serving.ensure(release.candidate_ref, wait=timedelta(0))
+            await self._serving.ensure(release.candidate, wait=timedelta(0))
         except Unavailable as error:
             if now - release.create_time > self._options.prepare_timeout:
-                return release.fail(now, f"the candidate was not ready in time: {error.message}")
+                return release.fail(now, DeadlineExceeded(f"the candidate was not ready in time: {error.message}"))
             return release
         except RatchetError as error:
-            return release.fail(now, error.message)
+            return release.fail(now, error)
         return release.begin(now)
 
     async def _judge(self, release: Release) -> Release:
         now = self._clock.now()
         traffic = await self._traffic.traffic(
-            release.id, release.stage, release.baseline_ref, release.create_time - self._options.reference
+            release.id, release.stage, release.baseline, release.create_time - self._options.reference
         )
         match decide(release, traffic, now):
             case Hold():
@@ -116,12 +109,13 @@ class ReleaseController:
     async def _promote(self, release: Release, reason: str) -> Release:
         """Sets the alias, then ends the release. A process that dies between the two finds the alias set afterwards."""
         try:
-            if (await self._registry.model(release.spec.model)).champion != release.spec.candidate:
+            if (await self._registry.model(release.model)).champion != release.candidate:
                 await self._registry.promote(
-                    release.candidate_ref, release.spec.gate_id, f"release {release.id} succeeded"
+                    release.candidate, release.baseline, release.spec.gate_id, f"release {release.id} succeeded"
                 )
-        except (FailedPrecondition, NotFound) as error:
-            return release.fail(self._clock.now(), f"the registry refuses the new champion: {error.message}")
+        except (FailedPrecondition, NotFound, Aborted) as error:
+            refusal = FailedPrecondition(f"the registry refuses the new champion: {error.message}")
+            return release.fail(self._clock.now(), refusal)
         return release.succeed(self._clock.now(), reason)
 
     async def _retire(self, release: Release) -> Release:
@@ -135,6 +129,6 @@ class ReleaseController:
 
     async def _in_use(self, ref: VersionRef) -> bool:
         active = await self._releases.active(ref.model)
-        if active is not None and ref in (active.candidate_ref, active.baseline_ref):
+        if active is not None and ref in (active.candidate, active.baseline):
             return True
-        return (await self._registry.model(ref.model)).champion == ref.number
+        return (await self._registry.model(ref.model)).champion == ref

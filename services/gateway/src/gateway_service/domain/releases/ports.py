@@ -4,20 +4,27 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gateway_service.domain.releases.release import Release
+from ratchet_kit.idempotency import Request
 
 
 class ReleaseStore(Protocol):
     """Stored releases. Every method raises Unavailable when the store cannot be reached."""
 
-    async def add(self, release: Release) -> None:
-        """Raises AlreadyExists when its request id is taken, FailedPrecondition when its model has an active one."""
+    async def create(self, release: Release, request: Request) -> Release:
+        """Stores it, and returns what was stored first under the request.
+
+        Raises AlreadyExists when the request's id was used for another release, FailedPrecondition when the model has
+        an active one.
+        """
+        ...
+
+    async def find(self, request: Request) -> Release | None:
+        """The release that the request made. Raises AlreadyExists when its id was used for another release."""
         ...
 
     async def get(self, release_id: str) -> Release:
         """Raises NotFound."""
         ...
-
-    async def by_request(self, request_id: str) -> Release | None: ...
 
     async def active(self, model: str) -> Release | None:
         """The release under way of a model: at most one."""

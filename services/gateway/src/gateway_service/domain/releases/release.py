@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.errors import FailedPrecondition, Failure, RatchetError
 from ratchet_kit.faults import Faults
-from ratchet_kit.names import VersionRef
+from ratchet_kit.names import VersionRef, check_model_name, check_version_number
 
 
 class State(StrEnum):
@@ -47,9 +47,7 @@ class Bounds:
 class ReleaseSpec:
     """What the user requests."""
 
-    model: str
-    candidate: int
-    """A version number."""
+    candidate: VersionRef
     gate_id: str
     """The passed gate that lets the candidate replace the champion."""
     stages: tuple[Stage, ...] = DEFAULT_STAGES
@@ -59,8 +57,9 @@ class ReleaseSpec:
         """Raises InvalidArgument that names every field at fault."""
         faults = Faults()
         spec = faults.under("spec")
-        spec.required("model", self.model)
-        spec.bounds("candidate", self.candidate, at_least=1)
+        candidate = spec.under("candidate")
+        candidate.read("model", check_model_name, self.candidate.model)
+        candidate.read("number", check_version_number, self.candidate.number)
         previous = 0
         for index, stage in enumerate(self.stages):
             of_stage = spec.under(f"stages[{index}]")
@@ -70,9 +69,9 @@ class ReleaseSpec:
             previous = max(previous, stage.percent)
         spec.unless(self.stages and self.stages[-1].percent == 100, "stages", "must end at 100 percent")
         bounds = spec.under("bounds")
-        bounds.bounds("max_error_rate_increase", self.bounds.max_error_rate_increase, above=0.0, at_most=1.0)
+        bounds.bounds("max_error_rate_increase", self.bounds.max_error_rate_increase, at_least=0.0, at_most=1.0)
         bounds.bounds("max_latency_ratio", self.bounds.max_latency_ratio, at_least=1.0)
-        bounds.bounds("max_quality_drop", self.bounds.max_quality_drop, above=0.0, at_most=1.0)
+        bounds.bounds("max_quality_drop", self.bounds.max_quality_drop, at_least=0.0, at_most=1.0)
         faults.raise_if_any()
 
 
@@ -91,16 +90,15 @@ class Release:
     ROLLED_BACK and FAILED (the platform could not carry the release out)."""
 
     id: str
-    request_id: str
     spec: ReleaseSpec
-    baseline: int
-    """The version number of the champion when the release was created."""
+    baseline: VersionRef
+    """The champion when the release was created."""
     create_time: datetime
     state: State = State.PREPARING
     stage: int = 0
     stage_start_time: datetime | None = None
     events: tuple[ReleaseEvent, ...] = ()
-    error: str = ""
+    failure: Failure | None = None
     end_time: datetime | None = None
     retire_time: datetime | None = None
     """When the version that lost was unloaded."""
@@ -123,17 +121,17 @@ class Release:
                 return 0
 
     @property
-    def candidate_ref(self) -> VersionRef:
-        return VersionRef(self.spec.model, self.spec.candidate)
+    def model(self) -> str:
+        return self.spec.candidate.model
 
     @property
-    def baseline_ref(self) -> VersionRef:
-        return VersionRef(self.spec.model, self.baseline)
+    def candidate(self) -> VersionRef:
+        return self.spec.candidate
 
     @property
     def loser(self) -> VersionRef:
         """The version that gets no traffic once the release has ended."""
-        return self.baseline_ref if self.state is State.SUCCEEDED else self.candidate_ref
+        return self.baseline if self.state is State.SUCCEEDED else self.candidate
 
     def begin(self, now: datetime) -> "Release":
         """Gives the candidate, now loaded, its first share of traffic."""
@@ -154,16 +152,16 @@ class Release:
         return self._ended(State.SUCCEEDED, now, reason)
 
     def roll_back(self, now: datetime, reason: str) -> "Release":
-        """All traffic back to the baseline."""
-        if not self.active:
-            raise FailedPrecondition(f"release {self.id} has ended: {self.state}")
+        """All traffic back to the baseline. Idempotent: the first roll-back stands."""
+        if self.state is State.ROLLED_BACK:
+            return self
+        self._require_active()
         return self._ended(State.ROLLED_BACK, now, reason)
 
-    def fail(self, now: datetime, error: str) -> "Release":
+    def fail(self, now: datetime, error: RatchetError) -> "Release":
         """The platform could not carry the release out; this is no verdict on the candidate."""
-        if not self.active:
-            raise FailedPrecondition(f"release {self.id} has ended: {self.state}")
-        return replace(self._ended(State.FAILED, now, error), error=error)
+        self._require_active()
+        return replace(self._ended(State.FAILED, now, error.message), failure=Failure.of(error))
 
     def retire(self, now: datetime) -> "Release":
         """Notes that the version that lost is unloaded: nothing is left to do."""
@@ -178,6 +176,10 @@ class Release:
     def _require(self, state: State, action: str) -> None:
         if self.state is not state:
             raise FailedPrecondition(f"release {self.id} is {self.state}: it cannot {action}")
+
+    def _require_active(self) -> None:
+        if not self.active:
+            raise FailedPrecondition(f"release {self.id} has ended: {self.state}")
 
     def _at_stage(self, stage: int, now: datetime, reason: str) -> "Release":
         moved = replace(self, state=State.PROGRESSING, stage=stage, stage_start_time=now)

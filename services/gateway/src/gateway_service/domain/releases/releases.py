@@ -1,6 +1,5 @@
 """What users do with releases: create, get, list, watch, roll back."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,10 +9,12 @@ from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Release, ReleaseSpec
 from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.sample import ArmSample
-from ratchet_kit.errors import AlreadyExists, FailedPrecondition, NotFound
+from ratchet_kit.errors import FailedPrecondition, NotFound
+from ratchet_kit.idempotency import Request, once
 from ratchet_kit.ids import new_id
 from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
+from ratchet_kit.work import watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +51,12 @@ class Releases:
         used for another spec.
         """
         spec.check()
-        request_id = request_id or new_id("req")
-        existing = await self._releases.by_request(request_id)
-        if existing is None:
-            release = await self._new(request_id, spec)
-            try:
-                await self._releases.add(release)
-            except AlreadyExists:
-                existing = await self._releases.by_request(request_id)
-        if existing is None:
-            return await self._view(release)
-        if existing.spec != spec:
-            raise AlreadyExists(f"request id {request_id} was used for another release, {existing.id}")
-        return await self._view(existing)
+        request = Request.of(request_id, repr(spec))
+
+        async def create() -> Release:
+            return await self._releases.create(await self._new(spec), request)
+
+        return await self._view(await once(lambda: self._releases.find(request), create))
 
     async def get(self, release_id: str) -> ReleaseView:
         """Raises NotFound."""
@@ -78,66 +72,51 @@ class Releases:
         return Page([await self._view(release) for release in page.items], page.next_page_token)
 
     async def roll_back(self, release_id: str, reason: str) -> ReleaseView:
-        """All traffic back to the baseline, now.
+        """All traffic back to the baseline, now. Idempotent.
 
-        Raises NotFound, FailedPrecondition when it has ended, Aborted when it moved at the same moment.
+        Raises NotFound, FailedPrecondition when it has ended otherwise, Aborted when it moved at the same moment.
         """
         release = await self._releases.get(release_id)
         rolled_back = release.roll_back(self._clock.now(), reason or "rolled back by a user")
-        return await self._view(await self._releases.save(rolled_back))
+        if rolled_back is not release:
+            rolled_back = await self._releases.save(rolled_back)
+        return await self._view(rolled_back)
 
-    async def watch(self, release_id: str) -> AsyncIterator[ReleaseView]:
+    def watch(self, release_id: str) -> AsyncIterator[ReleaseView]:
         """The release now, then at each change of it or of its traffic, until it ends. Raises NotFound."""
-        seen = None
-        while True:
-            view = await self.get(release_id)
-            if view != seen:
-                yield view
-            if not view.release.active:
-                return
-            seen = view
-            await asyncio.sleep(self._watch_poll.total_seconds())
+        return watch(lambda: self.get(release_id), lambda view: not view.release.active, interval=self._watch_poll)
 
-    async def _new(self, request_id: str, spec: ReleaseSpec) -> Release:
-        champion = (await self._registry.model(spec.model)).champion
-        release = Release(
-            id=new_id("rel"),
-            request_id=request_id,
-            spec=spec,
-            baseline=champion or 0,
-            create_time=self._clock.now(),
-        )
+    async def _new(self, spec: ReleaseSpec) -> Release:
+        candidate, model = spec.candidate, spec.candidate.model
+        champion = (await self._registry.model(model)).champion
         if champion is None:
-            raise FailedPrecondition(f"model {spec.model} has no champion to move traffic from: set one first")
-        if champion == spec.candidate:
-            raise FailedPrecondition(f"{release.candidate_ref} is the champion already")
-        await self._registry.version(release.candidate_ref)
+            raise FailedPrecondition(f"model {model} has no champion to move traffic from: set one first")
+        if champion == candidate:
+            raise FailedPrecondition(f"{candidate} is the champion already")
+        await self._registry.version(candidate)
+        release = Release(id=new_id("rel"), spec=spec, baseline=champion, create_time=self._clock.now())
         await self._check_gate(release)
-        active = await self._releases.active(spec.model)
+        active = await self._releases.active(model)
         if active is not None:
-            raise FailedPrecondition(f"release {active.id} of model {spec.model} is under way")
+            raise FailedPrecondition(f"release {active.id} of model {model} is under way")
         return release
 
     async def _check_gate(self, release: Release) -> None:
         gate_id = release.spec.gate_id
         if not gate_id:
-            raise FailedPrecondition(f"a release needs a passed gate: create one for {release.candidate_ref}")
+            raise FailedPrecondition(f"a release needs a passed gate: create one for {release.candidate}")
         try:
             gate = await self._registry.gate(gate_id)
         except NotFound as error:
             raise FailedPrecondition(f"a release needs a passed gate: {error.message}") from error
-        if (gate.model, gate.candidate, gate.champion) != (
-            release.spec.model,
-            release.spec.candidate,
-            release.baseline,
-        ):
+        if (gate.candidate, gate.champion) != (release.candidate, release.baseline):
             raise FailedPrecondition(
-                f"gate {gate_id} compared {gate.model}@{gate.candidate} with {gate.model}@{gate.champion}, "
-                f"not {release.candidate_ref} with the champion {release.baseline_ref}"
+                f"gate {gate_id} compared {gate.candidate} with {gate.champion}, "
+                f"not {release.candidate} with the champion {release.baseline}"
             )
         if not gate.passed:
             raise FailedPrecondition(f"gate {gate_id} was not passed: {gate.reason}")
 
     async def _view(self, release: Release) -> ReleaseView:
-        traffic = await self._traffic.traffic(release.id, release.stage, release.baseline_ref, release.create_time)
+        traffic = await self._traffic.traffic(release.id, release.stage, release.baseline, release.create_time)
         return ReleaseView(release, traffic.baseline, traffic.candidate)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from gateway_service.domain.traffic.record import CompletionRecord, ProblemRef
 from gateway_service.domain.traffic.sample import Traffic
+from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
 
 
@@ -18,8 +19,15 @@ class CompletionLog(Protocol):
         """Raises NotFound."""
         ...
 
-    async def set_score(self, completion_id: str, score: float, problem: ProblemRef | None) -> None:
-        """Also drops the kept texts. The last score stands. Raises NotFound."""
+    async def set_score(self, completion_id: str, score: float, problem: ProblemRef | None, request: Request) -> float:
+        """Stores a score and drops the kept texts; the last score stands. Returns what the request stored first.
+
+        Raises NotFound, AlreadyExists when the request's id was used for other feedback.
+        """
+        ...
+
+    async def find_score(self, request: Request) -> float | None:
+        """The score that the request stored. Raises AlreadyExists when its id was used for other feedback."""
         ...
 
     async def traffic(self, release_id: str, stage: int, baseline: VersionRef, reference_from: datetime) -> Traffic:

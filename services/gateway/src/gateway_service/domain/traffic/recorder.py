@@ -2,15 +2,12 @@
 
 import asyncio
 from collections import deque
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.record import CompletionRecord
-from ratchet_kit.errors import RatchetError
-from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
-
-log = get_logger(__name__)
+from ratchet_kit.work import every
 
 MAX_BUFFERED = 10_000
 BATCH = 500
@@ -41,6 +38,7 @@ class Recorder:
         self._prune_every = prune_every
         self._buffer: deque[CompletionRecord] = deque(maxlen=MAX_BUFFERED)
         self._writing = asyncio.Lock()
+        self._pruned: datetime | None = None
 
     def record(self, record: CompletionRecord) -> None:
         self._buffer.append(record)
@@ -58,18 +56,12 @@ class Recorder:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set; then stores the rest."""
-        pruned = None
-        while not stop.is_set():
-            try:
-                await self.flush()
-                now = self._clock.now()
-                if pruned is None or now - pruned >= self._prune_every:
-                    await self._store.prune(now - self._keep_texts, now - self._keep_records)
-                    pruned = now
-            except RatchetError as error:
-                log.warning("completions.not_stored", reason=error.message, buffered=len(self._buffer))
-            try:
-                await asyncio.wait_for(stop.wait(), self._flush_every.total_seconds())
-            except TimeoutError:
-                pass
+        await every(self._flush_every, stop, self._flush_and_prune, name="store completions")
         await self.flush()
+
+    async def _flush_and_prune(self) -> None:
+        await self.flush()
+        now = self._clock.now()
+        if self._pruned is None or now - self._pruned >= self._prune_every:
+            await self._store.prune(now - self._keep_texts, now - self._keep_records)
+            self._pruned = now

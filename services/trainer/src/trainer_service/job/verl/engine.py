@@ -12,7 +12,8 @@ from ray.exceptions import (
     WorkerCrashedError,
 )
 
-from ratchet_kit.errors import RatchetError
+from ratchet_kit.errors import Failure, RatchetError
+from trainer_service.domain.run import Phase
 from trainer_service.job.config import JobConfig
 from trainer_service.job.session import Session
 from trainer_service.job.verl import runtime
@@ -33,6 +34,7 @@ def train(session: Session) -> None:
     """Trains to the last step. Raises what ends the run, and `report.Stopped` when it is not to go on."""
     # Other processes have PYTHONWARNINGS from the start.
     warnings.simplefilter("ignore", UserWarning)
+    session.reporter.phase(Phase.LOADING_MODEL)
     # verl is imported here, when its environment is set.
     if session.job.algorithm.takes_examples:
         from trainer_service.job.verl.driver import sft
@@ -57,12 +59,12 @@ def is_lost_process(error: BaseException) -> bool:
             return False
 
 
-def describe(error: BaseException) -> str:
-    """The reason that a run failed, in one sentence: an error of ours has it; Ray and Hydra wrap the real one."""
+def failure_of(error: BaseException) -> Failure:
+    """The reason that a run failed: an error of ours has it; Ray and Hydra wrap the real one."""
     if isinstance(error, RatchetError):
-        return error.message
+        return Failure.of(error)
     cause = getattr(error, "cause", None) or error.__cause__
     if isinstance(cause, BaseException) and cause is not error:
-        return describe(cause)
+        return failure_of(cause)
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[-1] if lines else 'no message'}"
+    return Failure("INTERNAL", f"{type(error).__name__}: {lines[-1] if lines else 'no message'}")

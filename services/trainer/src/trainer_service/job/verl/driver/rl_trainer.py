@@ -16,6 +16,7 @@ from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
+from trainer_service.domain.run import Phase
 from trainer_service.job.faults import check_faults, check_probabilities
 from trainer_service.job.policy import WeightSync
 from trainer_service.job.session import Session
@@ -120,8 +121,10 @@ class RatchetTrainer(PPOTrainerSync):
     # Weights.
 
     def on_init_end(self) -> None:
+        self._session.reporter.phase(Phase.LOADING_POLICY)
         self._loading.result()
         self._sync_weights()
+        self._session.reporter.phase(Phase.GENERATING)
 
     def on_step_end(self) -> None:
         with trainer_base.marked_timer("update_weights", self.timing_raw):
@@ -134,13 +137,14 @@ class RatchetTrainer(PPOTrainerSync):
         """The weights of the training ranks to rollout-service; their policy id."""
         results = ray.get(self.actor_rollout_wg.update_weights(global_steps=self.global_steps, mode="naive"))
         sync = next(result for result in results if isinstance(result, WeightSync))
-        self._syncs = {"sync/bytes": sync.bytes, "sync/probe_error": sync.probe_error}
+        self._syncs = {"sync/bytes": sync.size_bytes, "sync/probe_error": sync.probe_error}
         return sync.policy_id
 
     # The step.
 
     def _balance_batch(self, batch: Any, metrics: dict[str, Any], **options: Any) -> Any:
         """Before anything is computed on the samples: are they enough?"""
+        self._session.reporter.phase(Phase.UPDATING)
         self._check_faults(metrics[FAULTS], self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n)
         return super()._balance_batch(batch, metrics, **options)
 
@@ -155,6 +159,7 @@ class RatchetTrainer(PPOTrainerSync):
         """Mean reward on the validation problems of the weights that the engine now has."""
         if not self.val_dataset.problems:
             return {}
+        self._session.reporter.phase(Phase.VALIDATING)
         samples = self._session.job.validation_samples
         groups = self.rollouts.validate(self.val_dataset.problems, samples)
         rewards = [sample.reward for group in groups for sample in group.samples]
@@ -173,10 +178,12 @@ class RatchetTrainer(PPOTrainerSync):
         )
         if self._session.schedule.is_saved(step):
             self._session.keep(step, self._model_folder(step), self._weights.policy_id, self._score)
+        self._session.reporter.phase(Phase.GENERATING)
 
     def _save_checkpoint(self) -> None:
         self._score = None
         if self._session.schedule.is_saved(self.global_steps):
+            self._session.reporter.phase(Phase.SAVING)
             super()._save_checkpoint()
 
     def _model_folder(self, step: int) -> Path:

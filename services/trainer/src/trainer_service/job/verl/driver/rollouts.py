@@ -5,23 +5,20 @@ where the replay buffer takes them. The work is waiting for two services, so it 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 import transfer_queue as tq
 from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
-from ratchet.rollout.v1 import rollout_pb2
 from ratchet_environments import Environment, Task, judge
-from ratchet_kit.errors import FailedPrecondition, NotFound, RatchetError, Unavailable
-from ratchet_kit.logs import get_logger
+from ratchet_kit.errors import RatchetError, Unavailable
+from ratchet_policies import Completion, Sampling, with_recovery
 from ratchet_problems import Problem
 from trainer_service.job.background import Background
-from trainer_service.job.policy import PolicyClient
-
-log = get_logger(__name__)
+from trainer_service.job.policy import RunPolicy
 
 
 @dataclass(slots=True)
@@ -64,7 +61,7 @@ class Rollouts:
         self,
         *,
         background: Background,
-        policy: PolicyClient,
+        policy: RunPolicy,
         environment: Environment,
         weights: Weights,
         tokenize: Callable[[Problem], list[int]],
@@ -82,9 +79,7 @@ class Rollouts:
         self._detokenize = detokenize
         self._problems = problems
         self._group_size = group_size
-        self._sampling = rollout_pb2.SamplingParams(
-            temperature=temperature, top_p=1.0, max_tokens=max_tokens, logprobs=True
-        )
+        self._sampling = Sampling(temperature=temperature, top_p=1.0, max_tokens=max_tokens, logprobs=True)
         self._failure: Exception | None = None
         self.last_fault = ""
 
@@ -120,7 +115,7 @@ class Rollouts:
         samples = await asyncio.gather(*(self._sample(problem, completion) for completion in completions))
         return Group(prompt, [sample for sample in samples if sample is not None])
 
-    async def _sample(self, problem: Problem, completion: rollout_pb2.Completion) -> Sample | None:
+    async def _sample(self, problem: Problem, completion: Completion) -> Sample | None:
         """None when the platform could not reach a verdict, which says nothing about the completion."""
         try:
             answer = self._detokenize(completion.token_ids)
@@ -128,35 +123,25 @@ class Rollouts:
         except Unavailable as fault:
             self.last_fault = fault.message
             return None
-        return Sample(list(completion.token_ids), list(completion.log_probs), outcome.reward)
+        return Sample(completion.token_ids, completion.log_probs, outcome.reward)
 
-    async def _complete(self, prompt: Sequence[int], size: int) -> Sequence[rollout_pb2.Completion]:
-        sampling = rollout_pb2.SamplingParams()
-        sampling.CopyFrom(self._sampling)
-        sampling.n = size
-        reply = await self._with_weights(lambda: self._policy.generate(prompt, sampling, self._weights.policy_id))
-        return reply.completions
-
-    async def _with_weights(
-        self, call: Callable[[], Awaitable[rollout_pb2.GenerateResponse]]
-    ) -> rollout_pb2.GenerateResponse:
-        """`call`, and again after giving back the weights once if rollout-service has lost the policy (a restart)."""
-        try:
-            return await call()
-        except (NotFound, FailedPrecondition) as error:
-            async with self._weights.restoring:
-                await self._restore(error)
-            return await call()
+    async def _complete(self, prompt: Sequence[int], size: int) -> Sequence[Completion]:
+        """`size` completions by the trainer's weights, which are pushed once more if rollout-service has lost them."""
+        sampling = replace(self._sampling, n=size)
+        generation = await with_recovery(
+            lambda: self._policy.generate(prompt, sampling, self._weights.policy_id), self._restore
+        )
+        return generation.completions
 
     async def _restore(self, error: RatchetError) -> None:
         """Pushes the trainer's weights again, unless another group just did. Raises `error` when the policy is there
         with other weights: somebody else's, on which nothing may be trained."""
-        loaded = await self._policy.loaded_weights()
-        if loaded is None:
-            log.warning("policy.lost", reason=error.message)
-            self._weights.policy_id = await asyncio.to_thread(self._weights.push)
-        elif loaded != self._weights.policy_id:
-            raise error
+        async with self._weights.restoring:
+            loaded = await self._policy.loaded_weights()
+            if loaded is None:
+                self._weights.policy_id = await asyncio.to_thread(self._weights.push)
+            elif loaded != self._weights.policy_id:
+                raise error
 
 
 def _put(uid: str, group: Group, step: int, complete: bool) -> None:

@@ -19,6 +19,7 @@ from verl.utils.dataset.dataset_utils import SFTTensorCollator
 
 from ratchet_kit import policy_id
 from ratchet_kit.errors import InvalidArgument
+from trainer_service.domain.run import Phase
 from trainer_service.job.session import Session
 from trainer_service.job.verl import metrics as names
 
@@ -66,7 +67,9 @@ class StepEnd:
         self._metrics = metrics
 
     def load_checkpoint(self) -> int:
-        return self._handler.load_checkpoint()
+        loaded = self._handler.load_checkpoint()
+        self._session.reporter.phase(Phase.UPDATING)
+        return loaded
 
     def save_checkpoint(self, step: int) -> None:
         session, values = self._session, self._metrics().take()
@@ -74,6 +77,7 @@ class StepEnd:
         identity = ""
         model = session.checkpoints.folder(step) / "huggingface"
         if saved:
+            session.reporter.phase(Phase.SAVING)
             started = time.monotonic()
             self._handler.save_checkpoint(step=step)
             identity = policy_id.of_folder(model)
@@ -81,6 +85,7 @@ class StepEnd:
         session.reporter.step(step, names.rename(values, names.SFT_NAMES), identity, platform_faults=0)
         if saved:
             session.keep(step, model, identity, values.get(SCORE))
+        session.reporter.phase(Phase.UPDATING)
         self._metrics().next_step()
 
 

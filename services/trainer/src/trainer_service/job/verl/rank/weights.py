@@ -9,7 +9,7 @@ from verl.workers.rollout.base import BaseRollout
 
 from ratchet_kit import client, policy_id
 from trainer_service.job.config import JobConfig
-from trainer_service.job.policy import PolicyClient, PolicySettings, WeightSync
+from trainer_service.job.policy import RunPolicy, WeightSync
 
 _SAFETENSORS_DTYPES = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
 
@@ -38,15 +38,14 @@ class WeightSender(BaseRollout):
     ) -> None:
         """Every rank must drain `weights`, since each tensor is gathered from all; rank 0 then sends them.
 
-        Raises what PolicyClient.push raises.
+        Raises what RunPolicy.push raises.
         """
         if wire_format != "named_tensors":
             raise NotImplementedError(f"weights come as {wire_format}, not as named tensors")
         tensors = gather(weights, getattr(torch, self._job.dtype), keep=int(os.environ["RANK"]) == 0)
         if tensors:
             async with client.channel(self._job.rollout_target) as channel:
-                policy = PolicyClient(channel, PolicySettings.of(self._job))
-                self.last_sync = await policy.push(tensors, step=global_steps or 0)
+                self.last_sync = await RunPolicy.of(self._job, channel).push(tensors, step=global_steps or 0)
 
 
 @torch.no_grad()

@@ -7,24 +7,26 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gateway_service.domain.ports import ModelRegistry
-from gateway_service.domain.serving.generation import Delta, Generation, Prompt, Sampling
-from gateway_service.domain.serving.ports import Policy, PolicyEngine, PolicyState
-from ratchet_kit.errors import (
-    AlreadyExists,
-    DataLoss,
-    FailedPrecondition,
-    NotFound,
-    RatchetError,
-    ResourceExhausted,
-    Unavailable,
-)
+from ratchet_kit.errors import RatchetError, ResourceExhausted, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import VersionRef
 from ratchet_kit.times import Clock
+from ratchet_policies import (
+    LOST,
+    Delta,
+    Generation,
+    PolicyEngine,
+    PolicySpec,
+    Prompt,
+    Sampling,
+    ensure_ready,
+    unload,
+    with_recovery,
+)
 
 log = get_logger(__name__)
 
-LOST = (NotFound, FailedPrecondition, Unavailable)
+GONE: tuple[type[RatchetError], ...] = (*LOST, Unavailable)
 """What the engine raises for a version that it no longer has, or whose process died."""
 
 
@@ -77,12 +79,15 @@ class Serving:
         self, ref: VersionRef, prompt: Prompt, sampling: Sampling, wait: timedelta | None = None
     ) -> Generation:
         """Raises what `ensure` and `PolicyEngine.generate` raise; a version that was lost is loaded again first."""
-        policy_id = await self.ensure(ref, wait)
-        try:
-            return await self._engine.generate(str(ref), policy_id, prompt, sampling)
-        except LOST as error:
-            self._forget(ref, error)
-        return await self._engine.generate(str(ref), await self.ensure(ref, wait), prompt, sampling)
+        await self.ensure(ref, wait)
+
+        async def generate() -> Generation:
+            return await self._engine.generate(str(ref), await self.ensure(ref, wait), prompt, sampling)
+
+        async def forget(error: RatchetError) -> None:
+            self._forget(ref)
+
+        return await with_recovery(generate, forget, GONE)
 
     async def stream(
         self, ref: VersionRef, prompt: Prompt, sampling: Sampling, wait: timedelta | None = None
@@ -96,8 +101,9 @@ class Serving:
                     started = True
                     yield delta
             return
-        except LOST as error:
-            self._forget(ref, error)
+        except GONE as error:
+            log.warning("version.lost", version=str(ref), reason=error.message)
+            self._forget(ref)
             if started:
                 raise
         policy_id = await self.ensure(ref, wait)
@@ -105,17 +111,13 @@ class Serving:
             async for delta in deltas:
                 yield delta
 
-    def _forget(self, ref: VersionRef, error: RatchetError) -> None:
-        log.warning("version.lost", version=str(ref), reason=error.message)
+    def _forget(self, ref: VersionRef) -> None:
         self._ready.pop(ref, None)
 
     async def unload(self, ref: VersionRef) -> None:
         """Idempotent. Raises Unavailable."""
-        self._ready.pop(ref, None)
-        try:
-            await self._engine.unload(str(ref))
-        except NotFound:
-            pass
+        self._forget(ref)
+        await unload(self._engine, str(ref))
 
     async def close(self) -> None:
         """Stops waiting for loads; the rollout service goes on with them."""
@@ -152,45 +154,19 @@ class Serving:
         del self._failures[ref]
 
     async def _load(self, ref: VersionRef) -> None:
-        self._ready[ref] = await self._load_policy(ref)
+        version = await self._registry.version(ref)
+        spec = PolicySpec(str(ref), version.source_uri, version.policy_id)
+        policy = await ensure_ready(
+            self._engine, spec, poll=self._options.poll, make_room=lambda error: self._make_room(ref, error)
+        )
+        self._ready[ref] = policy.policy_id
 
-    async def _load_policy(self, ref: VersionRef) -> str:
-        record = await self._registry.version(ref)
-        starts = 0
-        while True:
-            policy = await self._find(ref)
-            match policy.state if policy else None:
-                case PolicyState.READY if policy and policy.policy_id == record.policy_id:
-                    return record.policy_id
-                case PolicyState.READY if policy:
-                    raise DataLoss(f"{ref} is loaded with other weights ({policy.policy_id}, not {record.policy_id})")
-                case PolicyState.FAILED if policy and starts:
-                    raise FailedPrecondition(f"{ref} cannot be loaded: {policy.error}")
-                case PolicyState.FAILED:
-                    await self.unload(ref)
-                case None:
-                    starts += 1
-                    await self._start(ref, record.source, record.policy_id)
-                case _:
-                    await asyncio.sleep(self._options.poll.total_seconds())
-
-    async def _find(self, ref: VersionRef) -> Policy | None:
-        try:
-            return await self._engine.get(str(ref))
-        except NotFound:
-            return None
-
-    async def _start(self, ref: VersionRef, source: str, policy_id: str) -> None:
-        try:
-            await self._engine.load(str(ref), source, policy_id)
-        except AlreadyExists:
-            pass  # another gateway was first: the next look finds it
-        except ResourceExhausted as error:
-            idle = self._idle_longest(self._ready)
-            if idle is None:
-                raise Unavailable(f"there is no room to load {ref}: {error.message}") from error
-            log.info("version.evicted", version=str(idle), for_version=str(ref))
-            await self.unload(idle)
+    async def _make_room(self, ref: VersionRef, error: ResourceExhausted) -> None:
+        idle = self._idle_longest(self._ready)
+        if idle is None:
+            raise Unavailable(f"there is no room to load {ref}: {error.message}") from error
+        log.info("version.evicted", version=str(idle), for_version=str(ref))
+        await self.unload(idle)
 
     def _idle_longest(self, loaded: Iterable[VersionRef]) -> VersionRef | None:
         limit = self._clock.now() - self._options.evict_idle

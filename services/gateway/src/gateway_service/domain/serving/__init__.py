@@ -1,1 +1,0 @@
-"""Serving: versions loaded in the rollout service, and what they generate."""

@@ -1,0 +1,63 @@
+"""One suite for ModelRegistry: scripted, and through gRPC. The real registry-service has its own tests."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gateway_service.adapters.registry import GrpcModelRegistry
+from gateway_service.domain.ports import ModelRegistry
+from ratchet.registry.v1.registry_pb2_grpc import RegistryServiceStub
+from ratchet_kit import client
+from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound
+from ratchet_kit.names import CHAMPION, VersionRef
+
+from ..doubles import policy_id_of
+
+
+@pytest.fixture(params=["scripted", "grpc"])
+async def models(request, registry, peers) -> AsyncIterator[ModelRegistry]:
+    if request.param == "scripted":
+        yield registry
+        return
+    async with client.channel(peers) as channel:
+        yield GrpcModelRegistry(RegistryServiceStub(channel))
+
+
+class TestModelRegistry:
+    async def test_models(self, models) -> None:
+        assert [(model.name, model.champion) for model in await models.models()] == [
+            ("other", None),
+            ("starter", VersionRef("starter", 1)),
+        ]
+        assert (await models.model("starter")).champion == VersionRef("starter", 1)
+        with pytest.raises(NotFound):
+            await models.model("nobody")
+
+    async def test_versions(self, models) -> None:
+        for version in (await models.version(VersionRef("starter", 1)), await models.resolve("starter", CHAMPION)):
+            assert version.ref == VersionRef("starter", 1)
+            assert (version.source_uri, version.policy_id) == ("starter/1", policy_id_of("starter/1"))
+        with pytest.raises(NotFound):
+            await models.version(VersionRef("starter", 9))
+        with pytest.raises(NotFound):
+            await models.resolve("starter", "nothing")
+
+    async def test_gates(self, models) -> None:
+        gate = await models.gate("gate_2")
+        assert (gate.candidate, gate.champion, gate.passed) == (
+            VersionRef("starter", 2),
+            VersionRef("starter", 1),
+            True,
+        )
+        with pytest.raises(NotFound):
+            await models.gate("gate_9")
+
+    async def test_promotes(self, models, registry) -> None:
+        await models.promote(VersionRef("starter", 2), VersionRef("starter", 1), "gate_2", "better")
+        assert (await models.model("starter")).champion == VersionRef("starter", 2)
+        assert registry.promotions == [(VersionRef("starter", 2), "gate_2")]
+        with pytest.raises(Aborted):
+            await models.promote(VersionRef("starter", 3), VersionRef("starter", 1), "gate_2", "better")
+        registry.refuse_promotion = FailedPrecondition("the gate says no")
+        with pytest.raises(FailedPrecondition, match="the gate says no"):
+            await models.promote(VersionRef("starter", 3), VersionRef("starter", 2), "gate_2", "better")
