@@ -8,17 +8,15 @@
 
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from ratchet.common.v1 import common_pb2
+from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_client import Client
-from ratchet_client.cli.platform import bring_up
-from ratchet_client.cli.training import follow, raise_unless_succeeded
-from ratchet_client.local import control
-from ratchet_client.local.layout import Home
+from ratchet_cli.views.platform import bring_up, connect
+from ratchet_cli.views.runs import follow, raise_unless_succeeded
+from ratchet_local import control
+from ratchet_local.home import Home
 
 ROOT = Path(__file__).resolve().parent.parent
 STARTER = ROOT / "models" / "starter"
@@ -32,10 +30,10 @@ def main() -> None:
     try:
         subprocess.run([TRAINER_PYTHON, ROOT / "scripts" / "starter_init.py", folder / "init"], check=True)
         state = bring_up(home, port_base=0, timeout_s=300)
-        with Client(f"http://127.0.0.1:{state.ports['gateway-http']}", home.admin_key()) as client:
+        with connect(home, state) as client:
             run = follow(client, client.runs.create(spec(folder / "init")).id)
             raise_unless_succeeded(run)
-            version = client.models.version("starter-sft", int(run.version.split("@")[1]))
+            version = client.models.version(run.version.model, run.version.number)
         install(folder / "init", Path(version.artifact_uri.removeprefix("file://")))
         print(f"{STARTER}: {version.policy_id}")
     finally:
@@ -46,10 +44,10 @@ def main() -> None:
 def spec(init: Path) -> trainer_pb2.RunSpec:
     return trainer_pb2.RunSpec(
         display_name="starter",
-        base=common_pb2.ModelRef(path=str(init)),
+        base=model_pb2.ModelRef(uri=str(init)),
         algorithm=trainer_pb2.ALGORITHM_SFT,
-        problems=common_pb2.ProblemSetRef(name="composed/demonstrations"),
-        validation_problems=common_pb2.ProblemSetRef(name="composed/validation", limit=32),
+        problems=problem_pb2.ProblemSetRef(name="composed/demonstrations"),
+        validation_problems=problem_pb2.ProblemSetRef(name="composed/validation", limit=32),
         steps=STEPS,
         seed=1,
         hyperparameters=trainer_pb2.Hyperparameters(
@@ -75,4 +73,4 @@ def install(init: Path, artifact: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

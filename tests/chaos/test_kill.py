@@ -11,7 +11,7 @@ import redis
 
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import ApiError, Client, Unreachable
-from ratchet_client.local.processes import marked
+from ratchet_local.processes import marked
 from tests.e2e.conftest import Platform
 from tests.e2e.test_main_job import grpo
 
@@ -78,7 +78,7 @@ def test_a_run_survives(platform: Platform, client: Client, fault: Callable[[Pla
     fault(platform)
     wait_until(lambda: has_ended(client, run.id), 900)
     run = client.runs.get(run.id)
-    assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.error
+    assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.failure
     assert run.step == STEPS
     numbers = [step.number for step in client.runs.steps(run.id) if "reward_mean" in step.metrics]
     assert sorted(set(numbers)) == list(range(1, STEPS + 1))

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ratchet_client import Client
-from ratchet_client.local.layout import Home
-from ratchet_client.local.processes import marked
-from ratchet_client.local.services import environments_folder, missing_environments
+from ratchet_local.home import Home
+from ratchet_local.processes import marked
+from ratchet_local.services import environments_folder, missing_environments
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Platform:
         """Runs the `ratchet` command against this platform."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith("RATCHET_")}
         return subprocess.run(
-            [sys.executable, "-m", "ratchet_client.cli.main", *arguments],
+            [sys.executable, "-m", "ratchet_cli.main", *arguments],
             env=environment | {"RATCHET_HOME": str(self.home.path), "COLUMNS": "200"},
             capture_output=True,
             text=True,

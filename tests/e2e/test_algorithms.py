@@ -20,21 +20,17 @@ def test_three_steps(client: Client, name: str) -> None:
     if name == "ALGORITHM_SFT":
         spec.ClearField("reward")
         spec.hyperparameters.ClearField("group_size")
-    run = client.runs.create(spec)
-    for message in client.runs.watch(run.id):
-        run = message.run
-    assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.error
+    run = client.runs.wait(client.runs.create(spec).id)
+    assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.failure
     assert run.step == 3
     key = "loss" if name == "ALGORITHM_SFT" else "reward_mean"
     assert [step.number for step in client.runs.steps(run.id) if key in step.metrics] == [1, 2, 3]
-    assert client.runs.checkpoints(run.id)
+    assert list(client.runs.checkpoints(run.id))
 
 
 def test_two_ranks(client: Client) -> None:
     spec = grpo(steps=3)
     spec.resources.accelerators_per_node = 2
     spec.output_model = ""
-    run = client.runs.create(spec)
-    for message in client.runs.watch(run.id):
-        run = message.run
-    assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.error
+    run = client.runs.wait(client.runs.create(spec).id)
+    assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.failure

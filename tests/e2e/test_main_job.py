@@ -6,7 +6,7 @@ import grpc
 import pytest
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from ratchet.common.v1 import common_pb2
+from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet.registry.v1 import registry_pb2
 from ratchet.trainer.v1 import trainer_pb2, trainer_pb2_grpc
@@ -19,12 +19,12 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
 SERVICES = ("gateway", "trainer", "rollout", "sandbox", "eval", "registry")
 
 
-def grpo(steps: int, **changes: object) -> trainer_pb2.RunSpec:
-    spec = trainer_pb2.RunSpec(
-        base=common_pb2.ModelRef(alias="starter:champion"),
+def grpo(steps: int) -> trainer_pb2.RunSpec:
+    return trainer_pb2.RunSpec(
+        base=model_pb2.ModelRef(alias=model_pb2.AliasRef(model="starter", alias="champion")),
         algorithm=trainer_pb2.ALGORITHM_GRPO,
-        problems=common_pb2.ProblemSetRef(name="composed/train"),
-        validation_problems=common_pb2.ProblemSetRef(name="composed/validation", limit=8),
+        problems=problem_pb2.ProblemSetRef(name="composed/train"),
+        validation_problems=problem_pb2.ProblemSetRef(name="composed/validation", limit=8),
         reward=trainer_pb2.RewardSpec(name="tests_passed"),
         steps=steps,
         seed=1,
@@ -33,8 +33,6 @@ def grpo(steps: int, **changes: object) -> trainer_pb2.RunSpec:
         ),
         output_model="starter",
     )
-    spec.MergeFrom(trainer_pb2.RunSpec(**changes))
-    return spec
 
 
 def test_every_service_is_healthy_and_reflects(platform: Platform) -> None:
@@ -59,53 +57,74 @@ def test_a_second_up_finds_the_platform(platform: Platform) -> None:
 def test_train_evaluate_gate(client: Client) -> None:
     run = client.runs.create(grpo(steps=2), request_id="e2e-run")
     assert client.runs.create(grpo(steps=2), request_id="e2e-run").id == run.id
+    phases = []
     for message in client.runs.watch(run.id):
         run = message.run
-    assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.error
-    steps = client.runs.steps(run.id)
+        phases.append(run.phase)
+    assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.failure
+    assert {trainer_pb2.Run.PHASE_LOADING_MODEL, trainer_pb2.Run.PHASE_GENERATING} <= set(phases)
+    steps = list(client.runs.steps(run.id))
     assert [step.number for step in steps if "reward_mean" in step.metrics] == [1, 2]
     last = steps[-1]
     assert last.policy_id.startswith("sha256:")
     # The engine computed with the weights that were trained: tied or stale layers would show here.
     assert all(step.metrics["logprob_diff_mean"] < 1e-3 for step in steps if "logprob_diff_mean" in step.metrics)
 
-    version = client.models.version("starter", int(run.version.split("@")[1]))
+    version = client.models.version("starter", run.version.number)
     assert version.lineage.run_id == run.id
     assert version.lineage.data_digest
     assert version.policy_id in {checkpoint.policy_id for checkpoint in client.runs.checkpoints(run.id)}
 
     evaluations = []
-    for number in (1, version.number):
+    for number in (1, version.ref.number):
         spec = eval_pb2.EvaluationSpec(
-            model=common_pb2.ModelRef(version=f"starter@{number}"),
-            problems=common_pb2.ProblemSetRef(name="composed/test", limit=12),
+            model=model_pb2.ModelRef(version=model_pb2.VersionRef(model="starter", number=number)),
+            problems=problem_pb2.ProblemSetRef(name="composed/test", limit=12),
             samples_per_problem=2,
             max_tokens=72,
         )
-        evaluation = client.evaluations.create(spec)
-        for message in client.evaluations.watch(evaluation.id):
-            evaluation = message
-        assert evaluation.state == eval_pb2.Evaluation.STATE_SUCCEEDED, evaluation.error
+        evaluation = client.evaluations.wait(client.evaluations.create(spec).id)
+        assert evaluation.state == eval_pb2.Evaluation.STATE_SUCCEEDED, evaluation.failure
         assert sum(evaluation.verdicts.values()) == 24
         estimate = evaluation.pass_at_k[0].estimate
         assert estimate.low <= estimate.value <= estimate.high
         evaluations.append(evaluation)
     assert evaluations[1].policy_id == version.policy_id != evaluations[0].policy_id
 
-    gate = client.models.create_gate(
-        registry_pb2.CreateGateRequest(
-            model="starter",
-            candidate_version=version.number,
-            champion_evaluation=evaluations[0].id,
-            candidate_evaluation=evaluations[1].id,
-        )
-    )
-    assert gate.reason
-    assert gate.passed == (gate.difference.low > 0)
-    if not gate.passed:
+    gate = client.models.wait_gate(client.models.create_gate(version.ref, evaluations[1].id, evaluations[0].id).id)
+    assert gate.reason, gate.failure
+    passed = gate.state == registry_pb2.Gate.STATE_PASSED
+    assert passed == (gate.comparison.difference.low > 0)
+    if not passed:
         with pytest.raises(ApiError) as refused:
-            client.models.set_alias("starter", "champion", version.number, gate_id=gate.id)
+            client.models.set_alias("starter", "champion", version.ref.number, gate_id=gate.id)
         assert refused.value.code == "FAILED_PRECONDITION"
+
+
+def test_what_has_ended_can_be_deleted(client: Client) -> None:
+    run = client.runs.create(grpo(steps=2))
+    with pytest.raises(ApiError) as refused:
+        client.runs.delete(run.id)
+    assert refused.value.code == "FAILED_PRECONDITION"
+    client.runs.cancel(run.id)
+    client.runs.wait(run.id)
+    client.runs.delete(run.id)
+    with pytest.raises(ApiError) as missing:
+        client.runs.get(run.id)
+    assert missing.value.code == "NOT_FOUND"
+
+
+def test_a_key_opens_the_door_until_it_is_revoked(client: Client, platform: Platform) -> None:
+    made = client.keys.create("e2e")
+    with Client(client.url, made.secret) as application:
+        assert application.chat("starter", "Return the sum of the numbers in xs.", max_tokens=8).id
+        with pytest.raises(ApiError) as refused:
+            list(application.runs.list())
+        assert refused.value.status == 403
+        client.keys.revoke(made.key.id)
+        with pytest.raises(ApiError) as shut:
+            application.chat("starter", "hello", max_tokens=8)
+        assert shut.value.status == 401
 
 
 def test_completions_through_the_openai_door(client: Client) -> None:
@@ -121,7 +140,7 @@ def test_an_unknown_id_is_not_found_and_a_bad_spec_names_its_fields(client: Clie
     bad = trainer_pb2.RunSpec(
         algorithm=trainer_pb2.ALGORITHM_GRPO,
         steps=-1,
-        problems=common_pb2.ProblemSetRef(name="nowhere"),
+        problems=problem_pb2.ProblemSetRef(name="nowhere"),
         hyperparameters=trainer_pb2.Hyperparameters(group_size=1),
     )
     with pytest.raises(ApiError) as refused:
@@ -142,5 +161,5 @@ def test_without_a_key_the_door_is_shut(platform: Platform) -> None:
     assert state is not None
     with Client(f"http://127.0.0.1:{state.ports['gateway-http']}", "rk_wrong") as stranger:
         with pytest.raises(ApiError) as refused:
-            stranger.runs.list()
+            list(stranger.runs.list())
     assert refused.value.status == 401

@@ -1,19 +1,82 @@
-"""A server for the sandbox that a test module says: its fixture `sandbox`."""
+"""A gateway in this process: a real HTTP server that answers what a test says and keeps what it was sent."""
 
+import json
+import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
-import grpc
 import pytest
 
-from ratchet.sandbox.v1 import sandbox_pb2_grpc
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    verb: str
+    path: str
+    query: dict[str, str]
+    body: dict[str, Any] | None
+    authorization: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    body: Any = None
+    status: int = 200
+    events: tuple[tuple[str, Any], ...] | None = None
+
+    def content(self) -> bytes:
+        if self.events is not None:
+            return "".join(f"event: {name}\ndata: {json.dumps(data)}\n\n" for name, data in self.events).encode()
+        return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
+
+
+@dataclass
+class Gateway:
+    """`replies` are given in order."""
+
+    url: str = ""
+    replies: list[Reply] = field(default_factory=list)
+    received: list[Received] = field(default_factory=list)
+
+    def answers(self, *bodies: Any, status: int = 200) -> None:
+        """One reply per body, JSON unless it is bytes."""
+        self.replies += [Reply(body, status) for body in bodies]
+
+    def streams(self, *events: tuple[str, Any]) -> None:
+        """A stream of (name, data)."""
+        self.replies.append(Reply(events=events))
 
 
 @pytest.fixture
-def target(sandbox: sandbox_pb2_grpc.SandboxServiceServicer) -> Iterator[str]:
-    server = grpc.server(ThreadPoolExecutor(2))
-    sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(sandbox, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    yield f"127.0.0.1:{port}"
-    server.stop(0).wait()
+def gateway() -> Iterator[Gateway]:
+    gateway = Gateway()
+
+    class Handler(BaseHTTPRequestHandler):
+        def respond(self) -> None:
+            url = urlsplit(self.path)
+            text = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = json.loads(text) if text else None
+            authorization = self.headers.get("Authorization", "")
+            gateway.received.append(Received(self.command, url.path, dict(parse_qsl(url.query)), body, authorization))
+            reply = gateway.replies.pop(0)
+            content = reply.content()
+            self.send_response(reply.status)
+            media = "application/json" if reply.events is None else "text/event-stream"
+            self.send_header("Content-Type", media)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_PUT = do_DELETE = respond
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    gateway.url = f"http://127.0.0.1:{server.server_address[1]}"
+    yield gateway
+    server.shutdown()
+    server.server_close()

@@ -1,25 +1,33 @@
-"""What the registry's tests share: model folders, drafts, and the wired use cases over memory."""
+"""What the registry's tests share: model folders, evidence, and the service wired over memory."""
 
+import asyncio
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from ratchet_kit.errors import NotFound
+from ratchet_kit.names import AliasRef, VersionRef
+from ratchet_kit.statistics import Comparison, Estimate
+from ratchet_kit.worker import Timing
 from ratchet_testing.clock import ManualClock
-from registry_service.adapters.artifacts import FsspecArtifactStore
-from registry_service.adapters.memory import MemoryModelStore
-from registry_service.domain.aliases import Aliases
-from registry_service.domain.catalog import Catalog
-from registry_service.domain.gatekeeping import Gates
-from registry_service.domain.gates import Comparison, Estimate, Evaluation
-from registry_service.domain.models import Version
+from ratchet_testing.queue import MemoryQueue
+from registry_service.adapters.memory import memory_stores
+from registry_service.domain.gate import Evaluation, Gate, GateSpec
+from registry_service.domain.ports import Stores
+from registry_service.domain.version import Lineage, Version, VersionSpec
+from registry_service.main import Queues, Service, provision
+from registry_service.settings import Settings
 
+T = TypeVar("T", Version, Gate)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FAST = Timing(*(timedelta(seconds=seconds) for seconds in (0.02, 0.05, 5, 0.05, 0.01)))
 
 
 def safetensors(**tensors: bytes) -> bytes:
@@ -50,6 +58,10 @@ def model_folder(tmp_path: Path) -> ModelFolder:
     return make
 
 
+def files_below(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
 class MemoryEvaluations:
     """EvaluationSource over what a test puts in it."""
 
@@ -67,29 +79,73 @@ class MemoryEvaluations:
         return self.evaluations[id]
 
     async def compare(self, baseline_id: str, candidate_id: str) -> Comparison:
-        return Comparison(self.difference, 0.0004, 200)
+        return Comparison(Estimate(0.5, 0.4, 0.6), Estimate(0.7, 0.6, 0.8), self.difference, 0.0004, 200)
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Registry:
-    store: MemoryModelStore
+    """The service over memory. Nothing is copied or decided but within `working`."""
+
+    service: Service
+    stores: Stores
+    queues: Queues
     evaluations: MemoryEvaluations
     clock: ManualClock
-    catalog: Catalog
-    aliases: Aliases
-    gates: Gates
     root: Path
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        stop = asyncio.Event()
+        tasks = [asyncio.create_task(work(stop)) for work in self.service.background]
+        try:
+            yield
+        finally:
+            stop.set()
+            await asyncio.gather(*tasks)
+
+    async def make(self, source: Path, request_id: str = "", **labels: str) -> Version:
+        """A version of "starter" that is READY or FAILED."""
+        spec = VersionSpec("starter", str(source), Lineage(step=5), labels)
+        version = await self.service.versions.create(spec, request_id)
+        return (await self.settle(version))[0]
+
+    async def settle(self, *versions: Version) -> list[Version]:
+        """The versions as they are once they are no longer PENDING."""
+        async with self.working():
+            return [await _final(lambda ref=version.ref: self.service.versions.get(ref)) for version in versions]
+
+    async def gate(self, spec: GateSpec, request_id: str = "") -> Gate:
+        """A gate that is no longer PENDING."""
+        gate = await self.service.gates.create(spec, request_id)
+        async with self.working():
+            return await _final(lambda: self.service.gates.get(gate.id))
+
+    async def point(self, alias: str, number: int, **options: object) -> dict[str, int]:
+        """Sets the alias and gives those that there are then."""
+        return dict((await self.service.aliases.set(AliasRef("starter", alias), number, **options)).aliases)
+
+
+async def _final(get: Callable[[], Awaitable[T]]) -> T:
+    async with asyncio.timeout(10):
+        while not (seen := await get()).state.is_final:
+            await asyncio.sleep(0.005)
+    return seen
 
 
 @pytest.fixture
-def registry(tmp_path: Path, clock: ManualClock) -> Registry:
-    store, evaluations, root = MemoryModelStore(), MemoryEvaluations(), tmp_path / "artifacts"
-    return Registry(
-        store=store,
+async def registry(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Registry]:
+    stores, queues = memory_stores(), Queues(MemoryQueue(), MemoryQueue())
+    evaluations, root = MemoryEvaluations(), tmp_path / "artifacts"
+    async with provision(
+        Settings(port=0, artifact_url=str(root)),
+        stores=stores,
+        queues=queues,
         evaluations=evaluations,
         clock=clock,
-        catalog=Catalog(store, FsspecArtifactStore(str(root)), clock),
-        aliases=Aliases(store, clock),
-        gates=Gates(store, evaluations, clock),
-        root=root,
-    )
+        timing=FAST,
+    ) as service:
+        yield Registry(service, stores, queues, evaluations, clock, root / "models")
+
+
+def starter(number: int) -> VersionRef:
+    return VersionRef("starter", number)

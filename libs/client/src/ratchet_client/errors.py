@@ -1,18 +1,18 @@
-"""What the command and the SDK raise."""
+"""What the SDK raises."""
 
 from collections.abc import Mapping, Sequence
 
 
-class CommandError(Exception):
-    """One sentence for the user that says what is wrong and what to do; the command exits with `code`."""
-
-    def __init__(self, message: str, code: int = 1) -> None:
-        super().__init__(message)
-        self.code = code
+class RatchetClientError(Exception):
+    """The base of every error of the SDK; its text is for the user."""
 
 
-class ApiError(Exception):
-    """The platform refused a request: `code` is the gRPC status name, `violations` the fields at fault."""
+class ApiError(RatchetClientError):
+    """The platform refused a request.
+
+    `status`: of HTTP, 0 over gRPC; `code`: the name of the gRPC status; `violations`: every field at fault, each a
+    mapping with "field" and "description".
+    """
 
     def __init__(self, status: int, code: str, message: str, violations: Sequence[Mapping[str, str]] = ()) -> None:
         details = "".join(f"\n  {violation['field']}: {violation['description']}" for violation in violations)
@@ -22,5 +22,5 @@ class ApiError(Exception):
         self.violations = tuple(violations)
 
 
-class Unreachable(Exception):
-    """No answer from the gateway at all."""
+class Unreachable(RatchetClientError):
+    """Nothing answers at the address of the platform, or the connection broke."""

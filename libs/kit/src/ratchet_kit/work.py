@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
@@ -124,6 +124,10 @@ class Hold:
         """Raises Aborted unless it is with `owner`."""
         if self.owner != owner:
             raise Aborted(f"{what} is no longer with {owner}")
+
+
+FREE: Final = Hold()
+"""Nobody's, and never begun."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from datetime import datetime, timedelta
+from typing import Any, Generic, Protocol, Self, TypeVar
 
-from ratchet_kit.errors import Aborted, Internal, RatchetError, Unavailable
+from ratchet_kit.errors import Aborted, Failure, Internal, RatchetError, Unavailable
 from ratchet_kit.logs import bound, get_logger
 from ratchet_kit.times import Clock
 from ratchet_kit.work import LEFT_ALONE, C, Delivery, Work, WorkQueue, every
@@ -21,6 +21,49 @@ log = get_logger(__name__)
 
 INTERNAL = "an internal error of the service; its log has the trace"
 T = TypeVar("T")
+
+
+class Held(Protocol):
+    """A thing that is held by `ratchet_kit.work.Hold`: each method gives the new value, or raises one of LEFT_ALONE."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def attempts(self) -> int: ...
+    def claim(self, owner: str, now: datetime, lease: timedelta) -> Self: ...
+    def renew(self, owner: str, now: datetime, lease: timedelta) -> Self: ...
+    def release(self, owner: str, *, attempted: bool) -> Self: ...
+    def fail(self, owner: str, failure: Failure, now: datetime) -> Self: ...
+
+
+H = TypeVar("H", bound=Held)
+
+
+class HeldWork(Generic[H]):
+    """The half of `ratchet_kit.work.Work` that is the same for all that is held: a service adds `kind`, `do` and
+    `waiting`."""
+
+    def __init__(
+        self, change: Callable[[str, Callable[[H], H]], Awaitable[H]], owner: str, clock: Clock, lease: timedelta
+    ) -> None:
+        """`change(id, change)` stores what `change` makes of the thing. `owner`: this worker, see
+        `ServiceSettings.worker_name`. `lease`: how long a hold outlives a worker that died."""
+        self._change = change
+        self._lease = lease
+        self.owner = owner
+        self.clock = clock
+
+    async def claim(self, id: str) -> H:
+        return await self._change(id, lambda held: held.claim(self.owner, self.clock.now(), self._lease))
+
+    async def renew(self, claim: H) -> None:
+        await self._change(claim.id, lambda held: held.renew(self.owner, self.clock.now(), self._lease))
+
+    async def release(self, claim: H, *, attempted: bool) -> None:
+        await self._change(claim.id, lambda held: held.release(self.owner, attempted=attempted))
+
+    async def fail(self, claim: H, error: RatchetError) -> None:
+        await self._change(claim.id, lambda held: held.fail(self.owner, Failure.of(error), self.clock.now()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,31 +1,62 @@
 """Protobuf to the domain and back. Pure."""
 
-from ratchet.common.v1 import common_pb2
+from datetime import datetime
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from ratchet.registry.v1 import registry_pb2 as pb
+from ratchet_kit import refs
+from ratchet_kit.faults import Faults
+from ratchet_kit.grpc_errors import failure_to_proto
+from ratchet_kit.names import AliasRef, VersionRef, check_model_name, check_version_number
+from ratchet_kit.statistics import comparison_to_proto
 from ratchet_kit.times import timestamp_to_proto
-from registry_service.domain.gates import Gate, GateSpec
-from registry_service.domain.models import AliasChange, Lineage, Model, Version
+from registry_service.domain.gate import Gate, GateSpec
+from registry_service.domain.model import AliasChange, Model
+from registry_service.domain.version import Lineage, Version, VersionSpec
 
 
-def lineage_from_proto(lineage: pb.Lineage) -> Lineage:
-    return Lineage(
-        base=lineage.base,
-        run_id=lineage.run_id,
-        data_digest=lineage.data_digest,
-        config_digest=lineage.config_digest,
-        code_version=lineage.code_version,
-        step=lineage.step,
+def ref_from_proto(model: str, number: int) -> VersionRef:
+    """Raises InvalidArgument."""
+    faults = Faults()
+    faults.read("model", check_model_name, model)
+    faults.read("number", check_version_number, number)
+    faults.raise_if_any()
+    return VersionRef(model, number)
+
+
+def wanted_from_proto(request: pb.GetVersionRequest) -> VersionRef | AliasRef:
+    """Raises InvalidArgument."""
+    if request.WhichOneof("which") == "alias":
+        return AliasRef(request.model, request.alias)
+    return ref_from_proto(request.model, request.number)
+
+
+def version_spec_from_proto(request: pb.CreateVersionRequest) -> VersionSpec:
+    """Raises InvalidArgument."""
+    lineage = Lineage(
+        base=refs.model_from_proto(request.lineage.base, "lineage.base") if request.lineage.HasField("base") else None,
+        run_id=request.lineage.run_id,
+        data_digest=request.lineage.data_digest,
+        config_digest=request.lineage.config_digest,
+        code_version=request.lineage.code_version,
+        step=request.lineage.step,
     )
+    return VersionSpec(request.model, request.source_uri, lineage, dict(request.labels))
 
 
 def gate_spec_from_proto(request: pb.CreateGateRequest) -> GateSpec:
+    """Raises InvalidArgument."""
     return GateSpec(
-        model=request.model,
-        candidate_version=request.candidate_version,
-        candidate_evaluation=request.candidate_evaluation,
-        champion_evaluation=request.champion_evaluation,
+        candidate=refs.version_from_proto(request.candidate, "candidate"),
+        candidate_evaluation_id=request.candidate_evaluation_id,
+        champion_evaluation_id=request.champion_evaluation_id,
         min_difference=request.min_difference,
     )
+
+
+def expected_from_proto(request: pb.SetAliasRequest) -> int | None:
+    return request.expected_number if request.HasField("expected_number") else None
 
 
 def model_to_proto(model: Model) -> pb.Model:
@@ -39,22 +70,56 @@ def model_to_proto(model: Model) -> pb.Model:
 
 
 def version_to_proto(version: Version) -> pb.Version:
-    return pb.Version(
-        model=version.model,
-        number=version.number,
-        artifact_uri=version.artifact.uri,
-        artifact_sha256=version.artifact.sha256,
-        policy_id=version.artifact.policy_id,
-        size_bytes=version.artifact.size_bytes,
-        lineage=lineage_to_proto(version.lineage),
-        labels=version.labels,
+    message = pb.Version(
+        ref=refs.version_to_proto(version.ref),
+        state=pb.Version.State.Value(f"STATE_{version.state.name}"),
+        failure=failure_to_proto(version.failure),
+        source_uri=version.spec.source_uri,
+        lineage=_lineage_to_proto(version.spec.lineage),
+        labels=version.spec.labels,
         create_time=timestamp_to_proto(version.create_time),
+        end_time=_time_to_proto(version.end_time),
+    )
+    if version.artifact is not None:
+        message.artifact_uri = version.artifact.uri
+        message.artifact_sha256 = version.artifact.sha256
+        message.policy_id = version.artifact.policy_id
+        message.size_bytes = version.artifact.size_bytes
+    return message
+
+
+def change_to_proto(change: AliasChange) -> pb.AliasChange:
+    return pb.AliasChange(
+        model=change.model,
+        alias=change.alias,
+        from_number=change.from_number,
+        to_number=change.to_number,
+        reason=change.reason,
+        gate_id=change.gate_id,
+        create_time=timestamp_to_proto(change.create_time),
     )
 
 
-def lineage_to_proto(lineage: Lineage) -> pb.Lineage:
+def gate_to_proto(gate: Gate) -> pb.Gate:
+    return pb.Gate(
+        id=gate.id,
+        state=pb.Gate.State.Value(f"STATE_{gate.state.name}"),
+        failure=failure_to_proto(gate.failure),
+        candidate=refs.version_to_proto(gate.spec.candidate),
+        champion=refs.version_to_proto(gate.champion),
+        candidate_evaluation_id=gate.spec.candidate_evaluation_id,
+        champion_evaluation_id=gate.spec.champion_evaluation_id,
+        comparison=comparison_to_proto(gate.comparison) if gate.comparison else None,
+        reason=gate.reason,
+        min_difference=gate.spec.min_difference,
+        create_time=timestamp_to_proto(gate.create_time),
+        end_time=_time_to_proto(gate.end_time),
+    )
+
+
+def _lineage_to_proto(lineage: Lineage) -> pb.Lineage:
     return pb.Lineage(
-        base=lineage.base,
+        base=refs.model_to_proto(lineage.base) if lineage.base else None,
         run_id=lineage.run_id,
         data_digest=lineage.data_digest,
         config_digest=lineage.config_digest,
@@ -63,31 +128,5 @@ def lineage_to_proto(lineage: Lineage) -> pb.Lineage:
     )
 
 
-def change_to_proto(change: AliasChange) -> pb.AliasChange:
-    return pb.AliasChange(
-        model=change.model,
-        alias=change.alias,
-        from_version=change.from_version,
-        to_version=change.to_version,
-        reason=change.reason,
-        gate_id=change.gate_id,
-        time=timestamp_to_proto(change.time),
-    )
-
-
-def gate_to_proto(gate: Gate) -> pb.Gate:
-    difference = common_pb2.Estimate(value=gate.difference.value, low=gate.difference.low, high=gate.difference.high)
-    return pb.Gate(
-        id=gate.id,
-        model=gate.model,
-        candidate_version=gate.candidate_version,
-        champion_version=gate.champion_version,
-        candidate_evaluation=gate.candidate_evaluation,
-        champion_evaluation=gate.champion_evaluation,
-        difference=difference,
-        p_value=gate.p_value,
-        passed=gate.passed,
-        reason=gate.reason,
-        min_difference=gate.min_difference,
-        create_time=timestamp_to_proto(gate.create_time),
-    )
+def _time_to_proto(time: datetime | None) -> Timestamp | None:
+    return None if time is None else timestamp_to_proto(time)

@@ -1,48 +1,134 @@
 """Builds registry-service and runs it: `python -m registry_service.main`."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 
 import grpc
 
 from ratchet.registry.v1 import registry_pb2, registry_pb2_grpc
-from ratchet_kit import client, server, sql
-from ratchet_kit.times import SystemClock
+from ratchet_kit import client, server, streams
+from ratchet_kit.queues import StreamQueue
+from ratchet_kit.sql import Database
+from ratchet_kit.times import Clock, SystemClock
+from ratchet_kit.work import WorkQueue, every
+from ratchet_kit.worker import Timing, Worker
 from registry_service.adapters.artifacts import FsspecArtifactStore
 from registry_service.adapters.evaluations import GrpcEvaluationSource
-from registry_service.adapters.sql import SqlModelStore
+from registry_service.adapters.sql.gates import SqlGateStore
+from registry_service.adapters.sql.models import SqlModelStore
+from registry_service.adapters.sql.versions import SqlVersionStore
 from registry_service.domain.aliases import Aliases
-from registry_service.domain.catalog import Catalog
-from registry_service.domain.gatekeeping import Gates
+from registry_service.domain.copies import Copies, Uploads
+from registry_service.domain.gates import Decisions, Gates
+from registry_service.domain.models import Models
+from registry_service.domain.ports import ArtifactStore, EvaluationSource, Stores
+from registry_service.domain.versions import Versions
 from registry_service.servicer import RegistryServicer
 from registry_service.settings import Settings
-from registry_service.sweeper import Sweeper
 
-SERVICE = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name
+SERVICE = "registry"
+GROUP = "registry-workers"
 
 
-async def run(settings: Settings) -> None:
-    await sql.migrate(settings.database_url, "registry_service")
-    engine = sql.create_engine(settings.database_url)
-    try:
-        async with client.channel(settings.eval_target) as evaluations:
-            clock = SystemClock()
-            store = SqlModelStore(engine)
-            catalog = Catalog(store, FsspecArtifactStore(f"{settings.artifact_url.rstrip('/')}/models"), clock)
-            gates = Gates(store, GrpcEvaluationSource(evaluations), clock)
-            servicer = RegistryServicer(catalog, Aliases(store, clock), gates)
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """Where ids wait for a worker: `registry.versions` to be copied, `registry.gates` to be decided."""
 
-            def add(to: grpc.aio.Server) -> Sequence[str]:
-                registry_pb2_grpc.add_RegistryServiceServicer_to_server(servicer, to)
-                return [SERVICE]
+    versions: WorkQueue
+    gates: WorkQueue
 
-            sweeper = Sweeper(catalog, settings.sweep_interval, settings.upload_expiry)
-            await server.serve(settings, "registry", add, background=[sweeper.run])
-    finally:
-        await engine.dispose()
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What is served, and what runs beside it."""
+
+    models: Models
+    versions: Versions
+    aliases: Aliases
+    gates: Gates
+    background: Sequence[server.Background]
+
+    def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
+        """Adds the servicer and returns its full name."""
+        servicer = RegistryServicer(self.models, self.versions, self.aliases, self.gates)
+        registry_pb2_grpc.add_RegistryServiceServicer_to_server(servicer, grpc_server)
+        return [registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name]
+
+
+@asynccontextmanager
+async def provision(
+    settings: Settings,
+    *,
+    stores: Stores | None = None,
+    queues: Queues | None = None,
+    artifacts: ArtifactStore | None = None,
+    evaluations: EvaluationSource | None = None,
+    clock: Clock | None = None,
+    timing: Timing | None = None,
+) -> AsyncIterator[Service]:
+    """Builds everything, and releases it in the opposite order. Tests hand in ports of their own."""
+    async with AsyncExitStack() as stack:
+        name, clock = settings.worker_name(), clock or SystemClock()
+        if stores is None:
+            stores = await stack.enter_async_context(_stores(settings))
+        if queues is None:
+            queues = await stack.enter_async_context(_queues(settings, name))
+        if evaluations is None:
+            evaluations = GrpcEvaluationSource(await stack.enter_async_context(client.channel(settings.eval_target)))
+        artifacts = artifacts or FsspecArtifactStore(f"{settings.artifact_url.rstrip('/')}/models")
+        timing = timing or Timing(beat=settings.lease / 10, reconcile=settings.reconcile_interval)
+
+        copies = Copies(stores.versions, artifacts, name, clock, settings.lease)
+        decisions = Decisions(stores, evaluations, name, clock, settings.lease)
+        versions = Versions(stores.versions, stores.models, queues.versions, Uploads(stores.versions, artifacts), clock)
+
+        async def sweep(stop: asyncio.Event) -> None:
+            await every(settings.sweep_interval, stop, partial(versions.sweep, settings.upload_expiry), name="sweep")
+
+        yield Service(
+            models=Models(stores.models, clock),
+            versions=versions,
+            aliases=Aliases(stores, clock),
+            gates=Gates(stores, queues.gates, clock),
+            background=[
+                Worker(queues.versions, copies, clock, slots=settings.copies, timing=timing).run,
+                Worker(queues.gates, decisions, clock, timing=timing).run,
+                sweep,
+            ],
+        )
+
+
+@asynccontextmanager
+async def _stores(settings: Settings) -> AsyncIterator[Stores]:
+    async with Database.opened(settings.database_url, "registry_service") as database:
+        yield Stores(SqlModelStore(database), SqlVersionStore(database), SqlGateStore(database))
+
+
+@asynccontextmanager
+async def _queues(settings: Settings, name: str) -> AsyncIterator[Queues]:
+    async with streams.connect(settings.redis_url) as redis:
+        queues = [
+            StreamQueue(streams.Stream(redis, stream, GROUP, name, lease=settings.lease))
+            for stream in ("registry.versions", "registry.gates")
+        ]
+        yield Queues(*queues)
+
+
+async def run(
+    settings: Settings, *, on_ready: Callable[[int], None] | None = None, stop: asyncio.Event | None = None
+) -> None:
+    """Serves until SIGTERM, or until `stop` is set."""
+    async with provision(settings) as service:
+        await server.serve(
+            settings, SERVICE, service.add_to, background=service.background, on_ready=on_ready, stop=stop
+        )
 
 
 def main() -> None:
-    server.launch("registry", Settings(), run)
+    server.launch(SERVICE, Settings(), run)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ratchet_kit import policy_id, storage
 from ratchet_kit.errors import DataLoss, InvalidArgument, ResourceExhausted
-from registry_service.domain.models import Artifact
+from registry_service.domain.version import Artifact
 
 
 class FsspecArtifactStore:
@@ -85,7 +85,7 @@ class FsspecArtifactStore:
         except ResourceExhausted as error:
             raise ResourceExhausted(
                 f"the artifact store {self._root.uri} is full ({error.message}): free some space, or point "
-                f"ARTIFACT_URL at a larger place, and send the request again"
+                f"ARTIFACT_URL at a larger place, and make the version again under a new request_id"
             ) from error
 
 

@@ -5,7 +5,8 @@ import grpc
 from ratchet.eval.v1 import eval_pb2, eval_pb2_grpc
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
-from registry_service.domain.gates import Comparison, Estimate, Evaluation
+from ratchet_kit.statistics import Comparison, comparison_from_proto
+from registry_service.domain.gate import Evaluation
 
 
 class GrpcEvaluationSource:
@@ -25,8 +26,4 @@ class GrpcEvaluationSource:
     async def compare(self, baseline_id: str, candidate_id: str) -> Comparison:
         request = eval_pb2.CompareEvaluationsRequest(baseline_id=baseline_id, candidate_id=candidate_id)
         with rpc_errors():
-            comparison = (await self._stub.CompareEvaluations(request)).comparison
-        difference = comparison.difference
-        return Comparison(
-            Estimate(difference.value, difference.low, difference.high), comparison.p_value, comparison.problems
-        )
+            return comparison_from_proto((await self._stub.CompareEvaluations(request)).comparison)

@@ -4,10 +4,11 @@ from functools import partial
 
 from ratchet_kit.errors import Aborted
 from ratchet_kit.logs import get_logger
+from ratchet_kit.names import CHAMPION, AliasRef, VersionRef, check_alias_name
 from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
-from registry_service.domain.models import CHAMPION, AliasChange, Model, check_alias_name
-from registry_service.domain.ports import ModelStore
+from registry_service.domain.model import AliasChange, Model
+from registry_service.domain.ports import Stores
 from registry_service.domain.promotion import check_promotion
 
 log = get_logger(__name__)
@@ -16,42 +17,47 @@ _ATTEMPTS = 5
 
 
 class Aliases:
-    def __init__(self, store: ModelStore, clock: Clock) -> None:
-        self._store = store
+    def __init__(self, stores: Stores, clock: Clock) -> None:
+        self._stores = stores
         self._clock = clock
 
-    async def set(self, model: str, alias: str, version: int, reason: str, gate_id: str) -> Model:
+    async def set(
+        self, ref: AliasRef, number: int, *, expected: int | None = None, reason: str = "", gate_id: str = ""
+    ) -> Model:
         """Points the alias at the version. Pointing it where it points already changes nothing, not even its history.
 
-        Raises NotFound for a missing model, version or gate, FailedPrecondition when the version may not become
-        champion, Aborted when others kept moving the alias meanwhile.
+        `expected` is the number that the caller believes it to be at, 0 for none; None takes any. Raises NotFound for a
+        missing model, version or gate, FailedPrecondition when the version is not READY or may not become champion,
+        Aborted when the alias is not at `expected` or others kept moving it meanwhile.
         """
-        check_alias_name(alias)
-        await self._store.get_version(model, version)
+        check_alias_name(ref.alias)
+        (await self._stores.versions.get(VersionRef(ref.model, number))).check_ready()
         for attempt in range(_ATTEMPTS):
             try:
-                return await self._set(model, alias, version, reason, gate_id)
+                return await self._set(ref, number, expected, reason, gate_id)
             except Aborted:
                 # Somebody moved it first: judge again, against the version that is there now.
-                if attempt == _ATTEMPTS - 1:
+                if expected is not None or attempt == _ATTEMPTS - 1:
                     raise
         raise AssertionError("unreachable")
 
-    async def _set(self, name: str, alias: str, version: int, reason: str, gate_id: str) -> Model:
-        model = await self._store.get_model(name)
-        before = model.aliases.get(alias, 0)
-        if before == version:
+    async def _set(self, ref: AliasRef, number: int, expected: int | None, reason: str, gate_id: str) -> Model:
+        model = await self._stores.models.get(ref.model)
+        before = model.aliases.get(ref.alias, 0)
+        if before == number:
             return model
-        gate = await self._store.get_gate(gate_id) if gate_id else None
-        if alias == CHAMPION:
-            check_promotion(model, version, await self._store.past_versions(name, alias), gate)
-        change = AliasChange(name, alias, before, version, reason, gate_id, self._clock.now())
-        changed = await self._store.move_alias(change)
-        log.info("alias.moved", model=name, alias=alias, before=before, now=version, gate=gate_id)
+        if expected not in (None, before):
+            raise Aborted(f"alias {ref} is at {before or 'no version'}, not at {expected or 'none'}: read it again")
+        gate = await self._stores.gates.get(gate_id) if gate_id else None
+        if ref.alias == CHAMPION:
+            check_promotion(model, number, await self._stores.models.past_numbers(ref.model, CHAMPION), gate)
+        change = AliasChange(ref.model, ref.alias, before, number, reason, gate_id, self._clock.now())
+        changed = await self._stores.models.move_alias(change)
+        log.info("alias.moved", alias=str(ref), before=before, now=number, gate=gate_id)
         return changed
 
     async def history(self, model: str, alias: str, page_size: int, page_token: str) -> Page[AliasChange]:
-        """Newest first; of all aliases when `alias` is empty."""
-        fetch = partial(self._store.list_alias_history, model, alias or None)
+        """Newest first; of all aliases when `alias` is empty. Raises NotFound when there is no such model."""
+        fetch = partial(self._stores.models.history, model, alias or None)
         page = await fetch_page(fetch, lambda entry: entry.position, int, page_size, page_token)
         return page.map(lambda entry: entry.change)

@@ -1,132 +1,110 @@
-"""The gate: the decision, from two evaluations, whether a candidate may replace the champion."""
+"""Gates: create, find, list, watch. And the work on them: the evidence is fetched and decided on."""
 
-import math
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from functools import partial
 
-from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument
-from registry_service.domain.models import Version
+from ratchet_kit import work
+from ratchet_kit.errors import Aborted, FailedPrecondition, InvalidArgument, RatchetError, Unavailable
+from ratchet_kit.idempotency import Request, once
+from ratchet_kit.ids import new_id
+from ratchet_kit.logs import get_logger
+from ratchet_kit.names import VersionRef
+from ratchet_kit.pages import Page, fetch_page
+from ratchet_kit.statistics import Comparison
+from ratchet_kit.times import Clock
+from ratchet_kit.worker import HeldWork
+from registry_service.domain.gate import Gate, GateSpec, check_evidence
+from registry_service.domain.ports import EvaluationSource, GateStore, ModelStore, Stores, VersionStore
 
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A statistic with its 95 % confidence interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """What the gate needs to know of a finished evaluation: which weights it measured, and on what."""
-
-    id: str
-    policy_id: str
-    problems: str
-    """The problem set's name, for sentences."""
-    problems_digest: str
+log = get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Candidate minus champion in pass@1, paired by problem."""
+class Gates:
+    def __init__(self, stores: Stores, queue: work.Queue, clock: Clock) -> None:
+        self._models: ModelStore = stores.models
+        self._versions: VersionStore = stores.versions
+        self._store: GateStore = stores.gates
+        self._queue = queue
+        self._clock = clock
 
-    difference: Estimate
-    p_value: float
-    """Two-sided, paired permutation test."""
-    problems: int
+    async def create(self, spec: GateSpec, request_id: str) -> Gate:
+        """Stores a gate against the present champion and leaves the decision to a worker.
 
+        Raises InvalidArgument, AlreadyExists when the request id was used for another gate, NotFound for a missing
+        model or version, FailedPrecondition when there is no champion or the candidate is not READY.
+        """
+        spec.check()
+        request = Request.of(request_id, asdict(spec))
 
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """A stored decision. It never changes; a new decision is a new gate."""
+        async def create() -> Gate:
+            champion = await self._champion(spec.candidate)
+            gate = await self._store.create(Gate(new_id("gate"), spec, champion, self._clock.now()), request)
+            await work.enqueue(self._queue, gate.id)
+            log.info("gate.created", gate=gate.id, candidate=str(spec.candidate), champion=str(champion))
+            return gate
 
-    id: str
-    model: str
-    candidate_version: int
-    champion_version: int
-    candidate_evaluation: str
-    champion_evaluation: str
-    difference: Estimate
-    p_value: float
-    passed: bool
-    reason: str
-    min_difference: float
-    create_time: datetime
+        return await once(partial(self._store.find, request), create)
 
+    async def _champion(self, candidate: VersionRef) -> VersionRef:
+        """What the candidate is compared with."""
+        model = await self._models.get(candidate.model)
+        (await self._versions.get(candidate)).check_ready()
+        if model.champion is None:
+            raise FailedPrecondition(f"model {model.name} has no champion to compare with; the first one needs no gate")
+        if model.champion == candidate.number:
+            raise InvalidArgument(f"{candidate} is the champion itself")
+        return VersionRef(model.name, model.champion)
 
-@dataclass(frozen=True, slots=True)
-class GateSpec:
-    """What a gate is asked to decide. Passing asks that the interval's lower end lies above `min_difference`."""
+    async def get(self, id: str) -> Gate:
+        """Raises NotFound."""
+        return await self._store.get(id)
 
-    model: str
-    candidate_version: int
-    candidate_evaluation: str
-    champion_evaluation: str
-    min_difference: float = 0.0
+    async def page(self, model: str, page_size: int, page_token: str) -> Page[Gate]:
+        """Newest first. Raises NotFound when there is no such model."""
+        fetch = partial(self._store.page, model)
+        return await fetch_page(fetch, lambda gate: gate.id, str, page_size, page_token)
 
-    def __post_init__(self) -> None:
-        faults = [
-            FieldViolation(name, "must not be empty")
-            for name in ("candidate_evaluation", "champion_evaluation")
-            if not getattr(self, name)
-        ]
-        if self.candidate_version < 1:
-            faults.append(FieldViolation("candidate_version", "must be 1 or more"))
-        if not (math.isfinite(self.min_difference) and -1 <= self.min_difference < 1):
-            faults.append(FieldViolation("min_difference", "must be at least -1 and less than 1"))
-        if faults:
-            raise InvalidArgument("; ".join(f"{fault.field} {fault.description}" for fault in faults), faults)
+    def watch(self, id: str) -> AsyncIterator[Gate]:
+        """The gate as it is, then as it was decided. Raises NotFound."""
+        return work.watch(partial(self._store.get, id), lambda gate: gate.state.is_final, key=lambda gate: gate.state)
 
 
-def check_evidence(candidate: Version, measured: Evaluation, champion: Version, baseline: Evaluation) -> None:
-    """Raises FailedPrecondition unless the two evaluations measured exactly these versions, on the same problems."""
-    for version, evaluation in ((candidate, measured), (champion, baseline)):
-        if evaluation.policy_id != version.policy_id:
-            raise FailedPrecondition(
-                f"evaluation {evaluation.id} measured the weights {evaluation.policy_id or 'of no known policy'}, "
-                f"not those of {version.name} ({version.policy_id})"
-            )
-    if not measured.problems_digest or measured.problems_digest != baseline.problems_digest:
-        raise FailedPrecondition(
-            f"evaluations {measured.id} and {baseline.id} were not made on the same problems: "
-            f"{_problems(measured)} against {_problems(baseline)}"
+class Decisions(HeldWork[Gate]):
+    """Decides one gate after another."""
+
+    kind = "gate"
+
+    def __init__(
+        self, stores: Stores, evaluations: EvaluationSource, owner: str, clock: Clock, lease: timedelta
+    ) -> None:
+        super().__init__(stores.gates.change, owner, clock, lease)
+        self._stores = stores
+        self._evaluations = evaluations
+
+    async def do(self, claim: Gate) -> None:
+        try:
+            comparison = await self._compare(claim)
+        except (Unavailable, Aborted):
+            raise
+        except RatchetError as error:  # the evidence does not fit, and that is final
+            await self.fail(claim, error)
+            log.warning("gate.failed", reason=error.message)
+            return
+        decided = await self._stores.gates.change(
+            claim.id, lambda gate: gate.decide(self.owner, comparison, self.clock.now())
         )
+        log.info("gate.decided", state=decided.state, reason=decided.reason)
 
+    async def _compare(self, gate: Gate) -> Comparison:
+        spec = gate.spec
+        candidate, champion = [await self._stores.versions.get(ref) for ref in (spec.candidate, gate.champion)]
+        measured = await self._evaluations.get(spec.candidate_evaluation_id)
+        baseline = await self._evaluations.get(spec.champion_evaluation_id)
+        check_evidence(candidate, measured, champion, baseline)
+        return await self._evaluations.compare(spec.champion_evaluation_id, spec.candidate_evaluation_id)
 
-def decide(
-    id: str, spec: GateSpec, candidate: Version, champion: Version, comparison: Comparison, now: datetime
-) -> Gate:
-    """The gate's decision and its reason in one sentence."""
-    passed = comparison.difference.low > spec.min_difference
-    return Gate(
-        id=id,
-        model=spec.model,
-        candidate_version=candidate.number,
-        champion_version=champion.number,
-        candidate_evaluation=spec.candidate_evaluation,
-        champion_evaluation=spec.champion_evaluation,
-        difference=comparison.difference,
-        p_value=comparison.p_value,
-        passed=passed,
-        reason=_reason(candidate, champion, comparison, spec.min_difference, passed),
-        min_difference=spec.min_difference,
-        create_time=now,
-    )
-
-
-def _reason(candidate: Version, champion: Version, comparison: Comparison, asked: float, passed: bool) -> str:
-    difference = comparison.difference
-    evidence = (
-        f"{candidate.name} minus {champion.name} is {difference.value:+.3f} in pass@1 "
-        f"over {comparison.problems} problems "
-        f"(95 % interval {difference.low:+.3f} to {difference.high:+.3f}, p = {comparison.p_value:.2g})"
-    )
-    if passed:
-        return f"Passed: {evidence}, and the lower end lies above the {asked:+.3f} that was asked for."
-    return f"Refused: {evidence}, and the lower end does not lie above the {asked:+.3f} that was asked for."
-
-
-def _problems(evaluation: Evaluation) -> str:
-    return f"{evaluation.problems or 'an unnamed set'} ({evaluation.problems_digest[:19] or 'no digest'})"
+    async def waiting(self) -> Sequence[work.Waiting]:
+        waiting = await self._stores.gates.waiting(self.clock.now())
+        return [work.Waiting(gate.id, gate.create_time) for gate in waiting]

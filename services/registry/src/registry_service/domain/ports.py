@@ -1,109 +1,151 @@
 """What the registry needs from outside."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from ratchet_kit.idempotency import Request
-from registry_service.domain.gates import Comparison, Evaluation, Gate
-from registry_service.domain.models import (
-    AliasChange,
-    Artifact,
-    Model,
-    RecordedChange,
-    Version,
-    VersionDraft,
-)
+from ratchet_kit.names import VersionRef
+from ratchet_kit.statistics import Comparison
+from registry_service.domain.gate import Evaluation, Gate
+from registry_service.domain.model import AliasChange, Model, RecordedChange
+from registry_service.domain.version import Artifact, Version, VersionSpec
 
 
 class ModelStore(Protocol):
-    """Models, versions, aliases and gates. Every method is one transaction.
+    """Models and their aliases. In every store each method is one transaction, pages are newest first (models: by
+    name), `after` is the key of the last item already seen, and any method raises Unavailable."""
 
-    Lists are newest first (models: by name); `after` is the key of the last item already seen.
-    Any method raises Unavailable when the database cannot be reached.
-    """
-
-    async def create_model(self, model: Model) -> Model:
-        """Raises AlreadyExists."""
+    async def create(self, model: Model, request: Request) -> Model:
+        """The model, or the one that the request made. Raises AlreadyExists when the name is taken."""
         ...
 
-    async def get_model(self, name: str) -> Model:
+    async def find(self, request: Request) -> Model | None:
+        """The model made under the request. Raises AlreadyExists when its id was used to ask for another."""
+        ...
+
+    async def get(self, name: str) -> Model:
         """Raises NotFound."""
         ...
 
-    async def list_models(self, limit: int, after: str | None) -> Sequence[Model]: ...
+    async def page(self, limit: int, after: str | None) -> Sequence[Model]: ...
 
-    async def begin_upload(self, key: str, now: datetime) -> None:
-        """Notes that an artifact is about to be copied to `key`, so that it is found when nobody finishes."""
+    async def delete(self, name: str) -> None:
+        """Deletes the model and its history. Raises NotFound, FailedPrecondition while it has versions."""
         ...
 
-    async def abandon_upload(self, key: str) -> bool:
-        """Makes sure that the upload never becomes a version. False when it is one already, or is not known."""
+    async def move_alias(self, change: AliasChange) -> Model:
+        """Points the alias at `change.to_number` and adds the change to its history.
+
+        Raises NotFound and FailedPrecondition for a version that is missing or not READY, Aborted when the alias is no
+        longer at `change.from_number` (0: does not exist).
+        """
         ...
 
-    async def end_upload(self, key: str) -> None:
+    async def past_numbers(self, model: str, alias: str) -> frozenset[int]:
+        """Of every version that the alias ever pointed at."""
+        ...
+
+    async def history(self, model: str, alias: str | None, limit: int, after: int | None) -> Sequence[RecordedChange]:
+        """Changes of one alias, or of all (None). Raises NotFound when there is no such model."""
+        ...
+
+
+class VersionStore(Protocol):
+    """Versions, and the uploads of their artifacts: files that are removed unless a version takes them."""
+
+    async def create(self, spec: VersionSpec, now: datetime, request: Request) -> Version:
+        """A PENDING version with its model's next number, or the one that the request made. Makes the model."""
+        ...
+
+    async def find(self, request: Request) -> Version | None:
+        """The version made under the request. Raises AlreadyExists when its id was used to ask for another."""
+        ...
+
+    async def get(self, ref: VersionRef) -> Version:
+        """Raises NotFound, saying whether the model or the version is missing."""
+        ...
+
+    async def page(self, model: str, limit: int, after: int | None) -> Sequence[Version]:
+        """Raises NotFound when there is no such model."""
+        ...
+
+    async def change(self, ref: VersionRef, change: Callable[[Version], Version]) -> Version:
+        """Stores what `change` makes of it, and raises what that raises. Raises NotFound."""
+        ...
+
+    async def complete(self, ref: VersionRef, change: Callable[[Version], Version], upload: str) -> Version:
+        """`change`, and the upload is the version's. Raises Aborted when the upload was abandoned."""
+        ...
+
+    async def delete(self, ref: VersionRef, now: datetime) -> Version:
+        """Deletes the version and returns what it was. Its artifact is an abandoned upload from now on.
+
+        Raises NotFound, FailedPrecondition while an alias or an undecided gate points at it or when it was champion.
+        """
+        ...
+
+    async def waiting(self, now: datetime) -> Sequence[Version]:
+        """PENDING versions that no living worker holds, oldest first."""
+        ...
+
+    async def begin_upload(self, upload: str, now: datetime) -> None:
+        """Notes that files are about to be written there, so that they are found when nobody finishes."""
+        ...
+
+    async def abandon_upload(self, upload: str) -> bool:
+        """Makes sure that the upload never becomes a version's. False when it is one's already, or is not known."""
+        ...
+
+    async def end_upload(self, upload: str) -> None:
         """Forgets an abandoned upload whose files are gone."""
         ...
 
     async def uploads_before(self, time: datetime) -> Sequence[str]:
-        """Keys of the uploads that began before `time` and did not become a version."""
+        """The uploads that began before `time` and are no version's."""
         ...
 
-    async def add_version(self, draft: VersionDraft, upload: str, request: Request) -> Version:
-        """Gives the draft the model's next number, makes the model if there is none, and ends the upload.
 
-        Raises AlreadyExists when another version was made under the request, Aborted when the upload was abandoned.
-        """
+class GateStore(Protocol):
+    """Gates."""
+
+    async def create(self, gate: Gate, request: Request) -> Gate:
+        """Stores the gate, or returns the one that the request made. Raises NotFound when the candidate is gone."""
         ...
 
-    async def version_of_request(self, request: Request) -> Version | None:
-        """The version made under the request. Raises AlreadyExists when another one was asked for under its id."""
+    async def find(self, request: Request) -> Gate | None:
+        """The gate made under the request. Raises AlreadyExists when its id was used to ask for another."""
         ...
 
-    async def get_version(self, model: str, number: int) -> Version:
-        """Raises NotFound, saying whether the model or the version is missing."""
-        ...
-
-    async def list_versions(self, model: str, limit: int, after: int | None) -> Sequence[Version]:
-        """Raises NotFound when there is no such model."""
-        ...
-
-    async def move_alias(self, change: AliasChange) -> Model:
-        """Points the alias at `change.to_version` and adds the change to its history.
-
-        Raises Aborted when the alias is no longer at `change.from_version` (0: does not exist).
-        """
-        ...
-
-    async def past_versions(self, model: str, alias: str) -> frozenset[int]:
-        """Every version that the alias ever pointed at."""
-        ...
-
-    async def list_alias_history(
-        self, model: str, alias: str | None, limit: int, after: int | None
-    ) -> Sequence[RecordedChange]:
-        """Changes of one alias, or of all (None). Raises NotFound when there is no such model."""
-        ...
-
-    async def add_gate(self, gate: Gate, request: Request) -> Gate:
-        """Stores the gate, or returns the one that was stored under the request."""
-        ...
-
-    async def gate_of_request(self, request: Request) -> Gate | None:
-        """The gate made under the request. Raises AlreadyExists when another one was asked for under its id."""
-        ...
-
-    async def get_gate(self, id: str) -> Gate:
+    async def get(self, id: str) -> Gate:
         """Raises NotFound."""
         ...
 
-    async def list_gates(self, model: str, limit: int, after: str | None) -> Sequence[Gate]:
+    async def page(self, model: str, limit: int, after: str | None) -> Sequence[Gate]:
         """Raises NotFound when there is no such model."""
         ...
 
+    async def change(self, id: str, change: Callable[[Gate], Gate]) -> Gate:
+        """Stores what `change` makes of it, and raises what that raises. Raises NotFound."""
+        ...
+
+    async def waiting(self, now: datetime) -> Sequence[Gate]:
+        """PENDING gates that no living worker holds, oldest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The three over one database."""
+
+    models: ModelStore
+    versions: VersionStore
+    gates: GateStore
+
 
 class ArtifactStore(Protocol):
-    """Where the files of versions lie."""
+    """Where the files of versions are."""
 
     async def ingest(self, source_uri: str, key: str) -> Artifact:
         """Copies a model folder to `key` and returns it with its digests; all of it or nothing.
@@ -114,7 +156,7 @@ class ArtifactStore(Protocol):
         ...
 
     async def delete(self, key: str) -> None:
-        """Removes whatever lies at `key`, half copied or whole. No error when there is nothing."""
+        """Removes whatever is at `key`, half copied or whole. No error when there is nothing."""
         ...
 
 

@@ -1,0 +1,121 @@
+"""`ratchet sandbox batch` and `batches`: files of programs, stored, run by all nodes and counted by verdict."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from google.protobuf import json_format
+
+from ratchet.common.v1 import verdict_pb2
+from ratchet.sandbox.v1 import batch_pb2, program_pb2
+from ratchet_cli.commands.options import PRIORITIES, Id, Limit, TargetOption, one_of
+from ratchet_cli.commands.sandbox import local_target
+from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.terminal.following import Count, following
+from ratchet_cli.terminal.output import JsonFlag, ago, print_list, print_table, say, state_name, stderr
+from ratchet_client import SandboxBatches
+from ratchet_client.calls import to_json
+
+PLATFORM_ERROR = "PLATFORM_ERROR"
+
+app = typer.Typer(help="Stored batches of programs.", no_args_is_help=True)
+
+
+def batch(
+    file: Annotated[Path, typer.Argument(help="Programs of the API as JSON, one per line; - is standard input.")],
+    target: TargetOption = "",
+    priority: Annotated[str, typer.Option(help="high, normal or low.")] = "normal",
+    request_id: Annotated[str, typer.Option(help="The same id again gives the same batch.")] = "",
+    as_jsonl: Annotated[bool, typer.Option("--jsonl", help="Print each result as it comes, a line of JSON.")] = False,
+) -> None:
+    """Run a file of programs as a stored batch. Exits 1 if the platform failed one; stopped, it cancels the batch."""
+    level = one_of(priority, PRIORITIES, "--priority")
+    programs = _programs(file)
+    with SandboxBatches(target or local_target()) as batches:
+        made = batches.create(programs, level, request_id)
+        stderr.print(f"Batch {made.id}: {made.programs_total} programs.")
+        try:
+            verdicts = _watch(batches, made, programs, as_jsonl=as_jsonl)
+        except KeyboardInterrupt:
+            batches.cancel(made.id)
+            raise CommandError(f"Batch {made.id} was cancelled.", 130) from None
+    if not as_jsonl:
+        print_table(["verdict", "programs"], verdicts.most_common())
+    if missing := made.programs_total - verdicts.total():
+        raise CommandError(f"Batch {made.id} was cancelled: {missing} programs have no result.")
+    if verdicts[PLATFORM_ERROR]:
+        raise CommandError(f"{verdicts[PLATFORM_ERROR]} programs could not be run; --jsonl gives the reasons.")
+
+
+def _watch(
+    batches: SandboxBatches, made: batch_pb2.Batch, programs: Sequence[program_pb2.Program], *, as_jsonl: bool
+) -> Counter[str]:
+    verdicts: Counter[str] = Counter()
+    count = Count("running", "programs")
+    with following(count) as changed:
+        for reply in batches.watch(made.id):
+            for item in reply.items:
+                verdicts[_verdict(item)] += 1
+                if as_jsonl:
+                    line = {"id": programs[item.index].id, "index": item.index, **to_json(item)}
+                    say(json.dumps(line))
+            count.update(verdicts.total(), made.programs_total)
+            changed()
+    return verdicts
+
+
+def _verdict(item: program_pb2.ExecutionItem) -> str:
+    if item.WhichOneof("outcome") == "platform_error":
+        return PLATFORM_ERROR
+    return verdict_pb2.Verdict.Name(item.execution.verdict).removeprefix("VERDICT_")
+
+
+def _programs(file: Path) -> list[program_pb2.Program]:
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{file} can't be read: {error}") from error
+    programs = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                programs.append(json_format.Parse(line, program_pb2.Program()))
+            except json_format.ParseError as error:
+                raise CommandError(f"{file}, line {number}: {error}") from error
+    return programs
+
+
+@app.command("list")
+def list_batches(target: TargetOption = "", limit: Limit = 50, as_json: JsonFlag = False) -> None:
+    """Newest first."""
+    with SandboxBatches(target or local_target()) as batches:
+        print_list(
+            batches.list(),
+            limit,
+            as_json,
+            {
+                "id": lambda batch: batch.id,
+                "state": state_name,
+                "programs": lambda batch: f"{batch.programs_done}/{batch.programs_total}",
+                "created": lambda batch: ago(batch.create_time),
+            },
+        )
+
+
+@app.command("cancel")
+def cancel_batch(id: Id, target: TargetOption = "") -> None:
+    """End a batch; what is recorded stays."""
+    with SandboxBatches(target or local_target()) as batches:
+        say(f"{id} {state_name(batches.cancel(id))}")
+
+
+@app.command("delete")
+def delete_batch(id: Id, target: TargetOption = "") -> None:
+    """Delete a batch that has ended, with its results."""
+    with SandboxBatches(target or local_target()) as batches:
+        batches.delete(id)
+    say(f"{id} is deleted.")

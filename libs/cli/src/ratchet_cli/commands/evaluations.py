@@ -1,0 +1,159 @@
+"""`ratchet evaluate`, `ratchet gate` and `ratchet evaluations`: measure versions, and decide by the measurements."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from ratchet.common.v1 import model_pb2, problem_pb2
+from ratchet.eval.v1 import eval_pb2
+from ratchet.registry.v1 import registry_pb2
+from ratchet_cli.commands import options
+from ratchet_cli.commands.options import DetachFlag, Id
+from ratchet_cli.commands.references import champion, model_ref, version_of
+from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name, stdout
+from ratchet_cli.views import evaluations as view
+from ratchet_cli.views.gates import passed, raise_unless_decided
+from ratchet_cli.views.names import model_name
+from ratchet_client import Client
+from ratchet_kit import refs
+
+Benchmark = Annotated[str, typer.Option(help="Problem set: a named one or a JSONL file.")]
+Samples = Annotated[int, typer.Option(help="Completions per problem.")]
+Limit = Annotated[int, typer.Option(help="At most this many problems; 0: all.")]
+Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
+MaxTokens = Annotated[int, typer.Option(help="New tokens per completion, at most.")]
+Seed = Annotated[int, typer.Option(help="Seed of the sampling.")]
+
+app = typer.Typer(help="Evaluations.", no_args_is_help=True)
+
+
+def evaluate(
+    model: Annotated[str, typer.Option(help="name, name@version, name:alias or a folder.")],
+    benchmark: Benchmark = "composed/test",
+    samples: Samples = 4,
+    k: Annotated[list[int], typer.Option(help="pass@k to report; repeat.")] = [1],  # noqa: B006
+    limit: Limit = 0,
+    temperature: Temperature = 1.0,
+    max_tokens: MaxTokens = 256,
+    seed: Seed = 0,
+    detach: DetachFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure a model on a problem set: pass@k with 95 % intervals."""
+    spec = evaluation_spec(model_ref(model), benchmark, samples, limit, temperature, max_tokens, seed, k)
+    with Client() as client:
+        evaluation = client.evaluations.create(spec)
+        if detach:
+            print_json(evaluation) if as_json else say(evaluation.id)
+            return
+        evaluation = view.follow(client, evaluation.id, model, quiet=as_json)
+    if as_json:
+        print_json(evaluation)
+    view.raise_unless_succeeded(evaluation)
+    if not as_json:
+        view.show_result(evaluation)
+
+
+def decide(
+    model: Annotated[str, typer.Option(help="The candidate, name@version.")],
+    benchmark: Benchmark = "composed/test",
+    samples: Samples = 4,
+    limit: Limit = 0,
+    temperature: Temperature = 1.0,
+    max_tokens: MaxTokens = 256,
+    seed: Seed = 0,
+    min_difference: Annotated[float, typer.Option(help="The interval's lower end must be above this.")] = 0.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure a candidate and the champion on the same problems and decide. Exit code 1 when it does not pass."""
+    with Client() as client:
+        candidate = version_of(client, model)
+        baseline = champion(client, candidate.model)
+        if not baseline:
+            raise CommandError(f"{candidate.model} has no champion yet: ratchet models promote {candidate}")
+        evaluations = []
+        for version in (baseline, candidate):
+            ref = refs.model_to_proto(version)
+            spec = evaluation_spec(ref, benchmark, samples, limit, temperature, max_tokens, seed)
+            evaluation = view.follow(client, client.evaluations.create(spec).id, str(version), quiet=as_json)
+            view.raise_unless_succeeded(evaluation)
+            evaluations.append(evaluation)
+        pending = client.models.create_gate(
+            refs.version_to_proto(candidate), evaluations[1].id, evaluations[0].id, min_difference=min_difference
+        )
+        gate = client.models.wait_gate(pending.id)
+    if as_json:
+        print_json(gate)
+    elif gate.state != registry_pb2.Gate.STATE_FAILED:
+        word = Text("passed", "green") if passed(gate) else Text("not passed", "red")
+        stdout.print(Text("  ").join([word, Text(gate.id), Text(gate.reason)]))
+    raise_unless_decided(gate)
+    if not passed(gate):
+        raise typer.Exit(1)
+
+
+def evaluation_spec(
+    ref: model_pb2.ModelRef,
+    benchmark: str,
+    samples: int,
+    limit: int,
+    temperature: float,
+    max_tokens: int,
+    seed: int,
+    k: Sequence[int] = (1,),
+) -> eval_pb2.EvaluationSpec:
+    return eval_pb2.EvaluationSpec(
+        model=ref,
+        problems=problem_pb2.ProblemSetRef(name=benchmark, limit=limit or None),
+        samples_per_problem=samples,
+        k=k,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        seed=seed,
+    )
+
+
+@app.command("list")
+def list_evaluations(limit: options.Limit = 50, as_json: JsonFlag = False) -> None:
+    """Newest first."""
+    with Client() as client:
+        print_list(
+            client.evaluations.list(),
+            limit,
+            as_json,
+            {
+                "id": lambda it: it.id,
+                "model": lambda it: model_name(it.spec.model),
+                "problems": lambda it: it.spec.problems.name,
+                "state": state_name,
+                "pass@1": lambda it: next((f"{row.estimate.value:.3f}" for row in it.pass_at_k if row.k == 1), "-"),
+                "created": lambda it: ago(it.create_time),
+            },
+        )
+
+
+@app.command("show")
+def show_evaluation(id: Id, as_json: JsonFlag = False) -> None:
+    """One evaluation with its intervals and verdicts."""
+    with Client() as client:
+        evaluation = client.evaluations.get(id)
+    print_json(evaluation) if as_json else view.show_result(evaluation)
+
+
+@app.command("cancel")
+def cancel_evaluation(id: Id, as_json: JsonFlag = False) -> None:
+    """Stop an evaluation; what it measured so far stays."""
+    with Client() as client:
+        evaluation = client.evaluations.cancel(id)
+    print_json(evaluation) if as_json else say(f"{evaluation.id} {state_name(evaluation)}")
+
+
+@app.command("delete")
+def delete_evaluation(id: Id) -> None:
+    """Delete an evaluation that has ended, with its samples."""
+    with Client() as client:
+        client.evaluations.delete(id)
+    say(f"{id} is deleted.")

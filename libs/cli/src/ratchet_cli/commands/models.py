@@ -1,0 +1,118 @@
+"""`ratchet models`: models, their versions, and who is champion."""
+
+from typing import Annotated
+
+import typer
+
+from ratchet_cli.commands.options import DetachFlag, Limit, Name
+from ratchet_cli.commands.references import parse, version_of
+from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, print_table, say, state_name
+from ratchet_cli.views.names import model_name, version_name
+from ratchet_cli.views.versions import follow_version
+from ratchet_client import Client
+from ratchet_kit.names import BareModel, VersionRef
+
+app = typer.Typer(help="Models, versions and aliases.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_models(limit: Limit = 0, as_json: JsonFlag = False) -> None:
+    """All models with their aliases."""
+    with Client() as client:
+        print_list(
+            client.models.list(),
+            limit,
+            as_json,
+            {
+                "model": lambda model: model.name,
+                "versions": lambda model: model.latest_version,
+                "aliases": lambda model: ", ".join(f"{alias} -> {n}" for alias, n in sorted(model.aliases.items())),
+                "created": lambda model: ago(model.create_time),
+            },
+            breakable=("aliases",),
+        )
+
+
+@app.command("show")
+def show_model(name: Name, as_json: JsonFlag = False) -> None:
+    """A model's versions, where they come from, and who was champion when."""
+    with Client() as client:
+        model = client.models.get(name)
+        versions, history = list(client.models.versions(name)), list(client.models.alias_history(name))
+    if as_json:
+        print_json(model)
+        return
+    names: dict[int, list[str]] = {}
+    for alias, number in model.aliases.items():
+        names.setdefault(number, []).append(alias)
+    print_table(
+        ("version", "state", "aliases", "base", "run", "step", "MiB", "policy", "created"),
+        [
+            (
+                v.ref.number,
+                state_name(v),
+                ", ".join(names.get(v.ref.number, [])) or "-",
+                model_name(v.lineage.base) or "-",
+                v.lineage.run_id or "-",
+                v.lineage.step or "-",
+                f"{v.size_bytes / 2**20:.1f}",
+                v.policy_id[7:19] or "-",
+                ago(v.create_time),
+            )
+            for v in versions
+        ],
+    )
+    for change in history:
+        before = change.from_number or "none"
+        say(f"{change.alias}: {before} -> {change.to_number}, {ago(change.create_time)}: {change.reason}")
+
+
+@app.command("add")
+def add_model(
+    name: Name,
+    folder: Annotated[str, typer.Argument(help="Folder or URL.")],
+    detach: DetachFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Register a folder of weights as the next version of a model."""
+    source = parse(folder if "/" in folder else f"./{folder}")
+    with Client() as client:
+        version = client.models.create_version(name, str(source))
+        if not detach:
+            version = follow_version(client, version, quiet=as_json)
+    print_json(version) if as_json else say(f"{version_name(version.ref)}  {version.policy_id}".rstrip())
+
+
+@app.command()
+def promote(
+    model: Annotated[str, typer.Argument(help="name@version")],
+    alias: Annotated[str, typer.Option(help="The alias to point there.")] = "champion",
+    gate: Annotated[str, typer.Option(help="Id of the passed gate, for champion.")] = "",
+    reason: Annotated[str, typer.Option(help="Reason, for the history.")] = "",
+) -> None:
+    """Point an alias at a version. A champion needs a passed gate, unless it is the first."""
+    with Client() as client:
+        version = version_of(client, model)
+        expected = client.models.get(version.model).aliases.get(alias, 0)
+        client.models.set_alias(
+            version.model, alias, version.number, expected_number=expected, reason=reason, gate_id=gate
+        )
+    say(f"{version.model}:{alias} -> {version.number}")
+
+
+@app.command()
+def delete(
+    model: Annotated[str, typer.Argument(help="name@version, or the name of a model without versions.")],
+) -> None:
+    """Delete a version that nothing points to, or a model without versions."""
+    named = parse(model)
+    with Client() as client:
+        match named:
+            case VersionRef(name, number):
+                client.models.delete_version(name, number)
+            case BareModel(name):
+                client.models.delete(name)
+            case _:
+                raise CommandError(f"{model} is neither a version nor a model: write name@version or name.", code=2)
+    say(f"{model} is deleted.")

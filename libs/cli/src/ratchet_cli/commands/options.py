@@ -1,0 +1,31 @@
+"""Arguments and options that several commands share."""
+
+from collections.abc import Mapping
+from typing import Annotated, TypeVar
+
+import typer
+
+from ratchet.common.v1 import priority_pb2
+from ratchet_cli.terminal.errors import CommandError
+
+T = TypeVar("T")
+
+PRIORITIES = {
+    "low": priority_pb2.PRIORITY_LOW,
+    "normal": priority_pb2.PRIORITY_NORMAL,
+    "high": priority_pb2.PRIORITY_HIGH,
+}
+
+Id = Annotated[str, typer.Argument(help="Id of the resource.")]
+Name = Annotated[str, typer.Argument(help="Model.")]
+Limit = Annotated[int, typer.Option(help="At most this many; 0: all.", min=0)]
+DetachFlag = Annotated[bool, typer.Option("--detach", "-d", help="Print the id and return.")]
+PortBase = Annotated[int, typer.Option(help="First port of the block that is used; 0 finds a free block.")]
+TargetOption = Annotated[str, typer.Option(help="host:port of a sandbox; default: the one that `ratchet up` started.")]
+
+
+def one_of(text: str, choices: Mapping[str, T], option: str) -> T:
+    """Raises CommandError when `text` is no key of `choices`."""
+    if text not in choices:
+        raise CommandError(f"{option} {text}: choose one of {', '.join(filter(None, choices))}.", code=2)
+    return choices[text]

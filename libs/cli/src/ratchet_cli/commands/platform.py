@@ -1,0 +1,110 @@
+"""`ratchet up`, `status`, `logs`, `down`: the platform on this machine."""
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from ratchet_cli.commands.options import PortBase
+from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.terminal.following import duration
+from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say, stderr
+from ratchet_cli.views.platform import bring_up, coloured
+from ratchet_kit.files import tail
+from ratchet_local import control
+from ratchet_local.home import Home
+from ratchet_local.ports import DEFAULT_PORT_BASE
+from ratchet_local.processes import memory_bytes
+
+
+def up(
+    port_base: PortBase = DEFAULT_PORT_BASE,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait until all services are healthy.")] = 180.0,
+) -> None:
+    """Start all services on this machine and wait until each is healthy. A second `up` finds them running."""
+    home = Home.default()
+    already = control.is_running(home)
+    state = bring_up(home, port_base, timeout)
+    word = "is up already" if already else "is up"
+    say(f"The platform {word}: http://127.0.0.1:{state.ports['gateway-http']} (docs at /docs)")
+    say(f"API key: {home.key_file}   logs: ratchet logs   stop: ratchet down")
+
+
+def status(as_json: JsonFlag = False) -> None:
+    """What runs, where, since when, with how much memory."""
+    home = Home.default()
+    state = home.read_state()
+    if not control.is_running(home):
+        if state is not None:
+            raise CommandError(
+                f"The supervisor (pid {state.pid}) died. Clean up with `ratchet down`, or `ratchet up` again."
+            )
+        raise CommandError(f"No platform runs in {home.path}. Start it with: ratchet up")
+    if state is None:
+        raise CommandError("The platform is only just starting.")
+    if as_json:
+        print_json(json.loads(home.state_file.read_text()))
+    else:
+        print_table(
+            ("service", "state", "port", "pid", "for", "restarts", "memory", ""),
+            [
+                (
+                    service.name,
+                    Text(service.state, coloured(service)),
+                    state.ports[service.name],
+                    service.pid or "-",
+                    duration(time.time() - service.since),
+                    service.restarts,
+                    f"{(memory_bytes(service.pid) if service.pid else 0) / 2**20:.0f} MiB",
+                    service.detail if service.state != "healthy" or service.restarts else "",
+                )
+                for service in state.services
+            ],
+            breakable=("",),
+        )
+    if not state.healthy:
+        raise typer.Exit(1)
+
+
+def logs(
+    service: Annotated[
+        str, typer.Argument(help="gateway, trainer, rollout, sandbox, eval, registry, redis, supervisor")
+    ] = "",
+    lines: Annotated[int, typer.Option("--lines", "-n", help="How many last lines.")] = 40,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines come.")] = False,
+) -> None:
+    """The last log lines of one service, or of all."""
+    home = Home.default()
+    files = [home.log(service)] if service else sorted(home.logs.glob("*.log"))
+    files = [file for file in files if file.exists()]
+    if not files:
+        known = ", ".join(sorted(file.stem for file in home.logs.glob("*.log"))) or "none yet"
+        raise CommandError(f"No log of '{service}' in {home.logs}. There are: {known}", code=2)
+    for file in files:
+        for line in tail(file, lines):
+            _print_line(file, line, len(files) > 1)
+    if not follow:
+        return
+    handles = [(file, file.open(errors="replace")) for file in files]
+    for _, handle in handles:
+        handle.seek(0, 2)
+    while True:
+        for file, handle in handles:
+            for line in handle:
+                _print_line(file, line.rstrip("\n"), len(files) > 1)
+        time.sleep(0.3)
+
+
+def _print_line(file: Path, line: str, named: bool) -> None:
+    typer.echo(f"{file.stem}: {line}" if named else line)
+
+
+def down() -> None:
+    """Stop everything that `up` started, and what a killed platform left behind."""
+    home = Home.default()
+    with stderr.status("stopping the platform"):
+        stopped = control.down(home)
+    say("The platform is down." if stopped else f"No platform runs in {home.path}.")

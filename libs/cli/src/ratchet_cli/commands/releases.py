@@ -1,0 +1,120 @@
+"""`ratchet deploy` and `ratchet releases`: move traffic to a version by stages, and back when it is worse."""
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from ratchet.gateway.v1 import release_pb2
+from ratchet_cli.commands.options import DetachFlag, Id, Limit
+from ratchet_cli.commands.references import champion, version_of
+from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name, stdout
+from ratchet_cli.views import releases as view
+from ratchet_cli.views.gates import passed
+from ratchet_cli.views.names import version_name
+from ratchet_client import Client
+from ratchet_kit import refs
+from ratchet_kit.names import VersionRef
+
+STRATEGIES = ("gradual", "immediate")
+
+app = typer.Typer(help="Releases.", no_args_is_help=True)
+
+
+def deploy(
+    model: Annotated[str, typer.Option(help="The candidate, name@version.")],
+    strategy: Annotated[
+        str, typer.Option(help="gradual (1, 5, 25, 50, 100 %) or immediate (100 % at once).")
+    ] = "gradual",
+    stage_seconds: Annotated[float, typer.Option(help="Least seconds of a stage.")] = 300.0,
+    stage_samples: Annotated[int, typer.Option(help="Least requests that the candidate answers in a stage.")] = 50,
+    gate: Annotated[str, typer.Option(help="Id of the passed gate; default: the latest of this candidate.")] = "",
+    detach: DetachFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Release a version that passed its gate. Interrupting stops the watching, not the release."""
+    if strategy not in STRATEGIES:
+        raise CommandError(f"--strategy {strategy}: choose one of {', '.join(STRATEGIES)}.", code=2)
+    with Client() as client:
+        candidate = version_of(client, model)
+        percents = (1, 5, 25, 50, 100) if strategy == "gradual" else (100,)
+        spec = release_spec(candidate, gate or passed_gate(client, candidate), percents, stage_seconds, stage_samples)
+        release = client.releases.create(spec)
+        if detach:
+            print_json(release) if as_json else say(release.id)
+            return
+        release = view.follow(client, release.id, quiet=as_json)
+    if as_json:
+        print_json(release)
+    view.raise_unless_succeeded(release)
+
+
+def release_spec(
+    candidate: VersionRef, gate_id: str, percents: tuple[int, ...], seconds: float, samples: int
+) -> release_pb2.ReleaseSpec:
+    spec = release_pb2.ReleaseSpec(candidate=refs.version_to_proto(candidate), gate_id=gate_id)
+    for percent in percents:
+        stage = spec.stages.add(percent=percent, min_samples=samples)
+        stage.min_duration.FromTimedelta(timedelta(seconds=seconds))
+    return spec
+
+
+def passed_gate(client: Client, candidate: VersionRef) -> str:
+    """The latest gate that let this candidate pass against the present champion."""
+    now = champion(client, candidate.model)
+    for gate in client.models.gates(candidate.model):
+        if passed(gate) and version_name(gate.candidate) == str(candidate) and version_name(gate.champion) == str(now):
+            return gate.id
+    raise CommandError(f"{candidate} has passed no gate against {now}: ratchet gate --model {candidate}")
+
+
+@app.command("list")
+def list_releases(
+    model: Annotated[str, typer.Option(help="Only of this model.")] = "", limit: Limit = 50, as_json: JsonFlag = False
+) -> None:
+    """Newest first."""
+    with Client() as client:
+        print_list(
+            client.releases.list(model),
+            limit,
+            as_json,
+            {
+                "id": lambda release: release.id,
+                "candidate": lambda release: version_name(release.spec.candidate),
+                "baseline": lambda release: version_name(release.baseline),
+                "state": state_name,
+                "traffic": lambda release: f"{release.percent} %",
+                "created": lambda release: ago(release.create_time),
+            },
+        )
+
+
+@app.command("show")
+def show_release(id: Id, as_json: JsonFlag = False) -> None:
+    """One release with its stages."""
+    with Client() as client:
+        release = client.releases.get(id)
+    if as_json:
+        print_json(release)
+        return
+    stdout.print(view.ReleaseView(release).panel())
+    for event in release.events:
+        say(f"{event.create_time.ToDatetime():%H:%M:%S}  {event.percent:3d} %  {event.reason}")
+
+
+@app.command("watch")
+def watch_release(id: Id) -> None:
+    """Follow a release until it ends."""
+    with Client() as client:
+        view.raise_unless_succeeded(view.follow(client, id))
+
+
+@app.command("rollback")
+def rollback(id: Id, reason: Annotated[str, typer.Option(help="Reason, for the history.")] = "asked for") -> None:
+    """All traffic back to the baseline, now."""
+    with Client() as client:
+        release = client.releases.rollback(id, reason)
+    if release.percent:
+        raise CommandError(f"Release {id} still sends {release.percent} % to the candidate.")
+    say(f"{release.id} {state_name(release)}")

@@ -1,0 +1,175 @@
+"""`ratchet train` and `ratchet runs`: create training runs, look at them, follow and cancel them."""
+
+import difflib
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from ratchet.common.v1 import problem_pb2
+from ratchet.trainer.v1 import trainer_pb2
+from ratchet_cli.commands.options import PRIORITIES, DetachFlag, Id, Limit, one_of
+from ratchet_cli.commands.references import parse
+from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say, state_name
+from ratchet_cli.views import runs as view
+from ratchet_cli.views.names import version_name
+from ratchet_client import Client
+from ratchet_kit import refs
+from ratchet_kit.names import Location
+
+ALGORITHMS = {
+    name.removeprefix("ALGORITHM_").lower(): number for name, number in trainer_pb2.Algorithm.items() if number
+}
+DEVICES = {"": trainer_pb2.DEVICE_UNSPECIFIED, "cpu": trainer_pb2.DEVICE_CPU, "cuda": trainer_pb2.DEVICE_CUDA}
+
+app = typer.Typer(help="Training runs.", no_args_is_help=True)
+
+
+def train(
+    model: Annotated[str, typer.Option(help="Base: name, name@version, name:alias or a folder.")],
+    algorithm: Annotated[str, typer.Option(help=", ".join(ALGORITHMS))] = "grpo",
+    problems: Annotated[str, typer.Option(help="Named set or JSONL file to train on.")] = "composed/train",
+    validation: Annotated[
+        str, typer.Option(help="Problem set that chooses the best checkpoint.")
+    ] = "composed/validation",
+    validation_limit: Annotated[int, typer.Option(help="At most this many validation problems; 0: all.")] = 0,
+    reward: Annotated[str, typer.Option(help="tests_passed (the default) or tests_fraction; none for SFT.")] = "",
+    steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 40,
+    validate_every: Annotated[int, typer.Option(help="Steps between validations; 0: at the end only.")] = 0,
+    checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints; 0: with each validation.")] = 0,
+    nodes: Annotated[int, typer.Option(help="Machines.")] = 1,
+    accelerators_per_node: Annotated[int, typer.Option(help="Training ranks on each machine.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu or cuda; empty: the platform's default.")] = "",
+    output: Annotated[
+        str, typer.Option(help="Registry model that receives the result; default: the base's model.")
+    ] = "",
+    name: Annotated[str, typer.Option(help="A name for people.")] = "",
+    seed: Annotated[int, typer.Option(help="Seed of data order, sampling and initial values.")] = 0,
+    priority: Annotated[str, typer.Option(help="low, normal or high.")] = "normal",
+    hyper: Annotated[list[str], typer.Option("--set", help="Hyperparameter as key=value; repeat for more.")] = [],  # noqa: B006
+    verl: Annotated[list[str], typer.Option("--verl", help="verl setting as key=value (Hydra); repeat.")] = [],  # noqa: B006
+    logger: Annotated[list[str], typer.Option(help="verl logger: console, tensorboard, mlflow, wandb; repeat.")] = [],  # noqa: B006
+    detach: DetachFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train a model and follow it live. Interrupting stops the watching, not the run."""
+    base = parse(model)
+    spec = trainer_pb2.RunSpec(
+        display_name=name,
+        base=refs.model_to_proto(base),
+        algorithm=one_of(algorithm, ALGORITHMS, "--algorithm"),
+        problems=problem_pb2.ProblemSetRef(name=problems),
+        validation_problems=problem_pb2.ProblemSetRef(name=validation, limit=validation_limit or None),
+        reward=trainer_pb2.RewardSpec(name=reward),
+        steps=steps,
+        validate_every=validate_every or None,
+        checkpoint_every=checkpoint_every or None,
+        resources=trainer_pb2.Resources(
+            nodes=nodes,
+            accelerators_per_node=accelerators_per_node,
+            device=one_of(device, DEVICES, "--device"),
+        ),
+        seed=seed,
+        hyperparameters=hyperparameters(hyper),
+        loggers=logger,
+        output_model=output or ("" if isinstance(base, Location) else base.model),
+        priority=one_of(priority, PRIORITIES, "--priority"),
+        verl_overrides=verl,
+    )
+    with Client() as client:
+        run = client.runs.create(spec)
+        if detach:
+            print_json(run) if as_json else say(run.id)
+            return
+        run = view.follow(client, run.id, quiet=as_json)
+    if as_json:
+        print_json(run)
+    elif version := version_name(run.version):
+        say(f"Registered as {version}. Measure it: ratchet evaluate --model {version}")
+    view.raise_unless_succeeded(run)
+
+
+def hyperparameters(pairs: Sequence[str]) -> trainer_pb2.Hyperparameters:
+    """Raises CommandError for an unknown key or a value of the wrong kind."""
+    result = trainer_pb2.Hyperparameters()
+    fields = result.DESCRIPTOR.fields_by_name
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or key not in fields:
+            near = difflib.get_close_matches(key, fields, 1)
+            hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(fields)}."
+            raise CommandError(f"--set {pair}: '{key}' is no hyperparameter." + hint, code=2)
+        try:
+            number = int(text) if fields[key].cpp_type == fields[key].CPPTYPE_INT32 else float(text)
+            setattr(result, key, number)
+        except ValueError as error:
+            raise CommandError(f"--set {pair}: '{text}' is not a number that {key} can take.", code=2) from error
+    return result
+
+
+@app.command("list")
+def list_runs(limit: Limit = 50, as_json: JsonFlag = False) -> None:
+    """Newest first."""
+    algorithms = {value: name for name, value in ALGORITHMS.items()}
+    with Client() as client:
+        print_list(
+            client.runs.list(),
+            limit,
+            as_json,
+            {
+                "id": lambda run: run.id,
+                "algorithm": lambda run: algorithms.get(run.spec.algorithm, "?"),
+                "state": state_name,
+                "step": lambda run: f"{run.step}/{run.spec.steps}",
+                "result": lambda run: version_name(run.version) or run.failure.message or "-",
+                "created": lambda run: ago(run.create_time),
+            },
+            breakable=("result",),
+        )
+
+
+@app.command("show")
+def show_run(id: Id, as_json: JsonFlag = False) -> None:
+    """One run, with its checkpoints."""
+    with Client() as client:
+        run, checkpoints = client.runs.get(id), list(client.runs.checkpoints(id))
+    if as_json:
+        print_json(run)
+        return
+    fields: list[tuple[str, object]] = [
+        ("id", run.id),
+        ("state", state_name(run) + (f": {run.failure.message}" if run.HasField("failure") else "")),
+        ("now", view.activity(run) or "-"),
+        ("step", f"{run.step} of {run.spec.steps}"),
+        ("attempt", run.attempt),
+        ("masked samples", run.platform_faults),
+        ("result", version_name(run.version) or "-"),
+    ]
+    for checkpoint in checkpoints:
+        score = f"  {checkpoint.validation_score:.3f}" if checkpoint.HasField("validation_score") else ""
+        fields.append((f"checkpoint {checkpoint.step}", f"{checkpoint.uri}{score}"))
+    print_fields(fields)
+
+
+@app.command("watch")
+def watch_run(id: Id) -> None:
+    """Follow a run until it ends."""
+    with Client() as client:
+        view.raise_unless_succeeded(view.follow(client, id))
+
+
+@app.command("cancel")
+def cancel_run(id: Id, as_json: JsonFlag = False) -> None:
+    """Stop a run; its checkpoints stay."""
+    with Client() as client:
+        run = client.runs.cancel(id)
+    print_json(run) if as_json else say(f"{run.id} {state_name(run)}")
+
+
+@app.command("delete")
+def delete_run(id: Id) -> None:
+    """Delete a run that has ended, with its steps, checkpoints and files. Versions that it registered stay."""
+    with Client() as client:
+        client.runs.delete(id)
+    say(f"{id} is deleted.")

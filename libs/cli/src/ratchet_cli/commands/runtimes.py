@@ -1,0 +1,93 @@
+"""`ratchet sandbox runtime`: the Python environments that programs in the sandbox may import from."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ratchet_cli.commands.options import TargetOption
+from ratchet_cli.commands.sandbox import capabilities, connected
+from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say, stderr
+from ratchet_local.services import environments_folder
+
+PREFIX = "sandbox-"  # by it the sandbox knows them among the environments
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+
+FolderOption = Annotated[
+    Path | None, typer.Option(help="Where to build it; default: beside the sandbox's own environment.")
+]
+
+app = typer.Typer(help="The Python environments that programs may import from.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_runtimes(target: TargetOption = "", as_json: JsonFlag = False) -> None:
+    """What a sandbox runs: Python environments and other languages, with their versions."""
+    with connected(target) as channel:
+        offered = capabilities(channel)
+    if as_json:
+        print_json(list(offered.runtimes))
+        return
+    rows = []
+    for runtime in offered.runtimes:
+        packages = ", ".join(f"{name} {version}" for name, version in sorted(runtime.packages.items()))
+        rows.append((runtime.name, runtime.language, runtime.version, packages))
+    print_table(("name", "language", "version", "packages"), rows, breakable=("packages",))
+    for language, remedy in sorted(offered.missing_languages.items()):
+        say(f"No {language} here: {remedy}.")
+
+
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(help="Its name in programs: lower case, digits, hyphens.")],
+    lockfile: Annotated[Path, typer.Argument(help="requirements.txt with every package pinned.")],
+    folder: FolderOption = None,
+) -> None:
+    """Build a runtime from a lock file. A sandbox finds it when it starts next."""
+    if not _NAME.fullmatch(name) or name == "python":
+        raise CommandError(f"{name!r} can't name a runtime: take lower case letters, digits and hyphens.", 2)
+    if not lockfile.is_file():
+        raise CommandError(f"There is no lock file {lockfile}.", 2)
+    home = folder or environments_folder()
+    path = home / f"{PREFIX}{name}"
+    if path.exists():
+        raise CommandError(f"{path} is there already. To build it anew, remove it first.")
+    home.mkdir(parents=True, exist_ok=True)
+    try:
+        for command in _commands(path, lockfile, _uv(home)):
+            _run(command)
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+    say(f"Runtime {name} is built. The sandbox offers it from its next start on: ratchet down, ratchet up.")
+
+
+def _uv(home: Path) -> str | None:
+    own = home / "tools" / "bin" / "uv"
+    return str(own) if own.is_file() else shutil.which("uv")
+
+
+def _commands(path: Path, lockfile: Path, uv: str | None) -> list[list[str]]:
+    """Bytecode is written now: the sandbox cannot write it."""
+    interpreter = os.path.realpath(sys.executable)
+    python = str(path / "bin" / "python")
+    if uv:
+        return [
+            [uv, "venv", "--quiet", "--python", interpreter, str(path)],
+            [uv, "pip", "sync", "--quiet", "--compile-bytecode", "--python", python, str(lockfile)],
+        ]
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--compile"]
+    return [[interpreter, "-m", "venv", str(path)], [*pip, "-r", str(lockfile)]]
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        stderr.print(done.stderr.strip()[-2000:], markup=False, soft_wrap=True)
+        raise CommandError("The packages of the lock file can't be installed (above): nothing was built.")

@@ -1,0 +1,137 @@
+"""`ratchet sandbox`: what the sandbox withstands and how fast it is. It asks the sandbox itself, not the gateway."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import grpc
+import typer
+from rich.text import Text
+
+from ratchet.common.v1 import verdict_pb2
+from ratchet.sandbox.v1 import diagnostics_pb2 as pb
+from ratchet.sandbox.v1 import diagnostics_pb2_grpc, program_pb2, program_pb2_grpc
+from ratchet_cli.commands.options import TargetOption
+from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.terminal.following import Count, following
+from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
+from ratchet_client import ApiError, Unreachable
+from ratchet_client.calls import to_json
+from ratchet_local import control
+from ratchet_local.home import Home
+
+AUDIT_TIMEOUT_S = 1800.0
+BENCH_TIMEOUT_S = 600.0
+
+app = typer.Typer(help="What the sandbox withstands, and how fast it is.", no_args_is_help=True)
+
+
+def local_target() -> str:
+    """Where the sandbox of `ratchet up` answers. Raises PlatformError when no platform runs."""
+    return f"127.0.0.1:{control.running_state(Home.default()).ports['sandbox']}"
+
+
+@contextmanager
+def connected(target: str) -> Iterator[grpc.Channel]:
+    """A channel to the sandbox at `target`, or to the local platform's. Raises ApiError or Unreachable."""
+    target = target or local_target()
+    with grpc.insecure_channel(target) as channel:
+        try:
+            yield channel
+        except grpc.RpcError as error:
+            code, text = error.code(), error.details() or ""
+            if code is grpc.StatusCode.UNAVAILABLE:
+                raise Unreachable(f"No sandbox answers at {target}: {text}") from error
+            raise ApiError(0, code.name, text) from error
+
+
+def capabilities(channel: grpc.Channel) -> program_pb2.GetCapabilitiesResponse:
+    """What the node can run, and how it is isolated."""
+    stub = program_pb2_grpc.ProgramServiceStub(channel)
+    return stub.GetCapabilities(program_pb2.GetCapabilitiesRequest(), timeout=60)
+
+
+@app.command()
+def audit(
+    attacks: Annotated[list[str] | None, typer.Argument(help="Names of attacks; all unless given.")] = None,
+    target: TargetOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Attack the sandbox with the suite that ships with it. Exits 1 if one attack gets through."""
+    with connected(target) as channel:
+        offered = capabilities(channel)
+        found = _attacked(channel, pb.AuditRequest(attacks=attacks or ()), quiet=as_json)
+    level = program_pb2.IsolationLevel.Name(offered.level).removeprefix("ISOLATION_LEVEL_")
+    through = [one for one in found if not one.caught]
+    if as_json:
+        print_json(
+            {
+                "level": level,
+                "missing_layers": list(offered.missing_layers),
+                "caught": len(found) - len(through),
+                "total": len(found),
+                "attacks": [to_json(one) for one in found],
+            }
+        )
+    else:
+        _print_table(found)
+        for reason in offered.missing_layers:
+            say(reason)
+        say(f"Level {level}: {len(found) - len(through)} of {len(found)} attacks caught.")
+    if through:
+        raise CommandError(f"{len(through)} attacks got through: {', '.join(one.attack for one in through)}.")
+
+
+@app.command()
+def bench(
+    programs: Annotated[int, typer.Option(help="Programs for each line.", min=100)] = 1000,
+    target: TargetOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure the sandbox against its own fork limit: the bare fork and exit of what forks the programs."""
+    found: list[pb.BenchmarkResponse] = []
+    count = Count("measuring", "lines")
+    with connected(target) as channel, following(count, quiet=as_json) as changed:
+        stub = diagnostics_pb2_grpc.DiagnosticsServiceStub(channel)
+        for one in stub.Benchmark(pb.BenchmarkRequest(programs=programs), timeout=BENCH_TIMEOUT_S):
+            found.append(one)
+            count.update(len(found), 0)
+            changed()
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ("", "programs/s", "of the limit", "p50", "p99"),
+        [
+            (
+                one.name,
+                f"{one.programs_per_second:.0f}",
+                f"{one.of_limit:.2f}",
+                *(f"{it.ToTimedelta().total_seconds() * 1e3:.1f} ms" if it.nanos else "" for it in (one.p50, one.p99)),
+            )
+            for one in found
+        ],
+        right=("programs/s", "of the limit", "p50", "p99"),
+    )
+
+
+def _attacked(channel: grpc.Channel, request: pb.AuditRequest, *, quiet: bool) -> list[pb.AuditResponse]:
+    stub = diagnostics_pb2_grpc.DiagnosticsServiceStub(channel)
+    found: list[pb.AuditResponse] = []
+    count = Count("attacking", "attacks")
+    with following(count, quiet=quiet) as changed:
+        for one in stub.Audit(request, timeout=AUDIT_TIMEOUT_S):
+            found.append(one)
+            count.update(len(found), one.total)
+            changed()
+    return found
+
+
+def _print_table(found: list[pb.AuditResponse]) -> None:
+    rows = []
+    for one in sorted(found, key=lambda one: (one.caught, one.kind, one.attack)):
+        kind = pb.AttackKind.Name(one.kind).removeprefix("ATTACK_KIND_").lower().replace("_", "-")
+        verdict = verdict_pb2.Verdict.Name(one.verdict).removeprefix("VERDICT_") if one.verdict else "-"
+        mark = Text("caught", "green") if one.caught else Text("GOT THROUGH", "bold red")
+        rows.append((one.attack, kind, one.title, mark, verdict if one.caught else f"{verdict}: {one.detail}"))
+    print_table(("attack", "kind", "what it tries", "", "verdict"), rows, breakable=("what it tries", "verdict"))

@@ -1,0 +1,79 @@
+"""The `ratchet` command. Every error is one sentence on stderr and an exit code, never a trace.
+
+Exit codes: 0 done; 1 the work failed or cannot be done here; 2 wrong usage; 3 the platform refused the request;
+4 no platform answers; 130 interrupted.
+"""
+
+import os
+import sys
+
+import typer
+
+from ratchet_cli.commands import batches, evaluations, keys, models, platform, releases, runs, runtimes, sandbox
+from ratchet_cli.demo.command import demo
+from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.terminal.output import stderr
+from ratchet_client import ApiError, Unreachable
+from ratchet_local.errors import PlatformError
+
+TRACE = "RATCHET_TRACE"
+"""Set, an error that nobody foresaw is shown with its trace."""
+
+app = typer.Typer(
+    name="ratchet",
+    help="Post-train code models with reinforcement learning, and ship only what measurably improved.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+for command in (
+    platform.up,
+    platform.status,
+    platform.logs,
+    platform.down,
+    demo,
+    runs.train,
+    evaluations.evaluate,
+    releases.deploy,
+):
+    app.command()(command)
+app.command("gate")(evaluations.decide)
+app.add_typer(runs.app, name="runs")
+app.add_typer(evaluations.app, name="evaluations")
+app.add_typer(models.app, name="models")
+app.add_typer(releases.app, name="releases")
+app.add_typer(keys.app, name="keys")
+app.add_typer(sandbox.app, name="sandbox")
+sandbox.app.add_typer(runtimes.app, name="runtime")
+sandbox.app.add_typer(batches.app, name="batches")
+sandbox.app.command()(batches.batch)
+
+
+def main() -> None:
+    try:
+        # Wrong usage and Ctrl-C are answered by typer itself, which then exits.
+        app()
+    except CommandError as error:
+        _leave(str(error), error.code)
+    except PlatformError as error:
+        _leave(str(error), 1)
+    except ApiError as error:
+        _leave(str(error), 3)
+    except Unreachable as error:
+        _leave(str(error), 4)
+    except BrokenPipeError:
+        sys.exit(0)
+    except Exception as error:
+        if os.environ.get(TRACE):
+            raise
+        _leave(f"This is a fault of the command itself: {type(error).__name__}: {error} ({TRACE}=1 shows where)", 1)
+
+
+def _leave(sentence: str, code: int) -> None:
+    stderr.print("[bold red]ratchet:[/] ", end="")
+    stderr.print(sentence, markup=False, soft_wrap=True)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""What commands print: JSON for programs, tables and fields for people."""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Annotated, Any, TypeVar
+
+import typer
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ratchet_client.calls import to_json
+
+M = TypeVar("M", bound=Message)
+
+# Results: a line is never broken, so that an id can be copied and grep finds it.
+stdout = Console(soft_wrap=True, highlight=False)
+stderr = Console(stderr=True, highlight=False)
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+GAP = 2
+NARROWEST = 20
+"""Columns that a cell which may be broken gets at least."""
+
+SPARKS = "▁▂▃▄▅▆▇█"
+
+
+def print_json(value: Any) -> None:
+    """One JSON document; messages as the REST API shows them."""
+    typer.echo(json.dumps(_plain(value), indent=2))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Message):
+        return to_json(value)
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def say(text: str) -> None:
+    """A line on stdout, as it is."""
+    stdout.print(text, markup=False)
+
+
+def print_heading(text: str) -> None:
+    """A rule across a terminal; elsewhere a line."""
+    if stdout.is_terminal:
+        stdout.rule(Text(text, "bold"), align="left")
+    else:
+        say(f"== {text}")
+
+
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    breakable: Collection[str] = (),
+    right: Collection[str] = (),
+) -> None:
+    """Cells are texts of rich, or anything that str() shows.
+
+    In a terminal, only cells of `breakable` columns take several lines; where even that does not fit, a row becomes a
+    block of fields. Elsewhere every row is one line, however long.
+    """
+    cells = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in rows]
+    widths = [max(len(name), *(row[i].cell_len for row in cells), 0) for i, name in enumerate(columns)]
+    if not stdout.is_terminal:
+        for line in ([Text(name) for name in columns], *cells):
+            padded = (
+                cell.plain.rjust(width) if name in right else cell.plain.ljust(width)
+                for name, cell, width in zip(columns, line, widths, strict=True)
+            )
+            typer.echo((" " * GAP).join(padded).rstrip())
+        return
+    narrowest = [min(w, NARROWEST) if name in breakable else w for name, w in zip(columns, widths, strict=True)]
+    if sum(narrowest) + GAP * (len(columns) - 1) > stdout.width:
+        for row in cells:
+            print_fields(zip(columns, row, strict=True))
+            stdout.print()
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    for name in columns:
+        justify: Any = "right" if name in right else "left"
+        table.add_column(name, justify=justify, no_wrap=name not in breakable, overflow="fold")
+    for row in cells:
+        table.add_row(*row)
+    stdout.print(table, soft_wrap=False)
+
+
+def print_list(
+    found: Iterable[M],
+    limit: int,
+    as_json: bool,
+    columns: Mapping[str, Callable[[M], object]],
+    breakable: Collection[str] = (),
+) -> None:
+    """The first `limit` of a list, all when it is 0. `columns`: name -> what it shows of an item."""
+    items = list(islice(found, limit or None))
+    if as_json:
+        print_json(items)
+    else:
+        print_table(list(columns), [[show(item) for show in columns.values()] for item in items], breakable=breakable)
+
+
+def print_fields(fields: Iterable[tuple[str, object]]) -> None:
+    """A line per field."""
+    shown = [(name, value if isinstance(value, Text) else Text(str(value))) for name, value in fields]
+    width = max((len(name) for name, _ in shown), default=0)
+    for name, value in shown:
+        stdout.print(Text.assemble((name.ljust(width + GAP), "bold"), value))
+
+
+def state_name(message: Any) -> str:
+    """ "SUCCEEDED" of a message with a State enum."""
+    return str(type(message).State.Name(message.state)).removeprefix("STATE_")
+
+
+def ago(time: Timestamp) -> str:
+    if not time.seconds:
+        return "-"
+    seconds = int((datetime.now(UTC) - time.ToDatetime(tzinfo=UTC)).total_seconds())
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{unit} ago"
+    return f"{max(seconds, 0)}s ago"
+
+
+def sparkline(values: Sequence[float], low: float = 0.0, high: float = 1.0, width: int = 40) -> str:
+    """The last `width` values as a line of blocks, scaled to [low, high]."""
+    span = (high - low) or 1.0
+    return "".join(
+        SPARKS[min(len(SPARKS) - 1, max(0, int((value - low) / span * len(SPARKS))))] for value in values[-width:]
+    )

@@ -1,0 +1,19 @@
+"""References as people write them."""
+
+from ratchet.common.v1 import model_pb2
+
+
+def version_name(ref: model_pb2.VersionRef) -> str:
+    """ "starter@2"; empty for an empty reference."""
+    return f"{ref.model}@{ref.number}" if ref.number else ""
+
+
+def model_name(ref: model_pb2.ModelRef) -> str:
+    """Any of the forms; empty for an empty reference."""
+    match ref.WhichOneof("ref"):
+        case "version":
+            return version_name(ref.version)
+        case "alias":
+            return f"{ref.alias.model}:{ref.alias.alias}"
+        case _:
+            return ref.model or ref.uri

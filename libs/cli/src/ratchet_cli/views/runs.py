@@ -1,0 +1,138 @@
+"""How a training run is followed: what it does, how far it is, how long it will take."""
+
+import time
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+
+from ratchet.trainer.v1 import trainer_pb2 as pb
+from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.terminal.following import Pace, duration, following
+from ratchet_cli.terminal.output import sparkline, state_name
+from ratchet_client import Client
+
+PHASES = {
+    pb.Run.PHASE_SUBMITTING: "starting the job and Ray",
+    pb.Run.PHASE_LOADING_MODEL: "loading the model on the training ranks",
+    pb.Run.PHASE_LOADING_POLICY: "loading the policy in the rollout service",
+    pb.Run.PHASE_GENERATING: "sampling and grading completions",
+    pb.Run.PHASE_UPDATING: "updating the weights",
+    pb.Run.PHASE_VALIDATING: "validating",
+    pb.Run.PHASE_SAVING: "writing a checkpoint",
+    pb.Run.PHASE_REGISTERING: "registering the best checkpoint",
+}
+RECENT_STEPS = 10
+"""The estimate of the time left is from so many."""
+METRICS = ("kl", "entropy", "clip_fraction", "grad_norm", "logprob_diff_mean", "time_step_s")
+
+
+def follow(client: Client, run_id: str, *, quiet: bool = False) -> pb.Run:
+    """Shows a run until it has ended, and returns it as it ended. Interrupted, it says how to go on."""
+    view = RunView(run_id)
+    try:
+        with following(view, quiet=quiet) as changed:
+            for message in client.runs.watch(run_id):
+                view.update(message)
+                changed()
+    except KeyboardInterrupt:
+        raise CommandError(f"Run {run_id} goes on. Follow it: ratchet runs watch {run_id}", 130) from None
+    return view.run
+
+
+def raise_unless_succeeded(run: pb.Run) -> None:
+    if run.state != pb.Run.STATE_SUCCEEDED:
+        raise CommandError(f"Run {run.id} ended {state_name(run)}: {run.failure.message or 'see ratchet logs trainer'}")
+
+
+def activity(run: pb.Run) -> str:
+    """What a run does now, in words; empty when it has ended."""
+    match run.state:
+        case pb.Run.STATE_QUEUED:
+            return "waiting for a worker of the trainer"
+        case pb.Run.STATE_STARTING | pb.Run.STATE_RUNNING:
+            return PHASES.get(run.phase, "starting" if run.state == pb.Run.STATE_STARTING else "training")
+    return ""
+
+
+def seconds_per_step(steps: Sequence[pb.Step]) -> float | None:
+    """By the times of the last steps, so with validation and checkpoints; None before anything is known."""
+    recent = [step for step in steps if step.attempt == steps[-1].attempt][-RECENT_STEPS:]
+    if len(recent) > 1:
+        spent = recent[-1].create_time.ToDatetime() - recent[0].create_time.ToDatetime()
+        return spent.total_seconds() / (recent[-1].number - recent[0].number)
+    return recent[0].metrics.get("time_step_s") if recent else None
+
+
+class RunView:
+    """A View of one run."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run = pb.Run(id=run_id)
+        self._steps: tuple[pb.Step, ...] = ()
+        self._activity = ""
+        self._since = time.monotonic()
+        self._said = ""
+        self._pace = Pace()
+
+    def update(self, message: pb.WatchRunResponse) -> None:
+        self.run = message.run
+        by_number = {step.number: step for step in (*self._steps, *message.steps)}
+        self._steps = tuple(by_number[number] for number in sorted(by_number))
+        if (now := activity(message.run)) != self._activity:
+            self._activity, self._since = now, time.monotonic()
+
+    def panel(self) -> RenderableType:
+        run, steps = self.run, self._steps
+        table = Table.grid(padding=(0, 2))
+        table.add_column(no_wrap=True)
+        table.add_row("run", f"{run.id}  {state_name(run)}" + (f"  attempt {run.attempt}" if run.attempt > 1 else ""))
+        if self._activity:
+            table.add_row("now", f"{self._activity}, {duration(time.monotonic() - self._since)}")
+        table.add_row("step", f"{run.step} of {run.spec.steps}{self._time_left()}")
+        rewards = [step.metrics["reward_mean"] for step in steps if "reward_mean" in step.metrics]
+        if rewards:
+            table.add_row("reward", f"{sparkline(rewards)}  {rewards[-1]:.3f}")
+        losses = [step.metrics["loss"] for step in steps if "loss" in step.metrics and not rewards]
+        if losses:
+            table.add_row("loss", f"{sparkline(losses, min(losses), max(losses))}  {losses[-1]:.3f}")
+        scores = [
+            (step.number, step.metrics["validation_score"]) for step in steps if "validation_score" in step.metrics
+        ]
+        if scores:
+            table.add_row("validation", "  ".join(f"{number}: {score:.3f}" for number, score in scores[-6:]))
+        if steps:
+            metrics = steps[-1].metrics
+            table.add_row("", "  ".join(f"{key} {metrics[key]:.3g}" for key in METRICS if key in metrics))
+        if run.platform_faults:
+            table.add_row("masked", f"{run.platform_faults} samples that the platform failed")
+        return table
+
+    def news(self) -> list[str]:
+        run, lines = self.run, []
+        if self._steps and self._pace.is_due(run.step, run.spec.steps):
+            lines.append(f"step {run.step} of {run.spec.steps}{self._measured()}{self._time_left()}")
+        attempt = f" (attempt {run.attempt})" if run.attempt > 1 else ""
+        situation = f"{self._activity}{attempt}"
+        if self._activity and situation != self._said and not self._is_stepping():
+            self._said = situation
+            lines.append(situation)
+        return [f"{run.id}: {line}" for line in lines]
+
+    def _is_stepping(self) -> bool:
+        """Between its first step and its last one the steps say enough."""
+        begun = bool(self._steps) and self._steps[-1].attempt == self.run.attempt
+        return begun and self.run.step < self.run.spec.steps
+
+    def _measured(self) -> str:
+        metrics = self._steps[-1].metrics
+        first = "reward_mean" if "reward_mean" in metrics else "loss"
+        names = {first: first.removesuffix("_mean"), "validation_score": "validation"}
+        return "".join(f", {name} {metrics[key]:.3f}" for key, name in names.items() if key in metrics)
+
+    def _time_left(self) -> str:
+        left = self.run.spec.steps - self.run.step
+        seconds = seconds_per_step(self._steps)
+        if left <= 0 or seconds is None:
+            return ""
+        return f", {seconds:.1f} s per step, about {duration(seconds * left)} left"

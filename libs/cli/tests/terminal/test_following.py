@@ -1,0 +1,46 @@
+"""What is said of work under way where there is no terminal."""
+
+import pytest
+
+from ratchet_cli.terminal import following
+from ratchet_cli.terminal.following import Count, Pace, duration
+
+
+def test_about_twenty_lines_from_first_to_last() -> None:
+    pace = Pace()
+    due = [done for done in range(1, 61) if pace.is_due(done, 60)]
+    assert due == [1, *range(3, 61, 3)]
+
+
+def test_a_line_is_said_once() -> None:
+    pace = Pace()
+    assert pace.is_due(60, 60)
+    assert not pace.is_due(60, 60)
+
+
+def test_slow_work_says_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(following.time, "monotonic", lambda: now)
+    pace = Pace()
+    assert pace.is_due(1, 1000)
+    assert not pace.is_due(2, 1000)
+    now += 31
+    assert pace.is_due(3, 1000)
+
+
+def test_a_count_estimates_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(following.time, "monotonic", lambda: now)
+    count = Count("evaluating starter@2", "problems")
+    assert count.news() == []
+    now += 10
+    count.update(50, 200)
+    assert count.news() == ["evaluating starter@2: 50 of 200 problems, about 30 s left"]
+    now += 30
+    count.update(200, 200)
+    assert count.news() == ["evaluating starter@2: 200 of 200 problems, 40 s"]
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")])
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

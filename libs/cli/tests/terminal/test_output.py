@@ -1,0 +1,65 @@
+"""Tables and fields: what a pipe gets, and what a narrow terminal shows."""
+
+import io
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from ratchet_cli.terminal import output
+from ratchet_cli.terminal.output import print_fields, print_heading, print_table, sparkline
+
+ID = "run_01JD3MZ5Y1W4C8T9Q2K7V6B0XN"
+SENTENCE = "the job died 5 times, the last at step 7: it reported nothing for too long"
+COLUMNS = ("id", "state", "result")
+ROWS = [(ID, "FAILED", SENTENCE), ("run_2", Text("SUCCEEDED", "green"), "starter@2 [new]")]
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None, Callable[[], None]], list[str]]:
+    """What `show` prints to a terminal of `width` columns; None: to a pipe."""
+
+    def run(width: int | None, show: Callable[[], None]) -> list[str]:
+        out = io.StringIO()
+        console = Console(file=out, width=width or 80, force_terminal=width is not None, soft_wrap=True, no_color=True)
+        monkeypatch.setattr(output, "stdout", console)
+        monkeypatch.setattr("sys.stdout", out)
+        show()
+        return [line.rstrip() for line in out.getvalue().replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines()]
+
+    return run
+
+
+def test_a_pipe_gets_one_line_per_row(shown: Callable[..., list[str]]) -> None:
+    assert shown(None, lambda: print_table(COLUMNS, ROWS, breakable=("result",))) == [
+        "id                              state      result",
+        f"{ID}  FAILED     {SENTENCE}",
+        "run_2                           SUCCEEDED  starter@2 [new]",
+    ]
+
+
+def test_a_terminal_breaks_sentences_and_never_an_id(shown: Callable[..., list[str]]) -> None:
+    lines = shown(80, lambda: print_table(COLUMNS, ROWS, breakable=("result",)))
+    assert max(len(line) for line in lines) <= 80
+    assert lines[1].startswith(f"{ID}  FAILED")
+    assert len(lines) > 3
+
+
+def test_a_terminal_that_is_too_narrow_gets_fields(shown: Callable[..., list[str]]) -> None:
+    lines = shown(50, lambda: print_table(COLUMNS, ROWS, breakable=("result",)))
+    assert lines[:3] == [f"id      {ID}", "state   FAILED", f"result  {SENTENCE}"]
+
+
+@pytest.mark.parametrize("width", [None, 20])
+def test_a_field_is_one_line(shown: Callable[..., list[str]], width: int | None) -> None:
+    assert shown(width, lambda: print_fields([("id", ID), ("why", "[it] is")])) == [f"id   {ID}", "why  [it] is"]
+
+
+def test_no_rows_and_headings(shown: Callable[..., list[str]]) -> None:
+    assert shown(None, lambda: print_table(("a", "b"), [])) == ["a  b"]
+    assert shown(None, lambda: print_heading("gate")) == ["== gate"]
+
+
+def test_a_sparkline_spans_its_range() -> None:
+    assert sparkline([0.0, 0.5, 1.0]) == "▁▅█"

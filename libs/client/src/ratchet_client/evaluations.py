@@ -1,0 +1,59 @@
+"""Evaluations, their samples, and the comparison of two."""
+
+from ratchet.common.v1 import statistics_pb2
+from ratchet.eval.v1 import eval_pb2 as pb
+from ratchet_client.calls import Call, Listing, Stream, call, listing, new_request_id, nothing, stream
+from ratchet_client.resource import Resource, S, last, listed, streamed, unary
+
+
+class Evaluations(Resource[S]):
+    @unary
+    def create(self, spec: pb.EvaluationSpec, request_id: str = "") -> Call[pb.Evaluation]:
+        """Returns at once: the evaluation is queued. Sent again under its request_id, it gives the same one."""
+        request = pb.CreateEvaluationRequest(request_id=request_id or new_request_id(), spec=spec)
+        return call(request, pb.CreateEvaluationResponse, lambda reply: reply.evaluation)
+
+    @unary
+    def get(self, evaluation_id: str) -> Call[pb.Evaluation]:
+        request = pb.GetEvaluationRequest(id=evaluation_id)
+        return call(request, pb.GetEvaluationResponse, lambda reply: reply.evaluation)
+
+    @listed
+    def list(self) -> Listing[pb.Evaluation]:
+        """The newest first."""
+        return listing(pb.ListEvaluationsRequest(), pb.ListEvaluationsResponse, lambda reply: reply.evaluations)
+
+    @unary
+    def cancel(self, evaluation_id: str) -> Call[pb.Evaluation]:
+        """What it measured so far stays."""
+        request = pb.CancelEvaluationRequest(id=evaluation_id)
+        return call(request, pb.CancelEvaluationResponse, lambda reply: reply.evaluation)
+
+    @streamed
+    def watch(self, evaluation_id: str) -> Stream[pb.Evaluation]:
+        """The evaluation at every change, until it has ended."""
+        request = pb.WatchEvaluationRequest(id=evaluation_id)
+        return stream(request, pb.WatchEvaluationResponse, lambda reply: reply.evaluation)
+
+    @last
+    def wait(self, evaluation_id: str) -> Stream[pb.Evaluation]:
+        """The evaluation, when it has ended."""
+        request = pb.WatchEvaluationRequest(id=evaluation_id)
+        return stream(request, pb.WatchEvaluationResponse, lambda reply: reply.evaluation)
+
+    @unary
+    def delete(self, evaluation_id: str) -> Call[None]:
+        """An evaluation that has ended, with its samples."""
+        return nothing(pb.DeleteEvaluationRequest(id=evaluation_id), pb.DeleteEvaluationResponse)
+
+    @listed
+    def samples(self, evaluation_id: str) -> Listing[pb.Sample]:
+        """Every graded completion."""
+        request = pb.ListSamplesRequest(evaluation_id=evaluation_id)
+        return listing(request, pb.ListSamplesResponse, lambda reply: reply.samples)
+
+    @unary
+    def compare(self, baseline_id: str, candidate_id: str) -> Call[statistics_pb2.Comparison]:
+        """Two evaluations of the same problems, paired."""
+        request = pb.CompareEvaluationsRequest(baseline_id=baseline_id, candidate_id=candidate_id)
+        return call(request, pb.CompareEvaluationsResponse, lambda reply: reply.comparison)

@@ -1,0 +1,28 @@
+"""API keys of the gateway."""
+
+from collections.abc import Sequence
+
+from ratchet.common.v1 import access_pb2
+from ratchet.gateway.v1 import key_pb2 as pb
+from ratchet_client.calls import Call, Listing, call, listing, new_request_id
+from ratchet_client.resource import Resource, S, listed, unary
+
+
+class Keys(Resource[S]):
+    @unary
+    def create(
+        self, name: str, scopes: Sequence[access_pb2.Scope.ValueType] = (), request_id: str = ""
+    ) -> Call[pb.CreateKeyResponse]:
+        """The key and its secret, which is shown this once. Without scopes the key is for inference."""
+        request = pb.CreateKeyRequest(request_id=request_id or new_request_id(), name=name, scopes=scopes)
+        return call(request, pb.CreateKeyResponse, lambda reply: reply)
+
+    @listed
+    def list(self) -> Listing[pb.Key]:
+        """The newest first, revoked ones too."""
+        return listing(pb.ListKeysRequest(), pb.ListKeysResponse, lambda reply: reply.keys)
+
+    @unary
+    def revoke(self, key_id: str) -> Call[pb.Key]:
+        """The key is invalid at once and for good; it stays listed."""
+        return call(pb.RevokeKeyRequest(id=key_id), pb.RevokeKeyResponse, lambda reply: reply.key)

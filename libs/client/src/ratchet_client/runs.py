@@ -1,0 +1,54 @@
+"""Training runs, their steps and checkpoints."""
+
+from ratchet.trainer.v1 import trainer_pb2 as pb
+from ratchet_client.calls import Call, Listing, Stream, call, listing, new_request_id, nothing, stream
+from ratchet_client.resource import Resource, S, last, listed, streamed, unary
+
+
+class Runs(Resource[S]):
+    @unary
+    def create(self, spec: pb.RunSpec, request_id: str = "") -> Call[pb.Run]:
+        """Returns at once: the run is queued. Sent again under its request_id, it gives the same run."""
+        request = pb.CreateRunRequest(request_id=request_id or new_request_id(), spec=spec)
+        return call(request, pb.CreateRunResponse, lambda reply: reply.run)
+
+    @unary
+    def get(self, run_id: str) -> Call[pb.Run]:
+        return call(pb.GetRunRequest(id=run_id), pb.GetRunResponse, lambda reply: reply.run)
+
+    @listed
+    def list(self, state: pb.Run.State.ValueType = pb.Run.STATE_UNSPECIFIED) -> Listing[pb.Run]:
+        """The newest first. `state`: only runs in it, when given."""
+        return listing(pb.ListRunsRequest(state=state), pb.ListRunsResponse, lambda reply: reply.runs)
+
+    @unary
+    def cancel(self, run_id: str) -> Call[pb.Run]:
+        """Its checkpoints stay."""
+        return call(pb.CancelRunRequest(id=run_id), pb.CancelRunResponse, lambda reply: reply.run)
+
+    @streamed
+    def watch(self, run_id: str, after_step: int = 0) -> Stream[pb.WatchRunResponse]:
+        """The run and its new steps at every change, until it has ended."""
+        request = pb.WatchRunRequest(id=run_id, after_step=after_step)
+        return stream(request, pb.WatchRunResponse, lambda reply: reply)
+
+    @last
+    def wait(self, run_id: str) -> Stream[pb.Run]:
+        """The run, when it has ended."""
+        return stream(pb.WatchRunRequest(id=run_id), pb.WatchRunResponse, lambda reply: reply.run)
+
+    @unary
+    def delete(self, run_id: str) -> Call[None]:
+        """A run that has ended, with its steps, checkpoints and files. Versions that it registered stay."""
+        return nothing(pb.DeleteRunRequest(id=run_id), pb.DeleteRunResponse)
+
+    @listed
+    def steps(self, run_id: str) -> Listing[pb.Step]:
+        """First to last."""
+        return listing(pb.ListStepsRequest(run_id=run_id), pb.ListStepsResponse, lambda reply: reply.steps)
+
+    @listed
+    def checkpoints(self, run_id: str) -> Listing[pb.Checkpoint]:
+        """First to last."""
+        request = pb.ListCheckpointsRequest(run_id=run_id)
+        return listing(request, pb.ListCheckpointsResponse, lambda reply: reply.checkpoints)

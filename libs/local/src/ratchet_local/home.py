@@ -1,0 +1,83 @@
+"""The folder of a local platform: databases, logs, artifacts, state and key."""
+
+import json
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ratchet_client import address
+from ratchet_kit import files
+from ratchet_local.state import PlatformState, ServiceState
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folder of a local platform, $RATCHET_HOME or ~/.ratchet."""
+
+    path: Path
+
+    @classmethod
+    def default(cls) -> "Home":
+        return cls(address.home())
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def databases(self) -> Path:
+        return self.path / "db"
+
+    @property
+    def redis(self) -> Path:
+        return self.path / "redis"
+
+    @property
+    def artifacts(self) -> Path:
+        return self.path / "artifacts"
+
+    @property
+    def runs(self) -> Path:
+        return self.path / "runs"
+
+    @property
+    def state_file(self) -> Path:
+        return self.path / address.STATE_FILE
+
+    @property
+    def lock_file(self) -> Path:
+        return self.path / "supervisor.lock"
+
+    @property
+    def key_file(self) -> Path:
+        return self.path / address.KEY_FILE
+
+    def log(self, service: str) -> Path:
+        return self.logs / f"{service}.log"
+
+    def create(self) -> None:
+        """Raises OSError when the folder cannot be made."""
+        for folder in (self.path, self.logs, self.databases, self.redis, self.artifacts, self.runs):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def admin_key(self) -> str:
+        """The key of the local administrator, made at the first call and readable by its owner only."""
+        return files.secret(self.key_file, lambda: f"rk_{secrets.token_hex(32)}")
+
+    def write_state(self, state: PlatformState) -> None:
+        draft = self.state_file.with_suffix(".tmp")
+        draft.write_text(json.dumps(asdict(state)))
+        draft.replace(self.state_file)
+
+    def read_state(self) -> PlatformState | None:
+        """None when no platform was started here, or its state was removed at a clean stop."""
+        try:
+            raw = json.loads(self.state_file.read_text())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return PlatformState(
+            pid=raw["pid"],
+            started=raw["started"],
+            ports=raw["ports"],
+            services=tuple(ServiceState(**service) for service in raw["services"]),
+        )

@@ -1,0 +1,25 @@
+"""Which processes a platform has, and with which settings."""
+
+from ratchet_local.home import Home
+from ratchet_local.ports import Ports
+from ratchet_local.services import External, plan
+
+
+def test_each_service_gets_its_own_database_and_its_peers(home: Home) -> None:
+    ports = Ports.from_base(9100)
+    services = {service.name: service for service in plan(home, ports, External(), {})}
+    assert list(services) == ["redis", "sandbox", "rollout", "registry", "eval", "trainer", "gateway"]
+    assert len({service.environment.get("DATABASE_URL") for service in services.values()}) == 7
+    assert services["trainer"].environment["RATCHET_TRAINER_ROLLOUT_TARGET"] == ports.target("rollout")
+    assert services["trainer"].command[0].endswith("trainer/bin/python")
+
+
+def test_what_is_pointed_elsewhere_is_not_started_here(home: Home) -> None:
+    external = External.from_environment(
+        {"REDIS_URL": "redis://elsewhere:6379/0", "DATABASE_URL": "postgresql://u@db:5432", "RAY_ADDRESS": "ray:6379"}
+    )
+    services = {service.name: service for service in plan(home, Ports.from_base(9100), external, {})}
+    assert "redis" not in services
+    assert services["eval"].environment["REDIS_URL"] == "redis://elsewhere:6379/0"
+    assert services["eval"].environment["DATABASE_URL"] == "postgresql://u@db:5432/ratchet_eval"
+    assert services["trainer"].environment["RAY_ADDRESS"] == "ray:6379"

@@ -1,0 +1,109 @@
+"""The tables of registry-service. Prefixed, since services may share a database."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+from sqlalchemy.types import JSON
+
+from ratchet_kit.sql import UtcDateTime, hold_columns, request_columns
+
+metadata = MetaData()
+
+models = Table(
+    "registry_models",
+    metadata,
+    Column("name", String(63), primary_key=True),
+    Column("description", Text, nullable=False),
+    Column("create_time", UtcDateTime, nullable=False),
+    Column("latest_version", Integer, nullable=False),
+    # None where the model was made by its first version.
+    Column("request_id", String(200), unique=True),
+    Column("fingerprint", String(64)),
+)
+
+versions = Table(
+    "registry_versions",
+    metadata,
+    Column("model", ForeignKey(models.c.name), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("source_uri", Text, nullable=False),
+    Column("lineage", JSON, nullable=False),
+    Column("labels", JSON, nullable=False),
+    Column("create_time", UtcDateTime, nullable=False),
+    Column("state", String(16), nullable=False),
+    # Empty until the version is READY.
+    Column("artifact_uri", Text, nullable=False),
+    Column("artifact_sha256", String(64), nullable=False),
+    Column("policy_id", String(80), nullable=False, index=True),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("failure_code", String(32)),
+    Column("failure_message", Text),
+    Column("end_time", UtcDateTime),
+    *hold_columns(),
+    *request_columns(),
+)
+
+# Files that are being written, or are to be removed. The row goes when they become a version's, in one transaction.
+uploads = Table(
+    "registry_uploads",
+    metadata,
+    Column("key", String(200), primary_key=True),
+    Column("create_time", UtcDateTime, nullable=False),
+    Column("abandoned", Boolean, nullable=False),
+)
+
+aliases = Table(
+    "registry_aliases",
+    metadata,
+    Column("model", String(63), primary_key=True),
+    Column("alias", String(63), primary_key=True),
+    Column("version", Integer, nullable=False),
+    ForeignKeyConstraint(["model", "version"], [versions.c.model, versions.c.number]),
+)
+
+# Rows are only ever added.
+alias_changes = Table(
+    "registry_alias_changes",
+    metadata,
+    Column("position", Integer, primary_key=True, autoincrement=True),
+    Column("model", ForeignKey(models.c.name), nullable=False),
+    Column("alias", String(63), nullable=False),
+    Column("from_number", Integer, nullable=False),
+    Column("to_number", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("gate_id", String(64), nullable=False),
+    Column("create_time", UtcDateTime, nullable=False),
+    Index("registry_alias_changes_by_alias", "model", "alias", "position"),
+)
+
+gates = Table(
+    "registry_gates",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("model", ForeignKey(models.c.name), nullable=False, index=True),
+    Column("candidate_number", Integer, nullable=False),
+    Column("champion_number", Integer, nullable=False),
+    Column("candidate_evaluation_id", String(200), nullable=False),
+    Column("champion_evaluation_id", String(200), nullable=False),
+    Column("min_difference", Float, nullable=False),
+    Column("create_time", UtcDateTime, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("comparison", JSON(none_as_null=True)),
+    Column("reason", Text, nullable=False),
+    Column("failure_code", String(32)),
+    Column("failure_message", Text),
+    Column("end_time", UtcDateTime),
+    *hold_columns(),
+    *request_columns(),
+)

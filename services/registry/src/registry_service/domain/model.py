@@ -1,0 +1,48 @@
+"""Models, and the history of their aliases."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ratchet_kit.names import CHAMPION
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A name under which versions are numbered."""
+
+    name: str
+    description: str
+    create_time: datetime
+    aliases: Mapping[str, int] = field(default_factory=dict)
+    """Alias -> version number, as it is now."""
+    latest_version: int = 0
+    """The highest number given so far; 0 while the model has had no version."""
+
+    @property
+    def champion(self) -> int | None:
+        """The number of the version in production."""
+        return self.aliases.get(CHAMPION)
+
+
+@dataclass(frozen=True, slots=True)
+class AliasChange:
+    """One line of an alias's history. Lines are only ever added."""
+
+    model: str
+    alias: str
+    from_number: int
+    """0: the alias did not exist."""
+    to_number: int
+    reason: str
+    gate_id: str
+    """Empty when the change needed no gate."""
+    create_time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedChange:
+    """A change with its place in the history: later changes have higher positions."""
+
+    position: int
+    change: AliasChange

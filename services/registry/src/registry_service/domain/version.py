@@ -1,0 +1,144 @@
+"""A version of a model and its life.
+
+    PENDING --complete--> READY
+       |
+       +------fail------> FAILED
+
+It has its number from the start. Once READY nothing of it changes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from ratchet_kit.errors import FailedPrecondition, Failure
+from ratchet_kit.names import AnyModel, VersionRef
+from ratchet_kit.work import FREE, Hold
+
+
+class State(StrEnum):
+    PENDING = "pending"
+    """Its artifact is being copied and hashed."""
+    READY = "ready"
+    FAILED = "failed"
+
+    @property
+    def is_final(self) -> bool:
+        return self is not State.PENDING
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """What a version was made from. Empty fields are not known, for example of an imported model."""
+
+    base: AnyModel | None = None
+    run_id: str = ""
+    data_digest: str = ""
+    config_digest: str = ""
+    code_version: str = ""
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A folder of files in the artifact store, with what identifies its content."""
+
+    uri: str
+    """fsspec URL or path of the folder."""
+    sha256: str
+    """Hex, over the files and their names."""
+    policy_id: str
+    """"sha256:<hex>" over the weights: see ratchet_kit.policy_id."""
+    size_bytes: int
+
+    @property
+    def key(self) -> str:
+        """Where it is in the artifact store: the last two parts of its URI, "<model>/<id>"."""
+        return "/".join(self.uri.rstrip("/").split("/")[-2:])
+
+
+@dataclass(frozen=True, slots=True)
+class VersionSpec:
+    """What a caller asks for."""
+
+    model: str
+    source_uri: str
+    """The folder or fsspec URL that is copied."""
+    lineage: Lineage = Lineage()
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    ref: VersionRef
+    spec: VersionSpec
+    create_time: datetime
+    state: State = State.PENDING
+    artifact: Artifact | None = None
+    """Of a READY version."""
+    failure: Failure | None = None
+    """Of a FAILED version."""
+    end_time: datetime | None = None
+    """When it became READY or FAILED."""
+    hold: Hold = FREE
+
+    @property
+    def id(self) -> str:
+        return str(self.ref)
+
+    @property
+    def attempts(self) -> int:
+        return self.hold.attempts
+
+    @property
+    def policy_id(self) -> str:
+        """Empty while there is no artifact."""
+        return self.artifact.policy_id if self.artifact else ""
+
+    def check_ready(self) -> None:
+        """Raises FailedPrecondition unless it can be used."""
+        if self.state is State.PENDING:
+            raise FailedPrecondition(f"version {self.ref} is not ready: its artifact is still being copied")
+        if self.failure is not None:
+            raise FailedPrecondition(f"version {self.ref} has no artifact: {self.failure.message}")
+
+    def claim(self, owner: str, now: datetime, lease: timedelta) -> "Version":
+        """Raises FailedPrecondition when it is not PENDING, Aborted while another worker copies it. So do the others,
+        where `owner` does not hold it."""
+        self._must_be_pending()
+        return replace(self, hold=self.hold.claim(self.id, owner, now, lease))
+
+    def renew(self, owner: str, now: datetime, lease: timedelta) -> "Version":
+        self._must_be_pending()
+        return replace(self, hold=self.hold.renew(self.id, owner, now, lease))
+
+    def release(self, owner: str, *, attempted: bool) -> "Version":
+        self._must_be_pending()
+        return replace(self, hold=self.hold.release(self.id, owner, attempted=attempted))
+
+    def complete(self, owner: str, artifact: Artifact, now: datetime) -> "Version":
+        self._must_be_pending()
+        self.hold.check(self.id, owner)
+        return replace(self, state=State.READY, artifact=artifact, end_time=now, hold=FREE)
+
+    def fail(self, owner: str, failure: Failure, now: datetime) -> "Version":
+        self._must_be_pending()
+        self.hold.check(self.id, owner)
+        return replace(self, state=State.FAILED, failure=failure, end_time=now, hold=FREE)
+
+    def _must_be_pending(self) -> None:
+        if self.state.is_final:
+            raise FailedPrecondition(f"version {self.ref} is {self.state}")
+
+
+def check_deletion(ref: VersionRef, *, alias: str | None, gate_id: str | None, was_champion: bool) -> None:
+    """Raises FailedPrecondition with the reason why the version has to stay: an alias or an undecided gate that points
+    at it, or that it was in production, which is never forgotten."""
+    refused = f"version {ref} cannot be deleted"
+    if alias is not None:
+        raise FailedPrecondition(f"{refused}: alias {alias} points at it")
+    if gate_id is not None:
+        raise FailedPrecondition(f"{refused}: gate {gate_id} is about it, and is not decided yet")
+    if was_champion:
+        raise FailedPrecondition(f"{refused}: it was champion, and what was in production is kept")

@@ -1,0 +1,83 @@
+"""Versions: create, find, list, watch, delete. `copies.py` makes them ready."""
+
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from datetime import timedelta
+from functools import partial
+
+from ratchet_kit import work
+from ratchet_kit.errors import NotFound
+from ratchet_kit.faults import Faults
+from ratchet_kit.idempotency import Request, once
+from ratchet_kit.logs import get_logger
+from ratchet_kit.names import AliasRef, VersionRef, check_model_name
+from ratchet_kit.pages import Page, fetch_page
+from ratchet_kit.times import Clock
+from registry_service.domain.copies import Uploads
+from registry_service.domain.ports import ModelStore, VersionStore
+from registry_service.domain.version import Version, VersionSpec
+
+log = get_logger(__name__)
+
+
+class Versions:
+    def __init__(
+        self, store: VersionStore, models: ModelStore, queue: work.Queue, uploads: Uploads, clock: Clock
+    ) -> None:
+        self._store = store
+        self._models = models
+        self._queue = queue
+        self._uploads = uploads
+        self._clock = clock
+
+    async def create(self, spec: VersionSpec, request_id: str) -> Version:
+        """Gives the version its number and leaves its copy to a worker.
+
+        Raises InvalidArgument, AlreadyExists when the request id was used for another version.
+        """
+        faults = Faults()
+        faults.read("model", check_model_name, spec.model)
+        faults.required("source_uri", spec.source_uri)
+        faults.raise_if_any("the version cannot be made")
+        lineage = asdict(spec.lineage) | {"base": str(spec.lineage.base or "")}
+        request = Request.of(request_id, spec.model, spec.source_uri, lineage, dict(spec.labels))
+
+        async def create() -> Version:
+            version = await self._store.create(spec, self._clock.now(), request)
+            await work.enqueue(self._queue, version.id)
+            log.info("version.created", version=version.id, source=spec.source_uri)
+            return version
+
+        return await once(partial(self._store.find, request), create)
+
+    async def get(self, ref: VersionRef | AliasRef) -> Version:
+        """By its number, or by an alias that points at it. Raises NotFound."""
+        if isinstance(ref, VersionRef):
+            return await self._store.get(ref)
+        aliases = (await self._models.get(ref.model)).aliases
+        if ref.alias not in aliases:
+            there = ", ".join(sorted(aliases)) or "none"
+            raise NotFound(f"model {ref.model} has no alias {ref.alias!r}; it has {there}")
+        return await self._store.get(VersionRef(ref.model, aliases[ref.alias]))
+
+    async def page(self, model: str, page_size: int, page_token: str) -> Page[Version]:
+        """Newest first. Raises NotFound when there is no such model."""
+        fetch = partial(self._store.page, model)
+        return await fetch_page(fetch, lambda version: version.ref.number, int, page_size, page_token)
+
+    def watch(self, ref: VersionRef) -> AsyncIterator[Version]:
+        """The version as it is, then READY or FAILED. Raises NotFound."""
+        return work.watch(
+            partial(self._store.get, ref), lambda version: version.state.is_final, key=lambda version: version.state
+        )
+
+    async def delete(self, ref: VersionRef) -> None:
+        """Deletes the version and its artifact. Raises what VersionStore.delete raises."""
+        version = await self._store.delete(ref, self._clock.now())
+        log.info("version.deleted", version=version.id)
+        if version.artifact is not None:
+            await self._uploads.discard(version.artifact.key)
+
+    async def sweep(self, older_than: timedelta) -> int:
+        """Removes the files of uploads that are no version's, and says how many there were."""
+        return await self._uploads.sweep(self._clock.now() - older_than)

@@ -1,0 +1,129 @@
+"""A gate is decided once, from evidence about these very weights."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from ratchet_kit.statistics import Estimate
+from registry_service.domain.gate import GateSpec, State
+from registry_service.domain.version import Version, VersionSpec
+
+from ..conftest import ModelFolder, Registry, starter
+
+
+@pytest.fixture
+async def versions(registry: Registry, model_folder: ModelFolder) -> list[Version]:
+    """starter@1 (the champion) and starter@2, each measured: eval_1, eval_2."""
+    made = [await registry.make(model_folder(f"source{seed}", seed)) for seed in (1, 2)]
+    for number, version in enumerate(made, 1):
+        registry.evaluations.measure(f"eval_{number}", version)
+    await registry.point("champion", 1)
+    return made
+
+
+def spec(min_difference: float = 0.0) -> GateSpec:
+    return GateSpec(starter(2), "eval_2", "eval_1", min_difference)
+
+
+async def test_a_gate_is_returned_at_once_and_then_decided(registry: Registry, versions: list[Version]) -> None:
+    gate = await registry.service.gates.create(spec(), "")
+    assert (gate.state, gate.champion, gate.comparison) == (State.PENDING, starter(1), None)
+    async with registry.working():
+        seen = [seen async for seen in registry.service.gates.watch(gate.id)]
+    assert [gate.state for gate in seen] == [State.PENDING, State.PASSED]
+    assert seen[-1].reason == (
+        "Passed: starter@2 minus starter@1 is +0.200 in pass@1 over 200 problems (95 % interval +0.100 to +0.300, "
+        "p = 0.0004), and the lower end lies above the +0.000 that was asked for."
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "wanted", "state"),
+    [
+        (0.1, 0.0, State.PASSED),
+        (0.0, 0.0, State.REFUSED),
+        (-0.01, 0.0, State.REFUSED),
+        (0.1, 0.1, State.REFUSED),
+    ],
+)
+async def test_the_lower_end_decides(
+    registry: Registry, versions: list[Version], low: float, wanted: float, state: State
+) -> None:
+    registry.evaluations.difference = Estimate(0.2, low, 0.3)
+    assert (await registry.gate(spec(wanted))).state is state
+
+
+async def test_a_gate_is_decided_once(registry: Registry, versions: list[Version]) -> None:
+    gate = await registry.gate(spec(), "req_1")
+    registry.evaluations.difference = Estimate(-0.5, -0.6, -0.4)
+    assert await registry.gate(spec(), "req_1") == gate
+    with pytest.raises(AlreadyExists, match="used before, for another gate"):
+        await registry.service.gates.create(spec(0.5), "req_1")
+    gates = registry.service.gates
+    assert (await gates.page("starter", 0, "")).items == [gate] == [await gates.get(gate.id)]
+
+
+async def test_evidence_must_be_about_these_weights(registry: Registry, versions: list[Version]) -> None:
+    registry.evaluations.measure("eval_2", versions[0])
+    gate = await registry.gate(spec())
+    assert gate.state is State.FAILED
+    assert gate.failure is not None
+    assert gate.failure.code == "FAILED_PRECONDITION"
+    assert "not those of starter@2" in gate.failure.message
+
+
+async def test_evidence_must_be_on_the_same_problems(registry: Registry, versions: list[Version]) -> None:
+    registry.evaluations.measure("eval_2", versions[1], digest="sha256:other")
+    gate = await registry.gate(spec())
+    assert gate.failure is not None
+    assert "not made on the same problems" in gate.failure.message
+
+
+async def test_evidence_that_is_not_there_fails_the_gate(registry: Registry, versions: list[Version]) -> None:
+    gate = await registry.gate(GateSpec(starter(2), "eval_9", "eval_1"))
+    assert gate.failure is not None
+    assert (gate.failure.code, gate.failure.message) == ("NOT_FOUND", "there is no evaluation eval_9")
+
+
+async def test_a_gate_waits_for_eval_to_come_back(
+    registry: Registry, versions: list[Version], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(id: str) -> None:
+        raise Unavailable("eval is away")
+
+    gate = await registry.service.gates.create(spec(), "")
+    with monkeypatch.context() as patch:
+        patch.setattr(registry.evaluations, "get", away)
+        async with registry.working():
+            while (await registry.service.gates.get(gate.id)).attempts == 0:
+                await asyncio.sleep(0.005)
+    assert (await registry.service.gates.get(gate.id)).state is State.PENDING
+    registry.queues.gates.flush()
+    registry.clock.advance(timedelta(minutes=1))
+    async with registry.working():
+        assert [seen async for seen in registry.service.gates.watch(gate.id)][-1].state is State.PASSED
+
+
+async def test_a_gate_needs_a_champion_that_is_not_the_candidate(registry: Registry, model_folder: ModelFolder) -> None:
+    gates = registry.service.gates
+    await registry.make(model_folder())
+    first = GateSpec(starter(1), "eval_1", "eval_1")
+    with pytest.raises(FailedPrecondition, match="no champion"):
+        await gates.create(first, "")
+    await registry.point("champion", 1)
+    with pytest.raises(InvalidArgument, match="the champion itself"):
+        await gates.create(first, "")
+    await registry.service.versions.create(VersionSpec("starter", "/m"), "")
+    with pytest.raises(FailedPrecondition, match="starter@2 is not ready"):
+        await gates.create(spec(), "")
+    with pytest.raises(NotFound, match="no version 9"):
+        await gates.create(GateSpec(starter(9), "eval_1", "eval_1"), "")
+
+
+async def test_every_fault_of_a_gate_is_named(registry: Registry) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        await registry.service.gates.create(GateSpec(starter(1), "", "", float("nan")), "")
+    fields = [violation.field for violation in refused.value.violations]
+    assert fields == ["candidate_evaluation_id", "champion_evaluation_id", "min_difference"]
