@@ -51,8 +51,8 @@ from ratchet_kit.times import Clock, SystemClock
 from ratchet_policies import PolicyEngine
 from ratchet_policies.rollout import RolloutEngine
 
-PEER_TIMEOUT = timedelta(minutes=1)
-"""For one call of another service through REST. Long work is a resource: its create returns at once."""
+PEER_TIMEOUT = timedelta(minutes=10)
+"""For one call of another service through REST; a delete may have many files to remove. Callers may give up earlier."""
 WATCH_TIMEOUT = timedelta(days=30)
 """A run is watched for days."""
 ROUTING_TIMEOUT = timedelta(seconds=10)

@@ -60,20 +60,19 @@ class Serving:
         self._clock = clock
         self._options = options
         self._ready: dict[VersionRef, str] = {}  # -> policy id
-        self._loading: dict[VersionRef, asyncio.Task[None]] = {}
+        self._loading: dict[VersionRef, asyncio.Task[str]] = {}
         self._failures: dict[VersionRef, _Failure] = {}
         self._used: dict[VersionRef, datetime] = {}
 
     async def ensure(self, ref: VersionRef, wait: timedelta | None = None) -> str:
-        """The policy id of a version that is ready; loads it first and waits up to `wait` (the options' load_wait).
+        """The policy id of a version that is ready. Loads it first, and waits for up to `wait` (default: load_wait).
 
         Raises Unavailable while it is loading, FailedPrecondition when it cannot be loaded, NotFound when the registry
         does not know it, DataLoss when the weights are not those that were registered.
         """
         self._used[ref] = self._clock.now()
-        if ref not in self._ready:
-            await self._join_loading(ref, self._options.load_wait if wait is None else wait)
-        return self._ready[ref]
+        policy_id = self._ready.get(ref)
+        return policy_id or await self._join_loading(ref, self._options.load_wait if wait is None else wait)
 
     async def generate(
         self, ref: VersionRef, prompt: Prompt, sampling: Sampling, wait: timedelta | None = None
@@ -126,7 +125,7 @@ class Serving:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _join_loading(self, ref: VersionRef, wait: timedelta) -> None:
+    async def _join_loading(self, ref: VersionRef, wait: timedelta) -> str:
         self._raise_recent_failure(ref)
         task = self._loading.get(ref)
         if task is None:
@@ -135,9 +134,9 @@ class Serving:
         await asyncio.wait({task}, timeout=wait.total_seconds())
         if not task.done():
             raise Unavailable(f"{ref} is being loaded, try again in a few seconds")
-        task.result()
+        return task.result()
 
-    def _loading_ended(self, ref: VersionRef, task: asyncio.Task[None]) -> None:
+    def _loading_ended(self, ref: VersionRef, task: asyncio.Task[str]) -> None:
         del self._loading[ref]
         error = None if task.cancelled() else task.exception()
         if error is not None:
@@ -153,13 +152,14 @@ class Serving:
             raise failure.error
         del self._failures[ref]
 
-    async def _load(self, ref: VersionRef) -> None:
+    async def _load(self, ref: VersionRef) -> str:
         version = await self._registry.version(ref)
         spec = PolicySpec(str(ref), version.source_uri, version.policy_id)
         policy = await ensure_ready(
             self._engine, spec, poll=self._options.poll, make_room=lambda error: self._make_room(ref, error)
         )
         self._ready[ref] = policy.policy_id
+        return policy.policy_id
 
     async def _make_room(self, ref: VersionRef, error: ResourceExhausted) -> None:
         idle = self._idle_longest(self._ready)

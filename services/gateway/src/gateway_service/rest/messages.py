@@ -58,7 +58,7 @@ def documented_path(path: str) -> str:
 
 
 async def from_request(request: Request, rule: Rule, kind: type[Message]) -> Message:
-    """The message of a request: from its path, its body and its query, as the rule says.
+    """The message of a request, by the rule from its path, its body and its query.
 
     Raises InvalidArgument when a field is unknown or malformed, or the body or the query contradicts the path.
     """

@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 
 T = TypeVar("T")
 
-# A comment line so often, when nothing else is said, keeps proxies from closing the connection.
+# A comment line in this interval, when there is no event, keeps proxies from closing the connection.
 PING_SECONDS = 15.0
 _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 

@@ -18,7 +18,7 @@ import httpx
 from ratchet_kit.errors import Unavailable
 from ratchet_kit.logs import get_logger
 from trainer_service.adapters.ray_head import Cluster
-from trainer_service.domain.ports import JobState, JobStatus
+from trainer_service.domain.ports import FetchedModel, JobState, JobStatus
 from trainer_service.domain.run import Run, RunId
 from trainer_service.job.config import Dtype, JobConfig
 
@@ -60,6 +60,8 @@ class JobOptions:
 
     runs_folder: Path
     """Seen under this path by the service and by the cluster's nodes."""
+    exports_uri: str
+    """Where each run's exports get a folder; empty: in the run's own."""
     python: str
     trainer_target: str
     rollout_target: str
@@ -80,12 +82,12 @@ class RayJobs:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def submit(self, run: Run, base_path: str) -> None:
+    async def submit(self, run: Run, base: FetchedModel) -> None:
         cluster = await self._ray.ensure()
         name = _name(run.id, run.attempt)
         if await self._details(cluster, name):
             return
-        job = self._config(run, base_path)
+        job = self._config(run, base)
         output = self._log_file(run.id, run.attempt)
         await asyncio.to_thread(output.parent.mkdir, parents=True, exist_ok=True)
         command = [self._options.python, "-m", "trainer_service.job"]
@@ -145,14 +147,16 @@ class RayJobs:
             raise Unavailable(f"Ray at {cluster.address} asks for another token than RATCHET_TRAINER_RAY_TOKEN")
         return reply
 
-    def _config(self, run: Run, base_path: str) -> JobConfig:
+    def _config(self, run: Run, base: FetchedModel) -> JobConfig:
         options = self._options
         return JobConfig(
             run_id=run.id,
             attempt=run.attempt,
             spec=run.spec,
-            base_path=base_path,
+            base_path=str(base.path),
+            base_uri=base.uri,
             work_dir=options.runs_folder / run.id,
+            export_uri=f"{options.exports_uri}/{run.id}" if options.exports_uri else "",
             trainer_target=options.trainer_target,
             rollout_target=options.rollout_target,
             sandbox_target=options.sandbox_target,

@@ -134,8 +134,7 @@ class Driver:
         await self._changed(run)
         while run.state is State.STARTING:
             try:
-                base_path = await self._folders.fetch(await self._base(run), run.id)
-                await self._jobs.submit(run, base_path)
+                await self._jobs.submit(run, await self._folders.fetch(await self._base(run), run.id))
                 log.info("job.submitted", attempt=run.attempt)
                 return
             except NotFound as error:
