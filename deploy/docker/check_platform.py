@@ -1,4 +1,4 @@
-"""One completion, one evaluation and one refused run, sent to the platform that RATCHET_URL and RATCHET_API_KEY name.
+"""A completion, an evaluation, a refused run and a short one, sent to the platform of RATCHET_URL and RATCHET_API_KEY.
 
 `check_platform.py FOLDER`: FOLDER holds the model's weights, where registry-service sees it.
 """
@@ -14,7 +14,7 @@ from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import ApiError, Client
 
 PROBLEMS, SAMPLES = 6, 2
-# Loading a policy starts an engine, which takes a while on a small machine.
+# Of a call: loading a policy starts an engine, which takes time on a small machine.
 TIMEOUT = timedelta(minutes=4)
 
 
@@ -34,6 +34,9 @@ def main(folder: str) -> None:
         print(f"{evaluation.id}: pass@1 {estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f}), {verdicts}")
 
         print(f"trainer refused a bad run: {refusal(client, version.ref)}")
+
+        trained = train(client, version.ref)
+        print(f"trained starter@{trained.ref.number}, {trained.policy_id}, at {trained.artifact_uri}")
 
 
 def register(client: Client, folder: str) -> registry_pb2.Version:
@@ -71,6 +74,25 @@ def refusal(client: Client, version: model_pb2.VersionRef) -> str:
             raise
         return str(error)
     sys.exit(f"trainer-service took a run without algorithm, problems and steps: {run}")
+
+
+def train(client: Client, base: model_pb2.VersionRef) -> registry_pb2.Version:
+    """The version that one step of training makes: what the trainer exports, the registry reads."""
+    spec = trainer_pb2.RunSpec(
+        base=model_pb2.ModelRef(version=base),
+        algorithm=trainer_pb2.ALGORITHM_GRPO,
+        problems=problem_pb2.ProblemSetRef(name="composed/train"),
+        validation_problems=problem_pb2.ProblemSetRef(name="composed/validation", limit=4),
+        steps=1,
+        hyperparameters=trainer_pb2.Hyperparameters(
+            batch_size=4, group_size=4, learning_rate=5e-5, max_prompt_tokens=64, max_response_tokens=72
+        ),
+        output_model="starter",
+    )
+    run = client.runs.wait(client.runs.create(spec, request_id="compose-test").id)
+    if run.state != trainer_pb2.Run.STATE_SUCCEEDED:
+        sys.exit(f"the run did not succeed: {run}")
+    return client.models.version("starter", run.version.number)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the images, starts the platform with compose and sends it one completion, one evaluation and one bad run.
+# Builds the images, starts the platform with compose and lets it work once (check_platform.py).
 #
 # Takes the docker engine that answers; where none does, root gets a private one for the length of the test
 # (private_engine.sh). Everything is named ratchet-test and removed at the end, however the test ends. KEEP_IMAGES=1

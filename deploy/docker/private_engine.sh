@@ -2,7 +2,7 @@
 # compose_test.sh; needs root on a Debian. engine_start and engine_images FOLDER export DOCKER_HOST, BASE_IMAGE,
 # HEAVY_BASE_IMAGE, REDIS_IMAGE, POSTGRES_IMAGE, S3_IMAGE and BUILD_NETWORK; engine_stop ends what it started.
 #
-# What the caller's pip is told goes into the local base alone, never into a Dockerfile: PIP_CERT (the bundle of a
+# The caller's pip settings go into the local base image only, never into a Dockerfile: PIP_CERT (the bundle of a
 # proxy's certificates), PIP_INDEX_URL, and PIP_FIND_LINKS (a folder of wheels, torch's among them).
 
 SUITE=bookworm
@@ -24,11 +24,11 @@ engine_install() {
 engine_start() { # folder
   engine_install "$1"
   export DOCKER_HOST=unix://$1/docker.sock
-  # The builder of this engine is the classic one.
+  # This engine has the classic builder only.
   export DOCKER_BUILDKIT=0
-  # Builds see the network as this machine does.
+  # Builds use the network of this machine.
   export BUILD_NETWORK=host
-  # In a session of its own, so that Ctrl-C leaves it alive for cleaning up; without the default bridge docker0.
+  # In a session of its own: after Ctrl-C it is still needed for cleaning up. Without the default bridge docker0.
   setsid dockerd --bridge none --data-root "$1/data" --exec-root "$1/exec" --pidfile "$1/dockerd.pid" --host "$DOCKER_HOST" \
     >"$1/dockerd.log" 2>&1 &
   DOCKERD=$!

@@ -72,6 +72,7 @@ def make_job(make_complete_spec: MakeSpec, tmp_path: Path) -> Callable[..., JobC
             "attempt": 1,
             "spec": spec or make_complete_spec(),
             "base_path": "/models/starter",
+            "base_uri": "/models/starter",
             "work_dir": tmp_path / "run_1",
             "trainer_target": "127.0.0.1:1",
             "rollout_target": "127.0.0.1:2",

@@ -259,8 +259,9 @@ def _may_pass(error: exc.DBAPIError) -> bool:
     return isinstance(error, exc.OperationalError | exc.InterfaceError)
 
 
-async def migrate(url: str, package: str) -> None:
-    """Brings the database to the newest revision in `<package>/migrations/versions`; safe to run from several at once.
+async def migrate(url: str, package: str, revision: str = "head") -> None:
+    """Brings the database up to a revision in `<package>/migrations/versions`, the newest unless one is given; safe to
+    run from several at once.
 
     It needs no alembic.ini and no env.py. The revision is kept in a table of the package's own,
     `alembic_version_<package>`, so that services may share a database.
@@ -268,12 +269,12 @@ async def migrate(url: str, package: str) -> None:
     engine = create_engine(url)
     try:
         async with engine.begin() as connection:
-            await connection.run_sync(_upgrade, package)
+            await connection.run_sync(_upgrade, package, revision)
     finally:
         await engine.dispose()
 
 
-def _upgrade(connection: Connection, package: str) -> None:
+def _upgrade(connection: Connection, package: str, to: str) -> None:
     if connection.dialect.name == "postgresql":  # SQLite's transaction holds the write lock already
         key = zlib.crc32(f"ratchet:{package}".encode())
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
@@ -283,7 +284,7 @@ def _upgrade(connection: Connection, package: str) -> None:
         scripts = ScriptDirectory.from_config(config)
 
         def steps(revision: Any, _context: Any) -> Any:
-            return scripts._upgrade_revs("head", revision)
+            return scripts._upgrade_revs(to, revision)
 
         with EnvironmentContext(config, scripts, fn=steps) as environment:
             environment.configure(

@@ -102,7 +102,7 @@ def plan(home: Home, ports: Ports, external: External, inherited: Mapping[str, s
             case "trainer":
                 environment |= {
                     f"{prefix}RAY_PORT": str(ports["ray"]),
-                    f"{prefix}RUNS_URL": str(home.runs),
+                    f"{prefix}RUNS_FOLDER": str(home.runs),
                 }
                 if external.ray_address:
                     environment["RAY_ADDRESS"] = external.ray_address

@@ -17,6 +17,7 @@ from ratchet_kit import client, streams
 from ratchet_kit.queues import StreamQueue
 from ratchet_kit.server import Background, launch, serve
 from ratchet_kit.sql import Database
+from ratchet_kit.storage import Folder
 from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.work import WorkQueue, every
 from ratchet_kit.worker import Timing, Worker
@@ -172,7 +173,9 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
             queue=StreamQueue(stream),
             jobs=jobs,
             registry=GrpcModelRegistry(registry_channel),
-            folders=FsspecModelFolders(settings.runs_folder),
+            folders=FsspecModelFolders(
+                settings.runs_folder, Folder(settings.exports_uri) if settings.exports_uri else None
+            ),
             problems=LibraryProblemSets(),
             policies=RolloutPolicyHost(RolloutEngine(rollout_channel)),
             events=RedisEvents(redis),
@@ -207,6 +210,7 @@ def _limits(settings: Settings) -> Limits:
 def _job_options(settings: Settings) -> JobOptions:
     return JobOptions(
         runs_folder=settings.runs_folder,
+        exports_uri=settings.exports_uri,
         python=settings.python,
         trainer_target=settings.target,
         rollout_target=settings.rollout_target,

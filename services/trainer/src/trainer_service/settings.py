@@ -23,8 +23,11 @@ class Settings(ServiceSettings):
     rollout_target: str = "127.0.0.1:8703"
     sandbox_target: str = "127.0.0.1:8704"
     registry_target: str = "127.0.0.1:8706"
-    runs_url: str = "~/.ratchet/runs"
-    """The folder of the runs: checkpoints, exports, logs. With a cluster, one that all its nodes share."""
+    runs_folder: Path = Path("~/.ratchet/runs")
+    """The folder of the runs: checkpoints, logs. With a cluster, one that all its nodes share."""
+    artifact_url: str = ""
+    """Folder or fsspec URL below which exported models are kept, in `runs/`: where registry-service and rollout-service
+    can read them. Empty: in the folder of the run, for services on one machine."""
     code_version: str = ""
     """What lineage records; empty: the installed version of this service."""
 
@@ -67,16 +70,16 @@ class Settings(ServiceSettings):
             raise ValueError(f"RAY_ADDRESS must be the URL of the cluster's dashboard (http://host:8265), not {value}")
         return value.rstrip("/") if value else value
 
-    @field_validator("runs_url")
+    @field_validator("runs_folder")
     @classmethod
-    def _is_folder(cls, value: str) -> str:
-        if "://" in value and not value.startswith("file://"):
-            raise ValueError(f"RATCHET_TRAINER_RUNS_URL must be a folder that jobs can write to, not {value}")
-        return value
+    def _is_absolute(cls, value: Path) -> Path:
+        if ":/" in str(value):
+            raise ValueError(f"RATCHET_TRAINER_RUNS_FOLDER must be a folder that jobs can write to, not {value}")
+        return value.expanduser().absolute()
 
     @property
-    def runs_folder(self) -> Path:
-        return Path(self.runs_url.removeprefix("file://")).expanduser().absolute()
+    def exports_uri(self) -> str:
+        return f"{self.artifact_url.rstrip('/')}/runs" if self.artifact_url else ""
 
     @property
     def accelerators(self) -> int:

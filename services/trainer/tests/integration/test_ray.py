@@ -59,7 +59,7 @@ class Service:
         self.target = f"127.0.0.1:{port}"
         self.base = base
         self.log = log
-        self.runs = Path(environment["RATCHET_TRAINER_RUNS_URL"])
+        self.runs = Path(environment["RATCHET_TRAINER_RUNS_FOLDER"])
         self._environment = environment
         self._process: asyncio.subprocess.Process | None = None
 
@@ -125,7 +125,7 @@ async def service(
         "DATABASE_URL": f"sqlite:///{tmp_path / 'trainer.db'}",
         "RATCHET_TRAINER_PORT": str(port),
         "RATCHET_TRAINER_RAY_PORT": str(free_block(9)),
-        "RATCHET_TRAINER_RUNS_URL": str(tmp_path / "runs"),
+        "RATCHET_TRAINER_RUNS_FOLDER": str(tmp_path / "runs"),
         "RATCHET_TRAINER_JOB_PYTHON": str(python),
         "RATCHET_TRAINER_REGISTRY_TARGET": registry[1],
         "RATCHET_TRAINER_LEASE": "PT3S",

@@ -1,8 +1,10 @@
 import json
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
+from ratchet_kit.storage import Folder
 from trainer_service.job.checkpoints import MARKER, Checkpoints
 
 
@@ -43,20 +45,30 @@ def test_one_complete_checkpoint_is_kept(checkpoints: Checkpoints):
     assert (checkpoints.folder(10) / MARKER).is_file()
 
 
-def test_exports_outlive_their_checkpoint(checkpoints: Checkpoints):
-    export = checkpoints.export(5, write(checkpoints, 5))
-    checkpoints.complete(5)
-    write(checkpoints, 10)
-    checkpoints.complete(10)
-    assert (export / "model.safetensors").read_bytes().endswith(b"   5")
+@pytest.fixture(params=["run", "local", "memory"])
+def exporting(request: pytest.FixtureRequest, tmp_path: Path) -> Checkpoints:
+    """Checkpoints whose exports are kept in the run's folder, in another one, or behind a URL."""
+    places = {"run": "", "local": str(tmp_path / "exported"), "memory": f"memory://{uuid4().hex}"}
+    return Checkpoints(tmp_path, places[request.param])
 
 
-def test_a_repeated_step_replaces_its_export(checkpoints: Checkpoints):
-    checkpoints.export(5, write(checkpoints, 5))
-    again = checkpoints.export(5, write(checkpoints, 5, b"anew"))
-    assert (again / "model.safetensors").read_bytes().endswith(b"anew")
+def test_exports_outlive_their_checkpoint(exporting: Checkpoints):
+    export = exporting.export(5, write(exporting, 5))
+    exporting.complete(5)
+    write(exporting, 10)
+    exporting.complete(10)
+    assert Folder(export).read("model.safetensors").endswith(b"   5")
 
 
-def test_an_export_says_what_dtype_it_holds(checkpoints: Checkpoints):
-    target = checkpoints.export(3, write(checkpoints, 3))
-    assert json.loads((target / "config.json").read_text()) == {"dtype": "float32", "hidden_size": 1}
+def test_a_repeated_step_replaces_its_export(exporting: Checkpoints):
+    first = write(exporting, 5)
+    (first / "vocab.json").write_text("{}")
+    exporting.export(5, first)
+    again = exporting.export(5, write(exporting, 5, b"anew"))
+    assert Folder(again).read("model.safetensors").endswith(b"anew")
+    assert set(Folder(again).sizes()) == {"config.json", "model.safetensors"}
+
+
+def test_an_export_says_what_dtype_it_holds(exporting: Checkpoints):
+    target = exporting.export(3, write(exporting, 3))
+    assert json.loads(Folder(target).read("config.json")) == {"dtype": "float32", "hidden_size": 1}

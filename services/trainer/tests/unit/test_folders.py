@@ -8,8 +8,9 @@ import pytest
 
 from ratchet_kit.errors import NotFound
 from ratchet_kit.names import Location
+from ratchet_kit.storage import Folder
 from trainer_service.adapters.folders import FsspecModelFolders
-from trainer_service.domain.ports import FoundModel
+from trainer_service.domain.ports import FetchedModel, FoundModel
 from trainer_service.domain.run import RunId
 
 
@@ -33,7 +34,7 @@ async def test_a_local_model_is_named_by_its_absolute_path(
     monkeypatch.chdir(model.parent)
     found = await folders.inspect("model")
     assert found == FoundModel(Location(str(model)), str(model), size_bytes=10, max_tokens=256)
-    assert await folders.fetch(found, RunId("run_1")) == str(model)
+    assert await folders.fetch(found, RunId("run_1")) == FetchedModel(str(model), model)
 
 
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
@@ -62,9 +63,9 @@ async def test_a_model_behind_a_url_is_copied_into_the_run(
     found = await folders.inspect("memory://bucket/model")
     assert (found.size_bytes, found.max_tokens) == (10, 256)
     for _ in range(2):  # the next attempt finds it there
-        local = await folders.fetch(found, RunId("run_1"))
-        assert local == str(tmp_path / "runs" / "run_1" / "base")
-        assert (Path(local) / "model.safetensors").read_bytes() == b"\0" * 10
+        fetched = await folders.fetch(found, RunId("run_1"))
+        assert fetched == FetchedModel(found.uri, tmp_path / "runs" / "run_1" / "base")
+        assert (fetched.path / "model.safetensors").read_bytes() == b"\0" * 10
 
 
 async def test_a_runs_own_folder_is_removed_with_all_in_it(folders: FsspecModelFolders, tmp_path: Path) -> None:
@@ -73,3 +74,11 @@ async def test_a_runs_own_folder_is_removed_with_all_in_it(folders: FsspecModelF
     for _ in range(2):
         await folders.remove(RunId("run_1"))
     assert [folder.name for folder in (tmp_path / "runs").iterdir()] == ["run_2"]
+
+
+async def test_a_runs_exports_are_removed_with_it(model: Path, tmp_path: Path) -> None:
+    exports = Folder(f"memory://{tmp_path}")
+    for run in ("run_1", "run_2"):
+        exports.child(run).child("step-1").upload(model)
+    await FsspecModelFolders(tmp_path / "runs", exports).remove(RunId("run_1"))
+    assert {name.split("/")[0] for name in exports.sizes()} == {"run_2"}

@@ -13,7 +13,7 @@ import pytest
 from ratchet_kit.errors import Unavailable
 from trainer_service.adapters.ray_head import Cluster
 from trainer_service.adapters.ray_jobs import JobOptions, RayJobs, RemoteRay
-from trainer_service.domain.ports import JobState, JobStatus
+from trainer_service.domain.ports import FetchedModel, JobState, JobStatus
 from trainer_service.domain.run import Run, RunId
 from trainer_service.job.config import JobConfig
 
@@ -46,6 +46,9 @@ class RayApi:
         return httpx.Response(200, json=self.jobs[name])
 
 
+BASE = FetchedModel("s3://bucket/s", Path("/copies/s"))
+
+
 @pytest.fixture
 def ray() -> RayApi:
     return RayApi()
@@ -55,6 +58,7 @@ def ray() -> RayApi:
 async def jobs(ray: RayApi, tmp_path: Path) -> AsyncIterator[RayJobs]:
     options = JobOptions(
         runs_folder=tmp_path,
+        exports_uri="s3://bucket/runs",
         python="python",
         trainer_target="trainer:1",
         rollout_target="rollout:2",
@@ -75,21 +79,23 @@ def run(make_complete_spec: Any) -> Run:
 
 
 async def test_a_job_gets_all_it_needs(ray: RayApi, jobs: RayJobs, run: Run, tmp_path: Path) -> None:
-    await jobs.submit(run, "/models/s")
+    await jobs.submit(run, BASE)
     request = ray.requests[-1]
     body = json.loads(request.content)
     assert request.headers["Authorization"] == "Bearer secret"
     assert body["submission_id"] == "run_1-1"
     assert body["entrypoint"] == f"exec python -m trainer_service.job >> {tmp_path}/run_1/logs/attempt-1.log 2>&1"
     job = JobConfig.from_env(body["runtime_env"]["env_vars"])
-    assert (job.run_id, job.attempt, job.base_path, job.work_dir) == ("run_1", 1, "/models/s", tmp_path / "run_1")
+    assert (job.run_id, job.attempt, job.work_dir) == ("run_1", 1, tmp_path / "run_1")
+    assert (job.base_path, job.base_uri) == ("/copies/s", "s3://bucket/s")
+    assert job.export_uri == "s3://bucket/runs/run_1"
     assert job.spec == run.spec
     assert (tmp_path / "run_1" / "logs").is_dir()
 
 
 async def test_a_job_is_submitted_once(ray: RayApi, jobs: RayJobs, run: Run) -> None:
-    await jobs.submit(run, "/models/s")
-    await jobs.submit(run, "/models/s")
+    await jobs.submit(run, BASE)
+    await jobs.submit(run, BASE)
     assert [request.method for request in ray.requests] == ["GET", "POST", "GET"]
 
 
@@ -110,7 +116,7 @@ async def test_what_has_become_of_a_job(ray: RayApi, jobs: RayJobs, details: dic
 
 
 async def test_a_job_that_ended_is_quoted(ray: RayApi, jobs: RayJobs, run: Run, tmp_path: Path) -> None:
-    await jobs.submit(run, "/models/s")
+    await jobs.submit(run, BASE)
     (tmp_path / "run_1" / "logs" / "attempt-1.log").write_text("first\nMemoryError\n\n")
     ray.jobs["run_1-1"] = {"status": "FAILED", "driver_exit_code": 1}
     assert (await jobs.status(run.id, 1)).message == "it ended with exit code 1, after the line 'MemoryError'"
@@ -122,7 +128,7 @@ async def test_a_job_that_ray_does_not_know_is_unknown(jobs: RayJobs) -> None:
 
 
 async def test_stop_waits_for_the_end(ray: RayApi, jobs: RayJobs, run: Run) -> None:
-    await jobs.submit(run, "/models/s")
+    await jobs.submit(run, BASE)
     await jobs.stop(run.id, 1)
     assert (await jobs.status(run.id, 1)).state is JobState.ENDED
 
@@ -132,11 +138,11 @@ async def test_a_cluster_that_wants_another_token_says_which_setting_it_is(
 ) -> None:
     ray.token = "changed"
     with pytest.raises(Unavailable, match="RATCHET_TRAINER_RAY_TOKEN"):
-        await jobs.submit(run, "/models/s")
+        await jobs.submit(run, BASE)
 
 
 async def test_a_cluster_that_does_not_answer_is_unavailable(ray: RayApi, jobs: RayJobs, run: Run) -> None:
     ray.down = True
-    for call in (jobs.submit(run, "/models/s"), jobs.status(run.id, 1), jobs.stop(run.id, 1)):
+    for call in (jobs.submit(run, BASE), jobs.status(run.id, 1), jobs.stop(run.id, 1)):
         with pytest.raises(Unavailable, match="cannot be reached"):
             await call

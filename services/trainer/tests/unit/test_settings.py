@@ -9,12 +9,12 @@ from trainer_service.settings import Settings
 
 @pytest.fixture(autouse=True)
 def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RAY_ADDRESS", "RATCHET_TRAINER_RUNS_URL", "RATCHET_TRAINER_DEVICE"):
+    for name in ("RAY_ADDRESS", "ARTIFACT_URL", "RATCHET_TRAINER_RUNS_FOLDER", "RATCHET_TRAINER_DEVICE"):
         monkeypatch.delenv(name, raising=False)
 
 
 def test_without_a_cluster_jobs_run_beside_the_service() -> None:
-    settings = Settings(port=1234, runs_url="file:///data/runs")
+    settings = Settings(port=1234, runs_folder="/data/runs")
     assert (settings.target, settings.python, settings.job_dtype) == ("127.0.0.1:1234", sys.executable, "float32")
     assert (settings.runs_folder, settings.accelerators) == (Path("/data/runs"), 2)
 
@@ -26,10 +26,15 @@ def test_a_cluster_is_named_by_its_dashboard(monkeypatch: pytest.MonkeyPatch) ->
     assert (settings.target, settings.job_dtype) == ("trainer:8702", "bfloat16")
 
 
+def test_exports_go_where_artifacts_are() -> None:
+    assert Settings().exports_uri == ""
+    assert Settings(artifact_url="s3://bucket/artifacts/").exports_uri == "s3://bucket/artifacts/runs"
+
+
 def test_what_cannot_work_is_refused_at_the_start() -> None:
     with pytest.raises(ValidationError, match="URL of the cluster's dashboard"):
         Settings(ray_address="head:6379")
     with pytest.raises(ValidationError, match="a folder that jobs can write to"):
-        Settings(runs_url="s3://bucket/runs")
+        Settings(runs_folder="s3://bucket/runs")
     with pytest.raises(ValidationError, match="max_fault_share"):
         Settings(max_fault_share=1.0)

@@ -123,6 +123,7 @@ class World:
             attempt=attempt,
             spec=spec,
             base_path=str(STARTER),
+            base_uri=str(STARTER),
             work_dir=self.folder / "run",
             trainer_target=self.trainer,
             rollout_target=self.rollout,

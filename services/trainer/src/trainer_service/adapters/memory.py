@@ -8,6 +8,7 @@ from ratchet_kit.errors import Failure, NotFound, Unavailable
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import AliasRef, BareModel, VersionRef
 from trainer_service.domain.ports import (
+    FetchedModel,
     FoundModel,
     FoundSet,
     JobState,
@@ -95,7 +96,7 @@ class MemoryJobs:
         self.down = False
         self._status: dict[tuple[RunId, int], JobStatus] = {}
 
-    async def submit(self, run: Run, base_path: str) -> None:
+    async def submit(self, run: Run, base: FetchedModel) -> None:
         self._reach()
         if (run.id, run.attempt) not in self._status:
             self.submitted.append((run.id, run.attempt))

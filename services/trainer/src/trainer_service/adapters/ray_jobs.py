@@ -16,17 +16,14 @@ from typing import Any, Protocol
 import httpx
 
 from ratchet_kit.errors import Unavailable
-from ratchet_kit.logs import get_logger
+from ratchet_kit.files import last_words
 from trainer_service.adapters.ray_head import Cluster
-from trainer_service.domain.ports import JobState, JobStatus
+from trainer_service.domain.ports import FetchedModel, JobState, JobStatus
 from trainer_service.domain.run import Run, RunId
 from trainer_service.job.config import Dtype, JobConfig
 
-log = get_logger(__name__)
-
 _ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 _STOP_POLL = 0.5
-_LAST_BYTES = 16_384
 
 
 class Ray(Protocol):
@@ -60,6 +57,8 @@ class JobOptions:
 
     runs_folder: Path
     """Seen under this path by the service and by the cluster's nodes."""
+    exports_uri: str
+    """Where each run's exports get a folder; empty: in the run's own."""
     python: str
     trainer_target: str
     rollout_target: str
@@ -80,12 +79,12 @@ class RayJobs:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def submit(self, run: Run, base_path: str) -> None:
+    async def submit(self, run: Run, base: FetchedModel) -> None:
         cluster = await self._ray.ensure()
         name = _name(run.id, run.attempt)
         if await self._details(cluster, name):
             return
-        job = self._config(run, base_path)
+        job = self._config(run, base)
         output = self._log_file(run.id, run.attempt)
         await asyncio.to_thread(output.parent.mkdir, parents=True, exist_ok=True)
         command = [self._options.python, "-m", "trainer_service.job"]
@@ -105,7 +104,7 @@ class RayJobs:
             return JobStatus(JobState.UNKNOWN, "Ray does not know the job: it was killed, and its jobs with it")
         if details["status"] not in _ENDED:
             return JobStatus(JobState.ACTIVE)
-        last = await asyncio.to_thread(_last_line, self._log_file(id, attempt))
+        last = await asyncio.to_thread(last_words, self._log_file(id, attempt))
         return JobStatus(JobState.ENDED, _reason(details) + (f", after the line {last!r}" if last else ""))
 
     async def stop(self, id: RunId, attempt: int) -> None:
@@ -145,14 +144,16 @@ class RayJobs:
             raise Unavailable(f"Ray at {cluster.address} asks for another token than RATCHET_TRAINER_RAY_TOKEN")
         return reply
 
-    def _config(self, run: Run, base_path: str) -> JobConfig:
+    def _config(self, run: Run, base: FetchedModel) -> JobConfig:
         options = self._options
         return JobConfig(
             run_id=run.id,
             attempt=run.attempt,
             spec=run.spec,
-            base_path=base_path,
+            base_path=str(base.path),
+            base_uri=base.uri,
             work_dir=options.runs_folder / run.id,
+            export_uri=f"{options.exports_uri}/{run.id}" if options.exports_uri else "",
             trainer_target=options.trainer_target,
             rollout_target=options.rollout_target,
             sandbox_target=options.sandbox_target,
@@ -183,14 +184,3 @@ def _reason(details: Mapping[str, Any]) -> str:
 
 def _first_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[0][:300]
-
-
-def _last_line(path: Path) -> str:
-    """The last line that a job wrote; empty when it wrote none."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _LAST_BYTES))
-            lines = file.read().decode(errors="replace").strip().splitlines()
-    except FileNotFoundError:
-        return ""
-    return lines[-1].strip()[:300] if lines else ""

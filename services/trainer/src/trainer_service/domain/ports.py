@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Protocol
 
 from ratchet_kit.errors import Failure
@@ -89,10 +90,20 @@ class JobStatus:
     """The reason that it ended, as far as that is known."""
 
 
+@dataclass(frozen=True, slots=True)
+class FetchedModel:
+    """A model that jobs can read."""
+
+    uri: str
+    """Where all services find it: a path or a URL."""
+    path: Path
+    """Where the trainer's jobs find it."""
+
+
 class JobRunner(Protocol):
     """Runs jobs beside this service, on a cluster. A job is named by its run and attempt."""
 
-    async def submit(self, run: Run, base_path: str) -> None:
+    async def submit(self, run: Run, base: FetchedModel) -> None:
         """Starts the job of the run's attempt; a job of that name that is there already is left alone.
 
         Raises:
@@ -189,8 +200,8 @@ class ModelFolders(Protocol):
         """
         ...
 
-    async def fetch(self, base: FoundModel, id: RunId) -> str:
-        """A local folder with the model, copied into the run's own where it is not local. Raises like `inspect`."""
+    async def fetch(self, base: FoundModel, id: RunId) -> FetchedModel:
+        """The model in a local folder: copied into the run's own where it is not local. Raises like `inspect`."""
         ...
 
     async def remove(self, id: RunId) -> None:

@@ -86,7 +86,7 @@ async def _open(job: JobConfig, background: Background, clients: contextlib.Asyn
         reporter=Reporter(background, await channel(job.trainer_target), job.run_id, job.attempt, job.patience),
         policy=RunPolicy.of(job, await channel(job.rollout_target)),
         environment=CodeEnvironment(executor, reward),
-        checkpoints=Checkpoints(job.work_dir),
+        checkpoints=Checkpoints(job.work_dir, job.export_uri),
     )
 
 

@@ -1,8 +1,8 @@
-"""The checkpoints of a run on disk. Pure paths and files: no torch, no verl.
+"""The checkpoints of a run on disk. Paths and files: no torch, no verl.
 
     work_dir/checkpoints/global_step_<n>/   what verl wrote: model, optimizer, RNG, data position
     work_dir/checkpoints/global_step_<n>/COMPLETE
-    work_dir/exports/step-<n>/              the Hugging Face model of a validated step
+    work_dir/exports/step-<n>/              the Hugging Face model of a validated step; or export_uri/step-<n>/
 
 A checkpoint counts once COMPLETE is there, which is written after the step has been reported: a job that is killed
 at any moment resumes from a step that the service knows of, and repeats the steps after it.
@@ -16,6 +16,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from ratchet_kit.storage import Folder
+
 MARKER = "COMPLETE"
 # The names of safetensors' header, and those of Transformers' config.
 _DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
@@ -27,7 +29,7 @@ class Export:
     """A Hugging Face model made by a step."""
 
     step: int
-    path: Path
+    uri: str
     policy_id: str
     validation_score: float | None
     """Higher is better; None when the step was not validated."""
@@ -36,6 +38,8 @@ class Export:
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
     work_dir: Path
+    export_uri: str = ""
+    """Folder or URL that exports are moved to. Empty: they stay in `work_dir`."""
 
     @property
     def root(self) -> Path:
@@ -60,14 +64,23 @@ class Checkpoints:
                 shutil.rmtree(folder)
         return max(steps, default=None)
 
-    def export(self, step: int, written: Path) -> Path:
-        """Moves the Hugging Face model that verl wrote inside the checkpoint to where it is kept."""
+    def export(self, step: int, written: Path) -> str:
+        """Moves the Hugging Face model that verl wrote inside the checkpoint to where it is kept, and returns its URI.
+
+        Raises what `ratchet_kit.storage.Folder` raises.
+        """
         _correct_config(written)
+        if self.export_uri:
+            folder = Folder(self.export_uri).child(f"step-{step}")
+            folder.delete()
+            folder.upload(written)
+            shutil.rmtree(written)
+            return folder.uri
         target = self.export_folder(step)
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True)
         os.replace(written, target)
-        return target
+        return str(target)
 
     def complete(self, step: int) -> None:
         """Marks the checkpoint of `step` and removes the older ones: one is enough to resume from."""

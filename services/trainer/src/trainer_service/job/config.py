@@ -31,8 +31,12 @@ class JobConfig(BaseModel):
     """Complete and valid: the job makes no defaults, and checks nothing of it again."""
     base_path: str
     """Local folder of the Hugging Face model that training starts from (a registry reference is resolved before)."""
+    base_uri: str
+    """Where rollout-service finds the same model: a path or a URL."""
     work_dir: Path
     """Folder of the run, kept between attempts: checkpoints, exports, data, logs. By convention runs/<run_id>."""
+    export_uri: str = ""
+    """Folder or URL that exports are moved to. Empty: they stay in `work_dir`."""
 
     trainer_target: str
     """gRPC targets are "host:port"."""

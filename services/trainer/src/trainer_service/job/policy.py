@@ -54,7 +54,7 @@ class RunPolicy:
     def of(cls, job: JobConfig, channel: grpc.aio.Channel) -> "RunPolicy":
         spec = PolicySpec(
             name=job.policy,
-            source=job.base_path,
+            source=job.base_uri,
             dtype=job.dtype,
             max_model_len=job.spec.hyperparameters.max_tokens,
         )

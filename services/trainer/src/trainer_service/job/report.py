@@ -77,7 +77,7 @@ class Reporter:
     def checkpoint(self, export: Export) -> None:
         checkpoint = trainer_pb2.Checkpoint(
             step=export.step,
-            uri=str(export.path),
+            uri=export.uri,
             policy_id=export.policy_id,
             validation_score=export.validation_score,
             create_time=_now(),

@@ -1,9 +1,11 @@
 """What one attempt works with: its config, its clients, its checkpoints. Built by `__main__`, used by the trainers."""
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet_environments import Environment
+from ratchet_kit.retry import patiently
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints, Export
 from trainer_service.job.config import JobConfig
@@ -34,6 +36,11 @@ class Session:
         `model`: the Hugging Face folder inside the checkpoint.
         """
         if self.schedule.is_validated(step):
-            path = self.checkpoints.export(step, model)
-            self.reporter.checkpoint(Export(step, path, policy_id, score))
+            self.reporter.checkpoint(Export(step, self._export(step, model), policy_id, score))
         self.checkpoints.complete(step)
+
+    def _export(self, step: int, model: Path) -> str:
+        async def export() -> str:
+            return await asyncio.to_thread(self.checkpoints.export, step, model)
+
+        return self.background.wait(patiently(export, self.job.patience, "export"))

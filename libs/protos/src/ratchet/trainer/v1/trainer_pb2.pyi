@@ -259,7 +259,9 @@ class RewardSpec(_message.Message):
 
     NAME_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """"tests_passed" (all tests pass: 1, else 0) or "tests_fraction" (share of tests passed)."""
+    """A reward of libs/rewards, such as "tests_passed" (1 when all tests pass, else 0). Empty means that one; an algorithm
+    that learns from examples takes none.
+    """
     def __init__(
         self,
         *,

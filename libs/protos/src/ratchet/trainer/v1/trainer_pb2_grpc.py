@@ -82,8 +82,8 @@ class TrainerServiceServicer(object):
     """
 
     def CreateRun(self, request, context):
-        """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at fault;
-        NOT_FOUND for a missing base or problem set.
+        """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at fault,
+        a base or a problem set that is not there included.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

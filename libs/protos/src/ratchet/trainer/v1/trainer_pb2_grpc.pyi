@@ -34,8 +34,8 @@ class TrainerServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> TrainerServiceAsyncStub: ...
     CreateRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.CreateRunRequest, _trainer_pb2.CreateRunResponse]
-    """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at fault;
-    NOT_FOUND for a missing base or problem set.
+    """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at fault,
+    a base or a problem set that is not there included.
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.GetRunRequest, _trainer_pb2.GetRunResponse]
     """A run. NOT_FOUND."""
@@ -60,8 +60,8 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.CreateRunRequest, _trainer_pb2.CreateRunResponse]  # type: ignore[assignment]
-    """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at fault;
-    NOT_FOUND for a missing base or problem set.
+    """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at fault,
+    a base or a problem set that is not there included.
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.GetRunRequest, _trainer_pb2.GetRunResponse]  # type: ignore[assignment]
     """A run. NOT_FOUND."""
@@ -89,8 +89,8 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _trainer_pb2.CreateRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.CreateRunResponse, _abc.Awaitable[_trainer_pb2.CreateRunResponse]]:
-        """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at fault;
-        NOT_FOUND for a missing base or problem set.
+        """Stores a run, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at fault,
+        a base or a problem set that is not there included.
         """
 
     @_abc_1.abstractmethod

@@ -11,17 +11,12 @@ from datetime import datetime
 
 from gateway_service.domain.releases.release import Bounds, Release
 from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, Traffic
+from ratchet_kit.statistics import Estimate, wilson
 
 ALPHA = 0.05
 """Chance, per bound and over all looks, that a candidate within its bounds is rolled back."""
 MIN_SAMPLES = 20
 """An arm with fewer samples proves nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +50,8 @@ def sequential_z(n: int, alpha: float = ALPHA) -> float:
     return 1.7 * math.sqrt(math.log(math.log(2 * n)) + 0.72 * math.log(5.2 / alpha))
 
 
-def wilson(mean: float, n: int, z: float) -> Interval:
-    """Interval of a mean of `n` values in [0, 1]; all of [0, 1] when n is 0.
-
-    Wilson's score interval (JASA 22, 1927), which needs no variance and behaves at 0 and 1. It is made for 0/1 values
-    and errs to the wide side for others, because a variable in [0, 1] of mean m has at most the variance m (1 - m).
-    """
-    if n == 0:
-        return Interval(0.0, 1.0)
-    centre = (mean + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(mean * (1 - mean) / n + z * z / (4 * n * n))
-    return Interval(max(0.0, centre - half), min(1.0, centre + half))
-
-
-def difference(mean_a: float, n_a: int, mean_b: float, n_b: int) -> Interval:
-    """Interval of a's mean minus b's, both of values in [0, 1], valid at all sample sizes at once.
+def difference(mean_a: float, n_a: int, mean_b: float, n_b: int) -> Estimate:
+    """A's mean minus b's, both of values in [0, 1], with an interval that is valid at all sample sizes at once.
 
     Newcombe: Interval estimation for the difference between independent proportions, Statistics in Medicine 17
     (1998), method 10, from two Wilson intervals.
@@ -79,7 +61,7 @@ def difference(mean_a: float, n_a: int, mean_b: float, n_b: int) -> Interval:
     d = mean_a - mean_b
     low = d - math.hypot(mean_a - a.low, b.high - mean_b)
     high = d + math.hypot(a.high - mean_a, mean_b - b.low)
-    return Interval(low, high)
+    return Estimate(d, low, high)
 
 
 @dataclass(frozen=True, slots=True)

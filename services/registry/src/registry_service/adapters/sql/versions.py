@@ -72,7 +72,8 @@ class SqlVersionStore:
 
     async def waiting(self, now: datetime) -> Sequence[Version]:
         query = select(versions).where(versions.c.state == State.PENDING, is_free(versions, now))
-        return [to_version(row) for row in await self._database.rows(query.order_by(versions.c.create_time))]
+        oldest_first = query.order_by(versions.c.create_time, versions.c.model, versions.c.number)
+        return [to_version(row) for row in await self._database.rows(oldest_first)]
 
     # Uploads
 

@@ -110,12 +110,14 @@ class VllmPolicyEngine:
         Raises FailedPrecondition with the message of vLLM, or Unavailable. Call `stop` in these cases, too.
         """
         self._process = await server.fork(self._request)
-        socket = Path(self._request.socket)
-        while not socket.exists():  # noqa: ASYNC240 - a stat in /tmp
-            if not self._process.alive():
-                raise Unavailable(self.last_error())
-            await asyncio.sleep(_SOCKET_POLL_SECONDS)
-        self._watch, self._writer = await self._connect()
+        while self._writer is None:
+            try:
+                self._watch, self._writer = await asyncio.open_unix_connection(self._request.socket)
+            except (FileNotFoundError, ConnectionRefusedError) as error:  # not bound yet, or not listening yet
+                if not self._process.alive():
+                    raise Unavailable(self.last_error()) from error
+                await asyncio.sleep(_SOCKET_POLL_SECONDS)
+        assert self._watch is not None
         await wire.send(self._writer, wire.Watch())
         try:
             reply = await wire.receive_reply(self._watch)
