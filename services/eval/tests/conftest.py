@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -11,12 +11,17 @@ import pytest
 from eval_service.adapters.memory import MemoryEvaluationStore
 from eval_service.domain.evaluation import Evaluation, ResolvedModel
 from eval_service.domain.evaluations import Evaluations
-from eval_service.domain.measuring import Measurer, Patience
-from eval_service.domain.ports import Grade, LoadedPolicy, ProblemSet, Sampling
-from eval_service.domain.spec import ModelRef, PathRef, ProblemSetRef
+from eval_service.domain.measuring import Deadlines, Measurer
+from eval_service.domain.ports import LoadedPolicy, ProblemSet
+from eval_service.domain.spec import ProblemSetRef
+from ratchet_environments import Episode, Outcome, Task
 from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
-from ratchet_problems import CallTest, Problem, data_digest
+from ratchet_kit.names import AnyModel, Location
+from ratchet_policies import Sampling
+from ratchet_problems import CallTest, Message, Problem, data_digest
+from ratchet_rewards import Grade
 from ratchet_testing.clock import ManualClock
+from ratchet_testing.queue import MemoryQueue
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WEIGHTS = "sha256:" + "ab" * 32
@@ -41,39 +46,22 @@ class MemoryProblems:
 
 
 class MemoryModels:
-    async def resolve(self, ref: ModelRef) -> ResolvedModel:
-        if isinstance(ref, PathRef):
-            return ResolvedModel(ref.text)
-        if ref.text.startswith("nobody"):
+    async def resolve(self, ref: AnyModel) -> ResolvedModel:
+        if isinstance(ref, Location):
+            return ResolvedModel(ref.uri)
+        if ref.model == "nobody":
             raise NotFound("there is no model 'nobody'")
         return ResolvedModel("/artifacts/starter", WEIGHTS)
 
 
-class MemoryQueue:
-    def __init__(self) -> None:
-        self.ids: list[str] = []
-        self.fault: RatchetError | None = None
-
-    async def publish(self, evaluation_id: str) -> None:
-        if self.fault:
-            raise self.fault
-        self.ids.append(evaluation_id)
-
-    async def depth(self) -> int:
-        return len(self.ids)
-
-
-Faults = Callable[[], RatchetError | None]
-
-
 class MemoryHost:
-    """A policy that answers "<prompt> <seed>", until a test gives it faults to raise first."""
+    """A policy that answers "<last message> <seed>", until a test gives it faults to raise first."""
 
     def __init__(self) -> None:
         self.weights = WEIGHTS
         self.open_faults: list[RatchetError] = []
         self.faults: list[RatchetError] = []
-        self.completions: list[tuple[str, Sampling]] = []
+        self.completions: list[tuple[tuple[Message, ...], Sampling]] = []
         self.opened: Counter[str] = Counter()
         self.loaded: set[str] = set()
         self.hang = asyncio.Event()
@@ -105,7 +93,7 @@ class MemoryPolicy:
         self._host = host
         self.policy_id = host.weights
 
-    async def complete(self, prompt: str, sampling: Sampling) -> str:
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> str:
         host = self._host
         host.in_flight += 1
         host.most_in_flight = max(host.most_in_flight, host.in_flight)
@@ -117,21 +105,29 @@ class MemoryPolicy:
             host.in_flight -= 1
         if host.faults:
             raise host.faults.pop(0)
-        host.completions.append((prompt, sampling))
-        return f"{prompt} {sampling.seed}"
+        host.completions.append((tuple(messages), sampling))
+        return f"{messages[-1].content} {sampling.seed}"
 
 
-class MemoryGrading:
-    """Passes the even problems."""
+class MemoryEnvironment:
+    """Passes the even problems, after `turns` answers."""
 
     def __init__(self) -> None:
         self.faults: list[RatchetError] = []
+        self.turns = 1
 
-    async def grade(self, problem: Problem, completion: str) -> Grade:
+    async def start(self, task: Task) -> Episode:
+        return Episode(task)
+
+    async def step(self, episode: Episode, answer: str) -> Episode:
         await asyncio.sleep(0)
         if self.faults:
             raise self.faults.pop(0)
-        return Grade("PASSED", 1, 1, "") if int(problem.id[1:]) % 2 == 0 else Grade("FAILED", 0, 1, "")
+        if len(episode.turns) + 1 < self.turns:
+            return episode.go_on(answer, Message("user", "Look again."))
+        passed = int(episode.task.problem.id[1:]) % 2 == 0
+        grade = Grade("PASSED", 1, 1) if passed else Grade("FAILED", 0, 1)
+        return episode.end(answer, Outcome(grade, float(passed)))
 
 
 class MemoryMeter:
@@ -159,20 +155,21 @@ class World:
         self.queue = MemoryQueue()
         self.problems = MemoryProblems()
         self.host = MemoryHost()
-        self.grading = MemoryGrading()
+        self.models = MemoryModels()
+        self.environment = MemoryEnvironment()
         self.meter = MemoryMeter()
         self.evaluations = Evaluations(
-            self.store, self.queue, self.problems, MemoryModels(), clock, watch_interval=timedelta(milliseconds=5)
+            self.store, self.queue, self.problems, self.models, clock, watch_interval=timedelta(milliseconds=5)
         )
         self.measurer = Measurer(
             self.store,
             self.problems,
             self.host,
-            self.grading,
+            self.environment,
             self.meter,
             clock,
             concurrency=4,
-            patience=Patience(timedelta(minutes=5), timedelta(minutes=30), timedelta(seconds=10)),
+            deadlines=Deadlines(timedelta(minutes=5), timedelta(minutes=30), timedelta(seconds=10)),
             sleep=self.sleep,
         )
 

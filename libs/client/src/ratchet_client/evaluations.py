@@ -35,11 +35,8 @@ class Evaluations(Resource[S]):
         request = pb.WatchEvaluationRequest(id=evaluation_id)
         return stream(request, pb.WatchEvaluationResponse, lambda reply: reply.evaluation)
 
-    @last
-    def wait(self, evaluation_id: str) -> Stream[pb.Evaluation]:
-        """The evaluation, when it has ended."""
-        request = pb.WatchEvaluationRequest(id=evaluation_id)
-        return stream(request, pb.WatchEvaluationResponse, lambda reply: reply.evaluation)
+    wait = last(watch.build)
+    """The evaluation, when it has ended."""
 
     @unary
     def delete(self, evaluation_id: str) -> Call[None]:

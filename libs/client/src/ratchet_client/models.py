@@ -58,11 +58,8 @@ class Models(Resource[S]):
         request = pb.WatchVersionRequest(model=model, number=number)
         return stream(request, pb.WatchVersionResponse, lambda reply: reply.version)
 
-    @last
-    def wait_version(self, model: str, number: int) -> Stream[pb.Version]:
-        """The version, when it is READY or FAILED."""
-        request = pb.WatchVersionRequest(model=model, number=number)
-        return stream(request, pb.WatchVersionResponse, lambda reply: reply.version)
+    wait_version = last(watch_version.build)
+    """The version, when it is READY or FAILED."""
 
     @unary
     def delete_version(self, model: str, number: int) -> Call[None]:
@@ -121,7 +118,10 @@ class Models(Resource[S]):
         """The newest first."""
         return listing(pb.ListGatesRequest(model=model), pb.ListGatesResponse, lambda reply: reply.gates)
 
-    @last
-    def wait_gate(self, gate_id: str) -> Stream[pb.Gate]:
-        """The gate, when it is decided or could not be."""
+    @streamed
+    def watch_gate(self, gate_id: str) -> Stream[pb.Gate]:
+        """The gate at every change, until it is decided or could not be."""
         return stream(pb.WatchGateRequest(id=gate_id), pb.WatchGateResponse, lambda reply: reply.gate)
+
+    wait_gate = last(watch_gate.build)
+    """The gate, when it is decided or could not be."""

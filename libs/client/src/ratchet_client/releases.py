@@ -32,7 +32,5 @@ class Releases(Resource[S]):
         """The release at every change, until it has ended."""
         return stream(pb.WatchReleaseRequest(id=release_id), pb.WatchReleaseResponse, lambda reply: reply.release)
 
-    @last
-    def wait(self, release_id: str) -> Stream[pb.Release]:
-        """The release, when it has ended."""
-        return stream(pb.WatchReleaseRequest(id=release_id), pb.WatchReleaseResponse, lambda reply: reply.release)
+    wait = last(watch.build)
+    """The release, when it has ended."""

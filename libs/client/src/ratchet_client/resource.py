@@ -84,4 +84,5 @@ class streamed(_Iterated[P, T]):
     """Items as they come, until the stream ends."""
 
     def __init__(self, build: Callable[Concatenate[Any, P], Stream[T]]) -> None:
+        self.build = build
         self._method = _sent(build, lambda transport, stream: transport.stream(stream))

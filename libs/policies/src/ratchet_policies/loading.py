@@ -57,11 +57,12 @@ async def ensure_ready(
         DeadlineExceeded: it was not READY within `timeout`.
         ResourceExhausted, Unavailable: for longer than the patience. InvalidArgument: for a source that is none.
     """
+    seconds = None if timeout is None else timeout.total_seconds()
     try:
-        async with asyncio.timeout(None if timeout is None else timeout.total_seconds()):
+        async with asyncio.timeout(seconds):
             return await _ensure_ready(engine, spec, loads, patience, poll, make_room)
     except TimeoutError as error:
-        raise DeadlineExceeded(f"{spec.source} was not loaded within {timeout}") from error
+        raise DeadlineExceeded(f"{spec.source} was not loaded within {seconds:g} s") from error
 
 
 async def _ensure_ready(

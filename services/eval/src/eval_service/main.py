@@ -1,62 +1,113 @@
 """Builds eval-service and runs it: `python -m eval_service.main`."""
 
-import socket
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
 import grpc
 
-from eval_service.adapters.grading import SandboxGrading
 from eval_service.adapters.meter import PrometheusMeter
+from eval_service.adapters.policies import EnginePolicyHost
 from eval_service.adapters.problems import LibraryProblems
 from eval_service.adapters.registry import GrpcModelSource
-from eval_service.adapters.rollout import GrpcPolicyHost
 from eval_service.adapters.sql import SqlEvaluationStore
+from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.evaluations import Evaluations
-from eval_service.domain.measuring import Measurer, Patience
+from eval_service.domain.measuring import Deadlines, Measurer
+from eval_service.domain.ports import EvaluationStore, Meter, ModelSource, PolicyHost, ProblemSource
 from eval_service.servicer import EvalServicer
 from eval_service.settings import Settings
-from eval_service.worker import StreamQueue, Timing, Worker
+from eval_service.worker import EvaluationWork, Leftovers
 from ratchet.eval.v1 import eval_pb2, eval_pb2_grpc
-from ratchet_kit import client, server, sql, streams
-from ratchet_kit.ids import new_id
-from ratchet_kit.times import SystemClock
-from ratchet_rewards import Grader, GrpcSandbox
+from ratchet_environments import Environment
+from ratchet_environments.code import CodeEnvironment
+from ratchet_environments.executor import Executor
+from ratchet_environments.sandbox import GrpcSandbox
+from ratchet_kit import client, server, streams
+from ratchet_kit.queues import StreamQueue
+from ratchet_kit.sql import Database
+from ratchet_kit.times import Clock, SystemClock
+from ratchet_kit.worker import Timing, Worker
+from ratchet_policies.rollout import RolloutEngine
 
-SERVICE = eval_pb2.DESCRIPTOR.services_by_name["EvalService"].full_name
 STREAM = "eval.evaluations"
 GROUP = "eval-workers"
 
 
-async def run(settings: Settings) -> None:
-    await sql.migrate(settings.database_url, "eval_service")
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What is served, and what works beside it."""
+
+    evaluations: Evaluations
+    worker: Worker[Evaluation]
+    leftovers: Leftovers
+
+    @property
+    def background(self) -> Sequence[server.Background]:
+        return [self.worker.run, self.leftovers.run]
+
+    def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
+        """Adds the servicer and returns its full name."""
+        eval_pb2_grpc.add_EvalServiceServicer_to_server(EvalServicer(self.evaluations), grpc_server)
+        return [eval_pb2.DESCRIPTOR.services_by_name["EvalService"].full_name]
+
+
+@asynccontextmanager
+async def provision(
+    settings: Settings,
+    *,
+    store: EvaluationStore | None = None,
+    problems: ProblemSource | None = None,
+    models: ModelSource | None = None,
+    host: PolicyHost | None = None,
+    environment: Environment | None = None,
+    meter: Meter | None = None,
+    clock: Clock | None = None,
+    timing: Timing | None = None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> AsyncIterator[Service]:
+    """Builds everything; a port that is handed in takes the place of the real one."""
+    clock, meter, problems = clock or SystemClock(), meter or PrometheusMeter(), problems or LibraryProblems()
     async with AsyncExitStack() as stack:
-        engine = sql.create_engine(settings.database_url)
-        stack.push_async_callback(engine.dispose)
+
+        async def channel(target: str) -> grpc.aio.Channel:
+            return await stack.enter_async_context(client.channel(target))
+
+        if store is None:
+            database = await stack.enter_async_context(Database.opened(settings.database_url, "eval_service"))
+            store = SqlEvaluationStore(database)
+        if models is None:
+            models = GrpcModelSource(await channel(settings.registry_target))
+        if host is None:
+            rollout = RolloutEngine(await channel(settings.rollout_target), generate_timeout=settings.generate_timeout)
+            host = EnginePolicyHost(rollout, settings.load_timeout)
+        if environment is None:
+            sandbox = GrpcSandbox(await channel(settings.sandbox_target))
+            environment = CodeEnvironment(await stack.enter_async_context(Executor(sandbox)))
+
         redis = streams.connect(settings.redis_url)
         stack.push_async_callback(redis.aclose)
-        rollout = await stack.enter_async_context(client.channel(settings.rollout_target))
-        sandbox = await stack.enter_async_context(client.channel(settings.sandbox_target))
-        registry = await stack.enter_async_context(client.channel(settings.registry_target))
-        grader = await stack.enter_async_context(Grader(GrpcSandbox(sandbox)))
+        name = settings.worker_name()
+        queue = StreamQueue(streams.Stream(redis, STREAM, GROUP, name, lease=settings.lease))
+        deadlines = Deadlines(settings.fault_patience, settings.room_patience)
+        measurer = Measurer(store, problems, host, environment, meter, clock, settings.concurrency, deadlines, sleep)
+        work = EvaluationWork(name, store, measurer, meter, clock, settings.lease)
+        timing = timing or Timing(beat=settings.lease / 10, reconcile=settings.reconcile_interval)
+        yield Service(
+            Evaluations(store, queue, problems, models, clock),
+            Worker(queue, work, clock, slots=settings.slots, timing=timing),
+            Leftovers(store, host, settings.reconcile_interval),
+        )
 
-        # Whoever listens on this port of this host is the only one; a free port says nothing of that kind.
-        name = f"{socket.gethostname()}:{settings.port}" if settings.port else new_id("worker")
-        stream = streams.Stream(redis, STREAM, GROUP, name, lease=settings.lease)
-        queue = StreamQueue(stream)
-        store, problems, clock, meter = SqlEvaluationStore(engine), LibraryProblems(), SystemClock(), PrometheusMeter()
-        host = GrpcPolicyHost(rollout, settings.load_timeout, settings.generate_timeout)
-        evaluations = Evaluations(store, queue, problems, GrpcModelSource(registry), clock)
-        patience = Patience(settings.fault_patience, settings.room_patience)
-        measurer = Measurer(store, problems, host, SandboxGrading(grader), meter, clock, settings.concurrency, patience)
-        timing = Timing(settings.lease, settings.lease / 10, settings.reconcile_interval)
-        worker = Worker(name, stream, queue, store, host, measurer, meter, clock, settings.slots, timing)
 
-        def add(to: grpc.aio.Server) -> Sequence[str]:
-            eval_pb2_grpc.add_EvalServiceServicer_to_server(EvalServicer(evaluations), to)
-            return [SERVICE]
-
-        await server.serve(settings, "eval", add, background=[worker.run])
+async def run(
+    settings: Settings, *, on_ready: Callable[[int], None] | None = None, stop: asyncio.Event | None = None
+) -> None:
+    async with provision(settings) as service:
+        await server.serve(
+            settings, "eval", service.add_to, background=service.background, on_ready=on_ready, stop=stop
+        )
 
 
 def main() -> None:

@@ -1,45 +1,58 @@
 """gRPC in: unpack, call, pack."""
 
 from collections.abc import AsyncIterator
-from typing import Any
 
-from eval_service.convert import comparison_to_proto, report_to_proto, sample_to_proto, spec_from_proto
+from eval_service import convert
 from eval_service.domain.evaluations import Evaluations
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet.eval.v1 import eval_pb2_grpc
+from ratchet_kit.server import Context
+from ratchet_kit.statistics import comparison_to_proto
 
 
 class EvalServicer(eval_pb2_grpc.EvalServiceServicer):
     def __init__(self, evaluations: Evaluations) -> None:
         self._evaluations = evaluations
 
-    async def CreateEvaluation(self, request: pb.CreateEvaluationRequest, context: Any) -> pb.CreateEvaluationResponse:
-        report = await self._evaluations.create(spec_from_proto(request.spec), request.request_id)
-        return pb.CreateEvaluationResponse(evaluation=report_to_proto(report))
+    async def CreateEvaluation(
+        self, request: pb.CreateEvaluationRequest, context: Context
+    ) -> pb.CreateEvaluationResponse:
+        report = await self._evaluations.create(convert.spec_from_proto(request.spec), request.request_id)
+        return pb.CreateEvaluationResponse(evaluation=convert.report_to_proto(report))
 
-    async def GetEvaluation(self, request: pb.GetEvaluationRequest, context: Any) -> pb.GetEvaluationResponse:
-        return pb.GetEvaluationResponse(evaluation=report_to_proto(await self._evaluations.get(request.id)))
+    async def GetEvaluation(self, request: pb.GetEvaluationRequest, context: Context) -> pb.GetEvaluationResponse:
+        report = await self._evaluations.get(request.id)
+        return pb.GetEvaluationResponse(evaluation=convert.report_to_proto(report))
 
-    async def ListEvaluations(self, request: pb.ListEvaluationsRequest, context: Any) -> pb.ListEvaluationsResponse:
-        page = (await self._evaluations.list(request.page_size, request.page_token)).map(report_to_proto)
+    async def ListEvaluations(self, request: pb.ListEvaluationsRequest, context: Context) -> pb.ListEvaluationsResponse:
+        page = (await self._evaluations.page(request.page_size, request.page_token)).map(convert.report_to_proto)
         return pb.ListEvaluationsResponse(evaluations=page.items, next_page_token=page.next_page_token)
 
-    async def CancelEvaluation(self, request: pb.CancelEvaluationRequest, context: Any) -> pb.CancelEvaluationResponse:
-        return pb.CancelEvaluationResponse(evaluation=report_to_proto(await self._evaluations.cancel(request.id)))
+    async def CancelEvaluation(
+        self, request: pb.CancelEvaluationRequest, context: Context
+    ) -> pb.CancelEvaluationResponse:
+        report = await self._evaluations.cancel(request.id)
+        return pb.CancelEvaluationResponse(evaluation=convert.report_to_proto(report))
+
+    async def DeleteEvaluation(
+        self, request: pb.DeleteEvaluationRequest, context: Context
+    ) -> pb.DeleteEvaluationResponse:
+        await self._evaluations.delete(request.id)
+        return pb.DeleteEvaluationResponse()
 
     async def WatchEvaluation(
-        self, request: pb.WatchEvaluationRequest, context: Any
+        self, request: pb.WatchEvaluationRequest, context: Context
     ) -> AsyncIterator[pb.WatchEvaluationResponse]:
         async for report in self._evaluations.watch(request.id):
-            yield pb.WatchEvaluationResponse(evaluation=report_to_proto(report))
+            yield pb.WatchEvaluationResponse(evaluation=convert.report_to_proto(report))
 
-    async def ListSamples(self, request: pb.ListSamplesRequest, context: Any) -> pb.ListSamplesResponse:
-        page = await self._evaluations.list_samples(request.evaluation_id, request.page_size, request.page_token)
-        samples = page.map(sample_to_proto)
+    async def ListSamples(self, request: pb.ListSamplesRequest, context: Context) -> pb.ListSamplesResponse:
+        page = await self._evaluations.sample_page(request.evaluation_id, request.page_size, request.page_token)
+        samples = page.map(convert.sample_to_proto)
         return pb.ListSamplesResponse(samples=samples.items, next_page_token=samples.next_page_token)
 
     async def CompareEvaluations(
-        self, request: pb.CompareEvaluationsRequest, context: Any
+        self, request: pb.CompareEvaluationsRequest, context: Context
     ) -> pb.CompareEvaluationsResponse:
         comparison = await self._evaluations.compare(request.baseline_id, request.candidate_id)
         return pb.CompareEvaluationsResponse(comparison=comparison_to_proto(comparison))

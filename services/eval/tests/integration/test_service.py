@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.common.v1 import common_pb2
+from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet.eval.v1 import eval_pb2_grpc
 from ratchet_kit.client import channel, wait_healthy
@@ -44,7 +44,7 @@ async def service(redis_url: str, redis: Any, tmp_path: Path) -> AsyncIterator[e
 
 
 def spec(**fields: Any) -> pb.EvaluationSpec:
-    model, problems = common_pb2.ModelRef(path="/models/a"), common_pb2.ProblemSetRef(name="basics", limit=3)
+    model, problems = model_pb2.ModelRef(uri="/models/a"), problem_pb2.ProblemSetRef(name="basics", limit=3)
     return pb.EvaluationSpec(**({"model": model, "problems": problems} | fields))
 
 
@@ -66,8 +66,10 @@ async def test_it_waits_for_the_platform_until_cancelled(service: Any) -> None:
     assert ended.HasField("end_time")
     assert [e.id for e in (await service.ListEvaluations(pb.ListEvaluationsRequest())).evaluations] == [created.id]
     assert list((await service.ListSamples(pb.ListSamplesRequest(evaluation_id=created.id))).samples) == []
-    with pytest.raises(FailedPrecondition, match="CANCELLED"), rpc_errors():
+    with pytest.raises(FailedPrecondition, match="cancelled"), rpc_errors():
         await service.CompareEvaluations(pb.CompareEvaluationsRequest(baseline_id=created.id, candidate_id=created.id))
+    await service.DeleteEvaluation(pb.DeleteEvaluationRequest(id=created.id))
+    assert list((await service.ListEvaluations(pb.ListEvaluationsRequest())).evaluations) == []
 
 
 async def test_stopped_under_way_it_ends_well(service: Any) -> None:
@@ -85,6 +87,6 @@ async def test_wrong_calls_are_answered_in_a_sentence(service: Any) -> None:
     assert fields == ["spec.model", "spec.problems.name", "spec.k[0]"]
     for name in ("no-such-set", "/nowhere/set.jsonl"):
         with pytest.raises(InvalidArgument) as refused, rpc_errors():
-            bad = spec(problems=common_pb2.ProblemSetRef(name=name))
+            bad = spec(problems=problem_pb2.ProblemSetRef(name=name))
             await service.CreateEvaluation(pb.CreateEvaluationRequest(spec=bad))
         assert [violation.field for violation in refused.value.violations] == ["spec.problems.name"]

@@ -5,16 +5,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from eval_service.domain.evaluation import Evaluation, ResolvedModel, State
-from eval_service.domain.spec import EvaluationSpec, PathRef, ProblemSetRef
-from ratchet_kit.errors import Aborted, FailedPrecondition
+from eval_service.domain.spec import EvaluationSpec, ProblemSetRef
+from ratchet_kit.errors import Aborted, FailedPrecondition, Failure
+from ratchet_kit.names import Location
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
-QUEUED = Evaluation("eval_1", EvaluationSpec(PathRef("/m"), ProblemSetRef("basics")), ResolvedModel("/m"), NOW)
+FAILURE = Failure("UNAVAILABLE", "no sandbox")
+QUEUED = Evaluation("eval_1", EvaluationSpec(Location("/m"), ProblemSetRef("basics")), ResolvedModel("/m"), NOW)
 RUNNING = QUEUED.claim("a", NOW, LEASE)
 ENDED = [
     RUNNING.succeed("a", [], NOW),
-    RUNNING.fail("a", "why", NOW),
+    RUNNING.fail("a", FAILURE, NOW),
     RUNNING.cancel(NOW),
 ]
 
@@ -27,9 +29,9 @@ def test_a_claim_starts_it_and_counts() -> None:
 
 
 def test_only_a_dead_workers_evaluation_may_be_taken() -> None:
-    with pytest.raises(Aborted, match="another worker"):
+    with pytest.raises(Aborted, match="is with a"):
         RUNNING.claim("b", NOW + LEASE - timedelta(seconds=1), LEASE)
-    assert RUNNING.renew("a", NOW + LEASE, LEASE).may_be_claimed("b", NOW + LEASE) is False
+    assert RUNNING.renew("a", NOW + LEASE, LEASE).hold.is_free(NOW + LEASE, "b") is False
     assert RUNNING.claim("a", NOW, LEASE).attempts == 2, "restarted under its old name"
 
 
@@ -37,11 +39,11 @@ def test_who_lost_it_changes_nothing_any_more() -> None:
     taken = RUNNING.claim("b", NOW + LEASE, LEASE)
     for change in (
         lambda: taken.renew("a", NOW, LEASE),
-        lambda: taken.release("a"),
+        lambda: taken.release("a", attempted=False),
         lambda: taken.load_problems("a", "sha256:d", 3),
         lambda: taken.measure("a", "sha256:p"),
         lambda: taken.succeed("a", [], NOW),
-        lambda: taken.fail("a", "why", NOW),
+        lambda: taken.fail("a", FAILURE, NOW),
     ):
         with pytest.raises(Aborted):
             change()
@@ -50,7 +52,7 @@ def test_who_lost_it_changes_nothing_any_more() -> None:
 @pytest.mark.parametrize("ended", ENDED, ids=lambda evaluation: evaluation.state)
 def test_what_has_ended_stays_as_it_is(ended: Evaluation) -> None:
     assert ended.state.ended
-    assert (ended.hold, ended.end_time) == (None, NOW)
+    assert (ended.hold.owner, ended.attempts, ended.end_time) == ("", 1, NOW)
     for change in (lambda: ended.claim("b", NOW, LEASE), lambda: ended.renew("a", NOW, LEASE)):
         with pytest.raises(FailedPrecondition, match=ended.state):
             change()
@@ -66,8 +68,17 @@ def test_cancel_is_refused_only_after_another_end() -> None:
 
 
 def test_giving_it_back_does_not_count_as_an_attempt() -> None:
-    released = RUNNING.release("a")
-    assert (released.attempts, released.may_be_claimed("b", NOW)) == (0, True)
+    released = RUNNING.release("a", attempted=False)
+    assert (released.attempts, released.hold.is_free(NOW, "b")) == (0, True)
+    assert RUNNING.release("a", attempted=True).attempts == 1
+
+
+def test_only_what_has_ended_is_deleted() -> None:
+    for ended in ENDED:
+        ended.check_deletable()
+    for evaluation in (QUEUED, RUNNING):
+        with pytest.raises(FailedPrecondition, match="cancel it"):
+            evaluation.check_deletable()
 
 
 def test_resumed_it_goes_on_with_the_same_weights_and_problems() -> None:

@@ -1,4 +1,4 @@
-"""Create, watch, cancel, compare."""
+"""Create, watch, cancel, delete, compare."""
 
 import asyncio
 from dataclasses import replace
@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from eval_service.domain.evaluation import Evaluation, Sample, State
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, VersionRef
-from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from eval_service.domain.spec import EvaluationSpec, ProblemSetRef
+from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
+from ratchet_kit.names import VersionRef
 
-SPEC = EvaluationSpec(VersionRef("starter@1"), ProblemSetRef("basics"))
+SPEC = EvaluationSpec(VersionRef("starter", 1), ProblemSetRef("basics"))
 
 
 async def succeeded(world: Any, spec: EvaluationSpec, passed: str) -> str:
@@ -40,20 +41,19 @@ async def test_create_stores_and_queues_once(world: Any) -> None:
 
 
 async def test_create_does_not_need_the_queue(world: Any) -> None:
-    world.queue.fault = Unavailable("no redis")
+    world.queue.is_away = True
     created = (await world.evaluations.create(SPEC, "")).evaluation
-    assert await world.store.unfinished() == [created]
+    assert await world.store.waiting(world.clock.now()) == [created]
 
 
 async def test_create_refuses_what_cannot_be_measured(world: Any) -> None:
     for spec, error in (
-        (replace(SPEC, samples_per_problem=0), InvalidArgument),
         (replace(SPEC, problems=ProblemSetRef("unknown")), InvalidArgument),
-        (replace(SPEC, model=VersionRef("nobody@1")), NotFound),
+        (replace(SPEC, model=VersionRef("nobody", 1)), NotFound),
     ):
         with pytest.raises(error):
             await world.evaluations.create(spec, "")
-    assert await world.store.list(9, None) == []
+    assert await world.store.page(9, None) == []
 
 
 async def test_watch_tells_each_change_and_ends(world: Any) -> None:
@@ -71,6 +71,17 @@ async def test_watch_tells_each_change_and_ends(world: Any) -> None:
     assert await asyncio.wait_for(watching, 5) == [(State.QUEUED, 0), (State.QUEUED, 1), (State.CANCELLED, 1)]
     with pytest.raises(NotFound):
         await anext(world.evaluations.watch("eval_nowhere"))
+
+
+async def test_delete_takes_the_samples_along(world: Any) -> None:
+    id = await succeeded(world, SPEC, "01")
+    await world.evaluations.delete(id)
+    for look in (world.evaluations.get(id), world.evaluations.sample_page(id, 9, ""), world.evaluations.delete(id)):
+        with pytest.raises(NotFound):
+            await look
+    queued = (await world.evaluations.create(SPEC, "")).evaluation.id
+    with pytest.raises(FailedPrecondition, match="queued: cancel it"):
+        await world.evaluations.delete(queued)
 
 
 async def test_compare_pairs_by_problem(world: Any) -> None:
@@ -91,7 +102,7 @@ async def test_only_like_is_compared_with_like(world: Any) -> None:
         with pytest.raises(FailedPrecondition, match=what):
             await world.evaluations.compare(one, await succeeded(world, other, "01"))
     queued = (await world.evaluations.create(SPEC, "")).evaluation.id
-    with pytest.raises(FailedPrecondition, match="QUEUED"):
+    with pytest.raises(FailedPrecondition, match="queued"):
         await world.evaluations.compare(one, queued)
     with pytest.raises(NotFound):
         await world.evaluations.compare(one, "eval_nowhere")
@@ -103,17 +114,17 @@ async def test_only_like_is_compared_with_like(world: Any) -> None:
 
 async def test_lists_are_paged_newest_first(world: Any) -> None:
     ids = [(await world.evaluations.create(SPEC, "")).evaluation.id for _ in range(3)]
-    first = await world.evaluations.list(2, "")
-    second = await world.evaluations.list(2, first.next_page_token)
+    first = await world.evaluations.page(2, "")
+    second = await world.evaluations.page(2, first.next_page_token)
     assert [report.evaluation.id for report in [*first.items, *second.items]] == ids[::-1]
     one = await succeeded(world, SPEC, "0101")
     samples, token = [], ""
     while True:
-        page = await world.evaluations.list_samples(one, 3, token)
+        page = await world.evaluations.sample_page(one, 3, token)
         samples += page.items
         token = page.next_page_token
         if not token:
             break
     assert [sample.problem_id for sample in samples] == list("abcd")
     with pytest.raises(InvalidArgument, match="page_token"):
-        await world.evaluations.list_samples(one, 3, first.next_page_token)
+        await world.evaluations.sample_page(one, 3, first.next_page_token)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from eval_service.domain.evaluation import Evaluation
-from eval_service.domain.spec import EvaluationSpec, PathRef, ProblemSetRef, VersionRef
+from eval_service.domain.spec import EvaluationSpec, ProblemSetRef
 from ratchet_kit.errors import (
     FailedPrecondition,
     InvalidArgument,
@@ -16,8 +16,10 @@ from ratchet_kit.errors import (
     ResourceExhausted,
     Unavailable,
 )
+from ratchet_kit.names import Location, VersionRef
+from ratchet_problems import Message
 
-SPEC = EvaluationSpec(VersionRef("starter@1"), ProblemSetRef("basics"), samples_per_problem=2, k=(1, 2), seed=7)
+SPEC = EvaluationSpec(VersionRef("starter", 1), ProblemSetRef("basics"), samples_per_problem=2, k=(1, 2), seed=7)
 
 
 async def claimed(world: Any, spec: EvaluationSpec = SPEC) -> Evaluation:
@@ -32,7 +34,7 @@ async def test_each_sample_is_drawn_graded_and_stored(world: Any) -> None:
     evaluation = await claimed(world)
     result = await world.measurer.run(evaluation, "me")
     assert [(item.k, item.estimate.value) for item in result] == [(1, 0.5), (2, 0.5)]
-    samples = (await world.evaluations.list_samples(evaluation.id, 0, "")).items
+    samples = (await world.evaluations.sample_page(evaluation.id, 0, "")).items
     assert [(sample.problem_id, sample.index) for sample in samples] == [
         (f"p0{p}", i) for p in range(6) for i in (0, 1)
     ]
@@ -54,18 +56,18 @@ async def test_many_are_under_way_together_but_not_more_than_told(world: Any) ->
 async def test_resumed_it_draws_only_what_is_missing(world: Any) -> None:
     evaluation = await claimed(world)
     await world.measurer.run(evaluation, "me")
-    first = {sample.index: sample for sample in (await world.store.list_samples(evaluation.id, 99, None))}
+    first = {sample.index: sample for sample in (await world.store.sample_page(evaluation.id, 99, None))}
     lost = world.store._samples[evaluation.id]
     for key in list(lost)[:5]:
         del lost[key]
     world.host.completions.clear()
     await world.measurer.run(evaluation, "me")
     assert len(world.host.completions) == 5
-    again = {sample.index: sample for sample in (await world.store.list_samples(evaluation.id, 99, None))}
+    again = {sample.index: sample for sample in (await world.store.sample_page(evaluation.id, 99, None))}
     assert again == first
 
 
-@pytest.mark.parametrize("where", ["host", "grading"])
+@pytest.mark.parametrize("where", ["host", "environment"])
 async def test_faults_are_retried(world: Any, where: str) -> None:
     faults = [Unavailable("down"), ResourceExhausted("full", timedelta(seconds=30)), Unavailable("down")]
     getattr(world, where).faults = faults
@@ -74,7 +76,7 @@ async def test_faults_are_retried(world: Any, where: str) -> None:
     assert world.meter.faults == {"Unavailable": 2, "ResourceExhausted": 1}
 
 
-@pytest.mark.parametrize("where", ["host", "grading"])
+@pytest.mark.parametrize("where", ["host", "environment"])
 async def test_a_platform_that_stays_down_fails_it_and_counts_nothing(world: Any, where: str) -> None:
     getattr(world, where).faults = [Unavailable("the sandbox failed 5 times")] * 10_000
     evaluation = await claimed(world)
@@ -114,7 +116,7 @@ async def test_other_weights_than_those_registered_are_not_measured(world: Any) 
 
 
 async def test_resumed_from_a_path_it_does_not_mix_weights(world: Any) -> None:
-    evaluation = await claimed(world, replace(SPEC, model=PathRef("/m")))
+    evaluation = await claimed(world, replace(SPEC, model=Location("/m")))
     world.host.faults = [InvalidArgument("the prompt is too long")]
     with pytest.raises(InvalidArgument, match="too long"):
         await world.measurer.run(evaluation, "me")
@@ -132,6 +134,23 @@ async def test_changed_problems_are_not_mixed(world: Any) -> None:
 
 
 async def test_a_bug_is_not_retried(world: Any) -> None:
-    world.grading.faults = [ZeroDivisionError("bug")]  # type: ignore[list-item]
+    world.environment.faults = [ZeroDivisionError("bug")]  # type: ignore[list-item]
     with pytest.raises(ZeroDivisionError):
         await world.measurer.run(await claimed(world), "me")
+
+
+async def test_an_episode_of_several_turns_is_one_sample(world: Any) -> None:
+    world.environment.turns = 2
+    evaluation = await claimed(world)
+    assert (await world.measurer.run(evaluation, "me"))[0].estimate.value == 0.5
+    assert len(world.host.completions) == 2 * len(await world.store.sample_keys(evaluation.id)) == 24
+    chats = [messages for messages, _ in world.host.completions if len(messages) == 3]
+    assert len(chats) == 12
+    seed = evaluation.seed_of("p00", 0)
+    assert (
+        Message("user", "Solve 0."),
+        Message("assistant", f"Solve 0. {seed}"),
+        Message("user", "Look again."),
+    ) in chats
+    [first, *_] = await world.store.sample_page(evaluation.id, 1, None)
+    assert first.completion == f"Look again. {seed}"

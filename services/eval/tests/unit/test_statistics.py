@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eval_service.domain.statistics import (
-    Estimate,
     Tally,
     estimate_difference,
     estimate_pass_at_k,
     pass_at_k,
     permutation_p_value,
 )
+from ratchet_kit.statistics import Estimate
 
 tallies = st.integers(1, 6).flatmap(lambda n: st.builds(Tally, st.just(n), st.integers(0, n)))
 

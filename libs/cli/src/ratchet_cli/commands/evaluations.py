@@ -8,14 +8,13 @@ from rich.text import Text
 
 from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2
-from ratchet.registry.v1 import registry_pb2
 from ratchet_cli.commands import options
 from ratchet_cli.commands.options import DetachFlag, Id
 from ratchet_cli.commands.references import champion, model_ref, version_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name, stdout
 from ratchet_cli.views import evaluations as view
-from ratchet_cli.views.gates import passed, raise_unless_decided
+from ratchet_cli.views.models import decided, passed
 from ratchet_cli.views.names import model_name
 from ratchet_client import Client
 from ratchet_kit import refs
@@ -84,13 +83,12 @@ def decide(
         pending = client.models.create_gate(
             refs.version_to_proto(candidate), evaluations[1].id, evaluations[0].id, min_difference=min_difference
         )
-        gate = client.models.wait_gate(pending.id)
+        gate = decided(client, pending)
     if as_json:
         print_json(gate)
-    elif gate.state != registry_pb2.Gate.STATE_FAILED:
+    else:
         word = Text("passed", "green") if passed(gate) else Text("not passed", "red")
         stdout.print(Text("  ").join([word, Text(gate.id), Text(gate.reason)]))
-    raise_unless_decided(gate)
     if not passed(gate):
         raise typer.Exit(1)
 

@@ -11,7 +11,7 @@ from ratchet_cli.commands.references import champion, version_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name, stdout
 from ratchet_cli.views import releases as view
-from ratchet_cli.views.gates import passed
+from ratchet_cli.views.models import passed
 from ratchet_cli.views.names import version_name
 from ratchet_client import Client
 from ratchet_kit import refs

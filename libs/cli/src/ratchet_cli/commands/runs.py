@@ -34,7 +34,7 @@ def train(
         str, typer.Option(help="Problem set that chooses the best checkpoint.")
     ] = "composed/validation",
     validation_limit: Annotated[int, typer.Option(help="At most this many validation problems; 0: all.")] = 0,
-    reward: Annotated[str, typer.Option(help="tests_passed (the default) or tests_fraction; none for SFT.")] = "",
+    reward: Annotated[str, typer.Option(help="Name of the reward; empty: the default of the algorithm.")] = "",
     steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 40,
     validate_every: Annotated[int, typer.Option(help="Steps between validations; 0: at the end only.")] = 0,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints; 0: with each validation.")] = 0,

@@ -24,7 +24,7 @@ from ratchet_cli.demo.traffic import Traffic
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import print_heading, say, stdout
 from ratchet_cli.views import evaluations, releases, runs
-from ratchet_cli.views.gates import passed, raise_unless_decided
+from ratchet_cli.views.models import decided, passed
 from ratchet_cli.views.platform import bring_up, connect
 from ratchet_client import Client
 from ratchet_kit import refs
@@ -110,9 +110,7 @@ def _turn(client: Client, watch: Stopwatch, steps: int, seed: int) -> TurnReport
         after = _evaluate(client, candidate, seed)
 
     with watch.phase("gate"):
-        pending = client.models.create_gate(refs.version_to_proto(candidate), after.id, before.id)
-        gate = client.models.wait_gate(pending.id)
-        raise_unless_decided(gate)
+        gate = decided(client, client.models.create_gate(refs.version_to_proto(candidate), after.id, before.id))
         if not passed(gate):
             raise CommandError(f"The gate did not pass: {gate.reason}")
         say(f"passed: {gate.reason}")

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import stderr
 
 SECONDS_BETWEEN_LINES = 30.0
@@ -29,15 +30,23 @@ class View(Protocol):
 
 
 @contextmanager
-def following(view: View, *, quiet: bool = False) -> Iterator[Callable[[], None]]:
-    """Shows `view` inside the block, which calls what it is given after each change."""
-    if quiet:
-        yield lambda: None
-    elif stderr.is_terminal:
-        with Live(get_renderable=view.panel, console=stderr, refresh_per_second=4):
+def following(view: View, *, quiet: bool = False, goes_on: str = "") -> Iterator[Callable[[], None]]:
+    """Shows `view` inside the block, which calls what it is given after each change.
+
+    `goes_on`: the sentence for who interrupts what goes on without him, as a CommandError.
+    """
+    try:
+        if quiet:
             yield lambda: None
-    else:
-        yield lambda: _print(view.news())
+        elif stderr.is_terminal:
+            with Live(get_renderable=view.panel, console=stderr, refresh_per_second=4):
+                yield lambda: None
+        else:
+            yield lambda: _print(view.news())
+    except KeyboardInterrupt:
+        if not goes_on:
+            raise
+        raise CommandError(goes_on, 130) from None
 
 
 def _print(lines: list[str]) -> None:
@@ -95,6 +104,20 @@ class Count:
         if not 0 < done < total:
             return f", {duration(elapsed)}"
         return f", about {duration(elapsed / done * (total - done))} left"
+
+
+class Waiting:
+    """A View of what says nothing until it is done."""
+
+    def __init__(self, sentence: str) -> None:
+        self._sentence = sentence
+        self._start = time.monotonic()
+
+    def panel(self) -> RenderableType:
+        return f"{self._sentence}, {duration(time.monotonic() - self._start)}"
+
+    def news(self) -> list[str]:
+        return [self._sentence]
 
 
 def duration(seconds: float) -> str:

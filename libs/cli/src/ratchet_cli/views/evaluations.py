@@ -11,14 +11,11 @@ def follow(client: Client, evaluation_id: str, model: str, *, quiet: bool = Fals
     """Shows an evaluation until it has ended, and returns it as it ended. Interrupted, it says that it goes on."""
     evaluation = pb.Evaluation(id=evaluation_id)
     count = Count(f"evaluating {model}", "problems")
-    try:
-        with following(count, quiet=quiet) as changed:
-            for evaluation in client.evaluations.watch(evaluation_id):
-                count.update(evaluation.problems_done, evaluation.problems_total)
-                changed()
-    except KeyboardInterrupt:
-        text = f"Evaluation {evaluation_id} goes on. Look at it: ratchet evaluations show {evaluation_id}"
-        raise CommandError(text, 130) from None
+    goes_on = f"Evaluation {evaluation_id} goes on. Look at it: ratchet evaluations show {evaluation_id}"
+    with following(count, quiet=quiet, goes_on=goes_on) as changed:
+        for evaluation in client.evaluations.watch(evaluation_id):
+            count.update(evaluation.problems_done, evaluation.problems_total)
+            changed()
     return evaluation
 
 

@@ -14,13 +14,10 @@ from ratchet_client import Client
 def follow(client: Client, release_id: str, *, quiet: bool = False) -> pb.Release:
     """Shows a release until it has ended, and returns it as it ended. Interrupted, it says how to go on."""
     view = ReleaseView(pb.Release(id=release_id))
-    try:
-        with following(view, quiet=quiet) as changed:
-            for view.release in client.releases.watch(release_id):
-                changed()
-    except KeyboardInterrupt:
-        text = f"Release {release_id} goes on. Follow it: ratchet releases watch {release_id}"
-        raise CommandError(text, 130) from None
+    goes_on = f"Release {release_id} goes on. Follow it: ratchet releases watch {release_id}"
+    with following(view, quiet=quiet, goes_on=goes_on) as changed:
+        for view.release in client.releases.watch(release_id):
+            changed()
     return view.release
 
 

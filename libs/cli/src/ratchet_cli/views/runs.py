@@ -30,13 +30,11 @@ METRICS = ("kl", "entropy", "clip_fraction", "grad_norm", "logprob_diff_mean", "
 def follow(client: Client, run_id: str, *, quiet: bool = False) -> pb.Run:
     """Shows a run until it has ended, and returns it as it ended. Interrupted, it says how to go on."""
     view = RunView(run_id)
-    try:
-        with following(view, quiet=quiet) as changed:
-            for message in client.runs.watch(run_id):
-                view.update(message)
-                changed()
-    except KeyboardInterrupt:
-        raise CommandError(f"Run {run_id} goes on. Follow it: ratchet runs watch {run_id}", 130) from None
+    goes_on = f"Run {run_id} goes on. Follow it: ratchet runs watch {run_id}"
+    with following(view, quiet=quiet, goes_on=goes_on) as changed:
+        for message in client.runs.watch(run_id):
+            view.update(message)
+            changed()
     return view.run
 
 

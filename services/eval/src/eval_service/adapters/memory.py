@@ -2,18 +2,20 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 
-from eval_service.domain.evaluation import PASSED, Evaluation, Progress, Sample
+from eval_service.domain.evaluation import Evaluation, Progress, Sample
 from eval_service.domain.ports import SampleKey
 from eval_service.domain.statistics import Tally
 from ratchet_kit.errors import NotFound
-from ratchet_kit.idempotency import Request
+from ratchet_kit.idempotency import Made, Request
+from ratchet_rewards import PASSED
 
 
 class MemoryEvaluationStore:
     def __init__(self) -> None:
         self._evaluations: dict[str, Evaluation] = {}
-        self._requests: dict[str, tuple[Request, str]] = {}
+        self._made: Made[str] = Made("evaluation")
         self._samples: dict[str, dict[SampleKey, Sample]] = {}
 
     async def create(self, evaluation: Evaluation, request: Request) -> Evaluation:
@@ -21,32 +23,35 @@ class MemoryEvaluationStore:
         if existing is not None:
             return existing
         self._evaluations[evaluation.id] = evaluation
-        self._requests[request.id] = (request, evaluation.id)
+        self._made.add(request, evaluation.id)
         self._samples[evaluation.id] = {}
         return evaluation
 
     async def find(self, request: Request) -> Evaluation | None:
-        if request.id not in self._requests:
-            return None
-        first, id = self._requests[request.id]
-        request.check_same(first.fingerprint, "evaluation")
-        return self._evaluations[id]
+        id = self._made.find(request)
+        return None if id is None else self._evaluations[id]
 
     async def get(self, id: str) -> Evaluation:
         if id not in self._evaluations:
             raise NotFound(f"there is no evaluation {id!r}")
         return self._evaluations[id]
 
-    async def list(self, limit: int, after: str | None) -> Sequence[Evaluation]:
+    async def page(self, limit: int, after: str | None) -> Sequence[Evaluation]:
         ids = sorted((id for id in self._evaluations if after is None or id < after), reverse=True)
         return [self._evaluations[id] for id in ids[:limit]]
 
-    async def unfinished(self) -> Sequence[Evaluation]:
-        return [self._evaluations[id] for id in sorted(self._evaluations) if not self._evaluations[id].state.ended]
+    async def waiting(self, now: datetime) -> Sequence[Evaluation]:
+        evaluations = [self._evaluations[id] for id in sorted(self._evaluations)]
+        return [one for one in evaluations if not one.state.ended and one.hold.is_free(now)]
 
     async def change(self, id: str, change: Callable[[Evaluation], Evaluation]) -> Evaluation:
         self._evaluations[id] = change(await self.get(id))
         return self._evaluations[id]
+
+    async def delete(self, id: str) -> None:
+        self._evaluations.pop(id, None)
+        self._samples.pop(id, None)
+        self._made.remove({id})
 
     async def add_sample(self, id: str, sample: Sample) -> None:
         self._samples[id].setdefault(SampleKey(sample.problem_id, sample.index), sample)
@@ -54,7 +59,7 @@ class MemoryEvaluationStore:
     async def sample_keys(self, id: str) -> frozenset[SampleKey]:
         return frozenset(self._samples[id])
 
-    async def list_samples(self, id: str, limit: int, after: SampleKey | None) -> Sequence[Sample]:
+    async def sample_page(self, id: str, limit: int, after: SampleKey | None) -> Sequence[Sample]:
         samples = sorted(self._samples[id].values(), key=lambda sample: (sample.problem_id, sample.index))
         if after is not None:
             start = (after.problem_id, after.index)

@@ -21,7 +21,7 @@ class LibraryProblems:
 
 def _load(ref: ProblemSetRef) -> ProblemSet:
     try:
-        problems = ratchet_problems.load(ref.name, limit=ref.limit)
+        problems = ratchet_problems.load(ref.name, limit=ref.limit or 0)
     except (ratchet_problems.UnknownProblemSet, ratchet_problems.InvalidProblem) as error:
         violation = FieldViolation("spec.problems.name", str(error))
         raise InvalidArgument(f"the problem set cannot be used: {error}", [violation]) from error

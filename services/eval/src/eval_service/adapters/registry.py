@@ -3,23 +3,31 @@
 import grpc
 
 from eval_service.domain.evaluation import ResolvedModel
-from eval_service.domain.spec import AliasRef, ModelRef, PathRef, VersionRef
-from ratchet.registry.v1 import registry_pb2, registry_pb2_grpc
+from ratchet.registry.v1 import registry_pb2 as pb
+from ratchet.registry.v1 import registry_pb2_grpc
+from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
+from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
 
 
 class GrpcModelSource:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = registry_pb2_grpc.RegistryServiceStub(channel)
 
-    async def resolve(self, ref: ModelRef) -> ResolvedModel:
+    async def resolve(self, ref: AnyModel) -> ResolvedModel:
         match ref:
-            case PathRef(path):
-                return ResolvedModel(path)
-            case VersionRef():
-                request = registry_pb2.GetVersionRequest(model=ref.model, number=ref.number)
-            case AliasRef():
-                request = registry_pb2.GetVersionRequest(model=ref.model, alias=ref.alias)
+            case Location(uri):
+                return ResolvedModel(uri)
+            case VersionRef(model, number):
+                request = pb.GetVersionRequest(model=model, number=number)
+            case AliasRef(model, alias):
+                request = pb.GetVersionRequest(model=model, alias=alias)
+            case BareModel(model):
+                request = pb.GetVersionRequest(model=model, alias=ref.champion.alias)
         with rpc_errors():
             version = (await self._stub.GetVersion(request)).version
+        if version.state != pb.Version.STATE_READY:
+            raise FailedPrecondition(
+                f"{version.ref.model}@{version.ref.number} is not ready: its weights are not there"
+            )
         return ResolvedModel(version.artifact_uri, version.policy_id)

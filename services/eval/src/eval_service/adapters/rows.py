@@ -5,33 +5,31 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from eval_service.domain.evaluation import Evaluation, Hold, PassAtK, ResolvedModel, Sample, State
-from eval_service.domain.spec import AliasRef, EvaluationSpec, ModelRef, PathRef, ProblemSetRef, VersionRef
-from eval_service.domain.statistics import Estimate
+from eval_service.domain.evaluation import Evaluation, PassAtK, ResolvedModel, Sample, State
+from eval_service.domain.spec import EvaluationSpec, ProblemSetRef
+from ratchet_kit.errors import Failure
+from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
+from ratchet_kit.sql import hold_of, hold_row
+from ratchet_kit.statistics import Estimate
 
-_KINDS: dict[str, type[VersionRef | AliasRef | PathRef]] = {"version": VersionRef, "alias": AliasRef, "path": PathRef}
-_NAMES = {kind: name for name, kind in _KINDS.items()}
+_KINDS: dict[type[AnyModel], str] = {VersionRef: "version", AliasRef: "alias", BareModel: "model", Location: "uri"}
 
 
 def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
-    hold = evaluation.hold
     return {
         "id": evaluation.id,
         "spec": _spec_to_json(evaluation.spec),
         "samples_per_problem": evaluation.spec.samples_per_problem,
         "model": asdict(evaluation.model),
         "state": str(evaluation.state),
-        "error": evaluation.error,
+        "failure": asdict(evaluation.failure) if evaluation.failure else None,
         "policy_id": evaluation.policy_id,
         "problems_total": evaluation.problems_total,
         "pass_at_k": [{"k": item.k, **asdict(item.estimate)} for item in evaluation.pass_at_k],
         "create_time": evaluation.create_time,
         "start_time": evaluation.start_time,
         "end_time": evaluation.end_time,
-        "hold_owner": hold.owner if hold else None,
-        "hold_until": hold.until if hold else None,
-        "attempts": evaluation.attempts,
-    }
+    } | hold_row(evaluation.hold)
 
 
 def to_evaluation(row: Row[Any]) -> Evaluation:
@@ -41,7 +39,7 @@ def to_evaluation(row: Row[Any]) -> Evaluation:
         model=ResolvedModel(**row.model),
         create_time=row.create_time,
         state=State(row.state),
-        error=row.error,
+        failure=Failure(**row.failure) if row.failure else None,
         policy_id=row.policy_id,
         problems_total=row.problems_total,
         pass_at_k=tuple(
@@ -49,8 +47,7 @@ def to_evaluation(row: Row[Any]) -> Evaluation:
         ),
         start_time=row.start_time,
         end_time=row.end_time,
-        hold=Hold(row.hold_owner, row.hold_until) if row.hold_owner else None,
-        attempts=row.attempts,
+        hold=hold_of(row),
     )
 
 
@@ -73,15 +70,24 @@ def to_sample(row: Row[Any]) -> Sample:
 
 
 def _spec_to_json(spec: EvaluationSpec) -> dict[str, Any]:
-    assert spec.model is not None
-    return asdict(spec) | {"model": {"kind": _NAMES[type(spec.model)], "text": spec.model.text}}
+    return asdict(spec) | {"model": {"kind": _KINDS[type(spec.model)], "text": str(spec.model)}}
 
 
 def _spec_from_json(spec: dict[str, Any]) -> EvaluationSpec:
-    model: ModelRef = _KINDS[spec["model"]["kind"]](spec["model"]["text"])
-    return EvaluationSpec(
-        **spec | {"model": model, "problems": ProblemSetRef(**spec["problems"]), "k": tuple(spec["k"])}
-    )
+    model, problems = _model(**spec["model"]), ProblemSetRef(**spec["problems"])
+    return EvaluationSpec(**spec | {"model": model, "problems": problems, "k": tuple(spec["k"])})
+
+
+def _model(kind: str, text: str) -> AnyModel:
+    match kind:
+        case "version":
+            return VersionRef.parse(text)
+        case "alias":
+            return AliasRef.parse(text)
+        case "model":
+            return BareModel(text)
+        case _:
+            return Location(text)
 
 
 def _storable(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from sqlalchemy import JSON, Column, ForeignKey, Integer, MetaData, String, Table, Text
 
-from ratchet_kit.sql import UtcDateTime
+from ratchet_kit.sql import UtcDateTime, hold_columns, request_columns
 
 metadata = MetaData()
 
@@ -14,21 +14,18 @@ evaluations = Table(
     Column("samples_per_problem", Integer, nullable=False),
     Column("model", JSON, nullable=False),
     Column("state", String(16), nullable=False, index=True),
-    Column("error", Text, nullable=False),
+    Column("failure", JSON(none_as_null=True)),
     Column("policy_id", String(80), nullable=False),
     Column("problems_total", Integer, nullable=False),
     Column("pass_at_k", JSON, nullable=False),
     Column("create_time", UtcDateTime, nullable=False),
     Column("start_time", UtcDateTime),
     Column("end_time", UtcDateTime),
-    Column("hold_owner", String(200)),
-    Column("hold_until", UtcDateTime),
-    Column("attempts", Integer, nullable=False),
-    Column("request_id", String(200), nullable=False, unique=True),
-    Column("fingerprint", String(64), nullable=False),
+    *hold_columns(),
+    *request_columns(),
 )
 
-# A row is written once, when the sample was graded, and never changed: this is where a resumed evaluation goes on from.
+# A row is written once, when the sample was judged, and never changed: this is where a resumed evaluation goes on from.
 samples = Table(
     "eval_samples",
     metadata,

@@ -1,30 +1,11 @@
 """Compares two finished evaluations, problem by problem."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from eval_service.domain.evaluation import Evaluation, State
-from eval_service.domain.statistics import (
-    Estimate,
-    Tally,
-    estimate_difference,
-    estimate_pass_at_k,
-    permutation_p_value,
-)
+from eval_service.domain.statistics import Tally, estimate_difference, estimate_pass_at_k, permutation_p_value
 from ratchet_kit.errors import FailedPrecondition
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Candidate minus baseline in pass@1, paired by problem."""
-
-    baseline_evaluation: str
-    candidate_evaluation: str
-    baseline: Estimate
-    candidate: Estimate
-    difference: Estimate
-    p_value: float
-    problems: int
+from ratchet_kit.statistics import Comparison
 
 
 def check_comparable(baseline: Evaluation, candidate: Evaluation) -> None:
@@ -44,19 +25,12 @@ def check_comparable(baseline: Evaluation, candidate: Evaluation) -> None:
             )
 
 
-def compare(
-    baseline: Evaluation,
-    candidate: Evaluation,
-    baseline_tallies: Mapping[str, Tally],
-    candidate_tallies: Mapping[str, Tally],
-) -> Comparison:
-    """The comparison of two evaluations that `check_comparable` let pass; the tallies are by problem."""
-    problems = sorted(baseline_tallies)
-    before = [baseline_tallies[problem] for problem in problems]
-    after = [candidate_tallies[problem] for problem in problems]
+def compare(baseline: Mapping[str, Tally], candidate: Mapping[str, Tally]) -> Comparison:
+    """The comparison of two evaluations that `check_comparable` let pass, from their tallies by problem."""
+    problems = sorted(baseline)
+    before = [baseline[problem] for problem in problems]
+    after = [candidate[problem] for problem in problems]
     return Comparison(
-        baseline_evaluation=baseline.id,
-        candidate_evaluation=candidate.id,
         baseline=estimate_pass_at_k(before, 1),
         candidate=estimate_pass_at_k(after, 1),
         difference=estimate_difference(after, before),

@@ -7,18 +7,17 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from eval_service.domain.spec import EvaluationSpec
-from eval_service.domain.statistics import Estimate
-from ratchet_kit.errors import Aborted, FailedPrecondition
-
-PASSED = "PASSED"
+from ratchet_kit.errors import FailedPrecondition, Failure
+from ratchet_kit.statistics import Estimate
+from ratchet_kit.work import Hold
 
 
 class State(StrEnum):
-    QUEUED = "QUEUED"
-    RUNNING = "RUNNING"
-    SUCCEEDED = "SUCCEEDED"
-    FAILED = "FAILED"
-    CANCELLED = "CANCELLED"
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
 
     @property
     def ended(self) -> bool:
@@ -42,53 +41,41 @@ class PassAtK:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """Which worker has the evaluation, until when. A worker that lives renews it."""
-
-    owner: str
-    until: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class Evaluation:
     id: str
     spec: EvaluationSpec
     model: ResolvedModel
     create_time: datetime
     state: State = State.QUEUED
-    error: str = ""
+    failure: Failure | None = None
     policy_id: str = ""
     """The weights that are measured; set when they were first loaded, and then fixed."""
     problems_total: int = 0
     pass_at_k: Sequence[PassAtK] = ()
     start_time: datetime | None = None
     end_time: datetime | None = None
-    hold: Hold | None = None
-    attempts: int = 0
-    """How often a worker took it. More than a few means that it kills its workers."""
+    hold: Hold = field(default_factory=Hold)
+
+    @property
+    def attempts(self) -> int:
+        """How often a worker has begun it."""
+        return self.hold.attempts
 
     def claim(self, owner: str, now: datetime, lease: timedelta) -> "Evaluation":
         """Gives it to a worker. Raises FailedPrecondition when it has ended, Aborted when a living worker has it."""
         self._must_be_under_way("worked on")
-        if not self.may_be_claimed(owner, now):
-            raise Aborted(f"evaluation {self.id} is with another worker")
-        return replace(
-            self,
-            state=State.RUNNING,
-            start_time=self.start_time or now,
-            hold=Hold(owner, now + lease),
-            attempts=self.attempts + 1,
-        )
+        hold = self.hold.claim(self._name, owner, now, lease)
+        return replace(self, state=State.RUNNING, start_time=self.start_time or now, hold=hold)
 
     def renew(self, owner: str, now: datetime, lease: timedelta) -> "Evaluation":
         """Raises FailedPrecondition when it has ended (it was cancelled), Aborted when another worker took it over."""
-        self._must_be_held(owner)
-        return replace(self, hold=Hold(owner, now + lease))
+        self._must_be_under_way("worked on")
+        return replace(self, hold=self.hold.renew(self._name, owner, now, lease))
 
-    def release(self, owner: str) -> "Evaluation":
-        """Gives it back, to be resumed by any worker; not counted as an attempt."""
-        self._must_be_held(owner)
-        return replace(self, hold=None, attempts=self.attempts - 1)
+    def release(self, owner: str, *, attempted: bool) -> "Evaluation":
+        """Gives it back, to be resumed by any worker."""
+        self._must_be_under_way("worked on")
+        return replace(self, hold=self.hold.release(self._name, owner, attempted=attempted))
 
     def load_problems(self, owner: str, digest: str, count: int) -> "Evaluation":
         """Fixes what is measured. Raises FailedPrecondition when a resumed one would go on with other problems."""
@@ -105,27 +92,28 @@ class Evaluation:
         self._must_be_held(owner)
         expected = self.expected_policy_id
         if expected and expected != policy_id:
-            raise FailedPrecondition(f"evaluation {self.id} measures {expected}, but {policy_id} was loaded")
+            raise FailedPrecondition(f"{self._name} measures {expected}, but {policy_id} was loaded")
         return replace(self, policy_id=policy_id)
 
     def succeed(self, owner: str, pass_at_k: Sequence[PassAtK], now: datetime) -> "Evaluation":
         self._must_be_held(owner)
-        return replace(self, state=State.SUCCEEDED, pass_at_k=tuple(pass_at_k), end_time=now, hold=None)
+        return replace(self, pass_at_k=tuple(pass_at_k))._end(State.SUCCEEDED, now)
 
-    def fail(self, owner: str, error: str, now: datetime) -> "Evaluation":
+    def fail(self, owner: str, failure: Failure, now: datetime) -> "Evaluation":
         self._must_be_held(owner)
-        return replace(self, state=State.FAILED, error=error, end_time=now, hold=None)
+        return replace(self, failure=failure)._end(State.FAILED, now)
 
     def cancel(self, now: datetime) -> "Evaluation":
         """Raises FailedPrecondition when it has succeeded or failed. Cancelling twice is fine."""
         if self.state is State.CANCELLED:
             return self
         self._must_be_under_way("cancelled")
-        return replace(self, state=State.CANCELLED, end_time=now, hold=None)
+        return self._end(State.CANCELLED, now)
 
-    def may_be_claimed(self, owner: str, now: datetime) -> bool:
-        """False while another worker lives that has it."""
-        return self.hold is None or self.hold.owner == owner or self.hold.until <= now
+    def check_deletable(self) -> None:
+        """Raises FailedPrecondition while it is under way."""
+        if not self.state.ended:
+            raise FailedPrecondition(f"{self._name} is {self.state}: cancel it before you delete it")
 
     @property
     def expected_policy_id(self) -> str:
@@ -142,14 +130,20 @@ class Evaluation:
         digest = hashlib.sha256(f"{self.spec.seed}:{problem_id}:{index}".encode()).digest()
         return int.from_bytes(digest[:4])
 
+    @property
+    def _name(self) -> str:
+        return f"evaluation {self.id}"
+
+    def _end(self, state: State, now: datetime) -> "Evaluation":
+        return replace(self, state=state, end_time=now, hold=Hold(attempts=self.attempts))
+
     def _must_be_under_way(self, done: str) -> None:
         if self.state.ended:
-            raise FailedPrecondition(f"evaluation {self.id} is {self.state} and cannot be {done}")
+            raise FailedPrecondition(f"{self._name} is {self.state} and cannot be {done}")
 
     def _must_be_held(self, owner: str) -> None:
         self._must_be_under_way("worked on")
-        if self.hold is None or self.hold.owner != owner:
-            raise Aborted(f"evaluation {self.id} is no longer with {owner}")
+        self.hold.check(self._name, owner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +163,7 @@ class Sample:
     index: int
     completion: str
     verdict: str
-    """The sandbox's word without its prefix: "PASSED"."""
+    """Without its prefix: "PASSED"."""
     tests_passed: int
     tests_total: int
     policy_id: str

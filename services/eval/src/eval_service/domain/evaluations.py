@@ -1,22 +1,20 @@
-"""The evaluations that there are: create, look at, watch, cancel, compare."""
+"""The evaluations that there are: create, look at, watch, cancel, delete, compare."""
 
 import asyncio
-import hashlib
-import json
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from functools import partial
 
-from eval_service.domain.comparison import Comparison, check_comparable, compare
+from eval_service.domain.comparison import check_comparable, compare
 from eval_service.domain.evaluation import Evaluation, Progress, Sample
-from eval_service.domain.ports import EvaluationStore, ModelSource, ProblemSource, Queue, SampleKey
+from eval_service.domain.ports import EvaluationStore, ModelSource, ProblemSource, SampleKey
 from eval_service.domain.spec import EvaluationSpec
-from ratchet_kit.errors import Unavailable
+from ratchet_kit import work
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page, fetch_page
+from ratchet_kit.statistics import Comparison
 from ratchet_kit.times import Clock
 
 log = get_logger(__name__)
@@ -34,7 +32,7 @@ class Evaluations:
     def __init__(
         self,
         store: EvaluationStore,
-        queue: Queue,
+        queue: work.Queue,
         problems: ProblemSource,
         models: ModelSource,
         clock: Clock,
@@ -45,32 +43,29 @@ class Evaluations:
         self._problems = problems
         self._models = models
         self._clock = clock
-        self._watch_interval = watch_interval.total_seconds()
+        self._watch_interval = watch_interval
 
     async def create(self, spec: EvaluationSpec, request_id: str) -> Report:
-        """Stores and queues it. Raises InvalidArgument with every fault, NotFound for a model that is not there."""
-        spec.check()
-        assert spec.model is not None
-        request = Request(request_id or new_id("req"), _fingerprint(spec))
+        """Stores and queues it. Raises InvalidArgument for a problem set that cannot be used, NotFound for a model that
+        is not there, AlreadyExists when the request's id was used for another evaluation."""
+        request = Request.of(request_id, type(spec.model).__name__, asdict(spec))
         if existing := await self._store.find(request):
             return await self._report(existing)
         await self._problems.check(spec.problems)
         model = await self._models.resolve(spec.model)
-        wanted = Evaluation(new_id("eval"), spec.with_digest(""), model, self._clock.now())
-        evaluation = await self._store.create(wanted, request)
-        try:
-            await self._queue.publish(evaluation.id)
-        except Unavailable as error:
-            # It is stored, so it is created: the worker puts it on the queue once that can be reached.
-            log.warning("evaluation.not_queued_yet", evaluation=evaluation.id, error=error.message)
-        log.info("evaluation.created", evaluation=evaluation.id, problems=spec.problems.name, source=model.source)
+        new = Evaluation(new_id("eval"), spec.with_digest(""), model, self._clock.now())
+        evaluation = await self._store.create(new, request)
+        await work.enqueue(self._queue, evaluation.id)
+        log.info("evaluation.created", evaluation_id=evaluation.id, problems=spec.problems.name, source=model.source)
         return await self._report(evaluation)
 
     async def get(self, id: str) -> Report:
+        """Raises NotFound."""
         return await self._report(await self._store.get(id))
 
-    async def list(self, page_size: int, page_token: str) -> Page[Report]:
-        page = await fetch_page(self._store.list, lambda evaluation: evaluation.id, str, page_size, page_token)
+    async def page(self, size: int, token: str) -> Page[Report]:
+        """Newest first."""
+        page = await fetch_page(self._store.page, lambda evaluation: evaluation.id, str, size, token)
         progress = await self._store.progress([evaluation.id for evaluation in page.items])
         return page.map(lambda evaluation: Report(evaluation, progress[evaluation.id]))
 
@@ -79,28 +74,30 @@ class Evaluations:
         now = self._clock.now()
         return await self._report(await self._store.change(id, lambda evaluation: evaluation.cancel(now)))
 
-    async def watch(self, id: str) -> AsyncIterator[Report]:
-        """The report as it is, then each that differs; ends after the one that says that the evaluation ended."""
-        last = None
-        while True:
-            report = await self.get(id)
-            seen = (report.evaluation.state, report.evaluation.policy_id, report.progress)
-            if seen != last:
-                last = seen
-                yield report
-            if report.evaluation.state.ended:
-                return
-            await asyncio.sleep(self._watch_interval)
+    async def delete(self, id: str) -> None:
+        """With its samples. Raises NotFound, FailedPrecondition while it is under way."""
+        (await self._store.get(id)).check_deletable()  # what has ended stays so
+        await self._store.delete(id)
+        log.info("evaluation.deleted", evaluation_id=id)
 
-    async def list_samples(self, id: str, page_size: int, page_token: str) -> Page[Sample]:
+    def watch(self, id: str) -> AsyncIterator[Report]:
+        """The report as it is, then each that differs, up to the one of the end. Raises NotFound."""
+        return work.watch(
+            lambda: self.get(id),
+            lambda report: report.evaluation.state.ended,
+            key=lambda report: (report.evaluation.state, report.evaluation.policy_id, report.progress),
+            interval=self._watch_interval,
+        )
+
+    async def sample_page(self, id: str, size: int, token: str) -> Page[Sample]:
         """By problem and index. Raises NotFound."""
         await self._store.get(id)
 
         async def fetch(limit: int, after: list[str | int] | None) -> list[Sample]:
             key = None if after is None else SampleKey(str(after[0]), int(after[1]))
-            return list(await self._store.list_samples(id, limit, key))
+            return list(await self._store.sample_page(id, limit, key))
 
-        return await fetch_page(fetch, lambda sample: [sample.problem_id, sample.index], list, page_size, page_token)
+        return await fetch_page(fetch, lambda sample: [sample.problem_id, sample.index], list, size, token)
 
     async def compare(self, baseline_id: str, candidate_id: str) -> Comparison:
         """Raises NotFound, FailedPrecondition when they cannot be compared."""
@@ -108,12 +105,7 @@ class Evaluations:
         check_comparable(baseline, candidate)
         tallies = [await self._store.tallies(id) for id in (baseline_id, candidate_id)]
         # The permutations take a moment of processor time.
-        return await asyncio.to_thread(partial(compare, baseline, candidate, *tallies))
+        return await asyncio.to_thread(compare, *tallies)
 
     async def _report(self, evaluation: Evaluation) -> Report:
         return Report(evaluation, (await self._store.progress([evaluation.id]))[evaluation.id])
-
-
-def _fingerprint(spec: EvaluationSpec) -> str:
-    content = [type(spec.model).__name__, asdict(spec)]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,46 +1,44 @@
-"""Measures: draws what is missing of an evaluation's samples, grades and stores them."""
+"""Measures: draws what is missing of an evaluation's samples, judges and stores them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TypeVar
 
 from eval_service.domain.evaluation import Evaluation, PassAtK, Sample
 from eval_service.domain.ports import (
     EvaluationStore,
-    Grading,
     LoadedPolicy,
     Meter,
     PolicyHost,
     ProblemSource,
     SampleKey,
-    Sampling,
 )
 from eval_service.domain.statistics import estimate_pass_at_k
+from ratchet_environments import Environment, Episode, Task
 from ratchet_kit.errors import (
     DeadlineExceeded,
-    FailedPrecondition,
     InvalidArgument,
-    NotFound,
     ResourceExhausted,
     Unavailable,
 )
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
-from ratchet_problems.problem import Problem
+from ratchet_policies import LOST, Sampling
+from ratchet_problems import Problem
 
 log = get_logger(__name__)
 
 T = TypeVar("T")
 
 _WORTH_A_RETRY = (Unavailable, ResourceExhausted, DeadlineExceeded)
-_POLICY_IS_GONE = (NotFound, FailedPrecondition)
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Deadlines:
     """How long the platform may be at fault before an evaluation fails for it."""
 
     without_progress: timedelta = timedelta(minutes=5)
@@ -69,22 +67,22 @@ class Measurer:
         store: EvaluationStore,
         problems: ProblemSource,
         host: PolicyHost,
-        grading: Grading,
+        environment: Environment,
         meter: Meter,
         clock: Clock,
         concurrency: int = 48,
-        patience: Patience = Patience(),
+        deadlines: Deadlines = Deadlines(),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`concurrency`: samples under way together, so that the engine has batches to decode."""
         self._store = store
         self._problems = problems
         self._host = host
-        self._grading = grading
+        self._environment = environment
         self._meter = meter
         self._clock = clock
         self._concurrency = concurrency
-        self._patience = patience
+        self._deadlines = deadlines
         self._sleep = sleep
 
     async def run(self, evaluation: Evaluation, owner: str) -> Sequence[PassAtK]:
@@ -106,9 +104,9 @@ class Measurer:
                 evaluation = await self._draw_with_policy(evaluation, owner, missing)
             except _Lost as lost:
                 losses += 1
-                if losses > self._patience.losses:
+                if losses > self._deadlines.losses:
                     raise Unavailable(f"the policy was lost {losses} times: {lost}") from lost
-                log.warning("evaluation.policy_lost", evaluation=evaluation.id, reason=str(lost))
+                log.warning("evaluation.policy_lost", evaluation_id=evaluation.id, reason=str(lost))
         tallies = list((await self._store.tallies(evaluation.id)).values())
         return [PassAtK(k, estimate_pass_at_k(tallies, k)) for k in evaluation.spec.k]
 
@@ -129,7 +127,7 @@ class Measurer:
         return evaluation
 
     async def _open(self, evaluation: Evaluation, stack: AsyncExitStack) -> LoadedPolicy:
-        deadline = self._clock.now() + self._patience.for_room
+        deadline = self._clock.now() + self._deadlines.for_room
         while True:
             try:
                 return await stack.enter_async_context(self._host.open(evaluation.measured_model, evaluation.id))
@@ -137,7 +135,7 @@ class Measurer:
                 if self._clock.now() >= deadline:
                     raise Unavailable(f"the policy could not be loaded: {error.message}") from error
                 self._meter.retried(type(error).__name__)
-                await self._sleep(self._patience.pause.total_seconds())
+                await self._sleep(self._deadlines.pause.total_seconds())
 
     async def _draw(self, evaluation: Evaluation, policy: LoadedPolicy, missing: Sequence[_Missing]) -> None:
         todo = iter(missing)
@@ -158,22 +156,14 @@ class Measurer:
     async def _sample(
         self, evaluation: Evaluation, policy: LoadedPolicy, item: _Missing, progress: "_Progress"
     ) -> None:
-        """Draws, grades and stores one sample."""
-        spec = evaluation.spec
-        sampling = Sampling(spec.temperature, spec.max_tokens, evaluation.seed_of(item.problem.id, item.index))
-
-        async def complete() -> str:
-            try:
-                return await policy.complete(item.problem.prompt, sampling)
-            except _POLICY_IS_GONE as error:
-                raise _Lost(error.message) from error
-
-        completion = await self._insist(complete, progress)
-        grade = await self._insist(lambda: self._grading.grade(item.problem, completion), progress)
+        """Draws, judges and stores one sample."""
+        episode = await self._play(evaluation, policy, item, progress)
+        assert episode.outcome is not None
+        grade = episode.outcome.grade
         sample = Sample(
             problem_id=item.problem.id,
             index=item.index,
-            completion=completion,
+            completion=episode.answer,
             verdict=grade.verdict,
             tests_passed=grade.tests_passed,
             tests_total=grade.tests_total,
@@ -183,6 +173,25 @@ class Measurer:
         await self._insist(lambda: self._store.add_sample(evaluation.id, sample), progress)
         self._meter.sampled(sample.verdict)
 
+    async def _play(
+        self, evaluation: Evaluation, policy: LoadedPolicy, item: _Missing, progress: "_Progress"
+    ) -> Episode:
+        """The policy and the environment in turn, to the episode's end."""
+        spec, seed = evaluation.spec, evaluation.seed_of(item.problem.id, item.index)
+        sampling = Sampling(temperature=spec.temperature, max_tokens=spec.max_tokens, seed=seed)
+
+        async def complete(episode: Episode) -> str:
+            try:
+                return await policy.complete(episode.messages, sampling)
+            except LOST as error:
+                raise _Lost(str(error)) from error
+
+        episode = await self._insist(partial(self._environment.start, Task.of(item.problem)), progress)
+        while episode.outcome is None:
+            answer = await self._insist(partial(complete, episode), progress)
+            episode = await self._insist(partial(self._environment.step, episode, answer), progress)
+        return episode
+
     async def _insist(self, attempt: Callable[[], Awaitable[T]], progress: "_Progress") -> T:
         """Tries again while the platform is at fault, as long as samples are made now and then."""
         while True:
@@ -190,13 +199,13 @@ class Measurer:
                 return await attempt()
             except _WORTH_A_RETRY as error:
                 idle = progress.idle()
-                if idle >= self._patience.without_progress:
+                if idle >= self._deadlines.without_progress:
                     raise Unavailable(
                         f"not one sample could be made for {idle.total_seconds():.0f} s: {error.message}"
                     ) from error
                 self._meter.retried(type(error).__name__)
                 hint = error.retry_after if isinstance(error, ResourceExhausted) else None
-                await self._sleep(max(hint or timedelta(), self._patience.pause).total_seconds())
+                await self._sleep(max(hint or timedelta(), self._deadlines.pause).total_seconds())
 
 
 class _Progress:

@@ -3,13 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from eval_service.domain.evaluation import Evaluation, Progress, ResolvedModel, Sample
-from eval_service.domain.spec import ModelRef, ProblemSetRef
+from eval_service.domain.spec import ProblemSetRef
 from eval_service.domain.statistics import Tally
 from ratchet_kit.idempotency import Request
-from ratchet_problems.problem import Problem
+from ratchet_kit.names import AnyModel
+from ratchet_policies import Sampling
+from ratchet_problems import Message, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +32,19 @@ class EvaluationStore(Protocol):
         ...
 
     async def find(self, request: Request) -> Evaluation | None:
-        """The evaluation of the request. Raises InvalidArgument as `create` does."""
+        """The evaluation of the request. Raises AlreadyExists as `create` does."""
         ...
 
     async def get(self, id: str) -> Evaluation:
         """Raises NotFound."""
         ...
 
-    async def list(self, limit: int, after: str | None) -> Sequence[Evaluation]:
+    async def page(self, limit: int, after: str | None) -> Sequence[Evaluation]:
         """Newest first; `after` is the last id already seen."""
         ...
 
-    async def unfinished(self) -> Sequence[Evaluation]:
-        """Those that have not ended, oldest first."""
+    async def waiting(self, now: datetime) -> Sequence[Evaluation]:
+        """Those that have not ended and that no living worker holds, oldest first."""
         ...
 
     async def change(self, id: str, change: Callable[[Evaluation], Evaluation]) -> Evaluation:
@@ -51,13 +54,17 @@ class EvaluationStore(Protocol):
         """
         ...
 
+    async def delete(self, id: str) -> None:
+        """With its samples. No error when it is not there."""
+        ...
+
     async def add_sample(self, id: str, sample: Sample) -> None:
         """Stores a sample; one that is there already stays as it is."""
         ...
 
     async def sample_keys(self, id: str) -> frozenset[SampleKey]: ...
 
-    async def list_samples(self, id: str, limit: int, after: SampleKey | None) -> Sequence[Sample]:
+    async def sample_page(self, id: str, limit: int, after: SampleKey | None) -> Sequence[Sample]:
         """By problem and index."""
         ...
 
@@ -67,18 +74,6 @@ class EvaluationStore(Protocol):
 
     async def tallies(self, id: str) -> Mapping[str, Tally]:
         """By problem id."""
-        ...
-
-
-class Queue(Protocol):
-    """Carries the ids of evaluations to workers. It holds no truth: what it loses is put back."""
-
-    async def publish(self, evaluation_id: str) -> None:
-        """Raises Unavailable."""
-        ...
-
-    async def depth(self) -> int:
-        """How many messages wait or are being worked on. Raises Unavailable."""
         ...
 
 
@@ -101,16 +96,9 @@ class ProblemSource(Protocol):
 class ModelSource(Protocol):
     """registry-service."""
 
-    async def resolve(self, ref: ModelRef) -> ResolvedModel:
+    async def resolve(self, ref: AnyModel) -> ResolvedModel:
         """Raises NotFound, Unavailable."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    temperature: float
-    max_tokens: int
-    seed: int
 
 
 class LoadedPolicy(Protocol):
@@ -119,11 +107,11 @@ class LoadedPolicy(Protocol):
     @property
     def policy_id(self) -> str: ...
 
-    async def complete(self, prompt: str, sampling: Sampling) -> str:
-        """One completion of a chat with one user message, surely from the weights `policy_id`.
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> str:
+        """The next message of the chat, surely from the weights `policy_id`.
 
         Raises Unavailable, ResourceExhausted, DeadlineExceeded (worth another try); NotFound, FailedPrecondition (the
-        policy is gone, or holds other weights now); InvalidArgument (the prompt does not fit the model).
+        policy is gone, or holds other weights now); InvalidArgument (the chat does not fit the model).
         """
         ...
 
@@ -135,8 +123,8 @@ class PolicyHost(Protocol):
         """The model, loaded: by itself, or as what is served already. At the end, what was loaded for it is unloaded.
 
         `holder` names who it is for; the same holder finds what it left behind when it was killed.
-        Raises ResourceExhausted when there is no room, FailedPrecondition when the weights cannot be loaded or are not
-        those expected, InvalidArgument, Unavailable.
+        Raises ResourceExhausted when there is no room, FailedPrecondition when the weights cannot be loaded, DataLoss
+        when they are not those expected, InvalidArgument, DeadlineExceeded, Unavailable.
         """
         ...
 
@@ -146,23 +134,6 @@ class PolicyHost(Protocol):
 
     async def close(self, holder: str) -> None:
         """Unloads what was loaded for the holder. No error when there is nothing. Raises Unavailable."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Grade:
-    verdict: str
-    tests_passed: int
-    tests_total: int
-    detail: str
-
-
-class Grading(Protocol):
-    """sandbox-service."""
-
-    async def grade(self, problem: Problem, completion: str) -> Grade:
-        """Raises Unavailable when the platform failed, after retries of its own; InvalidArgument when the problem
-        cannot be run."""
         ...
 
 

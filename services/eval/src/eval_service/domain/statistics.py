@@ -9,19 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from ratchet_kit.statistics import Estimate, wilson
+
 CONFIDENCE = 0.95
 PERMUTATIONS = 20_000
 _EXACT_UP_TO = 14
 """Problems whose every sign pattern is tried: 2^14 is below PERMUTATIONS."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A statistic with its 95 % confidence interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +54,7 @@ def estimate_pass_at_k(tallies: Sequence[Tally], k: int) -> Estimate:
     # No more evidence than samples in groups of k. When nothing varies, as at 0 and 1, problems count once each.
     most = sum(tally.samples for tally in tallies) / k
     effective = min(problems * mean * (1 - mean) / variance, most) if variance > 0 else float(problems)
-    return _wilson(mean, effective, _t_quantile(problems - 1))
+    return wilson(mean, effective, _t_quantile(problems - 1))
 
 
 def estimate_difference(candidate: Sequence[Tally], baseline: Sequence[Tally]) -> Estimate:
@@ -110,9 +103,3 @@ def _rate(tally: Tally) -> float:
 
 def _t_quantile(degrees: int) -> float:
     return float(stdtrit(degrees, (1 + CONFIDENCE) / 2))
-
-
-def _wilson(p: float, n: float, z: float) -> Estimate:
-    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5
-    return Estimate(p, max(0.0, min(p, centre - half)), min(1.0, max(p, centre + half)))  # rounding aside, p is within

@@ -1,4 +1,4 @@
-"""The PolicyHost over gRPC, against a rollout-service that does what a test tells it."""
+"""The policy host over gRPC, against a rollout-service that does what a test says."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -7,21 +7,25 @@ from typing import Any
 import grpc
 import pytest
 
-from eval_service.adapters.rollout import GrpcPolicyHost
+from eval_service.adapters.policies import EnginePolicyHost
 from eval_service.domain.evaluation import ResolvedModel
-from eval_service.domain.ports import Sampling
+from ratchet.common.v1 import failure_pb2, generation_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2_grpc
 from ratchet_kit.client import channel
 from ratchet_kit.errors import DeadlineExceeded, FailedPrecondition, NotFound, ResourceExhausted
 from ratchet_kit.ids import new_id
+from ratchet_policies import Sampling
+from ratchet_policies.rollout import RolloutEngine
+from ratchet_problems import Message
 from ratchet_testing.services import serving
 
 pytestmark = pytest.mark.integration
 
 WEIGHTS = "sha256:" + "ab" * 32
 MODEL = ResolvedModel("/models/a", WEIGHTS)
-SAMPLING = Sampling(0.5, 64, 1234)
+SAMPLING = Sampling(temperature=0.5, max_tokens=64, seed=1234)
+CHAT = (Message("user", "Write it."),)
 READY, LOADING, FAILED = pb.Policy.STATE_READY, pb.Policy.STATE_LOADING, pb.Policy.STATE_FAILED
 
 
@@ -46,6 +50,8 @@ class Rollout(rollout_pb2_grpc.RolloutServiceServicer):
         return pb.LoadPolicyResponse(policy=self.policies[request.name])
 
     async def GetPolicy(self, request: pb.GetPolicyRequest, context: Any) -> pb.GetPolicyResponse:
+        if request.name not in self.policies:
+            raise NotFound(f"policy {request.name} is not loaded")
         policy = self.policies[request.name]
         if self.states:
             policy.state = self.states.pop(0)
@@ -66,7 +72,9 @@ class Rollout(rollout_pb2_grpc.RolloutServiceServicer):
 
     async def Generate(self, request: pb.GenerateRequest, context: Any) -> pb.GenerateResponse:
         self.generated.append(request)
-        return pb.GenerateResponse(completions=[pb.Completion(text="def solve(): ...")], policy_id=self.answers_from)
+        return pb.GenerateResponse(
+            completions=[generation_pb2.Completion(text="def solve(): ...")], policy_id=self.answers_from
+        )
 
 
 @pytest.fixture
@@ -75,33 +83,35 @@ def rollout() -> Rollout:
 
 
 @pytest.fixture
-async def host(rollout: Rollout) -> AsyncIterator[GrpcPolicyHost]:
+async def host(rollout: Rollout) -> AsyncIterator[EnginePolicyHost]:
     def add(server: grpc.aio.Server) -> list[str]:
         rollout_pb2_grpc.add_RolloutServiceServicer_to_server(rollout, server)
         return ["ratchet.rollout.v1.RolloutService"]
 
     async with serving(add) as target, channel(target) as door:
-        yield GrpcPolicyHost(door, load_timeout=timedelta(seconds=1), poll=timedelta(milliseconds=10))
+        yield EnginePolicyHost(RolloutEngine(door), load_timeout=timedelta(seconds=1), poll=timedelta(milliseconds=10))
 
 
-async def test_it_loads_samples_and_unloads(host: GrpcPolicyHost, rollout: Rollout) -> None:
+async def test_it_loads_samples_and_unloads(host: EnginePolicyHost, rollout: Rollout) -> None:
     async with host.open(MODEL, "eval_1") as policy:
         assert policy.policy_id == WEIGHTS
-        assert await policy.complete("Write it.", SAMPLING) == "def solve(): ..."
+        assert await policy.complete(CHAT, SAMPLING) == "def solve(): ..."
         assert list(rollout.policies) == ["eval-eval_1"]
     assert rollout.policies == {}
     [load], [asked] = rollout.loads, rollout.generated
-    assert (load.source, load.expected_policy_id) == ("/models/a", WEIGHTS)
+    assert (load.source_uri, load.expected_policy_id) == ("/models/a", WEIGHTS)
     assert (asked.policy, asked.expected_policy_id) == ("eval-eval_1", WEIGHTS)
-    assert [(message.role, message.content) for message in asked.chat.messages] == [("user", "Write it.")]
+    assert [(message.role, message.content[0].text) for message in asked.prompt.chat.messages] == [
+        ("user", "Write it.")
+    ]
     assert (asked.sampling.temperature, asked.sampling.max_tokens, asked.sampling.seed) == (0.5, 64, 1234)
 
 
-async def test_what_is_served_already_is_used_and_left(host: GrpcPolicyHost, rollout: Rollout) -> None:
+async def test_what_is_served_already_is_used_and_left(host: EnginePolicyHost, rollout: Rollout) -> None:
     rollout.put("another", policy_id="sha256:other")
     rollout.put("champion")
     async with host.open(MODEL, "eval_1") as policy:
-        await policy.complete("Write it.", SAMPLING)
+        await policy.complete(CHAT, SAMPLING)
     assert rollout.generated[0].policy == "champion"
     assert sorted(rollout.policies) == ["another", "champion"]
     assert rollout.loads == []
@@ -112,15 +122,15 @@ async def test_what_is_served_already_is_used_and_left(host: GrpcPolicyHost, rol
     [{"state": FAILED}, {"weight_updates": 3}, {"policy_id": "sha256:other"}],
     ids=["failed", "training", "other"],
 )
-async def test_what_does_not_fit_is_not_used(host: GrpcPolicyHost, rollout: Rollout, unfit: dict[str, Any]) -> None:
+async def test_what_does_not_fit_is_not_used(host: EnginePolicyHost, rollout: Rollout, unfit: dict[str, Any]) -> None:
     rollout.put("champion", **unfit)
     rollout.put(f"eval-{new_id('eval')}")  # another evaluation will unload its own
     async with host.open(MODEL, "eval_1") as policy:
-        await policy.complete("Write it.", SAMPLING)
+        await policy.complete(CHAT, SAMPLING)
     assert rollout.generated[0].policy == "eval-eval_1"
 
 
-async def test_what_it_left_behind_is_found_again(host: GrpcPolicyHost, rollout: Rollout) -> None:
+async def test_what_it_left_behind_is_found_again(host: EnginePolicyHost, rollout: Rollout) -> None:
     holder = new_id("eval")
     rollout.put(f"eval-{holder}")
     rollout.put("eval-mine", policy_id="sha256:other")  # a user's own
@@ -131,14 +141,17 @@ async def test_what_it_left_behind_is_found_again(host: GrpcPolicyHost, rollout:
     await host.close(holder)
 
 
-async def test_a_failed_leftover_is_loaded_anew(host: GrpcPolicyHost, rollout: Rollout) -> None:
-    rollout.put("eval-eval_1", state=FAILED, error="it died")
-    async with host.open(MODEL, "eval_1"):
-        pass
-    assert len(rollout.loads) == 2
+async def test_a_failed_leftover_is_loaded_anew(host: EnginePolicyHost, rollout: Rollout) -> None:
+    rollout.put("eval-eval_1", state=FAILED, failure=failure_pb2.Failure(message="it died"))
+    rollout.states = [FAILED, LOADING, READY]
+    async with host.open(MODEL, "eval_1") as policy:
+        assert policy.policy_id == WEIGHTS
+        [load] = rollout.loads
+        assert load.name == "eval-eval_1"
+    assert rollout.policies == {}
 
 
-async def test_a_model_that_cannot_be_loaded_is_named(host: GrpcPolicyHost, rollout: Rollout) -> None:
+async def test_a_model_that_cannot_be_loaded_is_named(host: EnginePolicyHost, rollout: Rollout) -> None:
     rollout.states = [LOADING, FAILED]
     with pytest.raises(FailedPrecondition, match="could not load /models/a"):
         async with host.open(MODEL, "eval_1"):
@@ -146,7 +159,7 @@ async def test_a_model_that_cannot_be_loaded_is_named(host: GrpcPolicyHost, roll
     assert rollout.policies == {}
 
 
-async def test_no_room_and_no_end_are_told_apart(host: GrpcPolicyHost, rollout: Rollout) -> None:
+async def test_no_room_and_no_end_are_told_apart(host: EnginePolicyHost, rollout: Rollout) -> None:
     rollout.states = [LOADING] * 1000
     with pytest.raises(DeadlineExceeded, match="was not loaded within 1 s"):
         async with host.open(MODEL, "eval_1"):
@@ -157,8 +170,8 @@ async def test_no_room_and_no_end_are_told_apart(host: GrpcPolicyHost, rollout: 
             pass
 
 
-async def test_an_answer_from_other_weights_is_refused(host: GrpcPolicyHost, rollout: Rollout) -> None:
+async def test_an_answer_from_other_weights_is_refused(host: EnginePolicyHost, rollout: Rollout) -> None:
     rollout.answers_from = "sha256:other"
     async with host.open(MODEL, "eval_1") as policy:
         with pytest.raises(FailedPrecondition, match="answered from sha256:other"):
-            await policy.complete("Write it.", SAMPLING)
+            await policy.complete(CHAT, SAMPLING)

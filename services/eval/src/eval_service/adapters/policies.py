@@ -1,0 +1,90 @@
+"""PolicyHost over rollout-service."""
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from eval_service.domain.evaluation import ResolvedModel
+from eval_service.domain.ports import LoadedPolicy
+from ratchet_kit.errors import RatchetError
+from ratchet_kit.logs import get_logger
+from ratchet_policies import (
+    ChatPrompt,
+    Policy,
+    PolicyEngine,
+    PolicySpec,
+    PolicyState,
+    Sampling,
+    ensure_ready,
+    unload,
+)
+from ratchet_problems import Message
+
+log = get_logger(__name__)
+
+_OURS = re.compile(r"eval-(eval_[0-9A-Z]{26})")
+
+
+class EnginePolicyHost:
+    def __init__(
+        self,
+        engine: PolicyEngine,
+        load_timeout: timedelta = timedelta(minutes=15),
+        poll: timedelta = timedelta(milliseconds=500),
+    ) -> None:
+        self._engine = engine
+        self._load_timeout = load_timeout
+        self._poll = poll
+
+    @asynccontextmanager
+    async def open(self, model: ResolvedModel, holder: str) -> AsyncIterator[LoadedPolicy]:
+        served = await self._served(model.policy_id)
+        if served is not None:
+            log.info("policy.reused", policy=served.name)
+            yield _EnginePolicy(self._engine, served)
+            return
+        spec = PolicySpec(_name(holder), model.source, model.policy_id)
+        try:
+            policy = await ensure_ready(self._engine, spec, timeout=self._load_timeout, poll=self._poll)
+            yield _EnginePolicy(self._engine, policy)
+        finally:
+            try:
+                await self.close(holder)
+            except RatchetError as error:  # the worker looks for leftovers now and then
+                log.warning("policy.not_unloaded", holder=holder, reason=error.message)
+
+    async def holders(self) -> Sequence[str]:
+        matches = [_OURS.fullmatch(policy.name) for policy in await self._engine.all()]
+        return [match[1] for match in matches if match]
+
+    async def close(self, holder: str) -> None:
+        await unload(self._engine, _name(holder))
+
+    async def _served(self, policy_id: str) -> Policy | None:
+        """A policy with these weights that somebody else keeps. Not one that training updates."""
+        for policy in await self._engine.all() if policy_id else []:
+            fits = policy.policy_id == policy_id and policy.state is PolicyState.READY
+            if fits and policy.weight_updates == 0 and not _OURS.fullmatch(policy.name):
+                return policy
+        return None
+
+
+class _EnginePolicy:
+    def __init__(self, engine: PolicyEngine, policy: Policy) -> None:
+        self._engine = engine
+        self._name = policy.name
+        self._policy_id = policy.policy_id
+
+    @property
+    def policy_id(self) -> str:
+        return self._policy_id
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> str:
+        prompt = ChatPrompt(tuple(messages))
+        generation = await self._engine.generate(self._name, self._policy_id, prompt, sampling)
+        return generation.completions[0].text
+
+
+def _name(holder: str) -> str:
+    return f"eval-{holder}"
