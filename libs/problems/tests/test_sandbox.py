@@ -9,7 +9,8 @@ from datetime import timedelta
 
 import pytest
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.common.v1 import verdict_pb2
+from ratchet.sandbox.v1 import program_pb2
 from ratchet_environments import Limits, Task
 from ratchet_environments.programs import program_for
 from ratchet_environments.sandbox import GrpcSandbox
@@ -48,7 +49,7 @@ async def test_every_reference_passes_in_the_sandbox(sandbox_target: str, name: 
     async with channel(sandbox_target) as door:
         sandbox = GrpcSandbox(door)
 
-        async def execute(batch: list[pb.Program]) -> list[pb.BatchItem]:
+        async def execute(batch: list[program_pb2.Program]) -> list[program_pb2.ExecutionItem]:
             async with limit:
                 return list(await sandbox.execute_batch(batch))
 
@@ -57,5 +58,5 @@ async def test_every_reference_passes_in_the_sandbox(sandbox_target: str, name: 
 
     assert len(items) == len(programs)
     assert [item.platform_error for item in items if item.platform_error] == []
-    failed = [item.execution for item in items if item.execution.verdict != pb.VERDICT_PASSED]
-    assert [f"{one.id}: {pb.Verdict.Name(one.verdict)} {one.detail}" for one in failed] == []
+    failed = [item.execution for item in items if item.execution.verdict != verdict_pb2.VERDICT_PASSED]
+    assert [f"{one.id}: {verdict_pb2.Verdict.Name(one.verdict)} {one.detail}" for one in failed] == []

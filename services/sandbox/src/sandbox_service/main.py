@@ -1,22 +1,27 @@
 """Builds the service and runs it: `python -m sandbox_service.main`."""
 
 import asyncio
-import socket
-import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
 import grpc
 
-from ratchet.sandbox.v1 import sandbox_pb2_grpc
-from ratchet_kit import logs
-from ratchet_kit.errors import RatchetError
+from ratchet.sandbox.v1 import (
+    batch_pb2,
+    batch_pb2_grpc,
+    diagnostics_pb2,
+    diagnostics_pb2_grpc,
+    program_pb2,
+    program_pb2_grpc,
+)
+from ratchet_kit import server
 from ratchet_kit.http_server import HttpServer
-from ratchet_kit.ids import new_id
-from ratchet_kit.server import Background, serve
-from ratchet_kit.times import SystemClock
+from ratchet_kit.server import Background
+from ratchet_kit.times import Clock, SystemClock
+from ratchet_kit.work import WorkQueue, every
+from ratchet_kit.worker import Timing, Worker
 from sandbox_service.adapters import attack_suite
 from sandbox_service.adapters.lanes.lane import LaneOptions
 from sandbox_service.adapters.lanes.metered import MeteredLanes
@@ -24,40 +29,84 @@ from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.adapters.meter import PrometheusMeter
 from sandbox_service.convert import Bounds, program_from_bytes, record_from_item
 from sandbox_service.domain.audit import Audit
+from sandbox_service.domain.batch import CHUNK
 from sandbox_service.domain.batches import Batches, NoBatches
 from sandbox_service.domain.benchmark import Benchmark
 from sandbox_service.domain.levels import Level
+from sandbox_service.domain.ports import BatchStore, Meter, Pool
 from sandbox_service.domain.sandbox import Sandbox
-from sandbox_service.fusion import app as rest
+from sandbox_service.fusion import app
 from sandbox_service.fusion.rows import RowFolder
 from sandbox_service.fusion.running import Runner
-from sandbox_service.servicer import SERVICE, SandboxServicer
+from sandbox_service.servicer import BatchServicer, DiagnosticsServicer, ProgramServicer
 from sandbox_service.settings import Settings
+from sandbox_service.worker import MAX_ATTEMPTS, ChunkWork, Wire
 
+SERVICE = "sandbox"
 STREAM = "sandbox.batches"
 GROUP = "sandbox-nodes"
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The whole service but for its ports."""
+    """What is served, and what works beside it."""
 
     sandbox: Sandbox
     bounds: Bounds
     audit: Audit
     benchmark: Benchmark
-    batches: Batches | NoBatches
-    background: list[Background]
+    batches: Batches
+    background: Sequence[Background]
 
-    @property
-    def servicer(self) -> SandboxServicer:
-        return SandboxServicer(self.sandbox, self.bounds, self.audit, self.benchmark, self.batches)
+    def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
+        """Adds the servicers and returns their full names."""
+        program_pb2_grpc.add_ProgramServiceServicer_to_server(ProgramServicer(self.sandbox, self.bounds), grpc_server)
+        batch_pb2_grpc.add_BatchServiceServicer_to_server(BatchServicer(self.batches, self.bounds), grpc_server)
+        diagnostics = DiagnosticsServicer(self.audit, self.benchmark)
+        diagnostics_pb2_grpc.add_DiagnosticsServiceServicer_to_server(diagnostics, grpc_server)
+        files = (program_pb2, batch_pb2, diagnostics_pb2)
+        return [service.full_name for file in files for service in file.DESCRIPTOR.services_by_name.values()]
 
 
 @asynccontextmanager
-async def provision(settings: Settings) -> AsyncIterator[Service]:
-    """Lanes are up inside, and gone after."""
-    options = LaneOptions(
+async def provision(
+    settings: Settings,
+    *,
+    pool: Pool | None = None,
+    meter: Meter | None = None,
+    store: BatchStore | None = None,
+    queue: WorkQueue | None = None,
+    clock: Clock | None = None,
+) -> AsyncIterator[Service]:
+    """Lanes are up inside, and gone after. Raises FailedPrecondition when the HTTP port is in use.
+
+    Redis and the database need not be there yet: until they are, batches are UNAVAILABLE, and the rest works.
+    """
+    async with AsyncExitStack() as stack:
+        if pool is None:
+            pool = await stack.enter_async_context(LanePool(_lane_options(settings)))
+        executor = MeteredLanes(pool)
+        sandbox = Sandbox(executor, settings.queue_limit, meter or PrometheusMeter())
+        bounds = Bounds(settings.max_limits, settings.max_source_bytes)
+        background: list[Background] = []
+        batches: Batches = NoBatches(settings.missing_for_batches)
+        if not settings.missing_for_batches:
+            store = store or await stack.enter_async_context(_store(settings))
+            queue = queue or await stack.enter_async_context(_queue(settings))
+        if store is not None and queue is not None:
+            clock = clock or SystemClock()
+            batches = Batches(store, queue, lambda: sandbox.capabilities, clock)
+            background += _batch_work(settings, sandbox, bounds, store, queue, clock)
+        if settings.http_port is not None:
+            runner = Runner(sandbox, bounds, most_waiting=settings.queue_limit)
+            door = app.build(runner, RowFolder(settings.datasets_dir))
+            background.append(HttpServer(door, settings.host, settings.http_port, settings.grace).run)
+        audit = Audit(sandbox, pool, attack_suite.attacks())
+        yield Service(sandbox, bounds, audit, Benchmark(sandbox, executor), batches, background)
+
+
+def _lane_options(settings: Settings) -> LaneOptions:
+    return LaneOptions(
         lanes=settings.lanes,
         python=settings.python,
         idle_extra=settings.idle_extra,
@@ -68,89 +117,65 @@ async def provision(settings: Settings) -> AsyncIterator[Service]:
         runtimes_dir=settings.runtimes_dir,
         min_level=Level[settings.min_level],
     )
-    async with AsyncExitStack() as stack:
-        executor = await stack.enter_async_context(LanePool(options))
-        observed = MeteredLanes(executor)
-        sandbox = Sandbox(observed, settings.queue_limit, PrometheusMeter())
-        audit = Audit(sandbox, executor, attack_suite.attacks())
-        bounds = Bounds(settings.max_limits, settings.max_source_bytes)
-        batches: Batches | NoBatches = NoBatches(settings.missing_for_batches)
-        background: list[Background] = []
-        if not settings.missing_for_batches:
-            batches, work = await stack.enter_async_context(batching(settings, sandbox, bounds))
-            background.append(work)
-        yield Service(sandbox, bounds, audit, Benchmark(sandbox, observed), batches, background)
 
 
 @asynccontextmanager
-async def batching(settings: Settings, sandbox: Sandbox, bounds: Bounds) -> AsyncIterator[tuple[Batches, Background]]:
-    """Redis and the database need not be there yet: until they are, batches are UNAVAILABLE, and the rest works."""
-    # Half a second and 40 MB, which a sandbox without stored batches does without.
-    from ratchet_kit import sql, streams
+async def _store(settings: Settings) -> AsyncIterator[BatchStore]:
+    # Half a second and 40 MB, which a sandbox without stored batches does without; and so the queue.
+    from ratchet_kit.sql import Database
     from sandbox_service.adapters.batches.sql import SqlBatchStore
-    from sandbox_service.worker import MAX_ATTEMPTS, StreamQueue, Timing, Wire, Worker
 
-    async with AsyncExitStack() as stack:
-        engine = sql.create_engine(settings.database_url)
-        stack.push_async_callback(engine.dispose)
-        redis = streams.connect(settings.redis_url)
-        stack.push_async_callback(redis.aclose)
-        # Whoever listens on this port of this host is the only one; a free port says nothing of that kind.
-        name = f"{socket.gethostname()}:{settings.port}" if settings.port else new_id("node")
-        stream = streams.Stream(redis, STREAM, GROUP, name, MAX_ATTEMPTS + 1, settings.batch_lease)
-        queue, clock = StreamQueue(stream), SystemClock()
-        store = SqlBatchStore(engine, partial(sql.migrate, settings.database_url, "sandbox_service"))
-        batches = Batches(store, queue, lambda: sandbox.capabilities, clock)
-        wire = Wire(partial(program_from_bytes, bounds=bounds), record_from_item)
-        timing = Timing(
-            settings.batch_lease,
-            settings.batch_lease / 10,
-            settings.batch_reconcile_interval,
-            settings.batch_retention,
-        )
-        yield batches, Worker(name, stream, queue, store, sandbox, wire, clock, timing).run
+    async with Database.opened(settings.database_url, "sandbox_service", lazy=True) as database:
+        yield SqlBatchStore(database)
 
 
 @asynccontextmanager
-async def sandbox_servicer(settings: Settings) -> AsyncIterator[SandboxServicer]:
+async def _queue(settings: Settings) -> AsyncIterator[WorkQueue]:
+    from ratchet_kit import streams
+    from ratchet_kit.queues import StreamQueue
+
+    redis = streams.connect(settings.redis_url)
+    try:
+        name = settings.worker_name()
+        yield StreamQueue(streams.Stream(redis, STREAM, GROUP, name, MAX_ATTEMPTS + 1, settings.batch_lease))
+    finally:
+        await redis.aclose()
+
+
+def _batch_work(
+    settings: Settings, sandbox: Sandbox, bounds: Bounds, store: BatchStore, queue: WorkQueue, clock: Clock
+) -> list[Background]:
+    wire = Wire(partial(program_from_bytes, bounds=bounds), record_from_item)
+    work = ChunkWork(settings.worker_name(), settings.batch_lease, store, sandbox, wire, clock)
+    # One more than keeps all lanes busy, to have the next programs at hand when a chunk runs out.
+    slots = 1 + -(-2 * sandbox.capabilities.lanes // CHUNK)
+    timing = Timing(
+        beat=settings.batch_lease / 10,
+        reconcile=settings.batch_reconcile_interval,
+        settle=min(settings.batch_reconcile_interval, Timing().settle),
+    )
+    worker = Worker(queue, work, clock, slots=slots, max_attempts=MAX_ATTEMPTS, timing=timing)
+
+    async def forget(stop: asyncio.Event) -> None:
+        async def step() -> None:
+            await store.forget(clock.now() - settings.batch_retention)
+
+        await every(settings.batch_reconcile_interval, stop, step, name="batches.forget")
+
+    return [worker.run, forget]
+
+
+async def run(
+    settings: Settings, *, on_ready: Callable[[int], None] | None = None, stop: asyncio.Event | None = None
+) -> None:
     async with provision(settings) as service:
-        yield service.servicer
-
-
-def fusion_door(service: Service, settings: Settings) -> HttpServer | None:
-    """Raises FailedPrecondition when its port is in use."""
-    if settings.http_port is None:
-        return None
-    runner = Runner(service.sandbox, service.bounds, most_waiting=settings.queue_limit)
-    app = rest.build(runner, RowFolder(settings.datasets_dir))
-    return HttpServer(app, settings.host, settings.http_port, settings.grace)
-
-
-def adder(servicer: SandboxServicer) -> Callable[[grpc.aio.Server], list[str]]:
-    def add(server: grpc.aio.Server) -> list[str]:
-        sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(servicer, server)
-        return [SERVICE]
-
-    return add
-
-
-async def run(settings: Settings) -> None:
-    logs.configure("sandbox", settings.log_level)
-    async with provision(settings) as service:
-        door = fusion_door(service, settings)
-        await serve(
-            settings,
-            "sandbox",
-            adder(service.servicer),
-            background=[*service.background, *([door.run] if door else [])],
+        await server.serve(
+            settings, SERVICE, service.add_to, background=service.background, on_ready=on_ready, stop=stop
         )
 
 
 def main() -> None:
-    try:
-        asyncio.run(run(Settings()))
-    except RatchetError as error:
-        sys.exit(f"sandbox-service: {error.message}")
+    server.launch(SERVICE, Settings(), run)
 
 
 if __name__ == "__main__":

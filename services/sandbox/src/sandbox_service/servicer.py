@@ -3,21 +3,25 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from google.protobuf.message import Message
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
-from ratchet.sandbox.v1 import sandbox_pb2_grpc
+from ratchet.sandbox.v1 import (
+    batch_pb2,
+    batch_pb2_grpc,
+    diagnostics_pb2,
+    diagnostics_pb2_grpc,
+    program_pb2,
+    program_pb2_grpc,
+)
+from ratchet_kit.server import Context
 from sandbox_service import convert
 from sandbox_service.domain.audit import Audit
-from sandbox_service.domain.batches import Batches, NoBatches
+from sandbox_service.domain.batches import Batches
 from sandbox_service.domain.benchmark import Benchmark
 from sandbox_service.domain.program import Program
 from sandbox_service.domain.sandbox import Sandbox
-
-SERVICE = pb.DESCRIPTOR.services_by_name["SandboxService"].full_name
-
 
 _LARGE_REQUEST = 1 << 18  # bytes
 _P = ParamSpec("_P")
@@ -25,7 +29,7 @@ _T = TypeVar("_T")
 
 
 async def _unpack(convert: Callable[_P, _T], request: Message, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Literals take about a second for each MB to parse: a large request does it in a thread, and nobody else waits."""
+    """Literals take about a second for each MB to parse: a large request does it in a thread."""
     if request.ByteSize() <= _LARGE_REQUEST:
         return convert(*args, **kwargs)
     return await asyncio.to_thread(convert, *args, **kwargs)
@@ -37,82 +41,105 @@ async def _joined(first: _T, rest: AsyncIterator[_T]) -> AsyncIterator[_T]:
         yield one
 
 
-def _caller(named: str, context: Any) -> str:
+def _caller(named: str, context: Context) -> str:
     """As the request says, or the peer's address without its port: "ipv4:10.0.0.7"."""
     return named or str(context.peer()).rpartition(":")[0]
 
 
-class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
-    def __init__(
-        self,
-        sandbox: Sandbox,
-        bounds: convert.Bounds,
-        audit: Audit,
-        benchmark: Benchmark,
-        batches: Batches | NoBatches,
-    ) -> None:
+class ProgramServicer(program_pb2_grpc.ProgramServiceServicer):
+    def __init__(self, sandbox: Sandbox, bounds: convert.Bounds) -> None:
         self._sandbox = sandbox
-        self._stored = batches
-        self._benchmark = benchmark
-        self._audit = audit
         self._bounds = bounds
 
-    async def Execute(self, request: pb.ExecuteRequest, context: Any) -> pb.ExecuteResponse:
-        priority = convert.priority_from_proto(request.priority)
-        program = await _unpack(convert.program_from_proto, request, request.program, self._bounds)
-        execution = await self._sandbox.execute(program, _caller(request.caller, context), priority)
-        return pb.ExecuteResponse(execution=convert.execution_to_proto(execution))
+    async def Execute(self, request: program_pb2.ExecuteRequest, context: Context) -> program_pb2.ExecuteResponse:
+        call = await _unpack(convert.execute_from_proto, request, request, self._bounds)
+        execution = await self._sandbox.execute(call.program, _caller(request.caller, context), call.priority)
+        return program_pb2.ExecuteResponse(execution=convert.execution_to_proto(execution))
 
-    async def ExecuteBatch(
-        self, requests: AsyncIterator[pb.ExecuteBatchRequest], context: Any
-    ) -> AsyncIterator[pb.ExecuteBatchResponse]:
+    async def StreamExecute(
+        self, requests: AsyncIterator[program_pb2.StreamExecuteRequest], context: Context
+    ) -> AsyncIterator[program_pb2.StreamExecuteResponse]:
         first = await anext(aiter(requests), None)
         if first is None:
             return
         batches = self._batches(first, requests)
-        caller, priority = _caller(first.caller, context), convert.priority_from_proto(first.priority)
+        caller, priority = _caller(first.caller, context), convert.stream_priority_from_proto(first)
         async with aclosing(self._sandbox.execute_stream(batches, caller, priority)) as stream:
             async for items in stream:
-                yield pb.ExecuteBatchResponse(items=[convert.item_to_proto(item) for item in items])
+                yield program_pb2.StreamExecuteResponse(items=[convert.item_to_proto(item) for item in items])
 
     async def _batches(
-        self, first: pb.ExecuteBatchRequest, rest: AsyncIterator[pb.ExecuteBatchRequest]
+        self, first: program_pb2.StreamExecuteRequest, rest: AsyncIterator[program_pb2.StreamExecuteRequest]
     ) -> AsyncIterator[list[Program]]:
         index = 0
         async for request in _joined(first, rest):
             yield await _unpack(convert.programs_from_proto, request, request.programs, self._bounds, index)
             index += len(request.programs)
 
-    async def Grade(self, request: pb.GradeRequest, context: Any) -> pb.GradeResponse:
-        priority = convert.priority_from_proto(request.priority)
-        program, source = await _unpack(convert.graded_from_proto, request, request, self._bounds)
-        execution = await self._sandbox.execute(program, _caller(request.caller, context), priority)
-        return pb.GradeResponse(execution=convert.execution_to_proto(execution), source=source)
+    async def Grade(self, request: program_pb2.GradeRequest, context: Context) -> program_pb2.GradeResponse:
+        call = await _unpack(convert.grade_from_proto, request, request, self._bounds)
+        execution = await self._sandbox.execute(call.program, _caller(request.caller, context), call.priority)
+        return program_pb2.GradeResponse(execution=convert.execution_to_proto(execution), source=call.program.source)
 
-    async def CreateBatch(self, request: pb.CreateBatchRequest, context: Any) -> pb.CreateBatchResponse:
-        priority = convert.priority_from_proto(request.priority)
-        asked = await _unpack(convert.batch_from_proto, request, request.programs, self._bounds)
-        batch = await self._stored.create(asked, _caller(request.caller, context), priority, request.request_id)
-        return pb.CreateBatchResponse(batch=convert.batch_to_proto(batch))
+    async def GetCapabilities(
+        self, request: program_pb2.GetCapabilitiesRequest, context: Context
+    ) -> program_pb2.GetCapabilitiesResponse:
+        return convert.capabilities_to_proto(await self._sandbox.describe(), self._bounds.limits)
 
-    async def GetBatch(self, request: pb.GetBatchRequest, context: Any) -> pb.GetBatchResponse:
-        return pb.GetBatchResponse(batch=convert.batch_to_proto(await self._stored.get(request.id)))
 
-    async def WatchBatch(self, request: pb.WatchBatchRequest, context: Any) -> AsyncIterator[pb.WatchBatchResponse]:
+class BatchServicer(batch_pb2_grpc.BatchServiceServicer):
+    def __init__(self, batches: Batches, bounds: convert.Bounds) -> None:
+        self._stored = batches
+        self._bounds = bounds
+
+    async def CreateBatch(
+        self, request: batch_pb2.CreateBatchRequest, context: Context
+    ) -> batch_pb2.CreateBatchResponse:
+        new = await _unpack(convert.new_batch_from_proto, request, request, self._bounds)
+        caller = _caller(request.caller, context)
+        batch = await self._stored.create(new.programs, caller, new.priority, request.request_id)
+        return batch_pb2.CreateBatchResponse(batch=convert.batch_to_proto(batch))
+
+    async def GetBatch(self, request: batch_pb2.GetBatchRequest, context: Context) -> batch_pb2.GetBatchResponse:
+        return batch_pb2.GetBatchResponse(batch=convert.batch_to_proto(await self._stored.get(request.id)))
+
+    async def ListBatches(
+        self, request: batch_pb2.ListBatchesRequest, context: Context
+    ) -> batch_pb2.ListBatchesResponse:
+        return convert.page_to_proto(await self._stored.page(request.page_size, request.page_token))
+
+    async def WatchBatch(
+        self, request: batch_pb2.WatchBatchRequest, context: Context
+    ) -> AsyncIterator[batch_pb2.WatchBatchResponse]:
         async for progress in self._stored.watch(request.id):
             yield convert.progress_to_proto(progress)
 
-    async def CancelBatch(self, request: pb.CancelBatchRequest, context: Any) -> pb.CancelBatchResponse:
-        return pb.CancelBatchResponse(batch=convert.batch_to_proto(await self._stored.cancel(request.id)))
+    async def CancelBatch(
+        self, request: batch_pb2.CancelBatchRequest, context: Context
+    ) -> batch_pb2.CancelBatchResponse:
+        return batch_pb2.CancelBatchResponse(batch=convert.batch_to_proto(await self._stored.cancel(request.id)))
 
-    async def Benchmark(self, request: pb.BenchmarkRequest, context: Any) -> AsyncIterator[pb.BenchmarkResponse]:
-        async for measurement in self._benchmark.run(convert.benchmark_size(request.programs)):
-            yield convert.measurement_to_proto(measurement)
+    async def DeleteBatch(
+        self, request: batch_pb2.DeleteBatchRequest, context: Context
+    ) -> batch_pb2.DeleteBatchResponse:
+        await self._stored.delete(request.id)
+        return batch_pb2.DeleteBatchResponse()
 
-    async def GetCapabilities(self, request: pb.GetCapabilitiesRequest, context: Any) -> pb.GetCapabilitiesResponse:
-        return convert.capabilities_to_proto(await self._sandbox.describe(), self._bounds.limits)
 
-    async def Audit(self, request: pb.AuditRequest, context: Any) -> AsyncIterator[pb.AuditResponse]:
+class DiagnosticsServicer(diagnostics_pb2_grpc.DiagnosticsServiceServicer):
+    def __init__(self, audit: Audit, benchmark: Benchmark) -> None:
+        self._audit = audit
+        self._benchmark = benchmark
+
+    async def Audit(
+        self, request: diagnostics_pb2.AuditRequest, context: Context
+    ) -> AsyncIterator[diagnostics_pb2.AuditResponse]:
         plan = self._audit.plan(request.attacks)
         async for finding in self._audit.run(plan):
             yield convert.finding_to_proto(finding, len(plan))
+
+    async def Benchmark(
+        self, request: diagnostics_pb2.BenchmarkRequest, context: Context
+    ) -> AsyncIterator[diagnostics_pb2.BenchmarkResponse]:
+        async for measurement in self._benchmark.run(convert.benchmark_size(request)):
+            yield convert.measurement_to_proto(measurement)

@@ -4,18 +4,17 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 import pytest
 
 from ratchet_kit import sql
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Request
+from ratchet_kit.work import Priority, Waiting
 from sandbox_service.adapters.batches.memory import MemoryBatchStore
 from sandbox_service.adapters.batches.sql import SqlBatchStore
-from sandbox_service.domain.batch import CHUNK, Batch, ChunkRef, Record, State, Waiting
+from sandbox_service.domain.batch import CHUNK, Batch, ChunkRef, Record, State
 from sandbox_service.domain.ports import BatchStore
-from sandbox_service.domain.queue import Priority
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
@@ -37,9 +36,8 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[BatchStore]:
         yield MemoryBatchStore()
         return
     url = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
-    engine = sql.create_engine(url)
-    yield SqlBatchStore(engine, partial(sql.migrate, url, "sandbox_service"))
-    await engine.dispose()
+    async with sql.Database.opened(url, "sandbox_service") as database:
+        yield SqlBatchStore(database)
 
 
 def batch(id: str = "batch_1", total: int = TOTAL) -> Batch:
@@ -54,6 +52,10 @@ async def add(store: BatchStore, id: str = "batch_1", total: int = TOTAL) -> Bat
     return await store.create(batch(id, total), [content(i) for i in range(total)], Request(f"req_{id}", "f"))
 
 
+def _waiting(ref: ChunkRef) -> Waiting:
+    return Waiting(str(ref), NOW, Priority.HIGH)
+
+
 def record(index: int, verdict: str = "PASSED") -> Record:
     return Record(index, verdict, content(index) + verdict.encode())
 
@@ -64,7 +66,7 @@ async def test_a_request_makes_one_batch(store: BatchStore) -> None:
     again = await store.create(batch("batch_2", 2), [b"a", b"b"], Request("req_1", "f"))
     assert again == first == batch(total=1)
     assert await store.find(Request("req_1", "f")) == first == await store.get("batch_1")
-    assert [one.ref for one in await store.waiting(NOW, 10)] == [FIRST]
+    assert [one.id for one in await store.waiting(NOW, 10)] == [str(FIRST)]
     for other in (
         store.find(Request("req_1", "g")),
         store.create(batch("batch_3", 1), [b"c"], Request("req_1", "g")),
@@ -85,24 +87,24 @@ async def test_two_creates_at_once_make_one_batch(store: BatchStore) -> None:
 
 async def test_a_chunk_is_with_one_node_at_a_time(store: BatchStore) -> None:
     await add(store)
-    assert await store.waiting(NOW, 10) == [Waiting(FIRST, Priority.HIGH), Waiting(SECOND, Priority.HIGH)]
-    assert await store.waiting(NOW, 1) == [Waiting(FIRST, Priority.HIGH)]
+    assert await store.waiting(NOW, 10) == [_waiting(FIRST), _waiting(SECOND)]
+    assert await store.waiting(NOW, 1) == [_waiting(FIRST)]
     claim = await store.claim(SECOND, "one", NOW, LEASE)
-    assert (claim.priority, claim.caller, claim.chunk.attempts) == (Priority.HIGH, "somebody", 1)
+    assert (claim.priority, claim.caller, claim.attempts) == (Priority.HIGH, "somebody", 1)
     assert claim.programs == {index: content(index) for index in range(CHUNK, TOTAL)}
-    assert await store.waiting(NOW, 10) == [Waiting(FIRST, Priority.HIGH)]
+    assert await store.waiting(NOW, 10) == [_waiting(FIRST)]
     with pytest.raises(Aborted, match="with one"):
         await store.claim(SECOND, "two", NOW + LEASE / 2, LEASE)
 
-    await store.change_chunk(SECOND, lambda chunk: chunk.renew("one", NOW + 2 * LEASE))
+    await store.change_chunk(SECOND, lambda chunk: chunk.renew("one", NOW + LEASE, LEASE))
     with pytest.raises(Aborted, match="with one"):
         await store.claim(SECOND, "two", NOW + LEASE, LEASE)
     assert len(await store.waiting(NOW + 2 * LEASE, 10)) == 2
-    assert (await store.claim(SECOND, "two", NOW + 2 * LEASE, LEASE)).chunk.attempts == 2  # "one" is dead
+    assert (await store.claim(SECOND, "two", NOW + 2 * LEASE, LEASE)).attempts == 2  # "one" is dead
     with pytest.raises(Aborted, match="no longer with one"):
-        await store.change_chunk(SECOND, lambda chunk: chunk.renew("one", NOW + 9 * LEASE))
+        await store.change_chunk(SECOND, lambda chunk: chunk.renew("one", NOW + 8 * LEASE, LEASE))
 
-    assert (await store.change_chunk(SECOND, lambda chunk: chunk.release("two", attempted=False))).attempts == 1
+    assert (await store.change_chunk(SECOND, lambda chunk: chunk.release("two", attempted=False))).hold.attempts == 1
     assert len(await store.waiting(NOW, 10)) == 2
     claims = [store.claim(SECOND, name, NOW, LEASE) for name in ("one", "two", "three", "four")]
     ends = await asyncio.gather(*claims, return_exceptions=True)
@@ -145,7 +147,7 @@ async def test_a_batch_ends_with_its_last_chunk(store: BatchStore) -> None:
     await store.claim(FIRST, "one", NOW, LEASE)
     await store.record("batch_1", [record(i) for i in range(CHUNK - 1)])
     assert (await store.finish(FIRST, NOW)).state is State.RUNNING
-    assert (await store.claim(FIRST, "one", NOW, LEASE)).chunk.attempts == 2  # not done
+    assert (await store.claim(FIRST, "one", NOW, LEASE)).attempts == 2  # not done
     await store.record("batch_1", [record(CHUNK - 1)])
     assert (await store.finish(FIRST, NOW)).state is State.RUNNING
     with pytest.raises(Aborted, match="recorded"):
@@ -157,7 +159,7 @@ async def test_a_batch_ends_with_its_last_chunk(store: BatchStore) -> None:
         batch(), state=State.SUCCEEDED, end_time=NOW + HOUR, programs_done=TOTAL
     )
     assert await store.waiting(NOW + HOUR, 10) == []
-    with pytest.raises(FailedPrecondition, match="SUCCEEDED"):
+    with pytest.raises(FailedPrecondition, match="succeeded"):
         await store.change("batch_1", lambda batch: batch.cancel(NOW))
 
 
@@ -183,9 +185,9 @@ async def test_a_cancelled_batch_takes_no_more(store: BatchStore) -> None:
     for refused in (
         store.record("batch_1", [record(1)]),
         store.claim(SECOND, "two", NOW, LEASE),
-        store.change_chunk(FIRST, lambda chunk: chunk.renew("one", NOW + HOUR)),
+        store.change_chunk(FIRST, lambda chunk: chunk.renew("one", NOW, HOUR)),
     ):
-        with pytest.raises(FailedPrecondition, match="CANCELLED"):
+        with pytest.raises(FailedPrecondition, match="cancelled"):
             await refused
     assert await store.waiting(NOW + HOUR, 10) == []
     assert await store.recorded("batch_1", 0) == [0]
@@ -200,5 +202,27 @@ async def test_what_ended_long_ago_is_forgotten(store: BatchStore) -> None:
     assert await store.forget(NOW + HOUR) == 1
     with pytest.raises(NotFound):
         await store.get("batch_1")
-    assert {one.ref.batch_id for one in await store.waiting(NOW, 10)} == {"batch_2"}
+    assert {ChunkRef.parse(one.id).batch_id for one in await store.waiting(NOW, 10)} == {"batch_2"}
+    assert await add(store) == batch()  # and its request with it
+
+
+async def test_pages_begin_with_the_newest(store: BatchStore) -> None:
+    for number in range(1, 5):
+        await add(store, f"batch_{number}", 1)
+    await store.record("batch_3", [record(0)])
+    assert [one.id for one in await store.page(3, None)] == ["batch_4", "batch_3", "batch_2"]
+    assert await store.page(3, "batch_2") == [batch(total=1)]
+    assert (await store.page(2, None))[1].programs_done == 1
+
+
+async def test_what_has_ended_can_be_deleted(store: BatchStore) -> None:
+    await add(store)
+    await store.record("batch_1", [record(0)])
+    with pytest.raises(FailedPrecondition, match="running"):
+        await store.delete("batch_1")
+    await store.change("batch_1", lambda batch: batch.cancel(NOW))
+    await store.delete("batch_1")
+    for unknown in ("batch_1", "no\0where"):
+        with pytest.raises(NotFound):
+            await store.delete(unknown)
     assert await add(store) == batch()  # and its request with it

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.common.v1 import problem_pb2 as common
+from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit.errors import Unavailable
 from ratchet_kit.idempotency import Request
 from ratchet_kit.streams import Stream
@@ -109,7 +110,7 @@ async def test_after_the_last_attempt_it_says_so(world: World, redis: Any) -> No
         batch, records = await world.end(await world.create("good", "bad"))
     assert batch.state is State.SUCCEEDED
     assert [records[i].verdict for i in range(2)] == ["PASSED", PLATFORM_ERROR]
-    item = pb.BatchItem.FromString(records[1].content)
+    item = pb.ExecutionItem.FromString(records[1].content)
     assert (item.index, item.WhichOneof("outcome")) == (1, "platform_error")
     assert item.platform_error == f"one: lane lost (after {MAX_ATTEMPTS} attempts)"
     assert world.runs == {"good": 1, "bad": 2 * MAX_ATTEMPTS}
@@ -193,7 +194,7 @@ async def test_what_this_node_cannot_take_is_a_fault_that_names_the_field(world:
     programs = [
         pb.Program(source=large),
         pb.Program(source="good"),
-        pb.Program(source="wide", limits=pb.Limits(memory_bytes=8 << 30)),
+        pb.Program(source="wide", limits=common.Limits(memory_bytes=8 << 30)),
     ]
     contents = [program.SerializeToString() for program in programs]
     batch = Batch("batch_1", 3, world.clock.now())
@@ -201,6 +202,6 @@ async def test_what_this_node_cannot_take_is_a_fault_that_names_the_field(world:
     async with world.node("one"):
         _, records = await world.end(batch)
     assert [records[i].verdict for i in range(3)] == ["PASSED", "PASSED", PLATFORM_ERROR]
-    fault = pb.BatchItem.FromString(records[2].content).platform_error
+    fault = pb.ExecutionItem.FromString(records[2].content).platform_error
     assert fault.startswith("one: program.limits.memory_bytes: ")
     assert world.runs == {large: 1, "good": 1}

@@ -13,17 +13,19 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
-from ratchet.sandbox.v1 import sandbox_pb2_grpc
+from ratchet.common.v1 import priority_pb2, verdict_pb2
+from ratchet.common.v1 import problem_pb2 as common
+from ratchet.sandbox.v1 import batch_pb2, diagnostics_pb2
+from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit import sql
 from ratchet_kit.client import channel, wait_healthy
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_testing.ports import free_port
 
-pytestmark = pytest.mark.integration
+from ..node import Stubs
 
-Stub = sandbox_pb2_grpc.SandboxServiceStub
+pytestmark = pytest.mark.integration
 
 
 class Node:
@@ -93,25 +95,25 @@ def programs(count: int, source: str = "print({})") -> list[pb.Program]:
     return [pb.Program(id=f"p{i}", source=source.format(i)) for i in range(count)]
 
 
-async def watched(stub: Stub, id: str) -> tuple[pb.Batch, list[pb.BatchItem]]:
+async def watched(stub: Stubs, id: str) -> tuple[batch_pb2.Batch, list[pb.ExecutionItem]]:
     """Reads a batch to its end: what it ended as, and its items by index."""
-    items: list[pb.BatchItem] = []
+    items: list[pb.ExecutionItem] = []
     async with asyncio.timeout(120):
-        async for reply in stub.WatchBatch(pb.WatchBatchRequest(id=id)):
+        async for reply in stub.batches.WatchBatch(batch_pb2.WatchBatchRequest(id=id)):
             items += reply.items
     return reply.batch, sorted(items, key=lambda item: item.index)
 
 
-def check_all_ran(batch: pb.Batch, items: list[pb.BatchItem], count: int) -> None:
-    assert (batch.state, batch.programs_done, batch.programs_total) == (pb.Batch.STATE_SUCCEEDED, count, count)
+def check_all_ran(batch: batch_pb2.Batch, items: list[pb.ExecutionItem], count: int) -> None:
+    assert (batch.state, batch.programs_done, batch.programs_total) == (batch_pb2.Batch.STATE_SUCCEEDED, count, count)
     assert [item.index for item in items] == list(range(count))
-    assert {item.execution.verdict for item in items} == {pb.VERDICT_PASSED}
+    assert {item.execution.verdict for item in items} == {verdict_pb2.VERDICT_PASSED}
     assert [item.execution.stdout for item in items] == [f"{i}\n" for i in range(count)]
 
 
-async def until_done(stub: Stub, id: str, least: int) -> None:
+async def until_done(stub: Stubs, id: str, least: int) -> None:
     async with asyncio.timeout(60):
-        while (await stub.GetBatch(pb.GetBatchRequest(id=id))).batch.programs_done < least:
+        while (await stub.batches.GetBatch(batch_pb2.GetBatchRequest(id=id))).batch.programs_done < least:
             await asyncio.sleep(0.05)
 
 
@@ -122,18 +124,22 @@ SLOW = "import time; time.sleep(0.04); print({})"
 async def test_two_nodes_work_one_batch_off(cluster: Cluster) -> None:
     one, two = await cluster.node(), await cluster.node()
     async with channel(one.target) as first, channel(two.target) as second:
-        request = pb.CreateBatchRequest(programs=programs(200, SLOW), request_id="r", priority=pb.PRIORITY_HIGH)
-        created = (await Stub(first).CreateBatch(request)).batch
-        assert (created.state, created.programs_total) == (pb.Batch.STATE_RUNNING, 200)
-        assert (await Stub(second).CreateBatch(request)).batch.id == created.id
-        here, there = await asyncio.gather(watched(Stub(first), created.id), watched(Stub(second), created.id))
+        request = batch_pb2.CreateBatchRequest(
+            programs=programs(200, SLOW), request_id="r", priority=priority_pb2.PRIORITY_HIGH
+        )
+        created = (await Stubs.of(first).batches.CreateBatch(request)).batch
+        assert (created.state, created.programs_total) == (batch_pb2.Batch.STATE_RUNNING, 200)
+        assert (await Stubs.of(second).batches.CreateBatch(request)).batch.id == created.id
+        here, there = await asyncio.gather(watched(Stubs.of(first), created.id), watched(Stubs.of(second), created.id))
         check_all_ran(*here, 200)
-        assert here == there == await watched(Stub(first), created.id)
+        assert here == there == await watched(Stubs.of(first), created.id)
         assert here[0].end_time.ToDatetime() > created.create_time.ToDatetime()
         with pytest.raises(AlreadyExists, match="used before"), rpc_errors():
-            await Stub(first).CreateBatch(pb.CreateBatchRequest(programs=programs(1), request_id="r"))
-        with pytest.raises(FailedPrecondition, match="SUCCEEDED"), rpc_errors():
-            await Stub(first).CancelBatch(pb.CancelBatchRequest(id=created.id))
+            await Stubs.of(first).batches.CreateBatch(
+                batch_pb2.CreateBatchRequest(programs=programs(1), request_id="r")
+            )
+        with pytest.raises(FailedPrecondition, match="succeeded"), rpc_errors():
+            await Stubs.of(first).batches.CancelBatch(batch_pb2.CancelBatchRequest(id=created.id))
     assert all("batch.chunk_done" in node.log.read_text() for node in (one, two))
 
 
@@ -142,20 +148,20 @@ async def test_after_a_kill_9_each_program_has_one_verdict(cluster: Cluster, red
     """One of two nodes dies with chunks in hand, then the other, and one that comes later does the rest."""
     one, two = await cluster.node(), await cluster.node()
     async with channel(one.target) as door:
-        stub = Stub(door)
-        id = (await stub.CreateBatch(pb.CreateBatchRequest(programs=programs(100, SLOW)))).batch.id
+        stub = Stubs.of(door)
+        id = (await stub.batches.CreateBatch(batch_pb2.CreateBatchRequest(programs=programs(100, SLOW)))).batch.id
         await until_done(stub, id, 20)
     one.kill()
     async with channel(two.target) as door:
-        done = (await Stub(door).GetBatch(pb.GetBatchRequest(id=id))).batch.programs_done
-        await until_done(Stub(door), id, done + 10)
+        done = (await Stubs.of(door).batches.GetBatch(batch_pb2.GetBatchRequest(id=id))).batch.programs_done
+        await until_done(Stubs.of(door), id, done + 10)
     two.kill()
     three = await cluster.node()
     async with channel(three.target) as door:
-        before = (await Stub(door).GetBatch(pb.GetBatchRequest(id=id))).batch
-        assert before.state == pb.Batch.STATE_RUNNING
+        before = (await Stubs.of(door).batches.GetBatch(batch_pb2.GetBatchRequest(id=id))).batch
+        assert before.state == batch_pb2.Batch.STATE_RUNNING
         assert 0 < before.programs_done < 100
-        check_all_ran(*await watched(Stub(door), id), 100)
+        check_all_ran(*await watched(Stubs.of(door), id), 100)
     indices = [index for (index,) in await cluster.rows('SELECT "index" FROM sandbox_batch_records')]
     assert sorted(indices) == list(range(100))
 
@@ -163,9 +169,10 @@ async def test_after_a_kill_9_each_program_has_one_verdict(cluster: Cluster, red
 async def test_flushall_loses_nothing(cluster: Cluster, redis: Any) -> None:
     node = await cluster.node()
     async with channel(node.target) as door:
-        stub = Stub(door)
+        stub = Stubs.of(door)
         made = [
-            (await stub.CreateBatch(pb.CreateBatchRequest(programs=programs(100, SLOW)))).batch.id for _ in range(2)
+            (await stub.batches.CreateBatch(batch_pb2.CreateBatchRequest(programs=programs(100, SLOW)))).batch.id
+            for _ in range(2)
         ]
         await until_done(stub, made[0], 10)
         await redis.flushall()
@@ -176,25 +183,29 @@ async def test_flushall_loses_nothing(cluster: Cluster, redis: Any) -> None:
 async def test_flushall_and_kill_9_together_lose_nothing(cluster: Cluster, redis: Any) -> None:
     node = await cluster.node()
     async with channel(node.target) as door:
-        id = (await Stub(door).CreateBatch(pb.CreateBatchRequest(programs=programs(120, SLOW)))).batch.id
-        await until_done(Stub(door), id, 10)
+        id = (
+            await Stubs.of(door).batches.CreateBatch(batch_pb2.CreateBatchRequest(programs=programs(120, SLOW)))
+        ).batch.id
+        await until_done(Stubs.of(door), id, 10)
     node.kill()
     await redis.flushall()
     async with channel((await cluster.node()).target) as door:
-        check_all_ran(*await watched(Stub(door), id), 120)
+        check_all_ran(*await watched(Stubs.of(door), id), 120)
 
 
 async def test_a_node_that_is_stopped_gives_back_what_it_has(cluster: Cluster) -> None:
     one = await cluster.node()
     async with channel(one.target) as door:
-        id = (await Stub(door).CreateBatch(pb.CreateBatchRequest(programs=programs(100, SLOW)))).batch.id
-        await until_done(Stub(door), id, 5)
+        id = (
+            await Stubs.of(door).batches.CreateBatch(batch_pb2.CreateBatchRequest(programs=programs(100, SLOW)))
+        ).batch.id
+        await until_done(Stubs.of(door), id, 5)
     await asyncio.to_thread(one.end)
     assert one.process.returncode == 0
-    held = "SELECT count(*) FROM sandbox_batch_chunks WHERE owner <> '' OR attempts > 0 AND NOT done"
+    held = "SELECT count(*) FROM sandbox_batch_chunks WHERE held_by <> '' OR attempts > 0 AND NOT done"
     assert await cluster.rows(held) == [(0,)]
     async with channel((await cluster.node()).target) as door:
-        check_all_ran(*await watched(Stub(door), id), 100)
+        check_all_ran(*await watched(Stubs.of(door), id), 100)
 
 
 async def test_cancelling_ends_what_has_not_run(cluster: Cluster) -> None:
@@ -202,63 +213,80 @@ async def test_cancelling_ends_what_has_not_run(cluster: Cluster) -> None:
     endless = pb.Program(source="while True: pass")
     endless.limits.cpu_time.FromTimedelta(timedelta(seconds=50))
     async with channel(node.target) as door:
-        stub = Stub(door)
+        stub = Stubs.of(door)
         made = [*programs(3), endless, endless, *programs(60)]
-        id = (await stub.CreateBatch(pb.CreateBatchRequest(programs=made))).batch.id
+        id = (await stub.batches.CreateBatch(batch_pb2.CreateBatchRequest(programs=made))).batch.id
         await until_done(stub, id, 3)
         watching = asyncio.create_task(watched(stub, id))
         await asyncio.sleep(0.3)
-        cancelled = (await stub.CancelBatch(pb.CancelBatchRequest(id=id))).batch
-        assert cancelled.state == pb.Batch.STATE_CANCELLED
+        cancelled = (await stub.batches.CancelBatch(batch_pb2.CancelBatchRequest(id=id))).batch
+        assert cancelled.state == batch_pb2.Batch.STATE_CANCELLED
         batch, items = await watching
-        assert batch == cancelled == (await stub.CancelBatch(pb.CancelBatchRequest(id=id))).batch
+        assert batch == cancelled == (await stub.batches.CancelBatch(batch_pb2.CancelBatchRequest(id=id))).batch
         assert len(items) == batch.programs_done < 65
         # the lane is free again well before the endless ones would have ended
-        execution = await stub.Execute(pb.ExecuteRequest(program=programs(1)[0]), timeout=10)
-        assert execution.execution.verdict == pb.VERDICT_PASSED
+        execution = await stub.programs.Execute(pb.ExecuteRequest(program=programs(1)[0]), timeout=10)
+        assert execution.execution.verdict == verdict_pb2.VERDICT_PASSED
 
 
 async def test_wrong_calls_are_answered_in_a_sentence(cluster: Cluster) -> None:
     async with channel((await cluster.node()).target) as door:
-        stub = Stub(door)
+        stub = Stubs.of(door)
         for unknown in ("batch_nowhere", "a\0b", ""):
             with pytest.raises(NotFound, match="no batch"), rpc_errors():
-                await stub.GetBatch(pb.GetBatchRequest(id=unknown))
+                await stub.batches.GetBatch(batch_pb2.GetBatchRequest(id=unknown))
             with pytest.raises(NotFound, match="no batch"), rpc_errors():
-                await stub.CancelBatch(pb.CancelBatchRequest(id=unknown))
+                await stub.batches.CancelBatch(batch_pb2.CancelBatchRequest(id=unknown))
+            with pytest.raises(NotFound, match="no batch"), rpc_errors():
+                await stub.batches.DeleteBatch(batch_pb2.DeleteBatchRequest(id=unknown))
             with pytest.raises(NotFound, match="no batch"), rpc_errors():
                 await watched(stub, unknown)
-        bad = pb.Program(entry_point="f", tests=[pb.Test(call=pb.CallTest(args="f()", expected="2"))])
+        bad = pb.Program(entry_point="f", tests=[common.Test(call=common.CallTest(args="f()", expected="2"))])
         wrong = {
-            "programs": pb.CreateBatchRequest(),
-            "programs[1].tests[0].call.args": pb.CreateBatchRequest(programs=[*programs(1), bad]),
-            "programs[0].runtime": pb.CreateBatchRequest(
+            "programs": batch_pb2.CreateBatchRequest(),
+            "programs[1].tests[0].call.args": batch_pb2.CreateBatchRequest(programs=[*programs(1), bad]),
+            "programs[0].runtime": batch_pb2.CreateBatchRequest(
                 programs=[pb.Program(source="echo", language="bash", runtime="zsh")]
             ),
-            "priority": pb.CreateBatchRequest(programs=programs(1), priority=77),  # type: ignore[arg-type]
-            "request_id": pb.CreateBatchRequest(programs=programs(1), request_id="x" * 201),
+            "priority": batch_pb2.CreateBatchRequest(programs=programs(1), priority=77),  # type: ignore[arg-type]
+            "request_id": batch_pb2.CreateBatchRequest(programs=programs(1), request_id="x" * 201),
         }
         for field, request in wrong.items():
             with pytest.raises(InvalidArgument) as refused, rpc_errors():
-                await stub.CreateBatch(request)
+                await stub.batches.CreateBatch(request)
             assert [violation.field for violation in refused.value.violations] == [field]
         assert await cluster.rows("SELECT count(*) FROM sandbox_batches") == [(0,)]
+
+
+async def test_a_list_of_batches_and_their_end(cluster: Cluster) -> None:
+    async with channel((await cluster.node()).target) as door:
+        stub = Stubs.of(door).batches
+        requests = [batch_pb2.CreateBatchRequest(programs=programs(1)) for _ in range(3)]
+        made = [(await stub.CreateBatch(request)).batch.id for request in requests]
+        for id in made:
+            await watched(Stubs.of(door), id)
+        first = await stub.ListBatches(batch_pb2.ListBatchesRequest(page_size=2))
+        rest = await stub.ListBatches(batch_pb2.ListBatchesRequest(page_size=2, page_token=first.next_page_token))
+        assert [batch.id for batch in (*first.batches, *rest.batches)] == made[::-1]
+        await stub.DeleteBatch(batch_pb2.DeleteBatchRequest(id=made[0]))
+        assert [batch.id for batch in (await stub.ListBatches(batch_pb2.ListBatchesRequest())).batches] == made[:0:-1]
+        assert await cluster.rows("SELECT count(*) FROM sandbox_batch_records") == [(2,)]
 
 
 async def test_programs_find_nothing_of_the_queue_and_the_database(cluster: Cluster) -> None:
     """The attacks that look for descriptors, environment, files and servers, on a node that has all of them."""
     attacks = ["environment", "open_descriptors", "write_to_all_descriptors", "local_services", "other_files"]
     async with channel((await cluster.node()).target) as door:
-        stub = Stub(door)
-        id = (await stub.CreateBatch(pb.CreateBatchRequest(programs=programs(40)))).batch.id
+        stub = Stubs.of(door)
+        id = (await stub.batches.CreateBatch(batch_pb2.CreateBatchRequest(programs=programs(40)))).batch.id
         check_all_ran(*await watched(stub, id), 40)
-        found = [one async for one in stub.Audit(pb.AuditRequest(attacks=attacks))]
+        found = [one async for one in stub.diagnostics.Audit(diagnostics_pb2.AuditRequest(attacks=attacks))]
         assert {one.attack.partition("/")[0] for one in found} == set(attacks)
         assert all(one.caught for one in found), found
         look = (
             "import os; print(sorted(os.environ), [f for f in range(3, 256) if os.path.exists(f'/proc/self/fd/{f}')])"
         )
-        seen = (await stub.Execute(pb.ExecuteRequest(program=pb.Program(source=look)))).execution.stdout
+        seen = (await stub.programs.Execute(pb.ExecuteRequest(program=pb.Program(source=look)))).execution.stdout
         assert "URL" not in seen
 
 
@@ -272,17 +300,17 @@ async def test_without_queue_and_database_the_rest_works(tmp_path: Path) -> None
         try:
             await wait_healthy(node.target, timedelta(seconds=30))
             async with channel(node.target) as door:
-                stub = Stub(door)
+                stub = Stubs.of(door)
                 for call in (
-                    stub.CreateBatch(pb.CreateBatchRequest(programs=programs(1))),
-                    stub.GetBatch(pb.GetBatchRequest(id="x")),
-                    stub.CancelBatch(pb.CancelBatchRequest(id="x")),
+                    stub.batches.CreateBatch(batch_pb2.CreateBatchRequest(programs=programs(1))),
+                    stub.batches.GetBatch(batch_pb2.GetBatchRequest(id="x")),
+                    stub.batches.CancelBatch(batch_pb2.CancelBatchRequest(id="x")),
                     watched(stub, "x"),
                 ):
                     with pytest.raises(FailedPrecondition, match=missing), rpc_errors():
                         await call
-                execution = (await stub.Execute(pb.ExecuteRequest(program=programs(1)[0]))).execution
-                assert execution.verdict == pb.VERDICT_PASSED
+                execution = (await stub.programs.Execute(pb.ExecuteRequest(program=programs(1)[0]))).execution
+                assert execution.verdict == verdict_pb2.VERDICT_PASSED
         finally:
             node.end()
 
@@ -297,8 +325,8 @@ async def test_a_node_whose_stores_are_away_runs_programs(tmp_path: Path) -> Non
         await wait_healthy(node.target, timedelta(seconds=30))
         async with channel(node.target) as door:
             with pytest.raises(Unavailable, match="database"), rpc_errors():
-                await Stub(door).GetBatch(pb.GetBatchRequest(id="x"))
-            execution = (await Stub(door).Execute(pb.ExecuteRequest(program=programs(1)[0]))).execution
-            assert execution.verdict == pb.VERDICT_PASSED
+                await Stubs.of(door).batches.GetBatch(batch_pb2.GetBatchRequest(id="x"))
+            execution = (await Stubs.of(door).programs.Execute(pb.ExecuteRequest(program=programs(1)[0]))).execution
+            assert execution.verdict == verdict_pb2.VERDICT_PASSED
     finally:
         node.end()

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.common.v1 import problem_pb2 as common
+from ratchet.sandbox.v1 import program_pb2 as pb
 from sandbox_service.convert import Bounds, graded_from_proto
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.program import Limits
@@ -21,7 +22,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
 DATA = Path(__file__).parents[5] / "shared" / "data"
 BOUNDS = Bounds(Limits(timedelta(seconds=60), 4 << 30, 1 << 20), text_bytes=4 << 20)
-LIMITS = pb.Limits(cpu_time=Duration(seconds=30), memory_bytes=1 << 30)
+LIMITS = common.Limits(cpu_time=Duration(seconds=30), memory_bytes=1 << 30)
 _CALLED = re.compile(r"(\w+) ?\(")
 
 
@@ -54,8 +55,8 @@ def _leet_code() -> Iterator[pb.GradeRequest]:
 
 
 def _graded(name: str, prompt: str, entry_point: str, completion: str, check: str) -> pb.GradeRequest:
-    tests = [pb.Test(check=pb.CheckTest(code=check))]
-    problem = pb.Problem(id=name, prompt=prompt, entry_point=entry_point, tests=tests)
+    tests = [common.Test(check=common.CheckTest(code=check))]
+    problem = common.Problem(id=name, prompt=prompt, entry_point=entry_point, tests=tests)
     return pb.GradeRequest(completion=completion, problem=problem, limits=LIMITS)
 
 

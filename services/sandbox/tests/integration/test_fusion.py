@@ -352,7 +352,7 @@ def test_a_fault_of_the_platform_is_waited_out(door_over: DoorOver) -> None:
 
 
 def test_a_fault_that_stays_is_504_and_never_a_verdict(monkeypatch: pytest.MonkeyPatch, door_over: DoorOver) -> None:
-    monkeypatch.setattr("sandbox_service.rest.running.PATIENCE", timedelta(seconds=0))
+    monkeypatch.setattr("sandbox_service.fusion.running.PATIENCE", timedelta(seconds=0))
 
     async def script(job: Job) -> Report:
         raise Unavailable("away")

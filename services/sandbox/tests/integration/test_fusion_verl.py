@@ -113,7 +113,7 @@ def test_a_fault_of_the_platform_is_no_score(
     verl: ModuleType, door_over: Callable[..., AbstractContextManager[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Away for longer than the door holds a request: verl is told 504, asks again, and scores what then comes."""
-    monkeypatch.setattr("sandbox_service.rest.running.PATIENCE", timedelta(seconds=-1.5))
+    monkeypatch.setattr("sandbox_service.fusion.running.PATIENCE", timedelta(seconds=-1.5))
     asked: list[Job] = []
 
     async def script(job: Job) -> Report:

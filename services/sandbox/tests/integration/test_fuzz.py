@@ -1,4 +1,4 @@
-"""Whatever is sent to Execute, ExecuteBatch and Grade: a verdict, or whose fault it is. Never a hang, never our fault.
+"""Whatever is sent to Execute, StreamExecute and Grade: a verdict, or whose fault it is. Never a hang, never our fault.
 
 Real gRPC, real lanes. `make test` takes the same examples each time.
 """
@@ -15,18 +15,17 @@ import pytest_asyncio
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
-from ratchet.sandbox.v1 import sandbox_pb2_grpc
+from ratchet.common.v1 import problem_pb2 as common
+from ratchet.common.v1 import verdict_pb2
+from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_kit.grpc_errors import rpc_errors
-from ratchet_kit.server import serve
-from sandbox_service.main import adder, sandbox_servicer
-from sandbox_service.servicer import SERVICE
 from sandbox_service.settings import Settings
+
+from ..node import SERVICE, Stubs, serving
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(180)]
 
-Stub = sandbox_pb2_grpc.SandboxServiceStub
 LIMIT = 60  # seconds: nothing here may come near it
 # Of a caller's fault. FAILED_PRECONDITION: processes, at L1.
 ITS_FAULT = {
@@ -39,21 +38,16 @@ ITS_FAULT = {
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def door() -> AsyncIterator[grpc.aio.Channel]:
     service = Settings(port=0, lanes=2, idle_extra=timedelta(seconds=0.1), log_level="WARNING")
-    ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    stop = asyncio.Event()
-    async with sandbox_servicer(service) as servicer:
-        serving = asyncio.create_task(serve(service, "sandbox", adder(servicer), on_ready=ready.set_result, stop=stop))
+    async with serving(service) as address:
         # not ratchet_kit's: that one tries again what fails with UNAVAILABLE
         options = [("grpc.max_send_message_length", 64 << 20), ("grpc.max_receive_message_length", 64 << 20)]
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{await ready}", options) as door:
+        async with grpc.aio.insecure_channel(address, options) as door:
             yield door
-        stop.set()
-        await serving
 
 
 @pytest.fixture
-def stub(door: grpc.aio.Channel) -> Stub:
-    return sandbox_pb2_grpc.SandboxServiceStub(door)
+def stub(door: grpc.aio.Channel) -> Stubs:
+    return Stubs.of(door)
 
 
 # What is sent
@@ -85,8 +79,8 @@ def usually(good: st.SearchStrategy[Any], odd: st.SearchStrategy[Any], of: int =
     return st.integers(1, of).flatmap(lambda n: odd if n == of else good)
 
 
-def limits(seconds: int, nanos: int, memory: int, output: int) -> pb.Limits:
-    made = pb.Limits(memory_bytes=memory, output_bytes=output)
+def limits(seconds: int, nanos: int, memory: int, output: int) -> common.Limits:
+    made = common.Limits(memory_bytes=memory, output_bytes=output)
     made.cpu_time.seconds, made.cpu_time.nanos = seconds, nanos
     return made
 
@@ -102,7 +96,7 @@ any_literal = usually(st.one_of(st.just("1"), st.integers().map(repr), st.floats
 any_args = usually(st.lists(st.integers(0, 9), max_size=2).map(repr), odd_literal)
 any_name = usually(st.just("f"), st.one_of(st.sampled_from(NAMES), st.text(max_size=9)))
 any_call = st.builds(
-    pb.CallTest,
+    common.CallTest,
     args=any_args,
     expected=any_literal,
     tolerance=usually(st.floats(0, 1), st.floats()),
@@ -110,17 +104,18 @@ any_call = st.builds(
     unordered=st.booleans(),
 )
 any_stdio = st.builds(
-    pb.StdioTest, stdin=st.text(max_size=20), expected_stdout=st.one_of(st.just("1"), st.text(max_size=20))
+    common.StdioTest, stdin=st.text(max_size=20), expected_stdout=st.one_of(st.just("1"), st.text(max_size=20))
 )
 any_check = st.builds(
-    pb.CheckTest, code=usually(st.sampled_from(["assert f(1) == 1", "f(2)", "def check(g): g()"]), any_source, 3)
+    common.CheckTest,
+    code=usually(st.sampled_from(["assert f(1) == 1", "f(2)", "def check(g): g()"]), any_source, 3),
 )
 any_test = st.one_of(
-    st.builds(pb.Test, call=any_call, held_out=st.booleans()),
-    st.builds(pb.Test, stdio=any_stdio, held_out=st.booleans()),
-    st.builds(pb.Test, check=any_check, held_out=st.booleans()),
+    st.builds(common.Test, call=any_call, held_out=st.booleans()),
+    st.builds(common.Test, stdio=any_stdio, held_out=st.booleans()),
+    st.builds(common.Test, check=any_check, held_out=st.booleans()),
 )
-any_tests = usually(st.lists(any_test, max_size=3), st.just([pb.Test()]), 20)
+any_tests = usually(st.lists(any_test, max_size=3), st.just([common.Test()]), 20)
 int64 = st.integers(-(2**63), 2**63 - 1)
 # An endless program takes all of its time.
 any_limits = usually(
@@ -152,7 +147,7 @@ any_program = st.builds(
 any_priority = usually(st.integers(0, 3), st.integers(-(2**31), 2**31 - 1), 30)
 any_request = st.builds(pb.ExecuteRequest, program=any_program, priority=any_priority, caller=st.text(max_size=9))
 any_problem = st.builds(
-    pb.Problem,
+    common.Problem,
     id=st.text(max_size=9),
     prompt=st.one_of(st.just(""), st.just("def f(x):\n"), any_source),
     entry_point=any_name,
@@ -187,8 +182,8 @@ fuzz = settings(
 
 def check_execution(execution: pb.Execution, tests: int, held_out: int) -> str:
     """The verdict's name, of an answer that agrees with itself."""
-    verdict = pb.Verdict.Name(execution.verdict)
-    assert execution.verdict != pb.VERDICT_UNSPECIFIED
+    verdict = verdict_pb2.Verdict.Name(execution.verdict)
+    assert execution.verdict != verdict_pb2.VERDICT_UNSPECIFIED
     assert execution.tests_total == tests
     assert len(execution.results) <= tests
     assert (verdict == "VERDICT_PASSED") == (execution.tests_passed == tests == len(execution.results)) or not tests
@@ -209,13 +204,13 @@ ALL_KINDS = {"VERDICT_PASSED", "VERDICT_FAILED", "VERDICT_RUNTIME_ERROR", "VERDI
              "INVALID_ARGUMENT", "UNIMPLEMENTED"}  # fmt: skip
 
 
-async def test_any_execute(stub: Stub) -> None:
+async def test_any_execute(stub: Stubs) -> None:
     seen: Counter[str] = Counter()
 
     async def ask(request: pb.ExecuteRequest) -> None:
         tests = request.program.tests
         try:
-            execution = (await stub.Execute(request, timeout=LIMIT)).execution
+            execution = (await stub.programs.Execute(request, timeout=LIMIT)).execution
         except grpc.aio.AioRpcError as error:
             seen[check_refusal(error)] += 1
         else:
@@ -226,13 +221,13 @@ async def test_any_execute(stub: Stub) -> None:
     assert seen.keys() >= ALL_KINDS | {"VERDICT_OUTPUT_LIMIT"}, seen
 
 
-async def test_any_grade(stub: Stub) -> None:
+async def test_any_grade(stub: Stubs) -> None:
     seen: Counter[str] = Counter()
 
     async def ask(request: pb.GradeRequest) -> None:
         tests = request.problem.tests
         try:
-            graded = await stub.Grade(request, timeout=LIMIT)
+            graded = await stub.programs.Grade(request, timeout=LIMIT)
         except grpc.aio.AioRpcError as error:
             seen[check_refusal(error)] += 1
         else:
@@ -259,7 +254,7 @@ async def test_any_bytes(door: grpc.aio.Channel) -> None:
 
     async def ask(data: bytes) -> None:
         try:
-            seen[pb.Verdict.Name((await execute(data, timeout=LIMIT)).execution.verdict)] += 1
+            seen[verdict_pb2.Verdict.Name((await execute(data, timeout=LIMIT)).execution.verdict)] += 1
         except grpc.aio.AioRpcError as error:
             seen[check_refusal(error)] += 1
 
@@ -282,9 +277,9 @@ async def every_example(strategy: st.SearchStrategy[Any], count: int, ask: Any) 
 
 # By name
 
-CALL = pb.Test(call=pb.CallTest(args="[1]", expected="2"))
-CHECK = pb.Test(check=pb.CheckTest(code="assert f(1) == 2"))
-STDIO = pb.Test(stdio=pb.StdioTest(expected_stdout="2"))
+CALL = common.Test(call=common.CallTest(args="[1]", expected="2"))
+CHECK = common.Test(check=common.CheckTest(code="assert f(1) == 2"))
+STDIO = common.Test(stdio=common.StdioTest(expected_stdout="2"))
 RIGHT = "def f(x):\n    return x + 1\nprint(2)\n"
 NEST = {
     "parentheses": "(" * 100_000,
@@ -300,52 +295,55 @@ NEST = {
     "strings": "x = " + "f'{" * 1000,
 }
 BAD_TESTS = {
-    "args that are no literal": pb.CallTest(args="[f()]", expected="2"),
-    "args that are no list": pb.CallTest(args="1", expected="2"),
-    "args cut off": pb.CallTest(args="[1", expected="2"),
-    "no args": pb.CallTest(expected="2"),
-    "an expected value that is no literal": pb.CallTest(args="[1]", expected="f(1)"),
-    "an expected value with NUL": pb.CallTest(args="[1]", expected="2\0"),
-    "args nested too deeply": pb.CallTest(args="[" * 101 + "]" * 101, expected="2"),
-    "an expected value nested too deeply": pb.CallTest(args="[1]", expected="[" * 101 + "]" * 101),
-    "args nested for the parser": pb.CallTest(args="[" * 10**5, expected="2"),
-    "an integer too long": pb.CallTest(args="[1]", expected="1" * 10**5),
-    "a tolerance that is none": pb.CallTest(args="[1]", expected="2", tolerance=float("nan")),
-    "a check that doesn't parse": pb.CheckTest(code="def check(candidate:\n"),
-    "a check with NUL": pb.CheckTest(code="assert f(1) == 2\0"),
-    "a check nested for the parser": pb.CheckTest(code="x = " + "-" * 10**5 + "1"),
+    "args that are no literal": common.CallTest(args="[f()]", expected="2"),
+    "args that are no list": common.CallTest(args="1", expected="2"),
+    "args cut off": common.CallTest(args="[1", expected="2"),
+    "no args": common.CallTest(expected="2"),
+    "an expected value that is no literal": common.CallTest(args="[1]", expected="f(1)"),
+    "an expected value with NUL": common.CallTest(args="[1]", expected="2\0"),
+    "args nested too deeply": common.CallTest(args="[" * 101 + "]" * 101, expected="2"),
+    "an expected value nested too deeply": common.CallTest(args="[1]", expected="[" * 101 + "]" * 101),
+    "args nested for the parser": common.CallTest(args="[" * 10**5, expected="2"),
+    "an integer too long": common.CallTest(args="[1]", expected="1" * 10**5),
+    "a tolerance that is none": common.CallTest(args="[1]", expected="2", tolerance=float("nan")),
+    "a check that doesn't parse": common.CheckTest(code="def check(candidate:\n"),
+    "a check with NUL": common.CheckTest(code="assert f(1) == 2\0"),
+    "a check nested for the parser": common.CheckTest(code="x = " + "-" * 10**5 + "1"),
 }
 
 
-async def verdicts(stub: Stub, program: pb.Program) -> set[str]:
-    """Of Execute, ExecuteBatch and, without files, Grade: one, if all is well."""
-    found = {(await stub.Execute(pb.ExecuteRequest(program=program), timeout=LIMIT)).execution.verdict}
-    async for reply in stub.ExecuteBatch(iter([pb.ExecuteBatchRequest(programs=[program])]), timeout=LIMIT):
+async def verdicts(stub: Stubs, program: pb.Program) -> set[str]:
+    """Of Execute, StreamExecute and, without files, Grade: one, if all is well."""
+    found = {(await stub.programs.Execute(pb.ExecuteRequest(program=program), timeout=LIMIT)).execution.verdict}
+    async for reply in stub.programs.StreamExecute(iter([pb.StreamExecuteRequest(programs=[program])]), timeout=LIMIT):
         found |= {item.execution.verdict for item in reply.items}
     if not program.files:
-        problem = pb.Problem(entry_point=program.entry_point, tests=program.tests)
+        problem = common.Problem(entry_point=program.entry_point, tests=program.tests)
         request = pb.GradeRequest(completion=f"```python\n{program.source}\n```", problem=problem)
-        found.add((await stub.Grade(request, timeout=LIMIT)).execution.verdict)
-    return {pb.Verdict.Name(verdict).removeprefix("VERDICT_") for verdict in found}
+        found.add((await stub.programs.Grade(request, timeout=LIMIT)).execution.verdict)
+    return {verdict_pb2.Verdict.Name(verdict).removeprefix("VERDICT_") for verdict in found}
 
 
-async def refusals(stub: Stub, program: pb.Program) -> set[type[RatchetError]]:
-    problem = pb.Problem(entry_point=program.entry_point, tests=program.tests or [CALL])
+async def refusals(stub: Stubs, program: pb.Program) -> set[type[RatchetError]]:
+    problem = common.Problem(entry_point=program.entry_point, tests=program.tests or [CALL])
     grade = pb.GradeRequest(completion=program.source, problem=problem, limits=program.limits)
     found: set[type[RatchetError]] = set()
-    for call in (stub.Execute(pb.ExecuteRequest(program=program), timeout=LIMIT), stub.Grade(grade, timeout=LIMIT)):
+    for call in (
+        stub.programs.Execute(pb.ExecuteRequest(program=program), timeout=LIMIT),
+        stub.programs.Grade(grade, timeout=LIMIT),
+    ):
         with pytest.raises(RatchetError) as refused, rpc_errors():
             await call
         found.add(type(refused.value))
     with pytest.raises(RatchetError) as refused, rpc_errors():
-        async for _ in stub.ExecuteBatch(iter([pb.ExecuteBatchRequest(programs=[program])]), timeout=LIMIT):
+        async for _ in stub.programs.StreamExecute(iter([pb.StreamExecuteRequest(programs=[program])]), timeout=LIMIT):
             pass
     return {*found, type(refused.value)}
 
 
 @pytest.mark.parametrize("test", [CALL, CHECK, STDIO], ids=["call", "check", "stdio"])
 @pytest.mark.parametrize("nest", NEST)
-async def test_nesting_that_overflows_the_parser(stub: Stub, nest: str, test: pb.Test) -> None:
+async def test_nesting_that_overflows_the_parser(stub: Stubs, nest: str, test: common.Test) -> None:
     program = pb.Program(source=NEST[nest], entry_point="f", tests=[test])
     assert await verdicts(stub, program) == {"COMPILE_ERROR"}
 
@@ -371,38 +369,38 @@ async def test_nesting_that_overflows_the_parser(stub: Stub, nest: str, test: pb
         (RIGHT, STDIO, "PASSED"),
     ],
 )
-async def test_programs_that_lack_what_is_tested(stub: Stub, source: str, test: pb.Test, verdict: str) -> None:
+async def test_programs_that_lack_what_is_tested(stub: Stubs, source: str, test: common.Test, verdict: str) -> None:
     assert await verdicts(stub, pb.Program(source=source, entry_point="f", tests=[test])) == {verdict}
 
 
 @pytest.mark.parametrize("name", BAD_TESTS)
-async def test_tests_that_are_none(stub: Stub, name: str) -> None:
+async def test_tests_that_are_none(stub: Stubs, name: str) -> None:
     bad = BAD_TESTS[name]
-    test = pb.Test(call=bad) if isinstance(bad, pb.CallTest) else pb.Test(check=bad)
+    test = common.Test(call=bad) if isinstance(bad, common.CallTest) else common.Test(check=bad)
     program = pb.Program(source=RIGHT, entry_point="f", tests=[CALL, test])
     assert await refusals(stub, program) == {InvalidArgument}
 
 
 @pytest.mark.parametrize("name", ["", "1f", "f()", "f g", "f\0", "é é"])
-async def test_entry_points_that_are_no_name(stub: Stub, name: str) -> None:
+async def test_entry_points_that_are_no_name(stub: Stubs, name: str) -> None:
     assert await refusals(stub, pb.Program(source=RIGHT, entry_point=name, tests=[CALL])) == {InvalidArgument}
 
 
-async def test_ten_megabytes_of_source(stub: Stub) -> None:
+async def test_ten_megabytes_of_source(stub: Stubs) -> None:
     program = pb.Program(source="x = 1\n" * (10 << 20), entry_point="f", tests=[CALL])
     assert await refusals(stub, pb.Program(source=program.source[: 10 << 20], entry_point="f")) == {InvalidArgument}
-    long_test = pb.Test(check=pb.CheckTest(code="x = 1\n" * (1 << 20)))
+    long_test = common.Test(check=common.CheckTest(code="x = 1\n" * (1 << 20)))
     assert await refusals(stub, pb.Program(source=RIGHT, entry_point="f", tests=[long_test])) == {InvalidArgument}
 
 
 @pytest.mark.parametrize(("seconds", "nanos"), [(2**62, 0), (-(2**62), 0), (0, 0), (-1, 0), (0, -1), (3600, 0)])
-async def test_a_time_that_is_no_limit(stub: Stub, seconds: int, nanos: int) -> None:
+async def test_a_time_that_is_no_limit(stub: Stubs, seconds: int, nanos: int) -> None:
     program = pb.Program(source=RIGHT, entry_point="f", limits=limits(seconds, nanos, 0, 0))
     assert await refusals(stub, program) == {InvalidArgument}
 
 
 @pytest.mark.parametrize("test", [CALL, CHECK, STDIO], ids=["call", "check", "stdio"])
-async def test_a_limit_that_is_reached_before_the_program_is_read(stub: Stub, test: pb.Test) -> None:
+async def test_a_limit_that_is_reached_before_the_program_is_read(stub: Stubs, test: common.Test) -> None:
     """What its process left unread must not be taken for the next request."""
     flood = pb.Program(source="print('x' * 10**6)", entry_point="f", tests=[test], limits=limits(0, 1000, 0, 1))
     flood.files.add(name="a", content=bytes(8 << 20))
@@ -432,21 +430,23 @@ async def test_bytes_that_are_not_utf_8(door: grpc.aio.Channel) -> None:
         pb.Program(source="1", language="é" * 100_000),
         pb.Program(source="1", runtime="\n" * 100_000),
         pb.Program(source="1", files=[pb.File(name="/" + "é" * 9000)] * 250),
-        pb.Program(source="1", entry_point="f", tests=[pb.Test()] * 1000),
+        pb.Program(source="1", entry_point="f", tests=[common.Test()] * 1000),
     ],
     ids=["language", "runtime", "files", "tests"],
 )
-async def test_a_refusal_is_never_too_long_to_be_sent(stub: Stub, program: pb.Program) -> None:
+async def test_a_refusal_is_never_too_long_to_be_sent(stub: Stubs, program: pb.Program) -> None:
     """What is too long for gRPC comes as RESOURCE_EXHAUSTED, and is tried again in vain."""
     with pytest.raises(grpc.aio.AioRpcError) as refused:
-        await stub.Execute(pb.ExecuteRequest(program=program), timeout=LIMIT)
+        await stub.programs.Execute(pb.ExecuteRequest(program=program), timeout=LIMIT)
     assert refused.value.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED)
     with pytest.raises(grpc.aio.AioRpcError) as refused:
-        async for _ in stub.ExecuteBatch(iter([pb.ExecuteBatchRequest(programs=[program] * 9)]), timeout=LIMIT):
+        async for _ in stub.programs.StreamExecute(
+            iter([pb.StreamExecuteRequest(programs=[program] * 9)]), timeout=LIMIT
+        ):
             pass
     assert refused.value.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED)
 
 
-async def test_it_still_works(stub: Stub) -> None:
+async def test_it_still_works(stub: Stubs) -> None:
     """Last in this file, after all of the above."""
     assert await verdicts(stub, pb.Program(source=RIGHT, entry_point="f", tests=[CALL, CHECK, STDIO])) == {"PASSED"}

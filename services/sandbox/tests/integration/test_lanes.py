@@ -64,7 +64,7 @@ async def test_a_large_batch_under_way_is_in_order(sandbox: Sandbox) -> None:
 
 async def test_the_result_says_what_the_program_ran_under(sandbox: Sandbox) -> None:
     execution = await sandbox.execute(program("f = lambda x: 2"))
-    assert {"no-new-privs", "rlimits", "clean-environment"} <= set(execution.isolation.split(","))
+    assert {"no-new-privs", "rlimits", "clean-environment"} <= set(execution.layers)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may read another process's memory")

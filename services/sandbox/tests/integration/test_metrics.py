@@ -14,20 +14,20 @@ import pytest_asyncio
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
-from ratchet.sandbox.v1 import sandbox_pb2_grpc
+from ratchet.common.v1 import problem_pb2 as common
+from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit.client import channel
-from ratchet_kit.server import serve
 from ratchet_testing import free_port
-from sandbox_service.main import adder, sandbox_servicer
 from sandbox_service.settings import Settings
+
+from ..node import Stubs, serving
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
 DEPLOY = Path(__file__).parents[4] / "deploy"
 CALLER = "caller-that-nobody-should-see"
-CALL = pb.Test(call=pb.CallTest(args="[1]", expected="2"))
-SHORT = pb.Limits(output_bytes=1000)
+CALL = common.Test(call=common.CallTest(args="[1]", expected="2"))
+SHORT = common.Limits(output_bytes=1000)
 SHORT.cpu_time.FromTimedelta(timedelta(seconds=0.1))
 FORGED = "import os\ndef f(x):\n    os.write(3, b'forged')\n    return 2"
 PROGRAMS = {
@@ -59,12 +59,12 @@ class Samples(dict[tuple[str, frozenset[tuple[str, str]]], float]):
 
 class Door:
     def __init__(self, channel: grpc.aio.Channel, url: str) -> None:
-        self.stub = sandbox_pb2_grpc.SandboxServiceStub(channel)
+        self.stub = Stubs.of(channel)
         self._url = url
 
     async def execute(self, *programs: pb.Program) -> list[pb.Execution]:
         requests = [pb.ExecuteRequest(program=program, caller=CALLER) for program in programs]
-        return [reply.execution for reply in await asyncio.gather(*map(self.stub.Execute, requests))]
+        return [reply.execution for reply in await asyncio.gather(*map(self.stub.programs.Execute, requests))]
 
     async def page(self) -> str:
         async with httpx.AsyncClient() as client:
@@ -77,17 +77,16 @@ class Door:
         )
 
 
+def _level(execution: pb.Execution) -> str:
+    return pb.IsolationLevel.Name(execution.level).removeprefix("ISOLATION_LEVEL_")
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def door() -> AsyncIterator[Door]:
     settings = Settings(port=0, metrics_port=free_port(), lanes=2, queue_limit=6)
-    ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    stop = asyncio.Event()
-    async with sandbox_servicer(settings) as servicer:
-        serving = asyncio.create_task(serve(settings, "sandbox", adder(servicer), on_ready=ready.set_result, stop=stop))
-        async with channel(f"127.0.0.1:{await ready}") as opened:
+    async with serving(settings) as address:
+        async with channel(address) as opened:
             yield Door(opened, f"http://127.0.0.1:{settings.metrics_port}/metrics")
-        stop.set()
-        await serving
 
 
 @pytest.mark.parametrize("verdict", PROGRAMS)
@@ -100,7 +99,7 @@ async def test_each_verdict_is_counted_with_its_times(door: Door, verdict: str) 
         return after.of(name, **labels) - before.of(name, **labels)
 
     assert more("ratchet_sandbox_programs_total") == 1
-    assert more("ratchet_sandbox_programs_total", verdict=verdict, runtime="python", level=execution.level) == 1
+    assert more("ratchet_sandbox_programs_total", verdict=verdict, runtime="python", level=_level(execution)) == 1
     for phase in ("queue", "run", "cpu", "judge"):
         assert more("ratchet_sandbox_program_seconds_count", phase=phase, verdict=verdict) == 1
     took = {"run": execution.wall_time.ToTimedelta(), "cpu": execution.cpu_time.ToTimedelta()}
@@ -151,7 +150,7 @@ async def test_lanes_level_and_queue(door: Door) -> None:
     assert later.of("ratchet_sandbox_refused_total") - samples.of("ratchet_sandbox_refused_total") == 1
     assert later.of("ratchet_sandbox_queue_waiting") == 0
     assert later.of("ratchet_sandbox_lanes", state="busy") == 0
-    assert f"L{later.of('ratchet_sandbox_level'):.0f}" == executions[0].level
+    assert f"L{later.of('ratchet_sandbox_level'):.0f}" == _level(executions[0])
     waited = later.of("ratchet_sandbox_program_seconds_sum", phase="queue")
     assert waited - samples.of("ratchet_sandbox_program_seconds_sum", phase="queue") > 1
 
@@ -159,7 +158,10 @@ async def test_lanes_level_and_queue(door: Door) -> None:
 async def test_nothing_of_the_callers_choosing_is_a_label(door: Door) -> None:
     odd = pb.Program(source="raise SystemExit('word-of-a-program')", id="id-of-a-program", entry_point="word")
     await door.execute(odd)
-    for unknown in (pb.Program(source="1", language="lingo"), pb.Program(source="1", runtime="runtime-nobody-has")):
+    for unknown in (
+        pb.Program(source="1", language="lingo"),
+        pb.Program(source="1", runtime="runtime-nobody-has"),
+    ):
         with pytest.raises(grpc.aio.AioRpcError):
             await door.execute(unknown)
     page = await door.page()

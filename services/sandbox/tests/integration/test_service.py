@@ -15,8 +15,10 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
-from ratchet.sandbox.v1 import sandbox_pb2_grpc
+from ratchet.common.v1 import priority_pb2, verdict_pb2
+from ratchet.common.v1 import problem_pb2 as common
+from ratchet.sandbox.v1 import diagnostics_pb2
+from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments import Task, judge
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
@@ -24,13 +26,12 @@ from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit.client import channel, wait_healthy
 from ratchet_kit.errors import InvalidArgument, NotFound, ResourceExhausted
 from ratchet_kit.grpc_errors import rpc_errors
-from ratchet_kit.server import serve
 from ratchet_problems.problem import CallTest, CheckTest, Problem
 from ratchet_rewards import get
 from ratchet_testing.processes import children, computing
-from sandbox_service.main import adder, sandbox_servicer
-from sandbox_service.servicer import SERVICE
 from sandbox_service.settings import Settings
+
+from ..node import SERVICE, Stubs, serving
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
@@ -38,102 +39,99 @@ ADD = pb.Program(
     id="add",
     source="def f(x):\n    return x + 1\n",
     entry_point="f",
-    tests=[pb.Test(call=pb.CallTest(args="[1]", expected="2"))],
+    tests=[common.Test(call=common.CallTest(args="[1]", expected="2"))],
 )
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def door() -> AsyncIterator[grpc.aio.Channel]:
     settings = Settings(port=0, lanes=2, queue_limit=300)
-    ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    stop = asyncio.Event()
-    async with sandbox_servicer(settings) as servicer:
-        serving = asyncio.create_task(serve(settings, "sandbox", adder(servicer), on_ready=ready.set_result, stop=stop))
-        async with channel(f"127.0.0.1:{await ready}") as door:
+    async with serving(settings) as address:
+        async with channel(address) as door:
             yield door
-        stop.set()
-        await serving
 
 
 @pytest.fixture
-def stub(door: grpc.aio.Channel) -> sandbox_pb2_grpc.SandboxServiceStub:
-    return sandbox_pb2_grpc.SandboxServiceStub(door)
+def stub(door: grpc.aio.Channel) -> Stubs:
+    return Stubs.of(door)
 
 
-async def test_execute(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
-    execution = (await stub.Execute(pb.ExecuteRequest(program=ADD))).execution
+async def test_execute(stub: Stubs) -> None:
+    execution = (await stub.programs.Execute(pb.ExecuteRequest(program=ADD))).execution
     assert (execution.id, execution.verdict, execution.tests_passed, execution.tests_total) == ("add", 1, 1, 1)
     assert execution.results[0] == pb.TestResult(passed=True, got="2", expected="2")
     assert execution.cpu_time.ToTimedelta() > timedelta()
-    assert "rlimits" in execution.isolation
+    assert "rlimits" in execution.isolation_layers
 
 
-async def test_a_batch_is_in_order(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+async def test_a_batch_is_in_order(stub: Stubs) -> None:
     programs = [pb.Program(id=str(i), source=f"print({i})") for i in range(256)]
     items = await _batch(stub, programs)
     assert [item.execution.stdout for item in items] == [f"{i}\n" for i in range(256)]
 
 
-async def test_grade(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
-    problem = pb.Problem(id="p", prompt='def f(x):\n    """One more."""\n', entry_point="f")
-    problem.tests.add(call=pb.CallTest(args="[1]", expected="2"))
-    graded = await stub.Grade(pb.GradeRequest(completion="    return x + 1\n", problem=problem))
-    assert graded.execution.verdict == pb.VERDICT_PASSED
+async def test_grade(stub: Stubs) -> None:
+    problem = common.Problem(id="p", prompt='def f(x):\n    """One more."""\n', entry_point="f")
+    problem.tests.add(call=common.CallTest(args="[1]", expected="2"))
+    graded = await stub.programs.Grade(pb.GradeRequest(completion="    return x + 1\n", problem=problem))
+    assert graded.execution.verdict == verdict_pb2.VERDICT_PASSED
     assert graded.source == problem.prompt + "    return x + 1\n"
     fenced = "Here:\n```python\ndef f(x):\n    return x\n```\nDone."
     assert (
-        await stub.Grade(pb.GradeRequest(completion=fenced, problem=problem))
-    ).execution.verdict == pb.VERDICT_FAILED
+        await stub.programs.Grade(pb.GradeRequest(completion=fenced, problem=problem))
+    ).execution.verdict == verdict_pb2.VERDICT_FAILED
     del problem.tests[:]
     with pytest.raises(InvalidArgument, match=r"problem\.tests"), rpc_errors():
-        await stub.Grade(pb.GradeRequest(completion="x", problem=problem))
+        await stub.programs.Grade(pb.GradeRequest(completion="x", problem=problem))
 
 
-async def test_the_benchmark_measures_against_the_fork_limit(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
-    found = [one async for one in stub.Benchmark(pb.BenchmarkRequest(programs=100))]
+async def test_the_benchmark_measures_against_the_fork_limit(stub: Stubs) -> None:
+    found = [one async for one in stub.diagnostics.Benchmark(diagnostics_pb2.BenchmarkRequest(programs=100))]
     assert [one.name for one in found][:2] == ["fork limit", "call tests"]
     assert all(0 < one.of_limit <= 1 for one in found), found
     assert all(one.p99.ToTimedelta() >= one.p50.ToTimedelta() > timedelta() for one in found[1:])
 
 
-async def test_capabilities(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
-    capabilities = await stub.GetCapabilities(pb.GetCapabilitiesRequest())
+async def test_capabilities(stub: Stubs) -> None:
+    capabilities = await stub.programs.GetCapabilities(pb.GetCapabilitiesRequest())
     assert capabilities.lanes == 2
     assert capabilities.python_version.startswith("3.")
     assert capabilities.max_limits.memory_bytes == 4 << 30
     assert "no-new-privs" in capabilities.isolation_layers
 
 
-async def test_what_isolates_is_shown(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
-    capabilities = await stub.GetCapabilities(pb.GetCapabilitiesRequest())
-    assert capabilities.level in ("L1", "L2", "L3")
-    assert bool(capabilities.missing_layers) == (capabilities.level != "L3")
-    assert (await stub.Execute(pb.ExecuteRequest(program=ADD))).execution.level == capabilities.level
+async def test_what_isolates_is_shown(stub: Stubs) -> None:
+    capabilities = await stub.programs.GetCapabilities(pb.GetCapabilitiesRequest())
+    assert capabilities.level in (pb.ISOLATION_LEVEL_L1, pb.ISOLATION_LEVEL_L2, pb.ISOLATION_LEVEL_L3)
+    assert bool(capabilities.missing_layers) == (capabilities.level != pb.ISOLATION_LEVEL_L3)
+    assert (await stub.programs.Execute(pb.ExecuteRequest(program=ADD))).execution.level == capabilities.level
 
 
-async def test_an_audit_tells_of_each_attack(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
-    findings = [one async for one in stub.Audit(pb.AuditRequest(attacks=["exit_zero", "other_files"]))]
+async def test_an_audit_tells_of_each_attack(stub: Stubs) -> None:
+    findings = [
+        one async for one in stub.diagnostics.Audit(diagnostics_pb2.AuditRequest(attacks=["exit_zero", "other_files"]))
+    ]
     told = {one.attack: (one.kind, one.caught, one.verdict) for one in findings}
-    assert told["exit_zero"] == ("fake-a-pass", True, pb.VERDICT_RUNTIME_ERROR)
-    assert told["other_files"] == ("break-out", True, pb.VERDICT_FAILED)
+    assert told["exit_zero"] == (diagnostics_pb2.ATTACK_KIND_FAKE_A_PASS, True, verdict_pb2.VERDICT_RUNTIME_ERROR)
+    assert told["other_files"] == (diagnostics_pb2.ATTACK_KIND_BREAK_OUT, True, verdict_pb2.VERDICT_FAILED)
     assert {one.total for one in findings} == {len(findings)}
     assert all(one.title for one in findings)
 
 
-async def test_an_attack_that_is_none(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+async def test_an_attack_that_is_none(stub: Stubs) -> None:
     with pytest.raises(NotFound, match="nothing"), rpc_errors():
-        async for _ in stub.Audit(pb.AuditRequest(attacks=["nothing"])):
+        async for _ in stub.diagnostics.Audit(diagnostics_pb2.AuditRequest(attacks=["nothing"])):
             pass
 
 
-async def test_faults_of_a_request_are_named(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
-    bad = pb.Program(entry_point="f", tests=[pb.Test(call=pb.CallTest(args="f()", expected="2"))])
+async def test_faults_of_a_request_are_named(stub: Stubs) -> None:
+    bad = pb.Program(entry_point="f", tests=[common.Test(call=common.CallTest(args="f()", expected="2"))])
     with pytest.raises(InvalidArgument) as refused, rpc_errors():
         await _batch(stub, [ADD, bad])
     assert [violation.field for violation in refused.value.violations] == ["programs[1].tests[0].call.args"]
     big = pb.Program(source="x" * (10 << 20))
     with pytest.raises(InvalidArgument, match=r"program\.source"), rpc_errors():
-        await stub.Execute(pb.ExecuteRequest(program=big))
+        await stub.programs.Execute(pb.ExecuteRequest(program=big))
 
 
 async def test_text_that_is_not_utf_8_is_the_callers_fault(door: grpc.aio.Channel) -> None:
@@ -141,70 +139,73 @@ async def test_text_that_is_not_utf_8_is_the_callers_fault(door: grpc.aio.Channe
         request = b"\x0a" + bytes([len(field)]) + field
         with pytest.raises(InvalidArgument, match="UTF-8"), rpc_errors():
             await door.unary_unary(f"/{SERVICE}/Execute")(request)
-        stream = door.stream_stream(f"/{SERVICE}/ExecuteBatch")
+        stream = door.stream_stream(f"/{SERVICE}/StreamExecute")
         with pytest.raises(InvalidArgument, match="UTF-8"), rpc_errors():
-            async for _ in stream(iter([pb.ExecuteBatchRequest(programs=[ADD]).SerializeToString(), request])):
+            async for _ in stream(iter([pb.StreamExecuteRequest(programs=[ADD]).SerializeToString(), request])):
                 pass
 
 
-async def test_a_full_queue_asks_to_come_back(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+async def test_a_full_queue_asks_to_come_back(stub: Stubs) -> None:
     sleeper = pb.Program(source="import time; time.sleep(1)")
     first = asyncio.create_task(_batch(stub, [sleeper] * 2 + [ADD] * 200))
     await asyncio.sleep(0.3)
     with pytest.raises(ResourceExhausted) as refused, rpc_errors():
         await _batch(stub, [ADD] * 250)
     assert refused.value.retry_after is not None
-    assert all(item.execution.verdict == pb.VERDICT_PASSED for item in await first)
+    assert all(item.execution.verdict == verdict_pb2.VERDICT_PASSED for item in await first)
 
 
-async def _batch(stub: sandbox_pb2_grpc.SandboxServiceStub, programs: list[pb.Program]) -> list[pb.BatchItem]:
-    items: list[pb.BatchItem] = []
-    async for response in stub.ExecuteBatch(iter([pb.ExecuteBatchRequest(programs=programs)])):
+async def _batch(stub: Stubs, programs: list[pb.Program]) -> list[pb.ExecutionItem]:
+    items: list[pb.ExecutionItem] = []
+    async for response in stub.programs.StreamExecute(iter([pb.StreamExecuteRequest(programs=programs)])):
         items += response.items
     return sorted(items, key=lambda item: item.index)
 
 
-async def test_a_stream_goes_both_ways(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
-    call = stub.ExecuteBatch()
+async def test_a_stream_goes_both_ways(stub: Stubs) -> None:
+    call = stub.programs.StreamExecute()
     for i in range(3):
-        await call.write(pb.ExecuteBatchRequest(programs=[ADD] * (i + 1)))
+        await call.write(pb.StreamExecuteRequest(programs=[ADD] * (i + 1)))
         items = []
         while len(items) <= i:
             items += (await call.read()).items
         assert sorted(item.index for item in items) == [[0], [1, 2], [3, 4, 5]][i]
-        assert all(item.execution.verdict == pb.VERDICT_PASSED for item in items)
+        assert all(item.execution.verdict == verdict_pb2.VERDICT_PASSED for item in items)
     await call.done_writing()
     assert await call.read() is grpc.aio.EOF
 
 
-async def test_a_later_fault_is_named_by_its_place_in_the_stream(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
-    bad = pb.Program(entry_point="f", tests=[pb.Test()])
-    requests = [pb.ExecuteBatchRequest(programs=[ADD] * 10), pb.ExecuteBatchRequest(programs=[ADD, bad])]
+async def test_a_later_fault_is_named_by_its_place_in_the_stream(stub: Stubs) -> None:
+    bad = pb.Program(entry_point="f", tests=[common.Test()])
+    requests = [
+        pb.StreamExecuteRequest(programs=[ADD] * 10),
+        pb.StreamExecuteRequest(programs=[ADD, bad]),
+    ]
     with pytest.raises(InvalidArgument) as refused, rpc_errors():
-        async for _ in stub.ExecuteBatch(iter(requests)):
+        async for _ in stub.programs.StreamExecute(iter(requests)):
             pass
     assert [violation.field for violation in refused.value.violations] == ["programs[11].tests[0]"]
 
 
-async def test_a_long_stream_is_never_refused(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+async def test_a_long_stream_is_never_refused(stub: Stubs) -> None:
     """Twice as long as the service's queue."""
     seen = [
         item.index
-        async for response in stub.ExecuteBatch(iter([pb.ExecuteBatchRequest(programs=[ADD] * 100)] * 6))
+        async for response in stub.programs.StreamExecute(iter([pb.StreamExecuteRequest(programs=[ADD] * 100)] * 6))
         for item in response.items
     ]
     assert sorted(seen) == list(range(600))
 
 
 @pytest.mark.parametrize("batch", [False, True])
-async def test_cancelling_a_call_kills_its_programs(stub: sandbox_pb2_grpc.SandboxServiceStub, batch: bool) -> None:
+async def test_cancelling_a_call_kills_its_programs(stub: Stubs, batch: bool) -> None:
     endless = pb.Program(source="while True: pass")
     endless.limits.cpu_time.FromTimedelta(timedelta(seconds=50))
     if batch:
-        call = stub.ExecuteBatch(iter([pb.ExecuteBatchRequest(programs=[endless] * 100)]))
+        call = stub.programs.StreamExecute(iter([pb.StreamExecuteRequest(programs=[endless] * 100)]))
         waiting = asyncio.create_task(call.read())
     else:
-        call = stub.Execute(pb.ExecuteRequest(program=endless))
+        call = stub.programs.Execute(pb.ExecuteRequest(program=endless))
         waiting = asyncio.create_task(asyncio.wait_for(call, 60))
     await asyncio.sleep(0.5)
     assert computing(children(recursive=True))
@@ -213,19 +214,21 @@ async def test_cancelling_a_call_kills_its_programs(stub: sandbox_pb2_grpc.Sandb
     async with asyncio.timeout(5):
         while computing(children(recursive=True)):
             await asyncio.sleep(0.05)
-        assert (await stub.Execute(pb.ExecuteRequest(program=ADD))).execution.verdict == pb.VERDICT_PASSED
+        assert (
+            await stub.programs.Execute(pb.ExecuteRequest(program=ADD))
+        ).execution.verdict == verdict_pb2.VERDICT_PASSED
 
 
-async def test_priorities_and_callers_are_taken(stub: sandbox_pb2_grpc.SandboxServiceStub) -> None:
+async def test_priorities_and_callers_are_taken(stub: Stubs) -> None:
     busy = asyncio.create_task(_batch(stub, [ADD] * 250))
     await asyncio.sleep(0.02)
     started = time.monotonic()
-    urgent = pb.ExecuteRequest(program=ADD, priority=pb.PRIORITY_HIGH, caller="somebody else")
-    assert (await stub.Execute(urgent)).execution.verdict == pb.VERDICT_PASSED
+    urgent = pb.ExecuteRequest(program=ADD, priority=priority_pb2.PRIORITY_HIGH, caller="somebody else")
+    assert (await stub.programs.Execute(urgent)).execution.verdict == verdict_pb2.VERDICT_PASSED
     assert not busy.done(), time.monotonic() - started
     await busy
     with pytest.raises(InvalidArgument, match="priority"), rpc_errors():
-        await stub.Execute(pb.ExecuteRequest(program=ADD, priority=77))  # type: ignore[arg-type]
+        await stub.programs.Execute(pb.ExecuteRequest(program=ADD, priority=77))  # type: ignore[arg-type]
 
 
 async def test_the_grader_of_trainer_and_eval(door: grpc.aio.Channel) -> None:
@@ -246,7 +249,7 @@ async def test_the_grader_of_trainer_and_eval(door: grpc.aio.Channel) -> None:
 
 async def test_the_executor_finds_the_bad_among_many(door: grpc.aio.Channel) -> None:
     """More of them than one refusal has room to name."""
-    bad = pb.Program(source=ADD.source, entry_point="f", tests=[pb.Test()])
+    bad = pb.Program(source=ADD.source, entry_point="f", tests=[common.Test()])
     programs = [bad if i % 10 else ADD for i in range(250)]
     async with Executor(GrpcSandbox(door)) as executor:
         ends = await asyncio.gather(*map(executor.execute, programs), return_exceptions=True)
@@ -272,7 +275,7 @@ async def _run_something_long(port: int) -> asyncio.Task[None]:
         async with channel(f"127.0.0.1:{port}") as door:
             program = pb.Program(source="while True: pass")
             program.limits.cpu_time.FromTimedelta(timedelta(seconds=50))
-            await _batch(sandbox_pb2_grpc.SandboxServiceStub(door), [program] * 2)
+            await _batch(Stubs.of(door), [program] * 2)
 
     task = asyncio.create_task(run())
     await asyncio.sleep(0.5)
@@ -306,7 +309,7 @@ async def test_refuses_to_start_on_a_port_in_use_in_one_sentence(port: int, tmp_
         _, errors = await asyncio.to_thread(process.communicate, timeout=20)
     last = errors.decode().strip().splitlines()[-1]
     assert process.returncode == 1
-    assert last.startswith("sandbox-service: ")
+    assert last.startswith("sandbox: ")
     assert str(port) in last
     deadline = time.monotonic() + 3
     while _content(tmp_path) and time.monotonic() < deadline:

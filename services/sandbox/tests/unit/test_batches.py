@@ -1,7 +1,6 @@
 """Stored batches over a store in memory."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -12,31 +11,16 @@ from ratchet_kit.errors import (
     FailedPrecondition,
     InvalidArgument,
     NotFound,
-    RatchetError,
-    Unavailable,
     Unimplemented,
 )
+from ratchet_kit.work import Priority
 from ratchet_testing.clock import ManualClock
+from ratchet_testing.queue import MemoryQueue
 from sandbox_service.adapters.batches.memory import MemoryBatchStore
-from sandbox_service.domain.batch import CHUNK, Asked, ChunkRef, Record, State
+from sandbox_service.domain.batch import CHUNK, ChunkRef, NewProgram, Record, State
 from sandbox_service.domain.batches import Batches, NoBatches
 from sandbox_service.domain.capabilities import Capabilities, Runtime
 from sandbox_service.domain.program import CallTest, Program
-from sandbox_service.domain.queue import Priority
-
-
-class MemoryQueue:
-    def __init__(self) -> None:
-        self.published: list[tuple[ChunkRef, Priority]] = []
-        self.fault: RatchetError | None = None
-
-    async def publish(self, refs: Sequence[ChunkRef], priority: Priority) -> None:
-        if self.fault:
-            raise self.fault
-        self.published += [(ref, priority) for ref in refs]
-
-    async def depth(self) -> int:
-        return len(self.published)
 
 
 class World:
@@ -54,45 +38,42 @@ def world(clock: ManualClock) -> World:
     return World(clock)
 
 
-def asked(count: int) -> list[Asked]:
-    return [Asked(Program(str(i), "pass"), str(i).encode()) for i in range(count)]
+def new_programs(count: int) -> list[NewProgram]:
+    return [NewProgram(Program(str(i), "pass"), str(i).encode()) for i in range(count)]
 
 
 async def test_a_batch_is_queued_in_chunks(world: World) -> None:
-    batch = await world.batches.create(asked(2 * CHUNK + 1), "me", Priority.LOW)
-    assert [(ref.first, priority) for ref, priority in world.queue.published] == [
-        (0, Priority.LOW),
-        (CHUNK, Priority.LOW),
-        (2 * CHUNK, Priority.LOW),
-    ]
+    batch = await world.batches.create(new_programs(2 * CHUNK + 1), "me", Priority.LOW)
+    assert world.queue.ids == [f"{batch.id}/{first}" for first in (0, CHUNK, 2 * CHUNK)]
+    assert (await world.queue.take(timedelta())).priority is Priority.LOW
     assert (batch.state, batch.programs_total, batch.caller) == (State.RUNNING, 2 * CHUNK + 1, "me")
 
 
 async def test_a_request_queues_once_and_means_one_thing(world: World) -> None:
-    first = await world.batches.create(asked(3), request_id="r")
-    assert await world.batches.create(asked(3), "someone else", request_id="r") == first
-    assert len(world.queue.published) == 1
+    first = await world.batches.create(new_programs(3), request_id="r")
+    assert await world.batches.create(new_programs(3), "someone else", request_id="r") == first
+    assert len(world.queue.ids) == 1
     with pytest.raises(AlreadyExists, match="used before"):
-        await world.batches.create(asked(3), priority=Priority.HIGH, request_id="r")
-    glued = [Asked(Program("0", "pass"), b"01"), Asked(Program("2", "pass"), b"2")]
+        await world.batches.create(new_programs(3), priority=Priority.HIGH, request_id="r")
+    glued = [NewProgram(Program("0", "pass"), b"01"), NewProgram(Program("2", "pass"), b"2")]
     with pytest.raises(AlreadyExists, match="used before"):
         await world.batches.create(glued, request_id="r")
-    assert (await world.batches.create(asked(3))).id != first.id
+    assert (await world.batches.create(new_programs(3))).id != first.id
 
 
 async def test_a_queue_that_is_away_loses_nothing(world: World) -> None:
-    world.queue.fault = Unavailable("Redis is away")
-    batch = await world.batches.create(asked(1))
-    assert [one.ref.batch_id for one in await world.store.waiting(world.clock.now(), 10)] == [batch.id]
+    world.queue.is_away = True
+    batch = await world.batches.create(new_programs(1))
+    assert [one.id for one in await world.store.waiting(world.clock.now(), 10)] == [f"{batch.id}/0"]
 
 
 async def test_what_this_node_cannot_run_is_refused_and_not_stored(world: World) -> None:
-    cobol = Asked(Program("c", "STOP RUN.", language="cobol"), b"c")
+    cobol = NewProgram(Program("c", "STOP RUN.", language="cobol"), b"c")
     with pytest.raises(Unimplemented, match="cobol"):
-        await world.batches.create([*asked(2), cobol])
-    called = Asked(Program("b", "exit", "f", (CallTest((), 1),), language="bash"), b"b")
+        await world.batches.create([*new_programs(2), cobol])
+    called = NewProgram(Program("b", "exit", "f", (CallTest((), 1),), language="bash"), b"b")
     with pytest.raises(InvalidArgument) as refused:
-        await world.batches.create([*asked(2), called])
+        await world.batches.create([*new_programs(2), called])
     assert [one.field for one in refused.value.violations] == ["programs[2].tests[0]"]
     with pytest.raises(InvalidArgument) as refused:
         await world.batches.create([], request_id="a\0b")
@@ -101,7 +82,7 @@ async def test_what_this_node_cannot_run_is_refused_and_not_stored(world: World)
 
 
 async def test_watching_tells_each_record_once_and_ends_with_the_batch(world: World) -> None:
-    batch = await world.batches.create(asked(70))
+    batch = await world.batches.create(new_programs(70))
     seen: list[int] = []
     states: list[State] = []
 
@@ -125,7 +106,7 @@ async def test_watching_tells_each_record_once_and_ends_with_the_batch(world: Wo
 
 
 async def test_large_records_travel_apart(world: World) -> None:
-    batch = await world.batches.create(asked(5))
+    batch = await world.batches.create(new_programs(5))
     sizes = [5 << 20, 5 << 20, 1, 1, 20 << 20]
     await world.store.record(batch.id, [Record(i, "PASSED", bytes(size)) for i, size in enumerate(sizes)])
     await world.batches.cancel(batch.id)
@@ -134,7 +115,7 @@ async def test_large_records_travel_apart(world: World) -> None:
 
 
 async def test_cancelling(world: World) -> None:
-    batch = await world.batches.create(asked(1))
+    batch = await world.batches.create(new_programs(1))
     cancelled = await world.batches.cancel(batch.id)
     assert cancelled == replace(batch, state=State.CANCELLED, end_time=world.clock.now())
     for call in (world.batches.cancel, world.batches.get):
@@ -144,9 +125,29 @@ async def test_cancelling(world: World) -> None:
 
 async def test_a_node_without_a_queue_says_what_to_set() -> None:
     none = NoBatches(["REDIS_URL", "DATABASE_URL"])
-    for call in (none.create(asked(1)), none.get("x"), none.cancel("x")):
+    for call in (none.create(new_programs(1)), none.get("x"), none.page(0, ""), none.cancel("x"), none.delete("x")):
         with pytest.raises(FailedPrecondition, match="REDIS_URL and DATABASE_URL"):
             await call
     with pytest.raises(FailedPrecondition, match="REDIS_URL"):
         async for _ in none.watch("x"):
             pass
+
+
+async def test_a_list_is_paged_newest_first(world: World) -> None:
+    made = [(await world.batches.create(new_programs(1))).id for _ in range(5)]
+    first = await world.batches.page(3, "")
+    rest = await world.batches.page(3, first.next_page_token)
+    assert [batch.id for batch in [*first.items, *rest.items]] == sorted(made, reverse=True)
+    assert rest.next_page_token == ""
+
+
+async def test_a_batch_is_deleted_once_it_has_ended(world: World) -> None:
+    batch = await world.batches.create(new_programs(1), request_id="r")
+    with pytest.raises(FailedPrecondition, match="cancel it first"):
+        await world.batches.delete(batch.id)
+    await world.batches.cancel(batch.id)
+    await world.batches.delete(batch.id)
+    for call in (world.batches.get, world.batches.delete):
+        with pytest.raises(NotFound):
+            await call(batch.id)
+    assert (await world.batches.create(new_programs(2), request_id="r")).programs_total == 2

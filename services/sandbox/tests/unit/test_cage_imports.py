@@ -20,12 +20,12 @@ def _imports(path: Path) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("path", (SOURCE / "cage").rglob("*.py"), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", list((SOURCE / "cage").rglob("*.py")), ids=lambda path: path.stem)
 def test_the_cage_imports_itself_and_the_standard_library(path: Path) -> None:
     assert _imports(path) <= sys.stdlib_module_names | CAGE
 
 
-@pytest.mark.parametrize("path", (SOURCE / "attacks").glob("*.py"), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", list((SOURCE / "attacks").glob("*.py")), ids=lambda path: path.stem)
 def test_attacks_import_nothing_of_ours(path: Path) -> None:
     assert not {name for name in _imports(path) if name.startswith(("ratchet", "sandbox", "."))}
 

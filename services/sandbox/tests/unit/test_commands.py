@@ -7,10 +7,9 @@ from datetime import timedelta
 import pytest
 
 from ratchet_kit.errors import Unavailable
-from sandbox_service.adapters.lanes.protocol import Command
 from sandbox_service.adapters.languages.commands import Commands
 from sandbox_service.adapters.languages.toolchains import LANGUAGES, Toolchain, Toolchains
-from sandbox_service.domain.jobs import CommandJob, End, Raised, Report, Setting, Stage
+from sandbox_service.domain.jobs import Command, CommandJob, End, Raised, Report, Setting, Stage
 from sandbox_service.domain.program import File, Limits
 
 DONE = Report(End.EXITED, 0, Stage.LOADED, timedelta(seconds=1), timedelta(seconds=1), "")

@@ -3,7 +3,9 @@ from datetime import timedelta
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.common.v1 import problem_pb2 as common
+from ratchet.common.v1 import verdict_pb2
+from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit.errors import InvalidArgument
 from sandbox_service import convert
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
@@ -13,8 +15,8 @@ from sandbox_service.domain.stream import Item, PlatformFault
 BOUNDS = convert.Bounds(Limits(timedelta(seconds=10), 1 << 30, 1 << 20), text_bytes=10_000)
 
 
-def call(args: str = "[1]", expected: str = "2", tolerance: float = 0) -> pb.Test:
-    return pb.Test(call=pb.CallTest(args=args, expected=expected, tolerance=tolerance))
+def call(args: str = "[1]", expected: str = "2", tolerance: float | None = None) -> common.Test:
+    return common.Test(call=common.CallTest(args=args, expected=expected, tolerance=tolerance))
 
 
 def faults(*programs: pb.Program) -> dict[str, str]:
@@ -28,10 +30,13 @@ def test_a_program_with_every_kind_of_test() -> None:
         id="p",
         source="s",
         entry_point="f",
-        tests=[call("[1, (2, {3})]", "-inf", 0.5), pb.Test(stdio=pb.StdioTest(stdin="a", expected_stdout="b"))],
-        limits=pb.Limits(cpu_time=Duration(seconds=3), memory_bytes=1 << 28, output_bytes=10),
+        tests=[
+            call("[1, (2, {3})]", "-inf", 0.5),
+            common.Test(stdio=common.StdioTest(stdin="a", expected_stdout="b")),
+        ],
+        limits=common.Limits(cpu_time=Duration(seconds=3), memory_bytes=1 << 28, output_bytes=10),
     )
-    message.tests.append(pb.Test(check=pb.CheckTest(code="assert f(1)")))
+    message.tests.append(common.Test(check=common.CheckTest(code="assert f(1)")))
     assert convert.program_from_proto(message, BOUNDS) == Program(
         "p",
         "s",
@@ -58,7 +63,7 @@ def test_what_is_not_set_has_a_default() -> None:
     ],
 )
 def test_sees_whether_check_is_called(code: str, calls: bool) -> None:
-    message = pb.Program(entry_point="f", tests=[pb.Test(check=pb.CheckTest(code=code))])
+    message = pb.Program(entry_point="f", tests=[common.Test(check=common.CheckTest(code=code))])
     assert convert.program_from_proto(message, BOUNDS).tests == (CheckTest(code, calls),)
 
 
@@ -104,8 +109,8 @@ def test_every_fault_is_found_at_once() -> None:
         source="x" * 10_001,
         stdin="é" * 5_001,
         entry_point="not a name",
-        tests=[call("1", tolerance=-1), pb.Test(), pb.Test(check=pb.CheckTest(code="def"))],
-        limits=pb.Limits(cpu_time=Duration(seconds=11), memory_bytes=1, output_bytes=-1),
+        tests=[call("1", tolerance=-1), common.Test(), common.Test(check=common.CheckTest(code="def"))],
+        limits=common.Limits(cpu_time=Duration(seconds=11), memory_bytes=1, output_bytes=-1),
     )
     assert set(faults(bad)) == {
         "programs[0].source",
@@ -135,10 +140,10 @@ def test_numbers_of_things_have_bounds() -> None:
 
 def test_entry_points_may_be_methods() -> None:
     for text, name in {"f": "f", "Solution.f": "Solution.f", "Solution().f": "Solution.f"}.items():
-        message = pb.Program(source="x", entry_point=text, tests=[pb.Test(check=pb.CheckTest(code="pass"))])
+        message = pb.Program(source="x", entry_point=text, tests=[common.Test(check=common.CheckTest(code="pass"))])
         assert convert.program_from_proto(message, BOUNDS).entry_point == name
     for text in ("a.b.c", "f()", "2", "a.", ""):
-        message = pb.Program(source="x", entry_point=text, tests=[pb.Test(check=pb.CheckTest(code="pass"))])
+        message = pb.Program(source="x", entry_point=text, tests=[common.Test(check=common.CheckTest(code="pass"))])
         with pytest.raises(InvalidArgument, match=r"program\.entry_point"):
             convert.program_from_proto(message, BOUNDS)
 
@@ -146,29 +151,29 @@ def test_entry_points_may_be_methods() -> None:
 @pytest.mark.parametrize(
     ("call", "field"),
     [
-        (pb.CallTest(args="[]", raises="ValueError", expected="1"), "expected"),
-        (pb.CallTest(args="[]", raises="not one"), "raises"),
-        (pb.CallTest(args="[]", expected="{1}", unordered=True), "unordered"),
-        (pb.CallTest(args="[]", raises="KeyError", unordered=True), "unordered"),
+        (common.CallTest(args="[]", raises="ValueError", expected="1"), "expected"),
+        (common.CallTest(args="[]", raises="not one"), "raises"),
+        (common.CallTest(args="[]", expected="{1}", unordered=True), "unordered"),
+        (common.CallTest(args="[]", raises="KeyError", unordered=True), "unordered"),
     ],
 )
-def test_what_contradicts_itself_in_a_call_test(call: pb.CallTest, field: str) -> None:
-    message = pb.Program(source="x", entry_point="f", tests=[pb.Test(call=call)])
+def test_what_contradicts_itself_in_a_call_test(call: common.CallTest, field: str) -> None:
+    message = pb.Program(source="x", entry_point="f", tests=[common.Test(call=call)])
     with pytest.raises(InvalidArgument, match=rf"tests\[0\]\.call\.{field}"):
         convert.program_from_proto(message, BOUNDS)
 
 
 def test_a_check_that_parses_and_does_not_compile_is_refused() -> None:
-    message = pb.Program(source="x", entry_point="f", tests=[pb.Test(check=pb.CheckTest(code="return f(1)"))])
-    with pytest.raises(InvalidArgument, match=r"tests\[0\]\.check\.code: is no Python: 'return' outside function"):
+    message = pb.Program(source="x", entry_point="f", tests=[common.Test(check=common.CheckTest(code="return f(1)"))])
+    with pytest.raises(InvalidArgument, match=r"tests\[0\]\.check\.code is no Python: 'return' outside function"):
         convert.program_from_proto(message, BOUNDS)
 
 
 def test_held_out_goes_both_ways() -> None:
     tests = [
-        pb.Test(call=pb.CallTest(args="[1]", raises="KeyError"), held_out=True),
-        pb.Test(stdio=pb.StdioTest(), held_out=True),
-        pb.Test(check=pb.CheckTest(code="check(1)"), held_out=True),
+        common.Test(call=common.CallTest(args="[1]", raises="KeyError"), held_out=True),
+        common.Test(stdio=common.StdioTest(), held_out=True),
+        common.Test(check=common.CheckTest(code="check(1)"), held_out=True),
     ]
     program = convert.program_from_proto(pb.Program(source="x", entry_point="f", tests=tests), BOUNDS)
     assert all(test.held_out for test in program.tests)
@@ -187,7 +192,7 @@ def test_every_verdict_has_its_number() -> None:
             "p", verdict, (TestResult(True, "1", "1"),), 2, "out", "err", timedelta(1), timedelta(2), "x", "why"
         )
         message = convert.execution_to_proto(execution)
-        assert pb.Verdict.Name(message.verdict) == f"VERDICT_{verdict.name}"
+        assert verdict_pb2.Verdict.Name(message.verdict) == f"VERDICT_{verdict.name}"
         assert (message.tests_passed, message.tests_total) == (1, 2)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit.errors import InvalidArgument
 from sandbox_service import convert
 from sandbox_service.domain.capabilities import Capabilities, Runtime
@@ -42,10 +42,10 @@ def test_names_that_exclude_each_other(names: tuple[str, str]) -> None:
 
 
 def test_files_have_bounds() -> None:
-    assert "257 files" in faults(*(str(i) for i in range(257)))["program.files"]
-    assert "257 names" in faults(fetch=tuple(str(i) for i in range(257)))["program.fetch_files"]
+    assert "has 257," in faults(*(str(i) for i in range(257)))["program.files"]
+    assert "has 257," in faults(fetch=tuple(str(i) for i in range(257)))["program.fetch_files"]
     large = pb.Program(files=[pb.File(name=str(i), content=bytes(9 << 20)) for i in range(2)])
-    with pytest.raises(InvalidArgument, match=r"program\.files: 18874368 bytes in all"):
+    with pytest.raises(InvalidArgument, match=r"program\.files has 18874368 bytes in all"):
         convert.program_from_proto(large, BOUNDS)
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.common.v1 import verdict_pb2
+from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, RatchetError, Unimplemented
 from ratchet_problems.benchmarks import READERS
 from sandbox_service.fusion.datasets import CLASSES, reader
@@ -50,7 +51,7 @@ def test_rows_of_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_verdict_without_a_word_of_its_own_is_told() -> None:
-    execution = pb.Execution(verdict=pb.VERDICT_TAMPERED, detail="unasked bytes", exit_status=0)
+    execution = pb.Execution(verdict=verdict_pb2.VERDICT_TAMPERED, detail="unasked bytes", exit_status=0)
     answer = json.loads(response(execution).model_dump_json())
     assert (answer["status"], answer["message"]) == ("Failed", "tampered: unasked bytes")
     assert (answer["run_result"]["status"], answer["run_result"]["return_code"]) == ("Finished", 1)

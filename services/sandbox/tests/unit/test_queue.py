@@ -1,6 +1,7 @@
 import pytest
 
-from sandbox_service.domain.queue import Entry, FairQueue, Priority
+from ratchet_kit.work import Priority
+from sandbox_service.domain.queue import Entry, FairQueue
 
 
 def _filled(*lines: tuple[str, Priority, int]) -> FairQueue[str]:

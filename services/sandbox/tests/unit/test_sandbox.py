@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from ratchet_kit.errors import InvalidArgument, ResourceExhausted, Unavailable
+from ratchet_kit.work import Priority
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.jobs import CallJob, End, Job, Report, Returned, Stage
 from sandbox_service.domain.program import CallTest, Limits, Program, StdioTest
-from sandbox_service.domain.queue import Priority
 from sandbox_service.domain.sandbox import Sandbox
 from sandbox_service.domain.stream import READ_AHEAD, PlatformFault
 

@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from ratchet_kit import metrics
+from ratchet_kit.work import Priority
 from sandbox_service.domain.execution import Execution
-from sandbox_service.domain.queue import Priority
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 

@@ -212,9 +212,9 @@ class Keeper:
 
     def _be_child(self, descriptors: Sequence[int]) -> int:
         """`descriptors`: none, or that of the channel between program and tests; the tester's way out comes after."""
-        mode, nonce, arguments, stdin, files, memory, cpu = wire.receive(self._connection.fileno())
-        if files:
-            files.take_files(self._connection.fileno(), files)
+        mode, nonce, arguments, stdin, taken, memory, cpu = wire.receive(self._connection.fileno())
+        if taken:
+            files.take_files(self._connection.fileno(), taken)
             sys.path.insert(0, self._scratch)  # where Python would look for modules first
         if len(descriptors) > 1:
             os.dup2(descriptors[1], wire.RESULT_FD)

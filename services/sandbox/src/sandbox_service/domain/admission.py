@@ -9,10 +9,11 @@ from datetime import timedelta
 from functools import partial
 
 from ratchet_kit.errors import ResourceExhausted, Unavailable
+from ratchet_kit.work import Priority
 from sandbox_service.domain.execution import Execution
 from sandbox_service.domain.ports import Meter
 from sandbox_service.domain.program import Program
-from sandbox_service.domain.queue import Entry, FairQueue, Priority
+from sandbox_service.domain.queue import Entry, FairQueue
 
 Grade = Callable[[Program, timedelta], Awaitable[Execution]]
 """Runs one program, given how long it has waited. Raises Unavailable when the platform failed."""

@@ -1,13 +1,13 @@
-"""Batches of programs that are kept: their states, the chunks that they are worked off in. Plain data, no I/O."""
+"""Stored batches of programs: their states, and the chunks that nodes work them off in. Plain data, no I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
-from ratchet_kit.errors import Aborted, FailedPrecondition
+from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound
+from ratchet_kit.work import Hold, Priority
 from sandbox_service.domain.program import Program
-from sandbox_service.domain.queue import Priority
 
 CHUNK = 32
 """Programs that are handed to a node at a time: enough to be worth a message, few enough to go round."""
@@ -16,9 +16,9 @@ PLATFORM_ERROR = "PLATFORM_ERROR"
 
 
 class State(StrEnum):
-    RUNNING = "RUNNING"
-    SUCCEEDED = "SUCCEEDED"
-    CANCELLED = "CANCELLED"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    CANCELLED = "cancelled"
 
     @property
     def ended(self) -> bool:
@@ -49,15 +49,20 @@ class Batch:
         self.must_run("be cancelled")
         return replace(self, state=State.CANCELLED, end_time=now)
 
-    def must_run(self, what: str) -> None:
+    def must_run(self, verb: str) -> None:
         """Raises FailedPrecondition once it has ended."""
         if self.state.ended:
-            raise FailedPrecondition(f"batch {self.id} is {self.state} and cannot {what}")
+            raise FailedPrecondition(f"batch {self.id} is {self.state} and cannot {verb}")
+
+    def must_have_ended(self, verb: str) -> None:
+        """Raises FailedPrecondition while it is running."""
+        if not self.state.ended:
+            raise FailedPrecondition(f"batch {self.id} is {self.state} and cannot {verb}: cancel it first")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A program that was asked for, and the bytes that it is kept as."""
+class NewProgram:
+    """A program of a batch that is to be created, and the bytes that it is kept as."""
 
     program: Program
     content: bytes
@@ -65,7 +70,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What became of one program, written once. `content` is the item as it is sent, `verdict` says it for people."""
+    """The outcome of one program, written once. `content` is the item as it is sent, `verdict` says it for people."""
 
     index: int
     verdict: str
@@ -79,42 +84,48 @@ class ChunkRef:
     batch_id: str
     first: int
 
+    def __str__(self) -> str:
+        """As the queue carries it."""
+        return f"{self.batch_id}/{self.first}"
+
+    @classmethod
+    def parse(cls, text: str) -> "ChunkRef":
+        """Raises NotFound for what is no reference."""
+        batch_id, _, first = text.partition("/")
+        if not first.isdecimal():
+            raise NotFound(f"{text!r} names no chunk of a batch")
+        return cls(batch_id, int(first))
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A chunk's place in the work: who has it until when, how often it was begun, whether all of it is recorded."""
+    """A chunk's place in the work: which node has it until when, whether all of it is recorded."""
 
     ref: ChunkRef
     size: int
-    owner: str = ""
-    until: datetime | None = None
-    attempts: int = 0
+    hold: Hold = field(default_factory=Hold)
     done: bool = False
 
-    def claim(self, owner: str, now: datetime, until: datetime) -> "Chunk":
+    def claim(self, owner: str, now: datetime, lease: timedelta) -> "Chunk":
         """Raises Aborted while another node has it, or when nothing of it is left to do."""
         if self.done:
             raise Aborted(f"all programs from {self.ref.first} on of {self.ref.batch_id} are recorded")
-        if self.owner not in ("", owner) and self.until is not None and now < self.until:
-            raise Aborted(f"programs from {self.ref.first} on of {self.ref.batch_id} are with {self.owner}")
-        return replace(self, owner=owner, until=until, attempts=self.attempts + 1)
+        return replace(self, hold=self.hold.claim(self._name, owner, now, lease))
 
-    def renew(self, owner: str, until: datetime) -> "Chunk":
+    def renew(self, owner: str, now: datetime, lease: timedelta) -> "Chunk":
         """Raises Aborted when another node has it by now."""
-        self._must_be_with(owner)
-        return replace(self, until=until)
+        return replace(self, hold=self.hold.renew(self._name, owner, now, lease))
 
     def release(self, owner: str, *, attempted: bool) -> "Chunk":
-        """To be claimed by anyone. `attempted` is false where this node only had no time left for it.
+        """For any node to claim. `attempted` is false where this node only had no time left for it.
 
         Raises Aborted when another node has it by now.
         """
-        self._must_be_with(owner)
-        return replace(self, owner="", until=None, attempts=self.attempts - (not attempted))
+        return replace(self, hold=self.hold.release(self._name, owner, attempted=attempted))
 
-    def _must_be_with(self, owner: str) -> None:
-        if self.owner != owner:
-            raise Aborted(f"programs from {self.ref.first} on of {self.ref.batch_id} are no longer with {owner}")
+    @property
+    def _name(self) -> str:
+        return f"chunk {self.ref}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +137,9 @@ class Claim:
     caller: str
     programs: Mapping[int, bytes] = field(default_factory=dict)
 
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A chunk that no node has, and how urgent it is."""
-
-    ref: ChunkRef
-    priority: Priority
+    @property
+    def attempts(self) -> int:
+        return self.chunk.hold.attempts
 
 
 def chunks(batch: Batch) -> list[Chunk]:

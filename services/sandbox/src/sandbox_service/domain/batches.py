@@ -1,4 +1,4 @@
-"""Use cases of stored batches: create, get, watch, cancel."""
+"""Use cases of stored batches: create, get, list, watch, cancel, delete."""
 
 import asyncio
 import hashlib
@@ -6,15 +6,17 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, Unavailable
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument, Unavailable
+from ratchet_kit.faults import Faults
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
+from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
-from sandbox_service.domain.batch import Asked, Batch, Record, chunks
+from ratchet_kit.work import Priority, Queue
+from sandbox_service.domain.batch import Batch, NewProgram, Record, chunks
 from sandbox_service.domain.capabilities import Capabilities
-from sandbox_service.domain.ports import BatchQueue, BatchStore
-from sandbox_service.domain.queue import Priority
+from sandbox_service.domain.ports import BatchStore
 from sandbox_service.domain.runtimes import settle
 
 log = get_logger(__name__)
@@ -36,7 +38,7 @@ class Batches:
     def __init__(
         self,
         store: BatchStore,
-        queue: BatchQueue,
+        queue: Queue,
         capabilities: Callable[[], Capabilities],
         clock: Clock,
         watch_interval: timedelta = timedelta(milliseconds=200),
@@ -49,22 +51,23 @@ class Batches:
 
     async def create(
         self,
-        asked: Sequence[Asked],
+        programs: Sequence[NewProgram],
         caller: str = "",
         priority: Priority = Priority.NORMAL,
         request_id: str = "",
     ) -> Batch:
-        """Stores and queues it. Raises InvalidArgument, and what `settle` raises."""
-        _check(asked, request_id)
-        request = Request(request_id or new_id("req"), _fingerprint(asked, priority))
+        """Stores and queues it. Raises InvalidArgument, AlreadyExists, and what `settle` raises."""
+        _check(programs, request_id)
+        request = Request(request_id or new_id("req"), _fingerprint(programs, priority))
         if existing := await self._store.find(request):
             return existing
         # In a thread: what imports something is parsed, and these are many.
-        await asyncio.to_thread(self._settle, asked)
-        wanted = Batch(new_id("batch"), len(asked), self._clock.now(), priority, caller)
-        batch = await self._store.create(wanted, [one.content for one in asked], request)
+        await asyncio.to_thread(self._settle, programs)
+        batch = Batch(new_id("batch"), len(programs), self._clock.now(), priority, caller)
+        batch = await self._store.create(batch, [each.content for each in programs], request)
         try:
-            await self._queue.publish([chunk.ref for chunk in chunks(batch)], priority)
+            for chunk in chunks(batch):
+                await self._queue.publish(str(chunk.ref), priority)
         except Unavailable as error:
             # It is stored, so it is created: a worker puts it on the queue once that can be reached.
             log.warning("batch.not_queued_yet", batch_id=batch.id, reason=error.message)
@@ -72,7 +75,12 @@ class Batches:
         return batch
 
     async def get(self, id: str) -> Batch:
+        """Raises NotFound."""
         return await self._store.get(id)
+
+    async def page(self, page_size: int, page_token: str) -> Page[Batch]:
+        """Newest first. Raises InvalidArgument."""
+        return await fetch_page(self._store.page, lambda batch: batch.id, str, page_size, page_token)
 
     async def cancel(self, id: str) -> Batch:
         """What runs is killed within seconds, and nothing more is recorded. Raises NotFound, FailedPrecondition when
@@ -80,12 +88,17 @@ class Batches:
         now = self._clock.now()
         return await self._store.change(id, lambda batch: batch.cancel(now))
 
+    async def delete(self, id: str) -> None:
+        """With its items. Raises NotFound, FailedPrecondition while it is running."""
+        await self._store.delete(id)
+        log.info("batch.deleted", batch_id=id)
+
     async def watch(self, id: str) -> AsyncIterator[Progress]:
         """What is recorded, a few at a time, then what comes, whichever node recorded it; last the batch as it ended.
 
         Raises NotFound.
         """
-        first, seen, told = 0, set[int](), False
+        first, seen, begun = 0, set[int](), False
         while True:
             batch = await self._store.get(id)  # before the records: when it has ended, no more come
             there = await self._store.recorded(id, first) if batch.programs_done > first + len(seen) else ()
@@ -94,64 +107,68 @@ class Batches:
                 records = await self._store.records(id, new[start : start + _RECORDS_AT_A_TIME])
                 for some in _portions(records):
                     yield Progress(batch, some)
-            if batch.state.ended or not (told or new):
+            if batch.state.ended or not (begun or new):
                 yield Progress(batch, ())
             if batch.state.ended:
                 return
-            told = True
+            begun = True
             seen.update(new)
             while first in seen:
                 seen.remove(first)
                 first += 1
             await asyncio.sleep(self._watch_interval)
 
-    def _settle(self, asked: Sequence[Asked]) -> None:
-        """What this node couldn't run is refused now: nodes of one queue are alike."""
-        capabilities = self._capabilities()
-        for index, one in enumerate(asked):
+    def _settle(self, programs: Sequence[NewProgram]) -> None:
+        """Refuses what this node could not run: nodes of one queue are alike. Raises as `settle` does."""
+        capabilities, faults = self._capabilities(), Faults()
+        for index, each in enumerate(programs):
             try:
-                settle(one.program, capabilities)
+                settle(each.program, capabilities)
             except InvalidArgument as error:
-                found = [
-                    FieldViolation(each.field.replace("program", f"programs[{index}]", 1), each.description)
-                    for each in error.violations
-                ]
-                raise InvalidArgument(f"{found[0].field}: {found[0].description}", found) from None
+                for found in error.violations:
+                    faults.add(found.field.replace("program", f"programs[{index}]", 1), found.description)
+        faults.raise_if_any()
 
 
-class NoBatches:
-    """Of a node without a queue: says what it lacks."""
+class NoBatches(Batches):
+    """Of a node without a queue: every call raises FailedPrecondition, which names the settings that are missing."""
 
     def __init__(self, missing: Sequence[str]) -> None:
-        self._why = f"this node takes no stored batches: start it with {' and '.join(missing)} set; ExecuteBatch works"
+        self._reason = (
+            f"this node takes no stored batches: start it with {' and '.join(missing)} set; StreamExecute works"
+        )
 
     async def create(
         self,
-        asked: Sequence[Asked],
+        programs: Sequence[NewProgram],
         caller: str = "",
         priority: Priority = Priority.NORMAL,
         request_id: str = "",
     ) -> Batch:
-        raise FailedPrecondition(self._why)
+        raise FailedPrecondition(self._reason)
 
     async def get(self, id: str) -> Batch:
-        raise FailedPrecondition(self._why)
+        raise FailedPrecondition(self._reason)
+
+    async def page(self, page_size: int, page_token: str) -> Page[Batch]:
+        raise FailedPrecondition(self._reason)
 
     async def cancel(self, id: str) -> Batch:
-        raise FailedPrecondition(self._why)
+        raise FailedPrecondition(self._reason)
+
+    async def delete(self, id: str) -> None:
+        raise FailedPrecondition(self._reason)
 
     def watch(self, id: str) -> AsyncIterator[Progress]:
-        raise FailedPrecondition(self._why)
+        raise FailedPrecondition(self._reason)
 
 
-def _check(asked: Sequence[Asked], request_id: str) -> None:
-    faults = []
-    if not asked:
-        faults.append(FieldViolation("programs", "holds no program"))
-    if len(request_id) > _MAX_REQUEST_ID or "\0" in request_id:
-        faults.append(FieldViolation("request_id", f"is longer than {_MAX_REQUEST_ID} characters or has NUL in it"))
-    if faults:
-        raise InvalidArgument(f"{faults[0].field}: {faults[0].description}", faults)
+def _check(programs: Sequence[NewProgram], request_id: str) -> None:
+    faults = Faults()
+    faults.required("programs", programs)
+    fits = len(request_id) <= _MAX_REQUEST_ID and "\0" not in request_id
+    faults.unless(fits, "request_id", f"must have at most {_MAX_REQUEST_ID} characters, and no NUL")
+    faults.raise_if_any()
 
 
 def _portions(records: Sequence[Record]) -> Iterator[list[Record]]:
@@ -168,9 +185,10 @@ def _portions(records: Sequence[Record]) -> Iterator[list[Record]]:
         yield portion
 
 
-def _fingerprint(asked: Sequence[Asked], priority: Priority) -> str:
+def _fingerprint(programs: Sequence[NewProgram], priority: Priority) -> str:
+    """Over bytes, which `Request.of` does not take."""
     digest = hashlib.sha256(priority.name.encode())
-    for one in asked:
-        digest.update(len(one.content).to_bytes(8))
-        digest.update(one.content)
+    for each in programs:
+        digest.update(len(each.content).to_bytes(8))
+        digest.update(each.content)
     return digest.hexdigest()

@@ -48,13 +48,14 @@ class Execution:
     stderr: str
     cpu_time: timedelta
     wall_time: timedelta
-    isolation: str
+    layers: tuple[str, ...]
     detail: str = ""
     runtime: str = ""
     files: tuple[File, ...] = ()
     compile_output: str = ""
     compile_time: timedelta = timedelta()
-    exit_status: int = 0
+    exit_status: int | None = 0
+    """Of the program's process; None where it never had one, as its compiler failed."""
     max_memory_bytes: int = 0
     level: Level = Level.NONE
     signs: tuple[Sighting, ...] = ()

@@ -1,5 +1,6 @@
 """What the cage is given to do and what it reports: jobs of four kinds, and one report, unjudged. Plain data."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -63,6 +64,17 @@ class CommandJob:
     stdin: str
     limits: Limits
     setting: Setting = Setting()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program that isn't Python, by its path in the cage. A name in `setting.fetch` that ends in "/" is a folder."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    stdin: str
+    limits: Limits
+    setting: Setting
 
 
 Job = CallJob | ScriptJob | CheckJob | CommandJob
@@ -136,7 +148,8 @@ class CheckReport:
 class Report:
     """What the cage saw, unjudged. `answers` are in the order of the calls, as far as they came.
 
-    `malformed` says what didn't keep to the protocol, if anything: only a program that meddled with it can do that.
+    `layers` are the isolation layers in force. `malformed` says what didn't keep to the protocol, if anything: only a
+    program that meddled with it can do that.
     `exit_status` is negative for a signal, as in subprocess.
     """
 
@@ -145,7 +158,7 @@ class Report:
     stage: Stage
     cpu_time: timedelta
     wall_time: timedelta
-    isolation: str
+    layers: tuple[str, ...]
     level: Level = Level.NONE
     max_rss_bytes: int = 0
     stdout: str = ""

@@ -1,15 +1,15 @@
-"""What the domain needs from outside: lanes to run jobs, a meter, a store and a queue for batches."""
+"""What the domain needs from outside: lanes to run jobs, a meter, a store for batches. Their queue is the kit's."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from ratchet_kit.idempotency import Request
-from sandbox_service.domain.batch import Batch, Chunk, ChunkRef, Claim, Record, Waiting
+from ratchet_kit.work import Priority, Waiting
+from sandbox_service.domain.batch import Batch, Chunk, ChunkRef, Claim, Record
 from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.execution import Execution
 from sandbox_service.domain.jobs import Job, Report
-from sandbox_service.domain.queue import Priority
 
 
 class Executor(Protocol):
@@ -39,15 +39,25 @@ class Executor(Protocol):
 
 
 class Lanes(Protocol):
-    """Where the attacks ran, seen from outside."""
+    """Where programs run, seen from outside. The counts may be asked for from any thread."""
+
+    @property
+    def lanes_up(self) -> int: ...
+
+    @property
+    def lanes_busy(self) -> int: ...
 
     async def leftovers(self) -> list[str]:
         """What is there and shouldn't be, in words: processes, mounts, cgroups, folders of lanes that idle."""
         ...
 
 
+class Pool(Executor, Lanes, Protocol):
+    """An executor whose lanes can be seen from outside."""
+
+
 class Meter(Protocol):
-    """Is told what happens, for those who watch the service."""
+    """Counts what happens, for those who watch the service."""
 
     def executed(self, execution: Execution, waited: timedelta, graded: timedelta) -> None: ...
 
@@ -59,7 +69,7 @@ class Meter(Protocol):
 
 
 class BatchStore(Protocol):
-    """Batches, their programs and what is recorded of them. Any method raises Unavailable when it can't be reached."""
+    """Batches, their programs and their records. Any method raises Unavailable while the store cannot be reached."""
 
     async def create(self, batch: Batch, programs: Sequence[bytes], request: Request) -> Batch:
         """Stores it with its programs and chunks, or returns the one that was stored under the request before.
@@ -76,11 +86,19 @@ class BatchStore(Protocol):
         """Raises NotFound."""
         ...
 
+    async def page(self, limit: int, after: str | None) -> Sequence[Batch]:
+        """Newest first: those made before the batch whose id is `after`, or from the newest on."""
+        ...
+
     async def change(self, id: str, change: Callable[[Batch], Batch]) -> Batch:
         """Reads it, applies the change and writes the result, with nobody in between.
 
         Raises NotFound, and whatever `change` raises; nothing is written then.
         """
+        ...
+
+    async def delete(self, id: str) -> None:
+        """With its programs and records. Raises NotFound, FailedPrecondition while it is running."""
         ...
 
     async def claim(self, ref: ChunkRef, owner: str, now: datetime, lease: timedelta) -> Claim:
@@ -106,7 +124,7 @@ class BatchStore(Protocol):
         ...
 
     async def recorded(self, id: str, first: int) -> Sequence[int]:
-        """The indices from `first` on that something is recorded for, in order."""
+        """The indices from `first` on that have a record, in order."""
         ...
 
     async def records(self, id: str, indices: Sequence[int]) -> Sequence[Record]:
@@ -114,21 +132,9 @@ class BatchStore(Protocol):
         ...
 
     async def waiting(self, now: datetime, limit: int) -> Sequence[Waiting]:
-        """The oldest chunks of running batches that aren't done and that no living node has."""
+        """The oldest chunks of running batches that are not done and that no living node has. Ids are ChunkRefs."""
         ...
 
     async def forget(self, before: datetime) -> int:
-        """Deletes batches that ended before, with all that was theirs. Returns how many."""
-        ...
-
-
-class BatchQueue(Protocol):
-    """Carries chunks to nodes. It holds no truth: what it loses is put back."""
-
-    async def publish(self, refs: Sequence[ChunkRef], priority: Priority) -> None:
-        """Raises Unavailable."""
-        ...
-
-    async def depth(self) -> int:
-        """How many chunks wait or are being worked on. Raises Unavailable."""
+        """Deletes batches that ended before, with their programs and records. Returns how many."""
         ...

@@ -2,17 +2,12 @@
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Generic, TypeVar
+
+from ratchet_kit.work import Priority
 
 FAIR_SHARE = 8
 """One turn in so many goes to whoever has waited longest below the most urgent priority that waits."""
-
-
-class Priority(IntEnum):
-    HIGH = 0
-    NORMAL = 1
-    LOW = 2
 
 
 T = TypeVar("T")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from ratchet_kit.errors import Unavailable
+from ratchet_kit.work import Priority
 from sandbox_service.domain.admission import Admission
 from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.execution import Execution
@@ -14,7 +15,6 @@ from sandbox_service.domain.grading import Outcome, conclude, plan
 from sandbox_service.domain.jobs import Job, Report
 from sandbox_service.domain.ports import Executor, Meter
 from sandbox_service.domain.program import Program
-from sandbox_service.domain.queue import Priority
 from sandbox_service.domain.runtimes import is_plain, settle
 from sandbox_service.domain.stream import Item, PlatformFault, Stream
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from ratchet_kit.errors import Unavailable
+from ratchet_kit.work import Priority
 from sandbox_service.domain.admission import Admission, Ticket
 from sandbox_service.domain.execution import Execution
 from sandbox_service.domain.program import Program
-from sandbox_service.domain.queue import Priority
 
 READ_AHEAD = 512
 """Programs of one stream that are queued, running or not yet taken by its reader; beyond it the stream is not read."""

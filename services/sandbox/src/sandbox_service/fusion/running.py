@@ -11,7 +11,8 @@ from contextvars import ContextVar
 from dataclasses import replace
 from datetime import timedelta
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.common.v1 import problem_pb2, verdict_pb2
+from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit.errors import FieldViolation, InvalidArgument, ResourceExhausted, Unavailable, Unimplemented
 from ratchet_kit.times import duration_to_proto
 from sandbox_service import convert
@@ -29,6 +30,8 @@ _LARGE_REQUEST = 1 << 18  # bytes
 CALLER = ContextVar("caller", default="")
 """Whose request this is: the address it came from."""
 _RETRY_SECONDS = 0.2
+# Verdicts that SandboxFusion has no word for.
+_OWN_WORDS = (verdict_pb2.VERDICT_MEMORY_LIMIT, verdict_pb2.VERDICT_OUTPUT_LIMIT, verdict_pb2.VERDICT_TAMPERED)
 _TESTS = "test_program.py"
 _PYTEST = f"import sys\nimport pytest\nsys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '{_TESTS}']))\n"
 # SandboxFusion's Python may start processes. Here that takes a slower lane: for programs that say they do.
@@ -66,7 +69,7 @@ class Runner:
         wanted = foreign_imports(code)
         return min(with_pytest, key=lambda each: (len(wanted - each.modules), len(each.modules))).name
 
-    def limits(self, run_timeout: float, memory_mib: int = 0) -> pb.Limits:
+    def limits(self, run_timeout: float, memory_mib: int = 0) -> problem_pb2.Limits:
         """Raises InvalidArgument for more than the service allows."""
         most = self._bounds.limits
         seconds, mib = most.cpu_time.total_seconds(), most.memory_bytes // MIB
@@ -76,7 +79,9 @@ class Runner:
             raise _invalid("memory_limit_MB", f"at most {mib} here (RATCHET_SANDBOX_MAX_MEMORY_BYTES)")
         memory = max(memory_mib, MIN_MEMORY_MIB) if memory_mib > 0 else min(DEFAULT_MEMORY_MIB, mib)
         cpu = timedelta(seconds=max(run_timeout, 0.001))
-        return pb.Limits(cpu_time=duration_to_proto(cpu), memory_bytes=memory * MIB, output_bytes=most.output_bytes)
+        return problem_pb2.Limits(
+            cpu_time=duration_to_proto(cpu), memory_bytes=memory * MIB, output_bytes=most.output_bytes
+        )
 
     async def run(self, message: pb.Program, patience: timedelta) -> pb.Execution:
         """Where a platform fault or a full queue can be waited out, it is.
@@ -169,10 +174,14 @@ def _invalid(field: str, description: str) -> InvalidArgument:
 
 def response(execution: pb.Execution) -> RunCodeResponse:
     """SandboxFusion knows four ends of a command; a verdict of ours that it has no word for is told in `message`."""
-    passed = execution.verdict == pb.VERDICT_PASSED
+    passed = execution.verdict == verdict_pb2.VERDICT_PASSED
     compiler = compiled(execution)
-    stopped = compiler is not None and not passed and execution.verdict == pb.VERDICT_COMPILE_ERROR
-    own_word = execution.verdict in (pb.VERDICT_MEMORY_LIMIT, pb.VERDICT_OUTPUT_LIMIT, pb.VERDICT_TAMPERED)
+    stopped = compiler is not None and not passed and execution.verdict == verdict_pb2.VERDICT_COMPILE_ERROR
+    own_word = execution.verdict in (
+        verdict_pb2.VERDICT_MEMORY_LIMIT,
+        verdict_pb2.VERDICT_OUTPUT_LIMIT,
+        verdict_pb2.VERDICT_TAMPERED,
+    )
     return RunCodeResponse(
         status=RunStatus.SUCCESS if passed else RunStatus.FAILED,
         message=f"{_word(execution)}: {execution.detail}" if own_word else "",
@@ -187,7 +196,7 @@ def compiled(execution: pb.Execution) -> CommandRunResult | None:
     """Of a compiled language alone: Python's syntax errors are its interpreter's, as they are there."""
     if not execution.compile_time.ToTimedelta() and not execution.compile_output:
         return None
-    failed = execution.verdict == pb.VERDICT_COMPILE_ERROR
+    failed = execution.verdict == verdict_pb2.VERDICT_COMPILE_ERROR
     return CommandRunResult(
         status=CommandRunStatus.FINISHED,
         execution_time=execution.compile_time.ToTimedelta().total_seconds(),
@@ -198,10 +207,10 @@ def compiled(execution: pb.Execution) -> CommandRunResult | None:
 
 
 def _ran(execution: pb.Execution) -> CommandRunResult:
-    timed_out = execution.verdict == pb.VERDICT_TIME_LIMIT
-    passed = execution.verdict == pb.VERDICT_PASSED
+    timed_out = execution.verdict == verdict_pb2.VERDICT_TIME_LIMIT
+    passed = execution.verdict == verdict_pb2.VERDICT_PASSED
     stderr = execution.stderr
-    told = execution.verdict == pb.VERDICT_RUNTIME_ERROR and not execution.results
+    told = execution.verdict == verdict_pb2.VERDICT_RUNTIME_ERROR and not execution.results
     if not (passed or timed_out or told or execution.detail in stderr):
         # a syntax error, a limit or a failed test: the program itself printed nothing about it
         stderr += f"{execution.detail}\n"
@@ -218,4 +227,4 @@ def _ran(execution: pb.Execution) -> CommandRunResult:
 
 
 def _word(execution: pb.Execution) -> str:
-    return pb.Verdict.Name(execution.verdict).removeprefix("VERDICT_").lower().replace("_", " ")
+    return verdict_pb2.Verdict.Name(execution.verdict).removeprefix("VERDICT_").lower().replace("_", " ")

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from ratchet.sandbox.v1 import sandbox_pb2 as pb
+from ratchet.common.v1 import problem_pb2, verdict_pb2
+from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_problems.benchmarks import Case, Row, Work, lines_match
-from ratchet_problems.problem import CallTest, CheckTest
+from ratchet_problems.convert import test_to_proto
 from sandbox_service.fusion import datasets
 from sandbox_service.fusion.rows import RowFolder
 from sandbox_service.fusion.running import Runner, patience, response
@@ -57,7 +58,7 @@ async def _run_once(work: Work, config: TestConfig, runner: Runner) -> EvalTestC
         for result in execution.results
     ]
     # a pass is what the verdict says, which no exit status and no printed word can make
-    passed = execution.verdict == pb.VERDICT_PASSED
+    passed = execution.verdict == verdict_pb2.VERDICT_PASSED
     return EvalTestCase(passed=passed, exec_info=response(execution), test_info={"results": results})
 
 
@@ -79,7 +80,7 @@ async def _run_case(work: Work, case: Case, config: TestConfig, runner: Runner) 
     program = _program(work, runner.limits(timeout), case.stdin)
     bound: timedelta = patience(config.compile_timeout or datasets.COMPILE_TIMEOUT, timeout)
     execution = await runner.run(program, bound)
-    passed = execution.verdict == pb.VERDICT_PASSED and lines_match(execution.stdout, case.expected)
+    passed = execution.verdict == verdict_pb2.VERDICT_PASSED and lines_match(execution.stdout, case.expected)
     row = case.row if config.extra.get("return_full_case") else _short(case.row)
     return EvalTestCase(passed=passed, exec_info=response(execution), test_info=row)
 
@@ -90,18 +91,12 @@ def _short(value: Any) -> Any:
     return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}..."
 
 
-def _program(work: Work, limits: pb.Limits, stdin: str = "") -> pb.Program:
+def _program(work: Work, limits: problem_pb2.Limits, stdin: str = "") -> pb.Program:
     return pb.Program(
         source=work.source,
         entry_point=work.entry_point,
-        tests=[_test(test) for test in work.tests],
+        tests=[test_to_proto(test) for test in work.tests],
         stdin=stdin,
         limits=limits,
         language=work.language,
     )
-
-
-def _test(test: CallTest | CheckTest) -> pb.Test:
-    if isinstance(test, CheckTest):
-        return pb.Test(check=pb.CheckTest(code=test.code))
-    return pb.Test(call=pb.CallTest(args=test.args, expected=test.expected))

@@ -4,7 +4,6 @@ import asyncio
 import os
 import secrets
 import shutil
-import socket
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -16,11 +15,11 @@ import httpx
 
 from ratchet_kit.errors import Unavailable
 from ratchet_kit.logs import get_logger
+from ratchet_kit.ports import LOOPBACK, is_free
 from ratchet_kit.process import ProcessGroup
 
 log = get_logger(__name__)
 
-LOOPBACK = "127.0.0.1"
 # Offsets from the first port: what listens on a port that is known beforehand. Workers take free ones.
 _PORTS = {
     "--port": 0,
@@ -157,7 +156,7 @@ class LocalRay:
                 while process.returncode is None:
                     try:
                         reply = await client.get(f"{self._cluster.address}/api/jobs/")
-                        if reply.status_code == httpx.codes.OK and not _is_free(agent):
+                        if reply.status_code == httpx.codes.OK and not is_free(agent):
                             return
                     except httpx.TransportError:
                         pass
@@ -171,18 +170,8 @@ class LocalRay:
         ports = [self._options.port + offset for offset in _PORTS.values()]
         for port in ports:
             for _ in range(50):
-                if _is_free(port):
+                if is_free(port):
                     break
                 await asyncio.sleep(_POLL)
             else:
                 raise Unavailable(f"port {port}, which Ray is to listen on, is in use")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError:
-            return False
-        return True

@@ -16,17 +16,14 @@ from typing import Any, Protocol
 import httpx
 
 from ratchet_kit.errors import Unavailable
-from ratchet_kit.logs import get_logger
+from ratchet_kit.files import last_words
 from trainer_service.adapters.ray_head import Cluster
 from trainer_service.domain.ports import FetchedModel, JobState, JobStatus
 from trainer_service.domain.run import Run, RunId
 from trainer_service.job.config import Dtype, JobConfig
 
-log = get_logger(__name__)
-
 _ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 _STOP_POLL = 0.5
-_LAST_BYTES = 16_384
 
 
 class Ray(Protocol):
@@ -107,7 +104,7 @@ class RayJobs:
             return JobStatus(JobState.UNKNOWN, "Ray does not know the job: it was killed, and its jobs with it")
         if details["status"] not in _ENDED:
             return JobStatus(JobState.ACTIVE)
-        last = await asyncio.to_thread(_last_line, self._log_file(id, attempt))
+        last = await asyncio.to_thread(last_words, self._log_file(id, attempt))
         return JobStatus(JobState.ENDED, _reason(details) + (f", after the line {last!r}" if last else ""))
 
     async def stop(self, id: RunId, attempt: int) -> None:
@@ -187,14 +184,3 @@ def _reason(details: Mapping[str, Any]) -> str:
 
 def _first_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[0][:300]
-
-
-def _last_line(path: Path) -> str:
-    """The last line that a job wrote; empty when it wrote none."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _LAST_BYTES))
-            lines = file.read().decode(errors="replace").strip().splitlines()
-    except FileNotFoundError:
-        return ""
-    return lines[-1].strip()[:300] if lines else ""

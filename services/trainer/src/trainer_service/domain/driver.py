@@ -1,8 +1,8 @@
 """Brings one run to its end: its jobs, one attempt after another, then its best checkpoint.
 
-Whoever drives a run may die at any line, and another may drive it again, even at the same time: what is decided is
-decided in RunStore, where a transition that somebody else made first is refused, and jobs are named by run and
-attempt, so that there is one for each.
+A driver may die at any line, and another one may drive the same run, later or at the same time. So every decision is
+made in RunStore, which refuses a transition that somebody else made first. A job is named by its run and attempt, so
+that there is one of each.
 """
 
 import asyncio
@@ -126,7 +126,7 @@ class Driver:
             await self._updates.wait(run.id, self._deadlines.poll)
 
     async def _submit(self, run: Run) -> None:
-        """Tries until the job is there or the run has gone elsewhere.
+        """Tries until the job is submitted or the run has changed.
 
         The store has the attempt already: a driver that dies here leaves an attempt without a job, and the next driver
         starts the attempt after it.
@@ -192,7 +192,7 @@ class Driver:
         await self._changed(await self._store.change(id, lambda run: run.fail(failure, self._clock.now())))
 
     async def _clear(self, run: Run) -> None:
-        """Nothing of the run's jobs is left."""
+        """Waits for the end of the run's job, then stops it, and frees its policy."""
         if run.attempt == 0:
             return
         grace = self._deadlines.stop if run.state is State.CANCELLED else self._deadlines.finish

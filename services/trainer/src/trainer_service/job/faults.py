@@ -1,4 +1,4 @@
-"""When a run must not go on: what it would learn from is not what it thinks. Pure; each raises one clear sentence."""
+"""When a run has to fail because it would learn from wrong data. Pure; each function raises with one sentence."""
 
 from ratchet_kit.errors import DataLoss, FailedPrecondition
 
@@ -6,8 +6,8 @@ from ratchet_kit.errors import DataLoss, FailedPrecondition
 def check_probabilities(step: int, gap: float, limit: float) -> None:
     """`gap`: mean |p_train - p_rollout| of the sampled tokens. Raises DataLoss above `limit`, and for NaN.
 
-    The engine then has other weights than the trainer, whatever it says: 1e-9 to 1e-5 is what two right float32
-    implementations differ by, 0.2 was seen with a stale output layer.
+    The engine then has other weights than the trainer, even if their ids agree. Two correct float32 implementations
+    differ by 1e-9 to 1e-5; a stale output layer made 0.2.
     """
     if not gap <= limit:
         raise DataLoss(

@@ -5,14 +5,15 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ratchet_kit.errors import NotFound
-from ratchet_kit.idempotency import Request
-from sandbox_service.domain.batch import Batch, Chunk, ChunkRef, Claim, Record, Waiting, chunks
+from ratchet_kit.idempotency import Made, Request
+from ratchet_kit.work import Hold, Waiting
+from sandbox_service.domain.batch import Batch, Chunk, ChunkRef, Claim, Record, chunks
 
 
 class MemoryBatchStore:
     def __init__(self) -> None:
         self._batches: dict[str, Batch] = {}
-        self._requests: dict[str, tuple[Request, str]] = {}
+        self._made = Made[str]("batch")
         self._chunks: dict[ChunkRef, Chunk] = {}
         self._programs: dict[str, Sequence[bytes]] = {}
         self._records: dict[str, dict[int, Record]] = {}
@@ -22,30 +23,31 @@ class MemoryBatchStore:
         if existing is not None:
             return existing
         self._batches[batch.id] = batch
-        self._requests[request.id] = (request, batch.id)
+        self._made.add(request, batch.id)
         self._chunks |= {chunk.ref: chunk for chunk in chunks(batch)}
         self._programs[batch.id] = list(programs)
         self._records[batch.id] = {}
         return batch
 
     async def find(self, request: Request) -> Batch | None:
-        if request.id not in self._requests:
-            return None
-        first, id = self._requests[request.id]
-        request.check_same(first.fingerprint, "batch")
-        return await self.get(id)
+        id = self._made.find(request)
+        return None if id is None else await self.get(id)
 
     async def get(self, id: str) -> Batch:
         if id not in self._batches:
             raise NotFound(f"there is no batch {id!r}")
         return replace(self._batches[id], programs_done=len(self._records[id]))
 
+    async def page(self, limit: int, after: str | None) -> Sequence[Batch]:
+        ids = [id for id in sorted(self._batches, reverse=True) if after is None or id < after]
+        return [await self.get(id) for id in ids[:limit]]
+
     async def change(self, id: str, change: Callable[[Batch], Batch]) -> Batch:
         self._batches[id] = change(await self.get(id))
         return self._batches[id]
 
     async def claim(self, ref: ChunkRef, owner: str, now: datetime, lease: timedelta) -> Claim:
-        chunk = await self.change_chunk(ref, lambda chunk: chunk.claim(owner, now, now + lease))
+        chunk = await self.change_chunk(ref, lambda chunk: chunk.claim(owner, now, lease))
         batch, records = self._batches[ref.batch_id], self._records[ref.batch_id]
         indices = range(ref.first, ref.first + chunk.size)
         programs = {index: self._programs[ref.batch_id][index] for index in indices if index not in records}
@@ -69,7 +71,7 @@ class MemoryBatchStore:
         batch = await self.get(ref.batch_id)
         chunk, records = self._chunks[ref], self._records[ref.batch_id]
         if all(index in records for index in range(ref.first, ref.first + chunk.size)):
-            self._chunks[ref] = replace(chunk, done=True, owner="", until=None)
+            self._chunks[ref] = replace(chunk, done=True, hold=Hold())
         if not batch.state.ended and all(chunk.done for chunk in self._of(batch.id)):
             return await self.change(batch.id, lambda batch: batch.succeed(now))
         return batch
@@ -81,23 +83,26 @@ class MemoryBatchStore:
         return [self._records[id][index] for index in sorted(indices) if index in self._records[id]]
 
     async def waiting(self, now: datetime, limit: int) -> Sequence[Waiting]:
+        running = {batch.id: batch for batch in self._batches.values() if not batch.state.ended}
         found = [
-            Waiting(chunk.ref, self._batches[chunk.ref.batch_id].priority)
-            for chunk in sorted(self._chunks.values(), key=lambda chunk: (chunk.ref.batch_id, chunk.ref.first))
-            if not self._batches[chunk.ref.batch_id].state.ended
-            and not chunk.done
-            and (chunk.until is None or chunk.until <= now)
+            Waiting(str(ref), running[ref.batch_id].create_time, running[ref.batch_id].priority)
+            for ref, chunk in sorted(self._chunks.items(), key=lambda item: (item[0].batch_id, item[0].first))
+            if ref.batch_id in running and not chunk.done and chunk.hold.is_free(now)
         ]
         return found[:limit]
 
     async def forget(self, before: datetime) -> int:
         old = [batch.id for batch in self._batches.values() if batch.end_time is not None and batch.end_time < before]
         for id in old:
-            for chunk in self._of(id):
-                del self._chunks[chunk.ref]
-            del self._batches[id], self._programs[id], self._records[id]
-        self._requests = {key: kept for key, kept in self._requests.items() if kept[1] in self._batches}
+            await self.delete(id)
         return len(old)
+
+    async def delete(self, id: str) -> None:
+        (await self.get(id)).must_have_ended("be deleted")
+        for chunk in self._of(id):
+            del self._chunks[chunk.ref]
+        del self._batches[id], self._programs[id], self._records[id]
+        self._made.remove({id})
 
     def _of(self, id: str) -> list[Chunk]:
         return [chunk for chunk in self._chunks.values() if chunk.ref.batch_id == id]

@@ -13,7 +13,7 @@ from sqlalchemy import (
     Text,
 )
 
-from ratchet_kit.sql import UtcDateTime
+from ratchet_kit.sql import UtcDateTime, hold_columns, request_columns
 
 metadata = MetaData()
 
@@ -22,13 +22,12 @@ batches = Table(
     metadata,
     Column("id", String(64), primary_key=True),
     Column("programs_total", Integer, nullable=False),
-    Column("priority", Integer, nullable=False),
+    Column("priority", String(16), nullable=False),
     Column("caller", Text, nullable=False),
     Column("state", String(16), nullable=False, index=True),
     Column("create_time", UtcDateTime, nullable=False),
     Column("end_time", UtcDateTime),
-    Column("request_id", String(200), nullable=False, unique=True),
-    Column("fingerprint", String(64), nullable=False),
+    *request_columns(),
 )
 
 chunks = Table(
@@ -37,10 +36,8 @@ chunks = Table(
     Column("batch_id", ForeignKey(batches.c.id, ondelete="CASCADE"), primary_key=True),
     Column("first", Integer, primary_key=True, autoincrement=False),
     Column("size", Integer, nullable=False),
-    Column("owner", Text, nullable=False),
-    Column("until", UtcDateTime),
-    Column("attempts", Integer, nullable=False),
     Column("done", Boolean, nullable=False),
+    *hold_columns(),
 )
 
 # As they were asked for: ratchet.sandbox.v1.Program.
@@ -52,7 +49,7 @@ programs = Table(
     Column("content", LargeBinary, nullable=False),
 )
 
-# As they are sent: ratchet.sandbox.v1.BatchItem. A row is written once and never changed: of two nodes that ran the
+# As they are sent: ratchet.sandbox.v1.ExecutionItem. A row is written once and never changed: of two nodes that ran the
 # same program, the second one's insert finds the key taken.
 records = Table(
     "sandbox_batch_records",

@@ -22,7 +22,7 @@ from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
 from sandbox_service.adapters.languages.environments import Environment
 from sandbox_service.cage import scratch
 from sandbox_service.domain import levels
-from sandbox_service.domain.jobs import End, Report, Stage
+from sandbox_service.domain.jobs import Command, End, Report, Stage
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import File
 
@@ -223,7 +223,7 @@ class Lane:
         process = self._process
         return process is not None and process.returncode is None
 
-    async def run(self, job: protocol.Job | protocol.Command, core: int) -> Answer:
+    async def run(self, job: protocol.Job | Command, core: int) -> Answer:
         idle = job.limits.idle_time
         if idle is None:
             idle = job.limits.cpu_time + self._options.idle_extra
@@ -255,7 +255,7 @@ class Lane:
             raise
         if self._killed_for_memory():
             head["end"] = End.MEMORY.value
-        read = partial(protocol.report, asked, head, data, ",".join(self.layers), self.level, files)
+        read = partial(protocol.report, asked, head, data, self.layers, self.level, files)
         return Answer(read, len(data))
 
     def _killed_for_memory(self) -> bool:
@@ -328,7 +328,7 @@ class Lane:
                 log.warning("lane.scratch_left_behind", folder=self._stage, reason=str(error))
 
 
-def _out_of_memory(layers: tuple[str, ...], level: Level, job: protocol.Job | protocol.Command) -> Report:
+def _out_of_memory(layers: tuple[str, ...], level: Level, job: protocol.Job | Command) -> Report:
     """Of a job with which the whole lane was killed, so that nobody could tell what it used."""
     return Report(
         end=End.MEMORY,
@@ -336,7 +336,7 @@ def _out_of_memory(layers: tuple[str, ...], level: Level, job: protocol.Job | pr
         stage=Stage.LOADED,
         cpu_time=timedelta(),
         wall_time=timedelta(),
-        isolation=",".join(layers),
+        layers=layers,
         level=level,
         max_rss_bytes=job.limits.memory_bytes,
         runtime=job.setting.runtime,

@@ -2,13 +2,12 @@
 
 import asyncio
 import time
-from typing import Protocol
 
 from ratchet_kit import metrics
 from ratchet_kit.errors import Unavailable
 from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.jobs import Job, Report
-from sandbox_service.domain.ports import Executor
+from sandbox_service.domain.ports import Pool
 
 _jobs = metrics.counter("sandbox_jobs", "Jobs run, by the way they ended", ["kind", "end"])
 _seconds = metrics.histogram("sandbox_job_seconds", "Time on the clock of a job in its lane", ["kind"])
@@ -21,22 +20,8 @@ _lanes = metrics.gauge("sandbox_lanes", "Lanes: limit (programs at a time), up (
 _under_way = metrics.gauge("sandbox_jobs_under_way", "Jobs that wait for a lane or run")
 
 
-class Lanes(Protocol):
-    """What can be counted of an executor's lanes, from any thread."""
-
-    @property
-    def lanes_up(self) -> int: ...
-
-    @property
-    def lanes_busy(self) -> int: ...
-
-
-class CountedLanes(Lanes, Executor, Protocol):
-    pass
-
-
 class MeteredLanes:
-    def __init__(self, executor: CountedLanes) -> None:
+    def __init__(self, executor: Pool) -> None:
         self._executor = executor
         _level.set_function(lambda: float(executor.capabilities.level))
         _lanes.labels("limit").set(executor.capabilities.lanes)

@@ -22,7 +22,7 @@ from sandbox_service.adapters.languages.commands import Commands
 from sandbox_service.adapters.languages.toolchains import Toolchains
 from sandbox_service.domain import audit, levels
 from sandbox_service.domain.capabilities import Capabilities
-from sandbox_service.domain.jobs import CommandJob, Job, Report
+from sandbox_service.domain.jobs import Command, CommandJob, Job, Report
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.sandbox import Sandbox
 
@@ -184,10 +184,10 @@ class LanePool:
             seconds = await asyncio.gather(*(lane.seconds_of_forks(each) for lane in lanes))
         return each * len(lanes) / max(seconds)
 
-    async def _run_command(self, command: protocol.Command) -> Report:
+    async def _run_command(self, command: Command) -> Report:
         return await self._run_in(Kind("python", processes=True), command)
 
-    async def _run_in(self, kind: Kind, job: protocol.Job | protocol.Command) -> Report:
+    async def _run_in(self, kind: Kind, job: protocol.Job | Command) -> Report:
         async with self._gate:
             free = self._free[kind]
             lane = free.pop() if free else await self._new_lane(kind)

@@ -5,7 +5,6 @@ import json
 import marshal
 import secrets
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -17,12 +16,12 @@ from sandbox_service.domain.jobs import (
     CheckJob,
     CheckReport,
     CheckVerdict,
+    Command,
     End,
     Raised,
     Report,
     Returned,
     ScriptJob,
-    Setting,
     Stage,
 )
 from sandbox_service.domain.levels import Level
@@ -35,17 +34,6 @@ Job = CallJob | ScriptJob | CheckJob
 _MARSHAL = 2
 LENGTH = struct.Struct("!I")
 _DECODE = json.JSONDecoder().decode
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A program that isn't Python, by its path in the cage. A name in `setting.fetch` that ends in "/" is a folder."""
-
-    argv: tuple[str, ...]
-    environment: Mapping[str, str]
-    stdin: str
-    limits: Limits
-    setting: Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +102,7 @@ def report(
     asked: Request,
     head: dict[str, Any],
     data: bytes,
-    isolation: str,
+    layers: tuple[str, ...],
     level: Level,
     files: tuple[File, ...] = (),
 ) -> Report:
@@ -132,7 +120,7 @@ def report(
         stage=Stage.LOADED if asked.command else told.stage,
         cpu_time=timedelta(seconds=float(str(head["cpu"]))),
         wall_time=timedelta(seconds=float(str(head["wall"]))),
-        isolation=isolation,
+        layers=layers,
         level=level,
         max_rss_bytes=int(str(head["max_rss"])),
         stdout=stdout.decode("utf-8", "replace"),

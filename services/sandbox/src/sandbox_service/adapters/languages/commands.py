@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from ratchet_kit.errors import Unavailable, Unimplemented
-from sandbox_service.adapters.lanes.protocol import Command
 from sandbox_service.adapters.languages.toolchains import Toolchain, Toolchains
-from sandbox_service.domain.jobs import CommandJob, End, Raised, Report, Setting, Stage
+from sandbox_service.domain.jobs import Command, CommandJob, End, Raised, Report, Setting, Stage
 from sandbox_service.domain.program import File, Limits
 
 COMPILE_LIMITS = Limits(timedelta(seconds=30), 2 << 30, 64 << 10)

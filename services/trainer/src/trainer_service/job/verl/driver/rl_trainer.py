@@ -29,7 +29,7 @@ from trainer_service.job.verl.rank.worker import ActorWorker
 GAP = "training/rollout_probs_diff_mean"
 SCORE = "validation/score"
 
-# How many times the prompts of a step DAPO may replace in it.
+# DAPO may replace at most this many times the prompts of a step.
 MAX_FILTERED_BATCHES = 3
 
 

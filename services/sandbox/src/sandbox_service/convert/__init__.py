@@ -1,0 +1,51 @@
+"""Protobuf to the domain and back. Pure; every fault of a request is found and named."""
+
+from sandbox_service.convert.batches import (
+    NewBatch,
+    batch_to_proto,
+    new_batch_from_proto,
+    page_to_proto,
+    program_from_bytes,
+    progress_to_proto,
+    record_from_item,
+)
+from sandbox_service.convert.diagnostics import benchmark_size, finding_to_proto, measurement_to_proto
+from sandbox_service.convert.executions import capabilities_to_proto, execution_to_proto, item_to_proto
+from sandbox_service.convert.programs import (
+    MAX_BATCH,
+    MIN_MEMORY,
+    Call,
+    execute_from_proto,
+    grade_from_proto,
+    program_from_proto,
+    programs_from_proto,
+    stream_priority_from_proto,
+)
+from sandbox_service.convert.reading import Bounds
+from sandbox_service.convert.tests import literal
+
+__all__ = [
+    "MAX_BATCH",
+    "MIN_MEMORY",
+    "Bounds",
+    "Call",
+    "NewBatch",
+    "batch_to_proto",
+    "benchmark_size",
+    "capabilities_to_proto",
+    "execute_from_proto",
+    "execution_to_proto",
+    "finding_to_proto",
+    "grade_from_proto",
+    "item_to_proto",
+    "literal",
+    "measurement_to_proto",
+    "new_batch_from_proto",
+    "page_to_proto",
+    "program_from_bytes",
+    "program_from_proto",
+    "programs_from_proto",
+    "progress_to_proto",
+    "record_from_item",
+    "stream_priority_from_proto",
+]

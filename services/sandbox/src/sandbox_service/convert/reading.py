@@ -1,0 +1,58 @@
+"""Reading one request: what is at fault is collected, and each literal is parsed once."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ratchet.common.v1 import priority_pb2
+from ratchet_kit.faults import Faults
+from ratchet_kit.work import Priority
+from sandbox_service.domain.program import Limits
+
+_T = TypeVar("_T")
+_PRIORITIES = {
+    priority_pb2.PRIORITY_UNSPECIFIED: Priority.NORMAL,
+    **{priority_pb2.Priority.Value(f"PRIORITY_{priority.name}"): priority for priority in Priority},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the service takes: the largest limits, the longest text in bytes."""
+
+    limits: Limits
+    text_bytes: int
+
+
+class Reading:
+    """One request being read: its faults, its bounds, and the literals that it holds."""
+
+    def __init__(self, bounds: Bounds, literal: Callable[[str], object]) -> None:
+        """`literal` raises ValueError; it is asked once for each text."""
+        self.bounds = bounds
+        self.literal = functools.cache(literal)
+        self.faults = Faults()
+
+    def take(self, field: str, parse: Callable[[str], _T], text: str, stand_in: _T) -> _T:
+        """What `parse` gives, which raises ValueError; or the stand-in, once the fault is noted."""
+        if not self.fits(field, text):
+            return stand_in
+        try:
+            return parse(text)
+        except ValueError as error:
+            self.faults.add(field, str(error))
+            return stand_in
+
+    def fits(self, field: str, text: str) -> bool:
+        # a UTF-8 character has at most 4 bytes: most texts needn't be encoded to be measured
+        if len(text) * 4 <= self.bounds.text_bytes or len(text.encode()) <= self.bounds.text_bytes:
+            return True
+        self.faults.add(field, f"is longer than {self.bounds.text_bytes} bytes")
+        return False
+
+
+def priority_from_proto(value: priority_pb2.Priority.ValueType, faults: Faults) -> Priority:
+    """NORMAL in place of one that is none, once the fault is noted."""
+    faults.unless(value in _PRIORITIES, "priority", f"must be one of those that there are, and {value} is none")
+    return _PRIORITIES.get(value, Priority.NORMAL)

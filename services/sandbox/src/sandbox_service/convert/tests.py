@@ -1,0 +1,87 @@
+"""Tests of a program: from protobuf, with their literals and their code parsed."""
+
+import ast
+import functools
+
+from ratchet.common.v1 import problem_pb2
+from ratchet_kit import syntax
+from sandbox_service.cage import codec
+from sandbox_service.convert.reading import Reading
+from sandbox_service.domain.grading import clip
+from sandbox_service.domain.program import CallTest, CheckTest, StdioTest, Test
+
+_DEFAULT_TOLERANCE = 1e-6
+_NO_ARGS: object = ()
+# What codec writes for a value that can't reach a program; within a text these quotes are escaped.
+_OPAQUE = '{"o": ['
+
+
+def test_from_proto(message: problem_pb2.Test, path: str, reading: Reading) -> Test:
+    kind, held_out = message.WhichOneof("kind"), message.held_out
+    if kind == "call":
+        return _call_test(message.call, held_out, f"{path}.call", reading)
+    if kind == "stdio":
+        reading.fits(f"{path}.stdio.stdin", message.stdio.stdin)
+        reading.fits(f"{path}.stdio.expected_stdout", message.stdio.expected_stdout)
+        return StdioTest(message.stdio.stdin, message.stdio.expected_stdout, held_out)
+    if kind == "check":
+        check = functools.partial(_check_test, held_out=held_out)
+        return reading.take(f"{path}.check.code", check, message.check.code, CheckTest(""))
+    reading.faults.add(path, "holds no test")
+    return StdioTest("", "")
+
+
+def _call_test(message: problem_pb2.CallTest, held_out: bool, path: str, reading: Reading) -> CallTest:
+    args = reading.take(f"{path}.args", reading.literal, message.args, _NO_ARGS)
+    if not isinstance(args, list | tuple):
+        reading.faults.add(f"{path}.args", f"is a {type(args).__name__}, and must be the list of the arguments")
+        args = ()
+    expected = None
+    if not message.raises:
+        expected = reading.take(f"{path}.expected", reading.literal, message.expected, None)
+    elif message.expected:
+        reading.faults.add(f"{path}.expected", "must be empty where an exception is expected")
+    elif not message.raises.isidentifier():
+        reading.faults.add(f"{path}.raises", "must be the name of an exception's type, as ValueError")
+    if message.unordered and not isinstance(expected, list | tuple):
+        reading.faults.add(f"{path}.unordered", "is for an expected list or tuple")
+    tolerance = message.tolerance if message.HasField("tolerance") else _DEFAULT_TOLERANCE
+    reading.faults.bounds(f"{path}.tolerance", tolerance, at_least=0.0)
+    return CallTest(tuple(args), expected, tolerance, message.raises, message.unordered, held_out)
+
+
+def literal(text: str) -> object:
+    """The value of a Python literal; inf, nan and -inf count as one. Raises ValueError, whatever the text."""
+    try:
+        value: object = ast.literal_eval(_WithNames().visit(syntax.parse_expression(text)))  # noqa: TID251 (a tree)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
+        reason = str(error) or type(error).__name__
+        reason = "it holds more than values" if reason.startswith("malformed node") else clip(reason)
+        raise ValueError(f"is no Python literal: {reason}") from None
+    if (sum(map(text.count, "([{")) > codec.MAX_DEPTH or "..." in text) and _OPAQUE in codec.dumps(value):
+        raise ValueError(f"holds an Ellipsis, or is nested more than {codec.MAX_DEPTH} deep")
+    return value
+
+
+class _WithNames(ast.NodeTransformer):
+    """repr writes inf and nan, which are names and no literals."""
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Constant(float(node.id)) if node.id in ("inf", "nan") else node
+
+
+def _check_test(code: str, held_out: bool = False) -> CheckTest:
+    """Compiled to say early that it can't be, and parsed to see whether it calls its own `check`."""
+    try:
+        tree = syntax.parse(code)
+        syntax.compiled(code, "tests.py")  # a return outside of a function parses
+        return CheckTest(code, any(_calls_check(statement) for statement in tree.body), held_out)
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError(f"is no Python: {clip(str(error) or type(error).__name__)}") from None
+
+
+def _calls_check(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return False
+    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
+    return any(isinstance(called, ast.Name) and called.id == "check" for called in calls)
