@@ -1,7 +1,6 @@
 """Client and AsyncClient against a real HTTP server: what they send, and what they make of the answers."""
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 import pytest
 
@@ -9,24 +8,25 @@ from ratchet.common.v1 import model_pb2
 from ratchet.gateway.v1 import release_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import ApiError, AsyncClient, Client, Completion, Unreachable
+from ratchet_testing.gateway import ScriptedGateway
 
 STARTER_1 = model_pb2.ModelRef(version=model_pb2.VersionRef(model="starter", number=1))
 RUN = {"run": {"id": "run_1", "state": "STATE_QUEUED", "a_field_of_tomorrow": 1}}
 
 
 @pytest.fixture
-def client(gateway: Any) -> Iterator[Client]:
+def client(gateway: ScriptedGateway) -> Iterator[Client]:
     with Client(gateway.url, "rk_key") as client:
         yield client
 
 
 @pytest.fixture
-async def async_client(gateway: Any) -> AsyncIterator[AsyncClient]:
+async def async_client(gateway: ScriptedGateway) -> AsyncIterator[AsyncClient]:
     async with AsyncClient(gateway.url, "rk_key") as client:
         yield client
 
 
-def test_a_create_sends_the_message_with_a_request_id(client: Client, gateway: Any) -> None:
+def test_a_create_sends_the_message_with_a_request_id(client: Client, gateway: ScriptedGateway) -> None:
     gateway.answers(RUN, RUN)
     spec = trainer_pb2.RunSpec(steps=3, base=STARTER_1)
     run = client.runs.create(spec)
@@ -39,7 +39,7 @@ def test_a_create_sends_the_message_with_a_request_id(client: Client, gateway: A
     assert second.body["request_id"] == "mine"
 
 
-def test_fields_in_the_path_are_quoted_and_not_sent_twice(client: Client, gateway: Any) -> None:
+def test_fields_in_the_path_are_quoted_and_not_sent_twice(client: Client, gateway: ScriptedGateway) -> None:
     gateway.answers(RUN, {"model": {"name": "a/b"}}, {"gate": {"id": "gate_1"}}, {})
     client.runs.get("a/b c")
     client.models.set_alias("a/b", "champion", 2, expected_number=0, reason="better")
@@ -59,7 +59,9 @@ def test_fields_in_the_path_are_quoted_and_not_sent_twice(client: Client, gatewa
     assert (delete.verb, delete.path, delete.body) == ("DELETE", "/api/v1/models/starter/versions/1", None)
 
 
-def test_a_list_goes_through_all_pages_and_asks_only_for_those_that_are_used(client: Client, gateway: Any) -> None:
+def test_a_list_goes_through_all_pages_and_asks_only_for_those_that_are_used(
+    client: Client, gateway: ScriptedGateway
+) -> None:
     pages = [
         {"runs": [{"id": "run_3"}, {"id": "run_2"}], "next_page_token": "t1"},
         {"runs": [{"id": "run_1"}], "next_page_token": ""},
@@ -74,13 +76,13 @@ def test_a_list_goes_through_all_pages_and_asks_only_for_those_that_are_used(cli
     assert second.query == {"page_size": "200", "state": "STATE_FAILED", "page_token": "t1"}
 
 
-def test_a_watch_gives_each_event_and_ends_with_the_stream(client: Client, gateway: Any) -> None:
+def test_a_watch_gives_each_event_and_ends_with_the_stream(client: Client, gateway: ScriptedGateway) -> None:
     events = (("message", {"release": {"id": "rel_1", "percent": 1}}), ("message", {"release": {"percent": 100}}))
     gateway.streams(*events)
     assert [release.percent for release in client.releases.watch("rel_1")] == [1, 100]
 
 
-def test_waiting_gives_what_it_ended_as(client: Client, gateway: Any) -> None:
+def test_waiting_gives_what_it_ended_as(client: Client, gateway: ScriptedGateway) -> None:
     gateway.streams(("message", RUN), ("message", {"run": {"id": "run_1", "state": "STATE_SUCCEEDED"}}))
     assert client.runs.wait("run_1").state == trainer_pb2.Run.STATE_SUCCEEDED
     gateway.streams()
@@ -88,7 +90,7 @@ def test_waiting_gives_what_it_ended_as(client: Client, gateway: Any) -> None:
         client.models.wait_gate("gate_1")
 
 
-def test_a_watch_that_fails_midway_raises(client: Client, gateway: Any) -> None:
+def test_a_watch_that_fails_midway_raises(client: Client, gateway: ScriptedGateway) -> None:
     failure = {"error": {"code": "UNAVAILABLE", "message": "the trainer has gone"}}
     gateway.streams(("message", RUN), ("error", failure))
     watched = client.runs.watch("run_1")
@@ -98,7 +100,7 @@ def test_a_watch_that_fails_midway_raises(client: Client, gateway: Any) -> None:
     assert raised.value.code == "UNAVAILABLE"
 
 
-def test_a_refusal_names_its_code_and_every_field(client: Client, gateway: Any) -> None:
+def test_a_refusal_names_its_code_and_every_field(client: Client, gateway: ScriptedGateway) -> None:
     violations = [{"field": "spec.steps", "description": "must be at least 1"}]
     error = {"code": "INVALID_ARGUMENT", "message": "the spec is at fault", "violations": violations}
     gateway.answers({"error": error}, {"error": error}, status=400)
@@ -112,7 +114,7 @@ def test_a_refusal_names_its_code_and_every_field(client: Client, gateway: Any) 
 
 
 @pytest.mark.parametrize("content", [b"<html>hello</html>", b"[1]", b'"text"'])
-def test_what_is_no_gateway_is_said_to_be_none(client: Client, gateway: Any, content: bytes) -> None:
+def test_what_is_no_gateway_is_said_to_be_none(client: Client, gateway: ScriptedGateway, content: bytes) -> None:
     gateway.answers(content)
     gateway.answers(content, status=502)
     with pytest.raises(ApiError, match="does not answer as a gateway"):
@@ -121,7 +123,7 @@ def test_what_is_no_gateway_is_said_to_be_none(client: Client, gateway: Any, con
         client.runs.get("run_1")
 
 
-def test_chat_and_feedback(client: Client, gateway: Any) -> None:
+def test_chat_and_feedback(client: Client, gateway: ScriptedGateway) -> None:
     gateway.answers(
         {"id": "c1", "model": "starter@2", "choices": [{"message": {"content": "def f(): ..."}}]},
         {"score": 1.0},
@@ -146,7 +148,9 @@ def test_nothing_answers() -> None:
             next(client.runs.watch("run_1"))
 
 
-async def test_the_asynchronous_client_has_the_same_methods(async_client: AsyncClient, gateway: Any) -> None:
+async def test_the_asynchronous_client_has_the_same_methods(
+    async_client: AsyncClient, gateway: ScriptedGateway
+) -> None:
     gateway.answers(RUN, {"runs": [{"id": "run_3"}], "next_page_token": "t1"}, {"runs": [{"id": "run_1"}]})
     gateway.streams(("message", RUN))
     gateway.streams(("message", RUN))
@@ -159,7 +163,7 @@ async def test_the_asynchronous_client_has_the_same_methods(async_client: AsyncC
     assert [request.verb for request in gateway.received] == ["GET", "GET", "GET", "GET", "GET", "POST"]
 
 
-async def test_its_errors_are_the_same(async_client: AsyncClient, gateway: Any) -> None:
+async def test_its_errors_are_the_same(async_client: AsyncClient, gateway: ScriptedGateway) -> None:
     gateway.answers(*[{"error": {"code": "NOT_FOUND", "message": "no such run"}}] * 2, status=404)
     with pytest.raises(ApiError, match="no such run"):
         await async_client.runs.get("run_1")

@@ -1,9 +1,21 @@
-"""`ratchet train` reads its options."""
+"""`ratchet train` and `ratchet runs` against an HTTP server in the gateway's place."""
+
+from typing import Any
 
 import pytest
 
 from ratchet_cli.commands.runs import hyperparameters
 from ratchet_cli.terminal.errors import CommandError
+from ratchet_testing.gateway import ScriptedGateway
+
+
+@pytest.fixture
+def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_URL", gateway.url)
+
+
+def run(state: str, **fields: Any) -> dict[str, Any]:
+    return {"run": {"id": "run_1", "state": f"STATE_{state}", "spec": {"steps": 2}, **fields}}
 
 
 def test_hyperparameters_keep_their_kinds() -> None:
@@ -12,3 +24,64 @@ def test_hyperparameters_keep_their_kinds() -> None:
     assert not parsed.HasField("batch_size")
     with pytest.raises(CommandError, match="not a number"):
         hyperparameters(["group_size=8.5"])
+
+
+@pytest.mark.usefixtures("address")
+def test_training_is_followed_to_the_version(ratchet: Any, gateway: ScriptedGateway) -> None:
+    step = {"number": 2, "metrics": {"reward_mean": 0.5}}
+    gateway.answers(run("QUEUED"))
+    gateway.streams(
+        ("message", run("QUEUED")),
+        ("message", run("STARTING", phase="PHASE_LOADING_MODEL", attempt=1)),
+        ("message", run("RUNNING", step=2, attempt=1) | {"steps": [step]}),
+        ("message", run("SUCCEEDED", step=2, attempt=1, version={"model": "starter", "number": 2})),
+    )
+    result = ratchet("train", "--model", "starter", "--steps", "2", "--device", "cpu", "--validation-limit", "8")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.splitlines() == [
+        "run_1: waiting for a worker of the trainer",
+        "run_1: loading the model on the training ranks",
+        "run_1: step 2 of 2, reward 0.500",
+        "run_1: training",
+    ]
+    assert result.stdout.startswith("Registered as starter@2.")
+    body = gateway.received[0].body
+    assert body is not None
+    spec = body["spec"]
+    assert (spec["base"], spec["output_model"], spec["resources"]["device"]) == (
+        {"model": "starter"},
+        "starter",
+        "DEVICE_CPU",
+    )
+    assert spec["validation_problems"]["limit"] == 8
+    assert "limit" not in spec["problems"]
+    assert "validate_every" not in spec
+
+
+@pytest.mark.usefixtures("address")
+def test_a_failure_is_said_once(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers(run("QUEUED"))
+    failed = run("FAILED", failure={"code": "INTERNAL", "message": "the job died 5 times"})
+    gateway.streams(("message", failed))
+    result = ratchet("train", "--model", "starter")
+    assert (result.returncode, result.stderr) == (1, "ratchet: Run run_1 ended FAILED: the job died 5 times\n")
+
+
+@pytest.mark.usefixtures("address")
+def test_runs_are_listed_and_deleted(ratchet: Any, gateway: ScriptedGateway) -> None:
+    sentence = "the job died 5 times, the last at step 7: it reported nothing for too long"
+    runs = [run("FAILED", failure={"message": sentence})["run"], run("RUNNING", step=1)["run"]]
+    gateway.answers({"runs": runs}, {})
+    lines = ratchet("runs", "list").stdout.splitlines()
+    assert sentence in lines[1]
+    assert lines[2].split()[:4] == ["run_1", "?", "RUNNING", "1/2"]
+    assert ratchet("runs", "delete", "run_1").stdout == "run_1 is deleted.\n"
+
+
+@pytest.mark.usefixtures("address")
+def test_one_run_with_its_checkpoints(ratchet: Any, gateway: ScriptedGateway) -> None:
+    checkpoints = [{"step": 2, "uri": "/runs/run_1/step-2", "validation_score": 0.5}]
+    gateway.answers(run("RUNNING", phase="PHASE_SAVING", step=2), {"checkpoints": checkpoints})
+    lines = ratchet("runs", "show", "run_1").stdout.splitlines()
+    assert "now             writing a checkpoint" in lines
+    assert "checkpoint 2    /runs/run_1/step-2  0.500" in lines

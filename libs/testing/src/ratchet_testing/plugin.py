@@ -10,6 +10,7 @@ import redis.asyncio
 from ratchet_kit import streams
 from ratchet_kit.ids import new_id
 from ratchet_testing.clock import ManualClock
+from ratchet_testing.gateway import ScriptedGateway, scripted_gateway
 from ratchet_testing.postgres import CannotStart, fresh_database, postgres_server
 from ratchet_testing.redis_server import redis_server
 from ratchet_testing.s3_server import BUCKET, s3_server
@@ -80,3 +81,10 @@ def s3_url(s3_server_environment: dict[str, str], monkeypatch: pytest.MonkeyPatc
 def clock() -> ManualClock:
     """A clock that is set by hand."""
     return ManualClock()
+
+
+@pytest.fixture
+def gateway() -> Iterator[ScriptedGateway]:
+    """An HTTP server in the gateway's place, for tests of the SDK and of the command."""
+    with scripted_gateway() as server:
+        yield server

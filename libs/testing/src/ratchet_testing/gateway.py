@@ -1,14 +1,13 @@
-"""A gateway in this process: a real HTTP server that answers what a test says and keeps what it was sent."""
+"""A gateway in this process: a real HTTP server that gives the replies of a test and keeps the requests."""
 
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
-
-import pytest
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +31,9 @@ class Reply:
         return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
 
 
-@dataclass
-class Gateway:
-    """`replies` are given in order."""
+@dataclass(slots=True)
+class ScriptedGateway:
+    """`replies` are given in order. Mutable: a test adds to them, the server takes from them."""
 
     url: str = ""
     replies: list[Reply] = field(default_factory=list)
@@ -49,9 +48,9 @@ class Gateway:
         self.replies.append(Reply(events=events))
 
 
-@pytest.fixture
-def gateway() -> Iterator[Gateway]:
-    gateway = Gateway()
+@contextmanager
+def scripted_gateway() -> Iterator[ScriptedGateway]:
+    gateway = ScriptedGateway()
 
     class Handler(BaseHTTPRequestHandler):
         def respond(self) -> None:
@@ -77,6 +76,8 @@ def gateway() -> Iterator[Gateway]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     gateway.url = f"http://127.0.0.1:{server.server_address[1]}"
-    yield gateway
-    server.shutdown()
-    server.server_close()
+    try:
+        yield gateway
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,36 @@
+"""`ratchet keys` against an HTTP server in the gateway's place."""
+
+from typing import Any
+
+import pytest
+
+from ratchet_testing.gateway import ScriptedGateway
+
+
+@pytest.fixture(autouse=True)
+def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_URL", gateway.url)
+
+
+def test_only_the_secret_is_on_stdout(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers({"key": {"id": "key_1", "name": "app"}, "secret": "rk_secret"})
+    result = ratchet("keys", "create", "app", "--scope", "inference", "--scope", "admin")
+    assert result.stdout == "rk_secret\n"
+    assert "key_1" in result.stderr
+    body = gateway.received[0].body
+    assert body is not None
+    assert (body["name"], body["scopes"]) == ("app", ["SCOPE_INFERENCE", "SCOPE_ADMIN"])
+
+
+def test_an_unknown_scope_is_wrong_usage(ratchet: Any) -> None:
+    result = ratchet("keys", "create", "app", "--scope", "root")
+    assert (result.returncode, result.stderr) == (2, "ratchet: --scope root: choose one of inference, admin.\n")
+
+
+def test_listing_and_revoking(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers(
+        {"keys": [{"id": "key_1", "name": "app", "hint": "rk_ab", "scopes": ["SCOPE_INFERENCE"]}]},
+        {"key": {"id": "key_1"}},
+    )
+    assert ratchet("keys", "list").stdout.splitlines()[1].split() == ["key_1", "app", "rk_ab", "inference", "-", "-"]
+    assert ratchet("keys", "revoke", "key_1").stdout == "key_1 is revoked.\n"

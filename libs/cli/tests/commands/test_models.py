@@ -1,0 +1,74 @@
+"""`ratchet models` against an HTTP server in the gateway's place."""
+
+from typing import Any
+
+import pytest
+
+from ratchet_testing.gateway import ScriptedGateway
+
+REF = {"model": "starter", "number": 2}
+
+
+@pytest.fixture(autouse=True)
+def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_URL", gateway.url)
+
+
+def test_adding_waits_until_the_version_is_ready(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers({"version": {"ref": REF, "state": "STATE_PENDING"}})
+    ready = {"ref": REF, "state": "STATE_READY", "policy_id": "sha256:abc"}
+    gateway.streams(("message", {"version": {"ref": REF, "state": "STATE_PENDING"}}), ("message", {"version": ready}))
+    result = ratchet("models", "add", "starter", "s3://bucket/weights")
+    assert result.stdout == "starter@2  sha256:abc\n"
+    assert result.stderr == "starter@2: its weights are copied and hashed\n"
+    assert [request.path for request in gateway.received] == [
+        "/api/v1/models/starter/versions",
+        "/api/v1/models/starter/versions/2/watch",
+    ]
+
+
+def test_a_version_that_failed_is_said_once(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers({"version": {"ref": REF, "state": "STATE_PENDING"}})
+    failed = {
+        "ref": REF,
+        "state": "STATE_FAILED",
+        "failure": {"code": "NOT_FOUND", "message": "there is no such folder"},
+    }
+    gateway.streams(("message", {"version": failed}))
+    result = ratchet("models", "add", "starter", "s3://bucket/weights")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.count("there is no such folder") == 1
+
+
+def test_promoting_says_where_the_alias_was_seen(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers({"model": {"name": "starter", "aliases": {"champion": 1}}}, {"model": {"name": "starter"}})
+    result = ratchet("models", "promote", "starter@2", "--gate", "gate_1")
+    assert result.stdout == "starter:champion -> 2\n"
+    assert gateway.received[-1].body == {"number": 2, "expected_number": 1, "gate_id": "gate_1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "path"), [("starter@2", "/api/v1/models/starter/versions/2"), ("starter", "/api/v1/models/starter")]
+)
+def test_deleting_a_version_or_a_model(ratchet: Any, gateway: ScriptedGateway, name: str, path: str) -> None:
+    gateway.answers({})
+    assert ratchet("models", "delete", name).stdout == f"{name} is deleted.\n"
+    assert [(request.verb, request.path) for request in gateway.received] == [("DELETE", path)]
+
+
+def test_an_alias_cannot_be_deleted(ratchet: Any) -> None:
+    assert ratchet("models", "delete", "starter:champion").returncode == 2
+
+
+def test_versions_are_shown_with_where_they_come_from(ratchet: Any, gateway: ScriptedGateway) -> None:
+    lineage = {"base": {"version": {"model": "starter", "number": 1}}, "run_id": "run_1", "step": 60}
+    change = {"alias": "champion", "to_number": 1, "reason": "first version"}
+    gateway.answers(
+        {"model": {"name": "starter", "aliases": {"champion": 1}}},
+        {"versions": [{"ref": REF, "state": "STATE_READY", "lineage": lineage}, {"ref": {"number": 1}}]},
+        {"changes": [change]},
+    )
+    lines = ratchet("models", "show", "starter").stdout.splitlines()
+    assert lines[1].split()[:6] == ["2", "READY", "-", "starter@1", "run_1", "60"]
+    assert lines[2].split()[2] == "champion"
+    assert lines[3] == "champion: none -> 1, -: first version"
