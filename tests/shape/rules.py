@@ -141,7 +141,7 @@ def pages_are_pages(source: Source) -> Iterator[Fault]:
 
 def converters_are_called_by_their_module(source: Source) -> Iterator[Fault]:
     for node in _all(source, ast.ImportFrom):
-        if re.fullmatch(r"\w+_service\.convert", node.module or ""):
+        if re.match(r"\w+_service\.convert", node.module or "") and any("_proto" in name.name for name in node.names):
             yield source.fault(node, "from x_service import convert, then convert.run_to_proto(...)")
 
 
@@ -183,10 +183,12 @@ SERVICE: tuple[Rule, ...] = (
 def rooms(service: Path) -> Iterator[Fault]:
     """The rooms and files that every service has."""
     source = service / "src" / f"{service.name}_service"
-    wanted = ["main.py", "settings.py", "servicer.py", "convert.py", "py.typed", "adapters", "domain"]
+    wanted = ["main.py", "settings.py", "servicer.py", "py.typed", "adapters", "domain"]
     for path in [*(source / name for name in wanted), service / "tests" / "unit", service / "tests" / "integration"]:
         if not path.exists():
             yield Fault(path, 1, "is missing")
+    if not (source / "convert.py").exists() and not (source / "convert").exists():
+        yield Fault(source / "convert.py", 1, "is missing")
     if not list((source / "domain").rglob("ports.py")):
         yield Fault(source / "domain" / "ports.py", 1, "is missing: what the domain needs from outside")
     for file in source.rglob("*.py"):
