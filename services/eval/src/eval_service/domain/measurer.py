@@ -88,7 +88,7 @@ class Measurer:
     async def run(self, evaluation: Evaluation, owner: str) -> Sequence[PassAtK]:
         """The result of an evaluation that `owner` holds, once all its samples are stored.
 
-        Resumable: what is stored already is not drawn again. Raises a RatchetError, whose text says why, when the
+        Resumable: what is stored already is not drawn again. Raises a RatchetError, whose text is the reason, when the
         evaluation cannot be made: a fault of the platform never counts as a wrong answer.
         """
         problem_set = await self._problems.load(evaluation.spec.problems)
