@@ -56,9 +56,9 @@ def dataclasses_are_frozen_and_slotted(source: Source) -> Iterator[Fault]:
             options = {word.arg for word in getattr(decorator, "keywords", []) if _is_true(word.value)}
             if "slots" not in options:
                 yield source.fault(decorator, f"dataclass {node.name} has no slots=True")
-            lines = source.lines[decorator.lineno - 2 : decorator.lineno]
-            if "frozen" not in options and not any("#" in line for line in lines):
-                yield source.fault(decorator, f"dataclass {node.name} is mutable, and no comment beside it says why")
+            reason = "#" in source.lines[decorator.lineno - 1] or "mutable" in (ast.get_docstring(node) or "").lower()
+            if "frozen" not in options and not reason:
+                yield source.fault(decorator, f"dataclass {node.name} is mutable, and nothing beside it says why")
 
 
 def exceptions_are_errors(source: Source) -> Iterator[Fault]:

@@ -28,7 +28,7 @@ class ModelFolders(Protocol):
     async def check(self, source: str) -> None:
         """Quick look at a source, without fetching it.
 
-        Raises InvalidArgument for `source` when it cannot be a model.
+        Raises InvalidArgument for `source_uri` when it cannot be a model.
         """
         ...
 
