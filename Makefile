@@ -33,11 +33,11 @@ lint:  ## Format, lint, types, layers, protos (style, stubs, nothing broken sinc
 
 test-quick:  ## Unit tests alone: a minute
 	@$(SETUP) light
-	$(LIGHT)/pytest libs services tests/docs -m "not integration and not verl and not vllm and not e2e" -n 2
+	$(LIGHT)/pytest libs services tests/docs tests/shape -m "not integration and not verl and not vllm and not e2e" -n 2
 
 test-unit:  ## Unit and integration tests: no torch; seven minutes on two cores, most of them attacks on the sandbox
 	@$(SETUP) light sandbox-numpy
-	$(LIGHT)/pytest libs services tests/docs -m "not verl and not vllm and not e2e" -n 2
+	$(LIGHT)/pytest libs services tests/docs tests/shape -m "not verl and not vllm and not e2e" -n 2
 
 test-e2e: setup  ## The real services end to end: a few steps of verl and vLLM
 	$(LIGHT)/pytest tests/e2e -m "e2e and not full"

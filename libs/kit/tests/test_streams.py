@@ -147,43 +147,35 @@ async def test_extending_a_lost_lease_is_an_error(queue):
         await b.extend(taken)
 
 
-async def test_holding_keeps_the_lease(queue):
+async def test_a_lease_that_is_extended_is_kept(queue):
     a, b = queue.consumer("a", lease=LEASE), queue.consumer("b", lease=LEASE)
     await a.publish({"job": "1"})
     [message] = await a.read(1, NOW)
-    async with a.holding(message):
-        for _ in range(4):
-            await asyncio.sleep(LEASE.total_seconds() / 2)
-            assert await b.read(1, NOW) == []
+    for _ in range(4):
+        await asyncio.sleep(LEASE.total_seconds() / 2)
+        await a.extend(message)
+        assert await b.read(1, NOW) == []
 
 
-async def test_holding_stops_the_work_when_the_lease_is_lost(queue):
-    a = queue.consumer("a", lease=LEASE)
-    await a.publish({"job": "1"})
-    [message] = await a.read(1, NOW)
-    with pytest.raises(errors.Aborted):
-        async with a.holding(message):
-            await queue.redis.flushall()
-            await asyncio.sleep(60)
-    task = asyncio.current_task()
-    assert task is not None
-    assert task.cancelling() == 0
+async def test_what_a_consumer_had_is_given_to_the_next_of_its_name(queue):
+    a = queue.consumer("a")
+    assert await a.resume() == [], "there is no group yet"
+    for job in ("1", "2"):
+        await a.publish({"job": job})
+    await a.read(1, NOW)
+    assert await queue.consumer("b").resume() == []
+    [again] = await queue.consumer("a").resume()
+    assert (again.payload["job"], again.deliveries) == ("1", 2)
 
 
-async def test_holding_lets_a_cancellation_pass(queue):
-    a = queue.consumer("a", lease=LEASE)
-    await a.publish({"job": "1"})
-    [message] = await a.read(1, NOW)
-
-    async def work() -> None:
-        async with a.holding(message):
-            await asyncio.sleep(60)
-
-    working = asyncio.create_task(work())
-    await asyncio.sleep(0.05)
-    working.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await working
+async def test_all_that_is_in_a_queue_can_be_looked_at(queue):
+    a = queue.consumer("a")
+    for job in ("1", "2", "3"):
+        await a.publish({"job": job}, Priority.HIGH if job == "3" else Priority.NORMAL)
+    [done] = await a.read(1, NOW)
+    await a.read(1, NOW)
+    await a.ack(done)
+    assert [payload["job"] async for payload in a.payloads()] == ["1", "2"]
 
 
 async def test_what_is_never_acknowledged_becomes_a_dead_letter(queue):

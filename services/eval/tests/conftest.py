@@ -11,7 +11,7 @@ import pytest
 from eval_service.adapters.memory import MemoryEvaluationStore
 from eval_service.domain.evaluation import Evaluation, ResolvedModel
 from eval_service.domain.evaluations import Evaluations
-from eval_service.domain.measuring import Deadlines, Measurer
+from eval_service.domain.measurer import Deadlines, Measurer
 from eval_service.domain.ports import LoadedPolicy, ProblemSet
 from eval_service.domain.spec import ProblemSetRef
 from ratchet_environments import Episode, Outcome, Task

@@ -120,14 +120,14 @@ def watch(child: int, parent: int, orphan_grace: float) -> tuple[int, bool]:
 def end_the_rest(grace: float) -> None:
     """Ends all that the program left behind; each round also meets those whose parent ended in the last."""
     patience = time.monotonic() + grace
-    asked: set[int] = set()
+    signalled: set[int] = set()
     while reap() is not None:
         impatient = time.monotonic() >= patience
         for pid in children():
             if impatient:
                 send(pid, signal.SIGKILL)
-            elif pid not in asked:
-                asked.add(pid)
+            elif pid not in signalled:
+                signalled.add(pid)
                 send(pid, signal.SIGTERM)
         info = signal.sigtimedwait(HANDLED, POLL)
         if info and info.si_signo == signal.SIGUSR1:

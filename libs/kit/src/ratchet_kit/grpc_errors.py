@@ -16,6 +16,7 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from ratchet.common.v1 import failure_pb2
 from ratchet_kit import errors, times
+from ratchet_kit.text import clip
 
 DETAILS_KEY = "grpc-status-details-bin"
 INTERNAL_TEXT = "internal error"
@@ -69,7 +70,7 @@ def to_status(error: errors.RatchetError) -> Status:
     code = code_of(error)
     if code is grpc.StatusCode.INTERNAL:
         return Status(code, INTERNAL_TEXT)
-    message = _clip(error.message, _MESSAGE_BYTES)
+    message = clip(error.message, _MESSAGE_BYTES)
     details = _details(error)
     if not details:
         return Status(code, message)
@@ -128,7 +129,7 @@ def _details(error: errors.RatchetError) -> Sequence[ProtoMessage]:
     if isinstance(error, errors.InvalidArgument) and error.violations:
         bad = error_details_pb2.BadRequest()
         for v in error.violations:
-            field, description = _clip(v.field, _MESSAGE_BYTES), _clip(v.description, _MESSAGE_BYTES)
+            field, description = clip(v.field, _MESSAGE_BYTES), clip(v.description, _MESSAGE_BYTES)
             bad.field_violations.add(field=field, description=description)
             if bad.ByteSize() > _DETAILS_BYTES:
                 del bad.field_violations[-1]
@@ -137,11 +138,6 @@ def _details(error: errors.RatchetError) -> Sequence[ProtoMessage]:
     if isinstance(error, errors.ResourceExhausted) and error.retry_after is not None:
         return [error_details_pb2.RetryInfo(retry_delay=times.duration_to_proto(error.retry_after))]
     return []
-
-
-def _clip(text: str, most: int) -> str:
-    data = text[: most + 1].encode("utf-8", "replace")
-    return data.decode() if len(data) <= most else data[: most - 3].decode("utf-8", "ignore") + "..."
 
 
 def _violations(error: grpc.RpcError) -> list[errors.FieldViolation]:

@@ -34,12 +34,12 @@ class Call:
     """A `grpc.aio.ServicerContext`."""
 
 
-Around: TypeAlias = Callable[[Call], AbstractAsyncContextManager[None]]
+Wrapper: TypeAlias = Callable[[Call], AbstractAsyncContextManager[None]]
 """Runs before and after a call. It may end the call by `context.abort`, and lets every other exception pass."""
 
 
 class Surround(grpc.aio.ServerInterceptor):
-    """Puts `arounds`, the first outermost, and a deadline around every handler of the four kinds of RPC.
+    """Puts `wrappers`, the first outermost, and a deadline around every handler of the four kinds of RPC.
 
     It reads the messages, too: gRPC itself answers INTERNAL to bytes that are no message, and it is the caller's fault.
     So what `context.read()` gives is bytes; a handler takes its requests from its first argument.
@@ -47,8 +47,8 @@ class Surround(grpc.aio.ServerInterceptor):
     `deadline` is for a call whose client sent none; `stream_deadline` where the reply is a stream.
     """
 
-    def __init__(self, arounds: Sequence[Around], deadline: timedelta, stream_deadline: timedelta) -> None:
-        self._arounds = tuple(arounds)
+    def __init__(self, wrappers: Sequence[Wrapper], deadline: timedelta, stream_deadline: timedelta) -> None:
+        self._wrappers = tuple(wrappers)
         self._deadline = deadline.total_seconds()
         self._stream_deadline = stream_deadline.total_seconds()
 
@@ -106,8 +106,8 @@ class Surround(grpc.aio.ServerInterceptor):
     @asynccontextmanager
     async def _surrounded(self, call: Call) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            for around in self._arounds:
-                await stack.enter_async_context(around(call))
+            for wrap in self._wrappers:
+                await stack.enter_async_context(wrap(call))
             yield
 
     def _end(self, context: Any, default: float) -> float | None:
@@ -221,5 +221,5 @@ async def _abort(call: Call, error: errors.RatchetError) -> None:
     await call.context.abort(status.code, status.message, status.trailers)
 
 
-SERVICE: tuple[Around, ...] = (with_ids, with_metrics, with_errors)
+SERVICE: tuple[Wrapper, ...] = (with_ids, with_metrics, with_errors)
 """What every service puts around its calls."""

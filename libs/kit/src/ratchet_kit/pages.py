@@ -47,15 +47,15 @@ def decode_token(token: str) -> Any:
         raise InvalidArgument("page_token is not valid", [violation]) from error
 
 
-def page_size(asked: int, default: int = 50, maximum: int = 1000) -> int:
-    """The size to use for the one asked for: 0 means the default, more than the maximum means the maximum.
+def page_size(requested: int, default: int = 50, maximum: int = 1000) -> int:
+    """The size to use for a requested one: 0 means the default, more than the maximum means the maximum.
 
     Raises:
-        InvalidArgument: `asked` is negative (https://google.aip.dev/158).
+        InvalidArgument: `requested` is negative (https://google.aip.dev/158).
     """
-    if asked < 0:
+    if requested < 0:
         raise InvalidArgument("page_size is negative", [FieldViolation("page_size", "must not be negative")])
-    return min(asked or default, maximum)
+    return min(requested or default, maximum)
 
 
 async def fetch_page(

@@ -55,15 +55,15 @@ async def serve(
     add: AddServicers,
     *,
     background: Sequence[Background] = (),
-    around: Sequence[interceptors.Around] = (),
+    wrappers: Sequence[interceptors.Wrapper] = (),
     on_ready: Callable[[int], None] | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
     """Serves until SIGTERM or SIGINT, then drains and returns, so that the process exits 0.
 
     The end: health says NOT_SERVING, new calls are refused, calls and background work that are under way get
-    `settings.grace` to end, and what is left then is cancelled. `around` runs inside the interceptors that every
-    service has, before and after each call; what it raises is answered like a handler's error. `on_ready` is given the
+    `settings.grace` to end, and what is left then is cancelled. `wrappers` run inside the interceptors that every
+    service has, before and after each call; what they raise is answered like a handler's error. `on_ready` is given the
     port once calls are answered.
     `stop` takes the place of the signals where the process is not the service's own, as in a test.
 
@@ -75,14 +75,14 @@ async def serve(
     stop_metrics = metrics.start(settings.metrics_port, settings.host)
     try:
         if stop is not None:
-            await _serve(settings, service_name, add, background, around, on_ready, stop)
+            await _serve(settings, service_name, add, background, wrappers, on_ready, stop)
             return
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         try:
-            await _serve(settings, service_name, add, background, around, on_ready, stop)
+            await _serve(settings, service_name, add, background, wrappers, on_ready, stop)
         finally:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
@@ -96,13 +96,13 @@ async def _serve(
     service_name: str,
     add: AddServicers,
     background: Sequence[Background],
-    around: Sequence[interceptors.Around],
+    wrappers: Sequence[interceptors.Wrapper],
     on_ready: Callable[[int], None] | None,
     stop: asyncio.Event,
 ) -> None:
     grace = settings.grace.total_seconds()
     surround = interceptors.Surround(
-        [*interceptors.SERVICE, *around], settings.default_deadline, settings.default_stream_deadline
+        [*interceptors.SERVICE, *wrappers], settings.default_deadline, settings.default_stream_deadline
     )
     server = grpc.aio.server(interceptors=[*traces.server_interceptors(), surround], options=_OPTIONS)
     names = [*add(server), health_pb2.DESCRIPTOR.services_by_name["Health"].full_name]

@@ -193,40 +193,6 @@ class Stream:
         if not kept:
             raise Aborted(f"the lease of message {message.id} of {message.stream} is lost")
 
-    @asynccontextmanager
-    async def holding(self, message: Message) -> AsyncIterator[None]:
-        """Extends the lease in the background while the block runs.
-
-        When the lease is lost the block is cancelled, and this raises Aborted. While Redis cannot be reached the
-        block goes on: the lease may pass to another, which the store's fencing has to settle.
-        """
-        lost: Aborted | None = None
-        owner = asyncio.current_task()
-        assert owner is not None
-
-        async def beat() -> None:
-            nonlocal lost
-            while True:
-                await asyncio.sleep(self._lease.total_seconds() / 3)
-                try:
-                    await self.extend(message)
-                except Unavailable:
-                    continue
-                except Aborted as error:
-                    lost = error
-                    owner.cancel()
-                    return
-
-        heartbeat = asyncio.create_task(beat())
-        try:
-            yield
-        except asyncio.CancelledError:
-            if lost is None or owner.uncancel() > 0:
-                raise
-            raise lost from None
-        finally:
-            heartbeat.cancel()
-
     async def dead_letter(self, message: Message, reason: str) -> None:
         """Takes a message that cannot be done off the queue and keeps it, with the reason, in `<name>:dead`."""
         letter = dict(message.payload) | {

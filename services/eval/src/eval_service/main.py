@@ -14,7 +14,7 @@ from eval_service.adapters.registry import GrpcModelSource
 from eval_service.adapters.sql import SqlEvaluationStore
 from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.evaluations import Evaluations
-from eval_service.domain.measuring import Deadlines, Measurer
+from eval_service.domain.measurer import Deadlines, Measurer
 from eval_service.domain.ports import EvaluationStore, Meter, ModelSource, PolicyHost, ProblemSource
 from eval_service.servicer import EvalServicer
 from eval_service.settings import Settings

@@ -1,4 +1,4 @@
-"""What eval-service can be told."""
+"""The settings of eval-service."""
 
 from datetime import timedelta
 from pathlib import Path

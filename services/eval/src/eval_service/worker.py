@@ -5,17 +5,18 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from eval_service.domain.evaluation import Evaluation
-from eval_service.domain.measuring import Measurer
+from eval_service.domain.measurer import Measurer
 from eval_service.domain.ports import EvaluationStore, Meter, PolicyHost
-from ratchet_kit.errors import Failure, NotFound, RatchetError, Unavailable
+from ratchet_kit.errors import NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
 from ratchet_kit.work import Waiting, every
+from ratchet_kit.worker import HeldWork
 
 log = get_logger(__name__)
 
 
-class EvaluationWork:
+class EvaluationWork(HeldWork[Evaluation]):
     """`ratchet_kit.work.Work` on evaluations."""
 
     kind = "evaluation"
@@ -24,43 +25,29 @@ class EvaluationWork:
         self, owner: str, store: EvaluationStore, measurer: Measurer, meter: Meter, clock: Clock, lease: timedelta
     ) -> None:
         """`owner`: no other living worker has this name. `lease`: how long an evaluation stays with one that died."""
-        self._owner = owner
+        super().__init__(store.change, owner, clock, lease)
         self._store = store
         self._measurer = measurer
         self._meter = meter
-        self._clock = clock
-        self._lease = lease
-
-    async def claim(self, id: str) -> Evaluation:
-        now = self._clock.now()
-        return await self._store.change(id, lambda present: present.claim(self._owner, now, self._lease))
-
-    async def renew(self, claim: Evaluation) -> None:
-        now = self._clock.now()
-        await self._store.change(claim.id, lambda present: present.renew(self._owner, now, self._lease))
-
-    async def release(self, claim: Evaluation, *, attempted: bool) -> None:
-        await self._store.change(claim.id, lambda present: present.release(self._owner, attempted=attempted))
 
     async def do(self, claim: Evaluation) -> None:
         try:
-            result = await self._measurer.run(claim, self._owner)
+            result = await self._measurer.run(claim, self.owner)
         except Unavailable as error:  # the measurer was patient already
             await self.fail(claim, error)
             return
-        now = self._clock.now()
-        ended = await self._store.change(claim.id, lambda present: present.succeed(self._owner, result, now))
+        now = self.clock.now()
+        ended = await self._store.change(claim.id, lambda present: present.succeed(self.owner, result, now))
         self._meter.ended(ended)
         log.info("evaluation.succeeded", pass_at_k={item.k: item.estimate.value for item in result})
 
     async def fail(self, claim: Evaluation, error: RatchetError) -> None:
-        now, failure = self._clock.now(), Failure.of(error)
-        ended = await self._store.change(claim.id, lambda present: present.fail(self._owner, failure, now))
-        self._meter.ended(ended)
+        await super().fail(claim, error)
+        self._meter.ended(await self._store.get(claim.id))
         log.error("evaluation.failed", evaluation_id=claim.id, reason=error.message)
 
     async def waiting(self) -> Sequence[Waiting]:
-        return [Waiting(one.id, one.create_time) for one in await self._store.waiting(self._clock.now())]
+        return [Waiting(one.id, one.create_time) for one in await self._store.waiting(self.clock.now())]
 
 
 class Leftovers:

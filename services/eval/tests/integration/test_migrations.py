@@ -1,18 +1,16 @@
 """A database of the first revision is brought over with its data."""
 
-from importlib import import_module
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from alembic.migration import MigrationContext
-from alembic.operations import Operations
 
 from eval_service.adapters.sql import SqlEvaluationStore
 from eval_service.domain.evaluation import State
+from ratchet_kit import sql
 from ratchet_kit.errors import Failure
 from ratchet_kit.names import Location, VersionRef
-from ratchet_kit.sql import Database, create_engine
+from ratchet_kit.sql import Database
 
 pytestmark = pytest.mark.integration
 
@@ -33,48 +31,36 @@ FIRST = sa.table(
     *(sa.column(name) for name in ("hold_owner", "attempts", "request_id", "fingerprint")),
     sa.column("create_time", sa.DateTime(timezone=True)),
 )
-SAMPLES = ("evaluation_id", "problem_id", "index", "completion", "verdict", "tests_passed", "tests_total")
+SAMPLE = "INSERT INTO eval_samples VALUES ('eval_1', 'p', 0, 'def f(): ...', 'PASSED', 1, 1, 'sha256:p', '')"
 
 
-def fill(connection: sa.Connection) -> None:
-    with Operations.context(MigrationContext.configure(connection)):
-        import_module("eval_service.migrations.versions.0001_first_tables").upgrade()
+def rows() -> list[dict[str, Any]]:
     path = SPEC | {"model": {"kind": "path", "text": "models/mine"}, "problems": SPEC["problems"] | {"limit": 5}}  # type: ignore[operator]
-    for id, spec, state, error, owner in (
-        ("eval_1", SPEC, "FAILED", "the sandbox is gone", None),
-        ("eval_2", path, "RUNNING", "", "worker_1"),
-    ):
-        row: dict[str, Any] = {
-            "id": id,
-            "spec": spec,
-            "model": MODEL,
-            "samples_per_problem": 1,
-            "state": state,
-            "error": error,
-            "policy_id": "",
-            "problems_total": 3,
-            "pass_at_k": [],
-            "hold_owner": owner,
-            "attempts": 1,
-            "request_id": id,
-            "fingerprint": "f",
-            "create_time": sa.func.now(),
-        }
-        connection.execute(FIRST.insert().values(row))
-    samples = sa.table("eval_samples", *(sa.column(name) for name in (*SAMPLES, "policy_id", "detail")))
-    values = ("eval_1", "p", 0, "def f(): ...", "PASSED", 1, 1, "sha256:p", "")
-    connection.execute(samples.insert().values(dict(zip((*SAMPLES, "policy_id", "detail"), values, strict=True))))
-    connection.execute(sa.text("CREATE TABLE alembic_version_eval_service (version_num VARCHAR(32) NOT NULL)"))
-    connection.execute(sa.text("INSERT INTO alembic_version_eval_service VALUES ('eval_0001')"))
+    common = {
+        "model": MODEL,
+        "samples_per_problem": 1,
+        "policy_id": "",
+        "problems_total": 3,
+        "pass_at_k": [],
+        "attempts": 1,
+        "fingerprint": "f",
+        "create_time": sa.func.now(),
+    }
+    failed = {"id": "eval_1", "spec": SPEC, "state": "FAILED", "error": "the sandbox is gone", "hold_owner": None}
+    running = {"id": "eval_2", "spec": path, "state": "RUNNING", "error": "", "hold_owner": "worker_1"}
+    return [common | row | {"request_id": row["id"]} for row in (failed, running)]
 
 
 @pytest.mark.parametrize("kind", ["sqlite_url", "postgres_url"])
 async def test_evaluations_of_the_first_revision_are_kept(kind: str, request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue(kind)
-    engine = create_engine(url)
-    async with engine.begin() as connection:
-        await connection.run_sync(fill)
-    await engine.dispose()
+    await sql.migrate(url, "eval_service", "eval_0001")
+    before = Database(url)
+    async with before.writing() as connection:
+        for row in rows():
+            await connection.execute(FIRST.insert().values(row))
+        await connection.execute(sa.text(SAMPLE))
+    await before.dispose()
     async with Database.opened(url, "eval_service") as database:
         store = SqlEvaluationStore(database)
         failed, running = await store.get("eval_1"), await store.get("eval_2")

@@ -232,7 +232,7 @@ async def test_what_kills_its_workers_is_given_up(platform: Platform) -> None:
     assert "5 times a worker ended" in failure.message
 
 
-async def test_told_to_stop_it_gives_back_and_is_resumed(platform: Platform) -> None:
+async def test_stopped_it_gives_back_and_is_resumed(platform: Platform) -> None:
     world = platform.world
     world.host.hang.clear()
     async with platform.working("one"):

@@ -15,7 +15,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from gateway_service import convert
 from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.domain.keys.key import Scope
-from ratchet_kit.interceptors import Around, Call
+from ratchet_kit.interceptors import Call, Wrapper
 from ratchet_protos.http import required_scope
 
 PACKAGE = "ratchet.gateway.v1"
@@ -30,18 +30,18 @@ def scope_of(method: MethodDescriptor) -> Scope:
     return convert.SCOPES[required_scope(method)]
 
 
-def grpc_auth(authenticator: Authenticator) -> Around:
+def grpc_auth(authenticator: Authenticator) -> Wrapper:
     """Checks the calls of the gateway's own services."""
 
     @asynccontextmanager
-    async def around(call: Call) -> AsyncIterator[None]:
+    async def wrap(call: Call) -> AsyncIterator[None]:
         if call.method.startswith(f"/{PACKAGE}."):
             method = descriptor_pool.Default().FindMethodByName(call.method.strip("/").replace("/", "."))
             sent = dict(call.context.invocation_metadata() or ())
             await authenticator.check(_secret(str(sent.get("authorization", ""))), scope_of(method))
         yield
 
-    return around
+    return wrap
 
 
 def http_auth(authenticator: Authenticator, scope: Scope) -> Any:

@@ -232,7 +232,7 @@ async def run(
             "gateway",
             service.servicers.add,
             background=(http.run, service.recorder.run, service.controller.run),
-            around=[grpc_auth(service.authenticator)],
+            wrappers=[grpc_auth(service.authenticator)],
             on_ready=on_ready,
             stop=stop,
         )

@@ -9,7 +9,7 @@ from enum import StrEnum
 from eval_service.domain.spec import EvaluationSpec
 from ratchet_kit.errors import FailedPrecondition, Failure
 from ratchet_kit.statistics import Estimate
-from ratchet_kit.work import Hold
+from ratchet_kit.work import FREE, Hold
 
 
 class State(StrEnum):
@@ -54,7 +54,7 @@ class Evaluation:
     pass_at_k: Sequence[PassAtK] = ()
     start_time: datetime | None = None
     end_time: datetime | None = None
-    hold: Hold = field(default_factory=Hold)
+    hold: Hold = FREE
 
     @property
     def attempts(self) -> int:

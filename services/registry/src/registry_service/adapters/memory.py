@@ -13,9 +13,9 @@ from registry_service.domain.ports import Stores
 from registry_service.domain.version import Version, VersionSpec, check_deletion
 
 
-@dataclass(slots=True)
+@dataclass(slots=True)  # mutable, as a database is
 class _Tables:
-    """What the three share; changed in place, as a database is."""
+    """What the three share."""
 
     models: dict[str, Model] = field(default_factory=dict)
     versions: dict[VersionRef, Version] = field(default_factory=dict)

@@ -51,11 +51,11 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
 
 
 def _hyperparameters(
-    algorithm: Algorithm, asked: Hyperparameters, ranks: int, base: FoundModel | None
+    algorithm: Algorithm, chosen: Hyperparameters, ranks: int, base: FoundModel | None
 ) -> Hyperparameters:
-    """`asked`, with the algorithm's defaults where it says nothing. `ranks`: training processes in all."""
+    """`chosen`, with the algorithm's defaults where it says nothing. `ranks`: training processes in all."""
     of_size = algorithm.small if base and base.is_small else Hyperparameters()
-    taken = _over(_over(asked, of_size), algorithm.defaults)
+    taken = _over(_over(chosen, of_size), algorithm.defaults)
     taken = _over(taken, _lengths(taken, base.max_tokens if base else 0))
     if not algorithm.takes_examples:
         # At least 1: a batch of none is a fault of batch_size alone.
@@ -63,11 +63,11 @@ def _hyperparameters(
     return _over(taken, Hyperparameters(micro_batch_size=_micro_batch(taken.update_sequences(ranks))))
 
 
-def _lengths(asked: Hyperparameters, room: int) -> Hyperparameters:
+def _lengths(chosen: Hyperparameters, room: int) -> Hyperparameters:
     """Half of the room each, or what the other leaves of it. `room`: tokens; 0: not known."""
     each = min(TOKENS, room // 2) if room else TOKENS
     left = [
-        room - (other or each) if room else TOKENS for other in (asked.max_response_tokens, asked.max_prompt_tokens)
+        room - (other or each) if room else TOKENS for other in (chosen.max_response_tokens, chosen.max_prompt_tokens)
     ]
     prompt, response = (max(1, min(TOKENS, tokens)) for tokens in left)
     return Hyperparameters(max_prompt_tokens=prompt, max_response_tokens=response)

@@ -55,8 +55,8 @@ def main() -> int:
             if unfinished:
                 engine.train(session)
             session.reporter.finished()
-        except Stopped as stop:
-            log.info("job.stopped", reason=str(stop))
+        except Stopped as error:
+            log.info("job.stopped", reason=str(error))
             return 0
         except Exception as error:
             if engine.is_lost_process(error):

@@ -21,12 +21,9 @@ from trainer_service.job.background import Background
 from trainer_service.job.policy import RunPolicy
 
 
-@dataclass(slots=True)
+@dataclass(slots=True)  # mutable: written by the main thread between generations, read by the background loop in them
 class Weights:
-    """The weights that rollout-service was last given.
-
-    Mutable: written by the main thread between generations, read by the background loop during them.
-    """
+    """The weights that rollout-service was last given."""
 
     push: Callable[[], str]
     """Sends those of the trainer again, and returns their policy id."""
@@ -120,8 +117,8 @@ class Rollouts:
         try:
             answer = self._detokenize(completion.token_ids)
             outcome = await judge(self._environment, Task.of(problem), answer)
-        except Unavailable as fault:
-            self.last_fault = fault.message
+        except Unavailable as error:
+            self.last_fault = error.message
             return None
         return Sample(completion.token_ids, completion.log_probs, outcome.reward)
 

@@ -48,7 +48,7 @@ async def test_each_sample_is_drawn_graded_and_stored(world: Any) -> None:
     assert world.host.loaded == set()
 
 
-async def test_many_are_under_way_together_but_not_more_than_told(world: Any) -> None:
+async def test_many_are_under_way_together_but_not_more_than_set(world: Any) -> None:
     await world.measurer.run(await claimed(world), "me")
     assert world.host.most_in_flight == 4
 
