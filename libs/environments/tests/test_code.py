@@ -37,6 +37,7 @@ def seen(verdict: verdict_pb2.Verdict.ValueType, passed: int) -> ScriptedSandbox
 
 async def test_a_task_is_the_prompt_as_the_user() -> None:
     assert TASK.messages == (Message("user", "Write f."),)
+    assert TASK.conversation == [{"role": "user", "content": "Write f."}]
 
 
 async def test_an_answer_becomes_a_program_a_verdict_and_a_reward() -> None:

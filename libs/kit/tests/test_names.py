@@ -39,7 +39,7 @@ ILLEGAL = {
     "m@-1": "from 1 on",
     "m@+1": "from 1 on",
     "m@": "from 1 on",
-    "m@1 ": "not '1 '",
+    "m@1 ": "not 'm@1 '",
     "m@١": "whole number",
     "m@1000000000": "whole number",
     "M M@0": "from 1 on",

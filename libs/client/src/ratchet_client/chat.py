@@ -1,5 +1,6 @@
 """Completions, by OpenAI's API, and their feedback."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,16 +21,23 @@ class Completion:
 class Chat(Resource[S]):
     @unary
     def chat(
-        self, model: str, message: str, *, temperature: float = 1.0, max_tokens: int = 256, routing_key: str = ""
+        self,
+        model: str,
+        messages: str | Sequence[Mapping[str, str]],
+        *,
+        temperature: float = 1.0,
+        max_tokens: int = 256,
+        routing_key: str = "",
     ) -> Call[Completion]:
-        """One chat completion of one user message.
+        """One chat completion.
 
-        `model`: a name, whose release decides the version, or "name@number" or "name:alias". `routing_key`: requests
-        with the same key go to the same version during a release.
+        `messages`: one of the user's, or a whole chat of {"role": ..., "content": ...}. `model`: a name, whose release
+        decides the version, or "name@number" or "name:alias". `routing_key`: requests with the same key go to the same
+        version during a release.
         """
         body: dict[str, Any] = {
             "model": model,
-            "messages": [{"role": "user", "content": message}],
+            "messages": [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages),
             "temperature": temperature,
             "max_tokens": max_tokens,
         }

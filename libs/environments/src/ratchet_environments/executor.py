@@ -27,10 +27,8 @@ MAX_BATCH = 64
 _PROGRAM_INDEX = re.compile(r"programs\[(\d+)\]")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True)  # mutable: it counts its attempts
 class _Job:
-    """Mutable: it counts its attempts."""
-
     program: pb.Program
     done: asyncio.Future[pb.Execution]
     attempts: int = 0

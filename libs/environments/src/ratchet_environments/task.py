@@ -25,6 +25,11 @@ class Task:
     """The sandbox's Python environment for its programs; empty: the imports choose it."""
     limits: Limits = Limits()
 
+    @property
+    def conversation(self) -> list[dict[str, str]]:
+        """The messages as chat templates and OpenAI's API take them."""
+        return [{"role": message.role, "content": message.content} for message in self.messages]
+
     @classmethod
     def of(cls, problem: Problem, *, runtime: str = "", limits: Limits = Limits()) -> "Task":
         """The usual way: the problem's prompt, as the user, and nothing else."""

@@ -9,30 +9,43 @@ The registry stores these names; whoever takes one from a caller reads it here, 
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 
 CHAMPION: Final = "champion"
 """The alias of the version in production. Only this one is guarded by a gate."""
-
-MAX_LENGTH: Final = 63
-"""Of a model's or an alias's name, in letters."""
 MAX_NUMBER: Final = 999_999_999
 """Of a version."""
 
-_LETTERS = rf"[a-z0-9._-]{{0,{MAX_LENGTH - 1}}}"
-_MODEL = re.compile(rf"[a-z0-9]{_LETTERS}")
-_ALIAS = re.compile(rf"[a-z]{_LETTERS}")
+_REST = r"[a-z0-9._-]{0,62}"
+_MODEL = re.compile(rf"[a-z0-9]{_REST}")
+_ALIAS = re.compile(rf"[a-z]{_REST}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
+_RULE = "and hold at most 63 of a-z, 0-9, '.', '_', '-'"
 
-_MODEL_RULE = f"start with a letter or a digit and hold at most {MAX_LENGTH} of a-z, 0-9, '.', '_', '-'"
-_ALIAS_RULE = f"start with a letter and hold at most {MAX_LENGTH} of a-z, 0-9, '.', '_', '-'"
-_NUMBER_RULE = "be a whole number from 1 on, without leading zeros"
 
-R = TypeVar("R")
+def check_model_name(text: str, field: str = "model") -> str:
+    """`text` when it may name a model, which is part of URLs and folders. Raises InvalidArgument, which names `field`,
+    as all functions here do."""
+    if not _MODEL.fullmatch(text):
+        raise _invalid(field, f"must name a model, which must start with a letter or a digit {_RULE}", text)
+    return text
+
+
+def check_alias_name(text: str, field: str = "alias") -> str:
+    """`text` when it may name an alias."""
+    if not _ALIAS.fullmatch(text):
+        raise _invalid(field, f"must name an alias, which must start with a letter {_RULE}", text)
+    return text
+
+
+def check_version_number(number: int, field: str = "number") -> int:
+    """`number` when it may be a version's."""
+    if not 1 <= number <= MAX_NUMBER:
+        raise _invalid(field, f"must be from 1 to {MAX_NUMBER}", number)
+    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +57,11 @@ class VersionRef:
 
     @classmethod
     def parse(cls, text: str, field: str = "version") -> "VersionRef":
-        """Reads "<model>@<number>". Raises InvalidArgument, which names `field`."""
-        return _or_invalid(_version, text, field)
+        model, separator, number = text.partition("@")
+        if not separator or not _NUMBER.fullmatch(number):
+            rule = "must be <model>@<number>, such as starter@2: a whole number from 1 on, without leading zeros"
+            raise _invalid(field, rule, text)
+        return cls(check_model_name(model, field), int(number))
 
     def __str__(self) -> str:
         return f"{self.model}@{self.number}"
@@ -60,8 +76,10 @@ class AliasRef:
 
     @classmethod
     def parse(cls, text: str, field: str = "alias") -> "AliasRef":
-        """Reads "<model>:<alias>". Raises InvalidArgument, which names `field`."""
-        return _or_invalid(_alias, text, field)
+        model, separator, alias = text.partition(":")
+        if not separator:
+            raise _invalid(field, "must be <model>:<alias>, such as starter:champion", text)
+        return cls(check_model_name(model, field), check_alias_name(alias, field))
 
     def __str__(self) -> str:
         return f"{self.model}:{self.alias}"
@@ -103,13 +121,22 @@ class ModelRef:
 
     @staticmethod
     def parse(text: str, field: str = "model") -> AnyModel:
-        """Reads any of the four forms. Raises InvalidArgument, which names `field` and says what is legal."""
-        return _or_invalid(_any, text, field)
+        """Any of the four forms."""
+        if text.startswith((".", "~")) or "/" in text:
+            return Location(text)
+        return ModelRef.parse_registered(text, field)
 
     @staticmethod
     def parse_registered(text: str, field: str = "model") -> VersionRef | AliasRef | BareModel:
-        """The same for what the registry knows: no folder and no URL."""
-        return _or_invalid(_registered, text, field)
+        """What the registry knows: no folder and no URL."""
+        if "@" in text:
+            return VersionRef.parse(text, field)
+        if ":" in text:
+            return AliasRef.parse(text, field)
+        if not text:
+            forms = "must be a model (starter), a version (starter@2) or an alias (starter:champion)"
+            raise _invalid(field, forms, text)
+        return BareModel(check_model_name(text, field))
 
 
 def policy_name(run_id: str) -> str:
@@ -117,79 +144,6 @@ def policy_name(run_id: str) -> str:
     return f"run-{run_id}"
 
 
-def check_model_name(text: str, field: str = "model") -> str:
-    """`text` when it may name a model, which is part of URLs and folders. Raises InvalidArgument."""
-    return _or_invalid(_model_name, text, field)
-
-
-def check_alias_name(text: str, field: str = "alias") -> str:
-    """`text` when it may name an alias. Raises InvalidArgument."""
-    return _or_invalid(_alias_name, text, field)
-
-
-def check_version_number(number: int, field: str = "number") -> int:
-    """`number` when it may be a version's. Raises InvalidArgument."""
-    if not 1 <= number <= MAX_NUMBER:
-        raise _invalid(field, f"must be from 1 to {MAX_NUMBER}, not {number}")
-    return number
-
-
-class _Fault(ValueError):
-    """What the text must be, as the end of a sentence about its field."""
-
-
-def _any(text: str) -> AnyModel:
-    return Location(text) if text.startswith((".", "~")) or "/" in text else _registered(text)
-
-
-def _registered(text: str) -> VersionRef | AliasRef | BareModel:
-    if "@" in text:
-        return _version(text)
-    if ":" in text:
-        return _alias(text)
-    if not text:
-        raise _Fault("must be a model (starter), a version (starter@2) or an alias (starter:champion)")
-    return BareModel(_model_name(text))
-
-
-def _version(text: str) -> VersionRef:
-    model, separator, number = text.partition("@")
-    if not separator:
-        raise _Fault(f"must be <model>@<number>, such as starter@2; not {_shown(text)}")
-    if not _NUMBER.fullmatch(number):
-        raise _Fault(f"must be <model>@<number>, and the number must {_NUMBER_RULE}; not {_shown(number)}")
-    return VersionRef(_model_name(model), int(number))
-
-
-def _alias(text: str) -> AliasRef:
-    model, separator, alias = text.partition(":")
-    if not separator:
-        raise _Fault(f"must be <model>:<alias>, such as starter:champion; not {_shown(text)}")
-    return AliasRef(_model_name(model), _alias_name(alias))
-
-
-def _model_name(text: str) -> str:
-    if not _MODEL.fullmatch(text):
-        raise _Fault(f"must name a model, which must {_MODEL_RULE}; not {_shown(text)}")
-    return text
-
-
-def _alias_name(text: str) -> str:
-    if not _ALIAS.fullmatch(text):
-        raise _Fault(f"must name an alias, which must {_ALIAS_RULE}; not {_shown(text)}")
-    return text
-
-
-def _shown(text: str) -> str:
-    return repr(text[:80])
-
-
-def _or_invalid(read: Callable[[str], R], text: str, field: str) -> R:
-    try:
-        return read(text)
-    except _Fault as error:
-        raise _invalid(field, str(error)) from None
-
-
-def _invalid(field: str, description: str) -> InvalidArgument:
+def _invalid(field: str, rule: str, value: str | int) -> InvalidArgument:
+    description = f"{rule}; not {str(value)[:80]!r}"
     return InvalidArgument(f"{field} {description}", [FieldViolation(field, description)])

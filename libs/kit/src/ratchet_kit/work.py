@@ -165,8 +165,8 @@ class Work(Protocol[C]):
     async def do(self, claim: C) -> None:
         """Does the work; when this returns, what came of it is stored, be it success or failure.
 
-        Raises Unavailable when a part of the platform was away: it is tried again. Any other error is final, and goes
-        to `fail`. It may be cancelled.
+        Raises Unavailable when a part of the platform was away: it is tried again; one of LEFT_ALONE when the thing is
+        no longer this worker's. Any other error is final, and goes to `fail`. It may be cancelled.
         """
         ...
 

@@ -8,13 +8,14 @@ from functools import lru_cache
 from typing import Any
 
 from ratchet_kit import syntax
+from ratchet_kit.errors import InvalidArgument
 
 MIN_DIFFICULTY = 1
 MAX_DIFFICULTY = 5
 
 
-class InvalidProblem(ValueError):
-    """A problem that cannot be used, and why.
+class InvalidProblem(InvalidArgument):
+    """A problem that cannot be used, and the reason.
 
     `where` says what to look at ("set.jsonl line 3", or a problem id), `path` the field in it ("tests[0].args").
     """

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
 
+from ratchet_kit.errors import NotFound
 from ratchet_problems import jsonl
 from ratchet_problems.basics import basic_problems
 from ratchet_problems.composed import SPLITS, composed_problems, demonstrations
@@ -17,18 +18,18 @@ _SETS: dict[str, Callable[[], tuple[Problem, ...]]] = {
 NAMES = tuple(_SETS)
 
 
-class UnknownProblemSet(LookupError):
+class UnknownProblemSet(NotFound):
     """No set has this name, and it is no path of a .jsonl file."""
 
 
-def load(name: str, *, limit: int = 0) -> tuple[Problem, ...]:
-    """The set called `name` (see NAMES), or the file when it ends in ".jsonl"; its first `limit` problems unless 0.
+def load(name: str, *, limit: int | None = None) -> tuple[Problem, ...]:
+    """The set called `name` (see NAMES), or the file when it ends in ".jsonl"; all its problems, or the first `limit`.
 
     A prefix of a composed set has the set's mix of difficulties. Raises UnknownProblemSet; InvalidProblem when a file
-    cannot be read or holds a bad line.
+    cannot be read, holds a bad line or none.
     """
     problems = jsonl.read(Path(name)) if name.endswith(".jsonl") else _named(name)
-    return problems[:limit] if limit else problems
+    return problems[:limit]
 
 
 @lru_cache

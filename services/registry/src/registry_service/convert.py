@@ -1,9 +1,5 @@
 """Protobuf to the domain and back. Pure."""
 
-from datetime import datetime
-
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet_kit import refs
 from ratchet_kit.faults import Faults
@@ -78,7 +74,7 @@ def version_to_proto(version: Version) -> pb.Version:
         lineage=_lineage_to_proto(version.spec.lineage),
         labels=version.spec.labels,
         create_time=timestamp_to_proto(version.create_time),
-        end_time=_time_to_proto(version.end_time),
+        end_time=timestamp_to_proto(version.end_time) if version.end_time else None,
     )
     if version.artifact is not None:
         message.artifact_uri = version.artifact.uri
@@ -113,7 +109,7 @@ def gate_to_proto(gate: Gate) -> pb.Gate:
         reason=gate.reason,
         min_difference=gate.spec.min_difference,
         create_time=timestamp_to_proto(gate.create_time),
-        end_time=_time_to_proto(gate.end_time),
+        end_time=timestamp_to_proto(gate.end_time) if gate.end_time else None,
     )
 
 
@@ -126,7 +122,3 @@ def _lineage_to_proto(lineage: Lineage) -> pb.Lineage:
         code_version=lineage.code_version,
         step=lineage.step,
     )
-
-
-def _time_to_proto(time: datetime | None) -> Timestamp | None:
-    return None if time is None else timestamp_to_proto(time)

@@ -64,7 +64,7 @@ class TestEvery:
         for ask in (case.folders.check, case.folders.fetch):
             with pytest.raises(InvalidArgument) as refused:
                 await ask("/there/is/nothing")
-            assert refused.value.violations[0].field == "source"
+            assert refused.value.violations[0].field == "source_uri"
 
     async def test_receives_weights_under_an_id_of_their_own(self, case: Case) -> None:
         base = await case.folders.fetch(case.source)
@@ -164,7 +164,7 @@ class TestDisk:
     async def test_refuses_an_unknown_storage(self, work: Path) -> None:
         with pytest.raises(InvalidArgument, match="nowhere") as refused:
             await DiskModelFolders(work).check("nowhere://bucket/model")
-        assert refused.value.violations[0].field == "source"
+        assert refused.value.violations[0].field == "source_uri"
 
     async def test_a_local_url_is_used_in_place(self, work: Path, base: ModelFolder) -> None:
         fetched = await DiskModelFolders(work).fetch(f"file://{base.path}")

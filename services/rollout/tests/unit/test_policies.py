@@ -25,8 +25,8 @@ from rollout_service.domain.generation import GenerationRequest
 from rollout_service.domain.host import RestartLimits
 from rollout_service.domain.policies import LoadPolicy, Policies
 from rollout_service.domain.policy import Policy, PolicyId, PolicyName, State
-from rollout_service.domain.ports import KeptPolicy, ModelFolder, WeightUpdateMetrics
-from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream, WeightUpdate
+from rollout_service.domain.ports import KeptPolicy, ModelFolder
+from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream, WeightUpdate, WeightUpdateResult
 from rollout_service.main import provision
 from rollout_service.settings import Settings
 
@@ -42,7 +42,7 @@ class RecordingMeter:
     def generated(self, policy: PolicyName, prompt_tokens: int, tokens: int, seconds: float) -> None:
         self.tokens += tokens
 
-    def updated(self, policy: PolicyName, update: WeightUpdateMetrics) -> None:
+    def updated(self, result: WeightUpdateResult) -> None:
         self.updates += 1
 
     def engine_died(self, policy: PolicyName) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ratchet_cli.terminal.output import stderr
 from ratchet_client import ApiError, Client, Unreachable
+from ratchet_environments import Task
 from ratchet_problems import Problem
 
 THREADS = 8
@@ -43,8 +44,9 @@ class Traffic:
         chance = random.Random(f"{self._seed}-{number}")
         while not self._stop.is_set():
             problem = chance.choice(self._problems)
+            messages = Task.of(problem).conversation
             try:
-                answer = self._client.chat(self._model, problem.prompt, max_tokens=self._max_tokens)
+                answer = self._client.chat(self._model, messages, max_tokens=self._max_tokens)
                 self._client.feedback(answer.id, problem_set=self._problem_set, problem_id=problem.id)
             except (ApiError, Unreachable) as error:
                 # A user would try again. Whether it counts against the candidate, the release decides.

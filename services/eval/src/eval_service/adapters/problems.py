@@ -1,12 +1,11 @@
 """ProblemSource on libs/problems."""
 
 import asyncio
-from pathlib import Path
 
 import ratchet_problems
 from eval_service.domain.ports import ProblemSet
 from eval_service.domain.spec import ProblemSetRef
-from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound
 
 
 class LibraryProblems:
@@ -21,11 +20,8 @@ class LibraryProblems:
 
 def _load(ref: ProblemSetRef) -> ProblemSet:
     try:
-        problems = ratchet_problems.load(ref.name, limit=ref.limit or 0)
-    except (ratchet_problems.UnknownProblemSet, ratchet_problems.InvalidProblem) as error:
-        violation = FieldViolation("spec.problems.name", str(error))
-        raise InvalidArgument(f"the problem set cannot be used: {error}", [violation]) from error
-    if not problems:
-        reason = f"{Path(ref.name).name} has no problems"
-        raise InvalidArgument(reason, [FieldViolation("spec.problems.name", reason)])
+        problems = ratchet_problems.load(ref.name, limit=ref.limit)
+    except (NotFound, InvalidArgument) as error:
+        violation = FieldViolation("spec.problems.name", error.message)
+        raise InvalidArgument(f"the problem set cannot be used: {error.message}", [violation]) from error
     return ProblemSet(problems, ratchet_problems.data_digest(problems))

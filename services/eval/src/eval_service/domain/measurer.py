@@ -21,7 +21,6 @@ from eval_service.domain.statistics import estimate_pass_at_k
 from ratchet_environments import Environment, Episode, Task
 from ratchet_kit.errors import (
     DeadlineExceeded,
-    InvalidArgument,
     ResourceExhausted,
     Unavailable,
 )
@@ -93,8 +92,6 @@ class Measurer:
         """
         problem_set = await self._problems.load(evaluation.spec.problems)
         count = len(problem_set.problems)
-        if count == 0:
-            raise InvalidArgument(f"the problem set {evaluation.spec.problems.name} is empty")
         evaluation = await self._store.change(
             evaluation.id, lambda now: now.load_problems(owner, problem_set.digest, count)
         )
@@ -102,11 +99,11 @@ class Measurer:
         while missing := await self._missing(evaluation, problem_set.problems):
             try:
                 evaluation = await self._draw_with_policy(evaluation, owner, missing)
-            except _Lost as lost:
+            except _Lost as error:
                 losses += 1
                 if losses > self._deadlines.losses:
-                    raise Unavailable(f"the policy was lost {losses} times: {lost}") from lost
-                log.warning("evaluation.policy_lost", evaluation_id=evaluation.id, reason=str(lost))
+                    raise Unavailable(f"the policy was lost {losses} times: {error}") from error
+                log.warning("evaluation.policy_lost", evaluation_id=evaluation.id, reason=str(error))
         tallies = list((await self._store.tallies(evaluation.id)).values())
         return [PassAtK(k, estimate_pass_at_k(tallies, k)) for k in evaluation.spec.k]
 
@@ -150,8 +147,8 @@ class Measurer:
             async with asyncio.TaskGroup() as workers:
                 for _ in range(min(self._concurrency, len(missing))):
                     workers.create_task(work())
-        except ExceptionGroup as group:
-            raise group.exceptions[0] from group  # the first one ended the others
+        except ExceptionGroup as error:
+            raise error.exceptions[0] from error  # the first one ended the others
 
     async def _sample(
         self, evaluation: Evaluation, policy: LoadedPolicy, item: _Missing, progress: "_Progress"

@@ -80,6 +80,7 @@ class EvaluationStore(Protocol):
 @dataclass(frozen=True, slots=True)
 class ProblemSet:
     problems: Sequence[Problem]
+    """At least one."""
     digest: str
 
 

@@ -194,7 +194,7 @@ def _fault(folder: Path) -> str | None:
 
 
 def _bad_source(source: str, fault: str) -> InvalidArgument:
-    return InvalidArgument(f"{source} holds no model: {fault}", [FieldViolation("source", fault)])
+    return InvalidArgument(f"{source} holds no model: {fault}", [FieldViolation("source_uri", fault)])
 
 
 def _out_of_order(fault: str) -> InvalidArgument:

@@ -113,7 +113,7 @@ class MemoryFolders:
 
     async def check(self, source: str) -> None:
         if source not in self.models:
-            raise InvalidArgument(f"{source} holds no model", [FieldViolation("source", "holds no model")])
+            raise InvalidArgument(f"{source} holds no model", [FieldViolation("source_uri", "holds no model")])
 
     async def fetch(self, source: str) -> ModelFolder:
         for folder in self.held:

@@ -2,7 +2,7 @@
 
 from ratchet_kit import metrics
 from rollout_service.domain.policy import PolicyName
-from rollout_service.domain.ports import WeightUpdateMetrics
+from rollout_service.domain.weights import WeightUpdateResult
 
 
 class PrometheusMeter:
@@ -27,12 +27,13 @@ class PrometheusMeter:
         self._tokens.labels(policy).inc(tokens)
         self._seconds.labels(policy).observe(seconds)
 
-    def updated(self, policy: PolicyName, update: WeightUpdateMetrics) -> None:
+    def updated(self, result: WeightUpdateResult) -> None:
+        policy = result.policy.name
         self._updates.labels(policy).inc()
-        self._update_bytes.labels(policy).inc(update.size_bytes)
-        self._receive_seconds.labels(policy).observe(update.receive_seconds)
-        self._load_seconds.labels(policy).observe(update.load_seconds)
-        self._probe_error.labels(policy).set(update.probe_error)
+        self._update_bytes.labels(policy).inc(result.size_bytes)
+        self._receive_seconds.labels(policy).observe(result.receive_duration.total_seconds())
+        self._load_seconds.labels(policy).observe(result.load_duration.total_seconds())
+        self._probe_error.labels(policy).set(result.probe_error)
 
     def engine_died(self, policy: PolicyName) -> None:
         self._deaths.labels(policy).inc()

@@ -11,7 +11,7 @@ from ratchet_kit.errors import DataLoss, FailedPrecondition, Internal, RatchetEr
 from ratchet_kit.logs import get_logger
 from rollout_service.domain.generation import EngineOutput, Generation, GenerationRequest
 from rollout_service.domain.policy import Policy, PolicyId, State
-from rollout_service.domain.ports import KeptPolicy, ModelFolder, PolicyEngine, Ports, WeightUpdateMetrics
+from rollout_service.domain.ports import KeptPolicy, ModelFolder, PolicyEngine, Ports
 from rollout_service.domain.read_write_lock import ReadWriteLock
 from rollout_service.domain.weights import LoadedWeights, WeightStream, WeightUpdate, WeightUpdateResult
 
@@ -119,10 +119,14 @@ class PolicyHost:
         # Shielded: when the caller cancels, the engine must not be left half loaded.
         loaded = await asyncio.shield(asyncio.create_task(self._replace(received)))
         load_seconds = time.monotonic() - started
-        self._ports.meter.updated(
-            self.policy.name,
-            WeightUpdateMetrics(received.size_bytes, receive_seconds, load_seconds, loaded.probe_error),
+        result = WeightUpdateResult(
+            self.policy,
+            received.size_bytes,
+            timedelta(seconds=receive_seconds),
+            timedelta(seconds=load_seconds),
+            loaded.probe_error,
         )
+        self._ports.meter.updated(result)
         log.info(
             "weights.replaced",
             policy=self.policy.name,
@@ -132,13 +136,7 @@ class PolicyHost:
             load_seconds=round(load_seconds, 3),
             probe_error=loaded.probe_error,
         )
-        return WeightUpdateResult(
-            self.policy,
-            received.size_bytes,
-            timedelta(seconds=receive_seconds),
-            timedelta(seconds=load_seconds),
-            loaded.probe_error,
-        )
+        return result
 
     async def _replace(self, received: ModelFolder) -> LoadedWeights:
         """Gives the engine the new weights while nothing generates. A later restart loads these weights."""

@@ -8,7 +8,7 @@ from typing import Protocol
 from ratchet_kit.times import Clock
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import EngineInfo, EngineOptions, Policy, PolicyId, PolicyName
-from rollout_service.domain.weights import LoadedWeights, WeightStream
+from rollout_service.domain.weights import LoadedWeights, WeightStream, WeightUpdateResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class ModelFolders(Protocol):
     async def check(self, source: str) -> None:
         """Quick look at a source, without fetching it.
 
-        Raises InvalidArgument for `source` when it cannot be a model.
+        Raises InvalidArgument for `source_uri` when it cannot be a model.
         """
         ...
 
@@ -123,22 +123,12 @@ class EngineFactory(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class WeightUpdateMetrics:
-    """Measurements of one weight update; durations in seconds."""
-
-    size_bytes: int
-    receive_seconds: float
-    load_seconds: float
-    probe_error: float
-
-
 class Meter(Protocol):
     """Counts what the service does."""
 
     def generated(self, policy: PolicyName, prompt_tokens: int, tokens: int, seconds: float) -> None: ...
 
-    def updated(self, policy: PolicyName, update: WeightUpdateMetrics) -> None: ...
+    def updated(self, result: WeightUpdateResult) -> None: ...
 
     def engine_died(self, policy: PolicyName) -> None: ...
 

@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from ratchet_kit.errors import InvalidArgument, NotFound
-from ratchet_problems import InvalidProblem, UnknownProblemSet, data_digest, load
+from ratchet_kit.errors import NotFound
+from ratchet_problems import data_digest, load
 from trainer_service.domain.ports import FoundSet
 from trainer_service.domain.spec import ProblemSetRef
 
@@ -21,12 +21,5 @@ def _look_up(ref: ProblemSetRef) -> FoundSet:
         if not path.is_file():
             raise NotFound(f"there is no file {ref.name}")
         ref = replace(ref, name=str(path))
-    try:
-        problems = load(ref.name, limit=ref.limit or 0)
-    except UnknownProblemSet as error:
-        raise NotFound(str(error)) from error
-    except InvalidProblem as error:
-        raise InvalidArgument(str(error)) from error
-    if not problems:
-        raise InvalidArgument(f"{ref.name} holds no problem")
+    problems = load(ref.name, limit=ref.limit)
     return FoundSet(replace(ref, digest=data_digest(problems)), len(problems))

@@ -83,7 +83,8 @@ class EvalServiceServicer(object):
 
     def CreateEvaluation(self, request, context):
         """Stores an evaluation, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at
-        fault; NOT_FOUND for a missing problem set, model or version.
+        fault, or the problem set that cannot be used; NOT_FOUND for a missing model or version; FAILED_PRECONDITION for a
+        version that is not READY.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -35,7 +35,8 @@ class EvalServiceStub:
     def __new__(cls, channel: _aio.Channel) -> EvalServiceAsyncStub: ...
     CreateEvaluation: _grpc.UnaryUnaryMultiCallable[_eval_pb2.CreateEvaluationRequest, _eval_pb2.CreateEvaluationResponse]
     """Stores an evaluation, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at
-    fault; NOT_FOUND for a missing problem set, model or version.
+    fault, or the problem set that cannot be used; NOT_FOUND for a missing model or version; FAILED_PRECONDITION for a
+    version that is not READY.
     """
     GetEvaluation: _grpc.UnaryUnaryMultiCallable[_eval_pb2.GetEvaluationRequest, _eval_pb2.GetEvaluationResponse]
     """An evaluation with its progress. NOT_FOUND."""
@@ -61,7 +62,8 @@ class EvalServiceAsyncStub(EvalServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateEvaluation: _aio.UnaryUnaryMultiCallable[_eval_pb2.CreateEvaluationRequest, _eval_pb2.CreateEvaluationResponse]  # type: ignore[assignment]
     """Stores an evaluation, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at
-    fault; NOT_FOUND for a missing problem set, model or version.
+    fault, or the problem set that cannot be used; NOT_FOUND for a missing model or version; FAILED_PRECONDITION for a
+    version that is not READY.
     """
     GetEvaluation: _aio.UnaryUnaryMultiCallable[_eval_pb2.GetEvaluationRequest, _eval_pb2.GetEvaluationResponse]  # type: ignore[assignment]
     """An evaluation with its progress. NOT_FOUND."""
@@ -90,7 +92,8 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_eval_pb2.CreateEvaluationResponse, _abc.Awaitable[_eval_pb2.CreateEvaluationResponse]]:
         """Stores an evaluation, queues it and returns at once. Idempotent under request_id. INVALID_ARGUMENT names each field at
-        fault; NOT_FOUND for a missing problem set, model or version.
+        fault, or the problem set that cannot be used; NOT_FOUND for a missing model or version; FAILED_PRECONDITION for a
+        version that is not READY.
         """
 
     @_abc_1.abstractmethod

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset
 
+from ratchet_environments import Task
 from ratchet_kit.errors import InvalidArgument
-from ratchet_problems import Problem
-from trainer_service.job.problems import conversation, load
+from ratchet_problems import Problem, load
 
 
 class PromptDataset(Dataset[dict[str, Any]]):
@@ -20,7 +20,7 @@ class PromptDataset(Dataset[dict[str, Any]]):
     def __init__(
         self, data_files: str | None, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any
     ) -> None:
-        self.problems: Sequence[Problem] = load(data_files, limit=max(max_samples, 0)) if data_files else ()
+        self.problems: Sequence[Problem] = load(data_files, limit=_limit(max_samples)) if data_files else ()
         for problem in self.problems:
             length = len(prompt_ids(tokenizer, problem))
             if length > config.max_prompt_length:
@@ -35,7 +35,7 @@ class PromptDataset(Dataset[dict[str, Any]]):
         # verl wants a tensor in each row, and a raw_prompt to count rows by.
         return {
             "index": index,
-            "raw_prompt": conversation(self.problems[index]),
+            "raw_prompt": Task.of(self.problems[index]).conversation,
             "dummy_tensor": torch.tensor([0], dtype=torch.uint8),
         }
 
@@ -49,7 +49,7 @@ class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
     """
 
     def __init__(self, parquet_files: str, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any) -> None:
-        problems = [problem for problem in load(parquet_files, limit=max(max_samples, 0)) if problem.references]
+        problems = [problem for problem in load(parquet_files, limit=_limit(max_samples)) if problem.references]
         self._rows = [self._row(problem, tokenizer, config.max_length) for problem in problems]
 
     @staticmethod
@@ -77,5 +77,10 @@ class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
 def prompt_ids(tokenizer: Any, problem: Problem) -> list[int]:
     """The tokens that a completion of `problem` continues: its conversation in the model's chat template."""
     return tokenizer.apply_chat_template(
-        conversation(problem), add_generation_prompt=True, tokenize=True, return_dict=False
+        Task.of(problem).conversation, add_generation_prompt=True, tokenize=True, return_dict=False
     )
+
+
+def _limit(max_samples: int) -> int | None:
+    """verl's -1 is all of them."""
+    return max_samples if max_samples > 0 else None
