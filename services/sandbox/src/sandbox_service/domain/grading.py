@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import groupby
 
+from ratchet_kit.text import clip as clip_to
 from sandbox_service.domain import signs
 from sandbox_service.domain.compare import matches, matches_unordered, tokens_match
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
@@ -298,5 +299,4 @@ def show(value: object) -> str:
 
 def clip(text: str) -> str:
     """At most 1 KiB of valid UTF-8."""
-    data = text[: _TEXT_BYTES + 1].encode("utf-8", "replace")
-    return data.decode() if len(data) <= _TEXT_BYTES else data[: _TEXT_BYTES - 3].decode("utf-8", "ignore") + "..."
+    return clip_to(text, _TEXT_BYTES)

@@ -177,11 +177,7 @@ def response(execution: pb.Execution) -> RunCodeResponse:
     passed = execution.verdict == verdict_pb2.VERDICT_PASSED
     compiler = compiled(execution)
     stopped = compiler is not None and not passed and execution.verdict == verdict_pb2.VERDICT_COMPILE_ERROR
-    own_word = execution.verdict in (
-        verdict_pb2.VERDICT_MEMORY_LIMIT,
-        verdict_pb2.VERDICT_OUTPUT_LIMIT,
-        verdict_pb2.VERDICT_TAMPERED,
-    )
+    own_word = execution.verdict in _OWN_WORDS
     return RunCodeResponse(
         status=RunStatus.SUCCESS if passed else RunStatus.FAILED,
         message=f"{_word(execution)}: {execution.detail}" if own_word else "",
