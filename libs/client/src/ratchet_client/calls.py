@@ -81,11 +81,11 @@ def listing(message: R, reply: type[Message], pick: Callable[[Any], Sequence[T]]
     """`message` has a page size and a page token, the `reply` the token of the next page."""
 
     def at(token: str) -> Call[Page[T]]:
-        asked = type(message)()
-        asked.CopyFrom(message)
-        setattr(asked, "page_size", PAGE_SIZE)  # noqa: B010  every list request has both, no common type says so
-        setattr(asked, "page_token", token)  # noqa: B010
-        return call(asked, reply, lambda page: Page(pick(page), getattr(page, "next_page_token")))  # noqa: B009
+        request = type(message)()
+        request.CopyFrom(message)
+        setattr(request, "page_size", PAGE_SIZE)  # noqa: B010  every list request has both, no common type says so
+        setattr(request, "page_token", token)  # noqa: B010
+        return call(request, reply, lambda page: Page(pick(page), getattr(page, "next_page_token")))  # noqa: B009
 
     return Listing(at)
 

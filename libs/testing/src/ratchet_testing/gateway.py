@@ -31,7 +31,7 @@ class Reply:
         return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True)  # mutable: a test adds replies, the server takes them
 class ScriptedGateway:
     """`replies` are given in order. Mutable: a test adds to them, the server takes from them."""
 

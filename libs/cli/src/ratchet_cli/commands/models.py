@@ -27,7 +27,9 @@ def list_models(limit: Limit = 0, as_json: JsonFlag = False) -> None:
             {
                 "model": lambda model: model.name,
                 "versions": lambda model: model.latest_version,
-                "aliases": lambda model: ", ".join(f"{alias} -> {n}" for alias, n in sorted(model.aliases.items())),
+                "aliases": lambda model: (
+                    ", ".join(f"{alias} -> {n}" for alias, n in sorted(model.aliases.items())) or "-"
+                ),
                 "created": lambda model: ago(model.create_time),
             },
             breakable=("aliases",),

@@ -56,7 +56,7 @@ LEAST_GAIN = 0.15
 LARGEST_P = 0.01
 
 
-@dataclass
+@dataclass(slots=True)  # mutable: it is written while the demo runs
 class Stopwatch:
     """Seconds of each phase, in the order they came."""
 
