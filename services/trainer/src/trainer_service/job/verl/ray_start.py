@@ -15,25 +15,31 @@ from typing import Any
 import ray._private.services as services
 from ray._private.node import Node
 from ray._private.ray_constants import PROCESS_TYPE_DASHBOARD
-from ray.scripts.scripts import main
 
 MODULES = "JobHead,NodeHead"
 """NodeHead says which node is the head: JobHead starts jobs there."""
-PATIENCE_S = 300
+START_TIMEOUT_S = 300
 
 
-def lean(start: Callable[..., Any]) -> Callable[..., Any]:
+def start_lean() -> None:
+    """The dashboard loads MODULES only."""
+    start = services.start_ray_process
+
     def start_ray_process(command: list[str], process_type: str, *args: Any, **kwargs: Any) -> Any:
         if process_type == PROCESS_TYPE_DASHBOARD:
             command = [*command, f"--modules-to-load={MODULES}"]
         return start(command, process_type, *args, **kwargs)
 
-    return start_ray_process
+    services.start_ray_process = start_ray_process
+    Node.start_ray_client_server = lambda node: None
 
 
-def patient(look: Callable[..., Any]) -> Callable[..., Any]:
+def wait_longer() -> None:
+    """A node that is started by this process gets START_TIMEOUT_S to register."""
+    look: Callable[..., Any] = services.get_node
+
     def get_node(*args: Any, **kwargs: Any) -> Any:
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + START_TIMEOUT_S
         while True:
             try:
                 return look(*args, **kwargs)
@@ -42,11 +48,12 @@ def patient(look: Callable[..., Any]) -> Callable[..., Any]:
                     raise
                 time.sleep(0.2)
 
-    return get_node
+    services.get_node = get_node
 
 
 if __name__ == "__main__":
-    services.start_ray_process = lean(services.start_ray_process)
-    services.get_node = patient(services.get_node)
-    Node.start_ray_client_server = lambda node: None
+    from ray.scripts.scripts import main
+
+    start_lean()
+    wait_longer()
     main()
