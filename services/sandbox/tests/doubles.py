@@ -14,12 +14,16 @@ class ScriptedExecutor:
         self._script = script
         self.capabilities = Capabilities(("scripted",), "3.11.0", lanes)
         self.jobs: list[Job] = []
+        self.lanes_up = self.lanes_busy = 0
 
     async def describe(self) -> Capabilities:
         return self.capabilities
 
     async def fork_limit(self, count: int) -> float:
         return 1000.0
+
+    async def leftovers(self) -> list[str]:
+        return []
 
     async def run(self, job: Job) -> Report:
         self.jobs.append(job)

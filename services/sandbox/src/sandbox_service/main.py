@@ -23,8 +23,8 @@ from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.work import WorkQueue, every
 from ratchet_kit.worker import Timing, Worker
 from sandbox_service.adapters import attack_suite
-from sandbox_service.adapters.lanes.lane import LaneOptions
 from sandbox_service.adapters.lanes.metered import MeteredLanes
+from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.adapters.meter import PrometheusMeter
 from sandbox_service.convert import Bounds, program_from_bytes, record_from_item

@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from ratchet_kit.http_server import HttpServer
-from sandbox_service.adapters.lanes.lane import LaneOptions
+from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.convert import Bounds
 from sandbox_service.domain.ports import Executor

@@ -13,7 +13,7 @@ import pytest_asyncio
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_testing.processes import children
 from sandbox_service.adapters import attack_suite
-from sandbox_service.adapters.lanes.lane import LaneOptions
+from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.domain.audit import Attack, Audit, Kind, parse
 from sandbox_service.domain.execution import Execution, Verdict

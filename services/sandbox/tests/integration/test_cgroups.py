@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from sandbox_service.adapters.lanes import cgroups
-from sandbox_service.adapters.lanes.lane import LaneOptions
+from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.domain.execution import Verdict
 from sandbox_service.domain.program import CallTest, Limits, Program

@@ -7,7 +7,7 @@ import pytest
 
 from ratchet_kit.errors import Unimplemented
 from ratchet_testing.processes import children
-from sandbox_service.adapters.lanes.lane import LaneOptions
+from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.program import CallTest, CheckTest, File, Limits, Program, StdioTest

@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from sandbox_service.adapters import attack_suite
-from sandbox_service.adapters.lanes.lane import LaneOptions
+from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.domain.audit import Audit
 from sandbox_service.domain.jobs import ScriptJob

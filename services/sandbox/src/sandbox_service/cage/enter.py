@@ -1,4 +1,4 @@
-"""Where a lane's Python begins: `python -s -S -P -B enter.py FD PARENT STAGE UID`. See keeper.py.
+"""Where a lane's Python begins: `python -s -S -P -B enter.py FD PARENT STAGE UID`. See start.py.
 
 Kept tiny: Python compiles a script at each start, and every fork inherits the memory that compiling used.
 """
@@ -8,6 +8,6 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import keeper
+import start
 
-keeper.main()
+start.main()

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import socket
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from ratchet_kit import metrics
 from ratchet_kit.errors import FailedPrecondition, Unavailable
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
-from sandbox_service.adapters.languages.environments import Environment
+from sandbox_service.adapters.lanes.options import LaneOptions, Plan
 from sandbox_service.cage import scratch
 from sandbox_service.domain import levels
 from sandbox_service.domain.jobs import Command, End, Report, Stage
@@ -52,37 +51,6 @@ _ENVIRONMENT = {
     "MPLBACKEND": "Agg",
     "MPLCONFIGDIR": "/tmp",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class LaneOptions:
-    """How lanes are made.
-
-    A program may idle (sleep, wait) for its CPU limit and `idle_extra` more; the bound on the clock is `wall_factor`
-    times as much, so that a loaded machine doesn't turn right programs into slow ones.
-    `job_uid`: where the uids begin that root's lanes become, one each: see uids.py.
-    `runtimes_dir`: a folder of virtual environments, each a runtime of its name: see environments.py.
-    `min_level`: below it no lane starts.
-    """
-
-    lanes: int
-    python: str = sys.executable
-    idle_extra: timedelta = timedelta(seconds=1)
-    wall_factor: float = 10.0
-    max_output_bytes: int = 1 << 20
-    max_result_bytes: int = 1 << 20
-    job_uid: int = 61000
-    min_level: Level = Level.L1
-    runtimes_dir: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How the lanes of one kind are made. `paths`: what their root shows beside the standard library."""
-
-    environment: Environment
-    processes: bool = False
-    paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from ratchet_kit.errors import FailedPrecondition, Unimplemented
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters import attack_suite
 from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
-from sandbox_service.adapters.lanes.lane import CAGE, Lane, LaneOptions, Plan
+from sandbox_service.adapters.lanes.lane import CAGE, Lane
+from sandbox_service.adapters.lanes.options import LaneOptions, Plan
 from sandbox_service.adapters.lanes.uids import Uids
 from sandbox_service.adapters.languages import environments
 from sandbox_service.adapters.languages.commands import Commands
