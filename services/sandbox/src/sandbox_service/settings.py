@@ -47,7 +47,7 @@ class Settings(ServiceSettings):
     """Only for a service that root runs: where the uids begin that its lanes give themselves up for, one each. It takes
     the first block of 256 from here on that no other sandbox service of this machine has."""
     min_level: Literal["L1", "L2", "L3"] = "L1"
-    """The least isolation to start with, see docs/sandbox.md. Below it the service says what is missing, and ends."""
+    """The least isolation to start with: docs/sandbox/isolation.md. Below it the service says what is missing."""
 
     redis_url: str = ""
     database_url: str = ""

@@ -10,28 +10,37 @@ from typing import Any
 
 import pytest
 
-from ratchet.common.v1 import problem_pb2 as common
-from ratchet.sandbox.v1 import program_pb2 as pb
+from ratchet.common.v1 import problem_pb2
+from ratchet.sandbox.v1 import batch_pb2, program_pb2
 from ratchet_kit.errors import Unavailable
 from ratchet_kit.idempotency import Request
+from ratchet_kit.queues import StreamQueue
 from ratchet_kit.streams import Stream
 from ratchet_kit.times import SystemClock
+from ratchet_kit.worker import Timing, Worker
 from sandbox_service.adapters.batches.memory import MemoryBatchStore
-from sandbox_service.convert import Bounds, batch_from_proto, program_from_bytes, record_from_item
-from sandbox_service.domain.batch import PLATFORM_ERROR, Batch, Record, State
+from sandbox_service.convert import Bounds, new_batch_from_proto, program_from_bytes, record_from_item
+from sandbox_service.domain.batch import PLATFORM_ERROR, Batch, ChunkRef, Record, State
 from sandbox_service.domain.batches import Batches
 from sandbox_service.domain.jobs import End, Job, Report, Stage
 from sandbox_service.domain.program import Limits
 from sandbox_service.domain.sandbox import Sandbox
-from sandbox_service.worker import MAX_ATTEMPTS, StreamQueue, Timing, Wire, Worker
+from sandbox_service.worker import MAX_ATTEMPTS, ChunkWork, Wire
 
 from ..doubles import ScriptedExecutor
 
 pytestmark = pytest.mark.integration
 
 BOUNDS = Bounds(Limits(), 1 << 20)
-FAST = Timing(timedelta(seconds=0.3), timedelta(seconds=0.1), timedelta(seconds=0.2), timedelta(days=7))
-RAN = Report(End.EXITED, 0, Stage.ENDED, timedelta(), timedelta(), "scripted")
+LEASE = timedelta(seconds=0.3)
+FAST = Timing(
+    beat=timedelta(seconds=0.1),
+    reconcile=timedelta(seconds=0.2),
+    settle=timedelta(),
+    block=timedelta(seconds=0.5),
+    pause=timedelta(seconds=0.1),
+)
+RAN = Report(End.EXITED, 0, Stage.ENDED, timedelta(), timedelta(), ("scripted",))
 
 
 class World:
@@ -43,7 +52,6 @@ class World:
         self.fault: Callable[[str], BaseException | None] = lambda source: None
         self.hang = asyncio.Event()
         self.hang.set()
-        self.timing = FAST
         self.batches = Batches(
             self.store,
             StreamQueue(self.stream("door")),
@@ -53,7 +61,7 @@ class World:
         )
 
     def stream(self, name: str) -> Stream:
-        return Stream(self.redis, "sandbox.batches", "sandbox-nodes", name, MAX_ATTEMPTS + 1, self.timing.lease)
+        return Stream(self.redis, "sandbox.batches", "sandbox-nodes", name, MAX_ATTEMPTS + 1, LEASE)
 
     def sandbox(self) -> Sandbox:
         async def run(job: Job) -> Report:
@@ -67,9 +75,10 @@ class World:
 
     @asynccontextmanager
     async def node(self, name: str) -> AsyncIterator[None]:
-        stream, stop = self.stream(name), asyncio.Event()
         wire = Wire(partial(program_from_bytes, bounds=BOUNDS), record_from_item)
-        worker = Worker(name, stream, StreamQueue(stream), self.store, self.sandbox(), wire, self.clock, self.timing)
+        work = ChunkWork(name, LEASE, self.store, self.sandbox(), wire, self.clock)
+        queue, stop = StreamQueue(self.stream(name)), asyncio.Event()
+        worker = Worker(queue, work, self.clock, slots=2, max_attempts=MAX_ATTEMPTS, timing=FAST)
         running = asyncio.create_task(worker.run(stop))
         try:
             yield
@@ -78,8 +87,9 @@ class World:
             await asyncio.wait_for(running, 10)
 
     async def create(self, *sources: str) -> Batch:
-        programs = [pb.Program(id=source, source=source) for source in sources]
-        return await self.batches.create(batch_from_proto(programs, BOUNDS))
+        programs = [program_pb2.Program(id=source, source=source) for source in sources]
+        request = batch_pb2.CreateBatchRequest(programs=programs)
+        return await self.batches.create(new_batch_from_proto(request, BOUNDS).programs)
 
     async def end(self, batch: Batch) -> tuple[Batch, dict[int, Record]]:
         records: dict[int, Record] = {}
@@ -110,12 +120,13 @@ async def test_after_the_last_attempt_it_says_so(world: World, redis: Any) -> No
         batch, records = await world.end(await world.create("good", "bad"))
     assert batch.state is State.SUCCEEDED
     assert [records[i].verdict for i in range(2)] == ["PASSED", PLATFORM_ERROR]
-    item = pb.ExecutionItem.FromString(records[1].content)
+    item = program_pb2.ExecutionItem.FromString(records[1].content)
     assert (item.index, item.WhichOneof("outcome")) == (1, "platform_error")
     assert item.platform_error == f"one: lane lost (after {MAX_ATTEMPTS} attempts)"
     assert world.runs == {"good": 1, "bad": 2 * MAX_ATTEMPTS}
     letters = await world.stream("door").dead_letters()
-    assert [(letter["batch_id"], letter["dead_reason"]) for letter in letters] == [(batch.id, "one: lane lost")]
+    assert [letter["id"] for letter in letters] == [f"{batch.id}/0"]
+    assert letters[0]["dead_reason"].startswith("one: lane lost")
     assert sum((await world.stream("door").depth()).values()) == 0
 
 
@@ -134,7 +145,9 @@ async def test_nodes_that_die_of_a_chunk_do_not_do_so_for_ever(world: World) -> 
     [waiting] = await world.store.waiting(world.clock.now(), 10)
     await world.store.record(batch.id, [Record(1, "PASSED", b"")])
     for _ in range(MAX_ATTEMPTS):
-        await world.store.claim(waiting.ref, "dead", world.clock.now() - timedelta(hours=1), timedelta(seconds=1))
+        await world.store.claim(
+            ChunkRef.parse(waiting.id), "dead", world.clock.now() - timedelta(hours=1), timedelta(seconds=1)
+        )
     async with world.node("one"):
         ended, records = await world.end(batch)
     assert ended.state is State.SUCCEEDED
@@ -153,7 +166,7 @@ async def test_a_flushed_queue_is_filled_by_any_node(world: World, redis: Any) -
 
 async def test_a_message_for_nothing_is_dropped(world: World) -> None:
     stream = world.stream("door")
-    for payload in ({"batch_id": "gone", "first": "0"}, {"evaluation_id": "astray"}):
+    for payload in ({"id": "gone/0"}, {"id": "astray"}, {"evaluation_id": "astray"}):
         await stream.publish(payload)
     async with world.node("one"):
         await world.end(await world.create("good"))
@@ -167,7 +180,7 @@ async def test_a_hold_is_kept_while_programs_run(world: World) -> None:
     world.hang.clear()
     async with world.node("one"), world.node("two"):
         batch = await world.create("slow")
-        await asyncio.sleep(4 * FAST.lease.total_seconds())
+        await asyncio.sleep(4 * LEASE.total_seconds())
         world.hang.set()
         await world.end(batch)
     assert world.runs == {"slow": 1}
@@ -192,9 +205,9 @@ async def test_what_this_node_cannot_take_is_a_fault_that_names_the_field(world:
     """Another node may have wider bounds, or what this one lacks. The large program is read in a thread."""
     large = "#" * (300 << 10)
     programs = [
-        pb.Program(source=large),
-        pb.Program(source="good"),
-        pb.Program(source="wide", limits=common.Limits(memory_bytes=8 << 30)),
+        program_pb2.Program(source=large),
+        program_pb2.Program(source="good"),
+        program_pb2.Program(source="wide", limits=problem_pb2.Limits(memory_bytes=8 << 30)),
     ]
     contents = [program.SerializeToString() for program in programs]
     batch = Batch("batch_1", 3, world.clock.now())
@@ -202,6 +215,6 @@ async def test_what_this_node_cannot_take_is_a_fault_that_names_the_field(world:
     async with world.node("one"):
         _, records = await world.end(batch)
     assert [records[i].verdict for i in range(3)] == ["PASSED", "PASSED", PLATFORM_ERROR]
-    fault = pb.ExecutionItem.FromString(records[2].content).platform_error
-    assert fault.startswith("one: program.limits.memory_bytes: ")
+    fault = program_pb2.ExecutionItem.FromString(records[2].content).platform_error
+    assert fault.startswith("one: program.limits.memory_bytes must be ")
     assert world.runs == {large: 1, "good": 1}

@@ -140,7 +140,7 @@ async def test_two_nodes_work_one_batch_off(cluster: Cluster) -> None:
             )
         with pytest.raises(FailedPrecondition, match="succeeded"), rpc_errors():
             await Stubs.of(first).batches.CancelBatch(batch_pb2.CancelBatchRequest(id=created.id))
-    assert all("batch.chunk_done" in node.log.read_text() for node in (one, two))
+    assert all("work.taken" in node.log.read_text() for node in (one, two))
 
 
 @ON_BOTH

@@ -51,7 +51,6 @@ class Reports(job_report_pb2_grpc.JobReportServiceServicer):
     faults: int = 0
     ending: str | None = None
     phases: list[str] = field(default_factory=list)
-    news: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def ReportStarted(
         self, request: Any, context: grpc.aio.ServicerContext
@@ -67,7 +66,6 @@ class Reports(job_report_pb2_grpc.JobReportServiceServicer):
         await self._fence(request, context)
         self.steps[request.step.number] = request.step
         self.faults += request.platform_faults
-        await self._announce()
         return job_report_pb2.ReportStepResponse(cancelled=self.cancelled)
 
     async def ReportCheckpoint(
@@ -75,7 +73,6 @@ class Reports(job_report_pb2_grpc.JobReportServiceServicer):
     ) -> job_report_pb2.ReportCheckpointResponse:
         await self._fence(request, context)
         self.checkpoints[request.checkpoint.step] = request.checkpoint
-        await self._announce()
         return job_report_pb2.ReportCheckpointResponse()
 
     async def ReportFinished(
@@ -83,16 +80,14 @@ class Reports(job_report_pb2_grpc.JobReportServiceServicer):
     ) -> job_report_pb2.ReportFinishedResponse:
         await self._fence(request, context)
         self.ending = request.failure.message
-        await self._announce()
         return job_report_pb2.ReportFinishedResponse()
 
-    async def until(self, condition: Callable[["Reports"], bool]) -> None:
-        async with asyncio.timeout(PATIENCE.total_seconds()), self.news:
-            await self.news.wait_for(lambda: condition(self))
-
-    async def _announce(self) -> None:
-        async with self.news:
-            self.news.notify_all()
+    async def until(self, job: ProcessGroup, condition: Callable[["Reports"], bool]) -> None:
+        """Returns when the condition holds; fails when the job has died before."""
+        async with asyncio.timeout(PATIENCE.total_seconds()):
+            while not condition(self):
+                assert job.returncode in (None, 0), f"the job ended with {job.returncode}"
+                await asyncio.sleep(0.2)
 
     async def _fence(self, request: Any, context: grpc.aio.ServicerContext) -> None:
         if request.attempt != self.attempt:
@@ -184,11 +179,11 @@ async def test_a_killed_job_resumes_and_ends_with_all_its_steps(world: World, ru
     spec, reports = run_spec(), world.reports
     async with world.running(world.job(spec)) as job:
         # Step 3 is after the checkpoint of step 2: it is lost with the job, and done again.
-        await reports.until(lambda now: 3 in now.steps)
+        await reports.until(job, lambda now: 3 in now.steps)
         os.killpg(job.pid, signal.SIGKILL)
     reports.attempt = 2
-    async with world.running(world.job(spec, attempt=2)):
-        await reports.until(lambda now: now.ending is not None)
+    async with world.running(world.job(spec, attempt=2)) as job:
+        await reports.until(job, lambda now: now.ending is not None)
 
     assert reports.ending == ""
     assert sorted(reports.steps) == [1, 2, 3, 4]
@@ -213,8 +208,8 @@ async def test_two_ranks_with_a_reference_policy_and_a_critic(world: World, run_
         kl_coefficient=0.01,
         resources=Resources(accelerators_per_node=2),
     )
-    async with world.running(world.job(spec)):
-        await world.reports.until(lambda now: now.ending is not None)
+    async with world.running(world.job(spec)) as job:
+        await world.reports.until(job, lambda now: now.ending is not None)
     assert world.reports.ending == ""
     assert sorted(world.reports.steps) == [1, 2]
     assert "value_loss" in world.reports.steps[2].metrics
@@ -222,8 +217,8 @@ async def test_two_ranks_with_a_reference_policy_and_a_critic(world: World, run_
 
 async def test_sft(world: World, run_spec: Any) -> None:
     spec = run_spec(algorithm="sft", steps=3, validate_every=2)
-    async with world.running(world.job(spec)):
-        await world.reports.until(lambda now: now.ending is not None)
+    async with world.running(world.job(spec)) as job:
+        await world.reports.until(job, lambda now: now.ending is not None)
     assert world.reports.ending == ""
     assert sorted(world.reports.steps) == [1, 2, 3]
     assert {2, 3} == set(world.reports.checkpoints)

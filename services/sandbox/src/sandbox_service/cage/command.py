@@ -8,7 +8,7 @@ import wire
 
 
 def run_command(frames: wire.Frames, argv: tuple[str, ...], environment: dict[str, str]) -> int:
-    """Becomes `argv`. Returns only if that can't be started, which is told in a frame."""
+    """Becomes `argv`. Returns only if that can't be started, which a frame reports."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)  # Python ignores them, and its children would, too
     os.set_inheritable(wire.RESULT_FD, False)

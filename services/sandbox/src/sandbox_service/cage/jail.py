@@ -18,7 +18,7 @@ _DEVICES = ("null", "zero", "full", "random", "urandom")
 SCRATCH, SHARED_MEMORY, PACKAGES = "/tmp", "/dev/shm", "/packages"
 
 
-def why_not_unshare(stage: str, more: tuple[str, ...] = (), packages: str = "") -> str:
+def refusal_to_unshare(stage: str, more: tuple[str, ...] = (), packages: str = "") -> str:
     """Tries in a child what can't be taken back. The kernel's complaint, or nothing: then `unshare` and more will work.
 
     Kernels and containers refuse in many places: the namespaces, the maps, the mounts, pivot_root.
@@ -198,5 +198,5 @@ def _write(path: str, text: str) -> None:
 
 
 def parent_is(pid: int) -> bool:
-    """False if the parent died before PDEATHSIG was set, so that nobody would ever stop this process."""
+    """False if the parent died before PDEATHSIG was set, and nothing would ever stop this process."""
     return os.getppid() == pid or sys.platform != "linux"

@@ -178,7 +178,7 @@ class Keeper:
         No limit counts before that child has read its payload, which would be left in the way of the next request.
         Most programs end within milliseconds and write less than a pipe holds, so at first it only waits.
         """
-        deciding, told = children[-1], pipes[-1] if head["mode"] == "check" else self._result
+        deciding, result = children[-1], pipes[-1] if head["mode"] == "check" else self._result
         if deciding.ends_within(_FIRST_LOOK):
             return "exited"
         poll = select.poll()
@@ -192,16 +192,16 @@ class Keeper:
             for descriptor, _ in ready:
                 if descriptor in streams and not streams[descriptor].fill():
                     poll.unregister(descriptor)
-            if told.used and (limit := self._overflow(head)):
+            if result.used and (limit := self._overflow(head)):
                 return limit
             if any(descriptor == deciding.descriptor for descriptor, _ in ready):
                 deciding.reap()
                 return "exited"
             if any(descriptor == self._connection.fileno() for descriptor, _ in ready):
                 raise SystemExit("the service hung up")
-            if told.used and (limit := budget.spent()):
+            if result.used and (limit := budget.spent()):
                 return limit
-            if told.used and self._meter and self._meter.over():
+            if result.used and self._meter and self._meter.over():
                 return "memory"
             ready = poll.poll(1000 * budget.patience())
 
@@ -292,8 +292,8 @@ def main() -> None:
     setup = wire.receive(descriptor)
     try:
         locked = lockdown.lock_in(sys.argv[3], uid, setup)
-    except Lacking as lacking:
-        wire.send(connection, {"lacking": str(lacking)})
+    except Lacking as error:
+        wire.send(connection, {"lacking": str(error)})
         return
     # site.py would add them, and programs count on it
     builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]
@@ -313,14 +313,14 @@ def main() -> None:
     gc.freeze()
     try:
         keeper.make_zygote()
-    except Lacking as lacking:
-        wire.send(connection, {"lacking": str(lacking)})
+    except Lacking as error:
+        wire.send(connection, {"lacking": str(error)})
         return
     wire.send(connection, {"layers": locked.layers, "refused": locked.refused, "python": sys.version.split()[0]})
     try:
         keeper.serve()
-    except BaseException as end:
-        complain(complaints, end)
+    except BaseException as error:
+        complain(complaints, error)
         raise
     finally:
         keeper.end_zygote()

@@ -17,7 +17,7 @@ class Lacking(Exception):
 
 
 class Locked(NamedTuple):
-    """What `lock_in` came to. `refused`: why there are no namespaces, where there are none. `data_bytes`: what the
+    """What `lock_in` came to. `refused`: the reason for having no namespaces, if there are none. `data_bytes`: what the
     packages of a runtime take, which no program pays for out of its own limit."""
 
     layers: list[str]
@@ -34,7 +34,7 @@ def lock_in(stage: str, uid: int, setup: dict[str, Any]) -> Locked:
     processes, more, packages = setup["processes"], tuple(setup["paths"]), setup["packages"]
     proc = high(os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)) if processes else None
     statm = high(os.open("/proc/self/statm", os.O_RDONLY))
-    refused = jail.why_not_unshare(stage, more, packages)
+    refused = jail.refusal_to_unshare(stage, more, packages)
     if not refused:
         layers += jail.unshare()
         owner = uid if os.geteuid() == 0 else os.geteuid()

@@ -60,7 +60,7 @@ class Pipe:
         return self._view[: min(self.used, limit)]
 
     def renew(self) -> None:
-        """For the next program, when nobody is left who writes: empty, and blocking as it was made."""
+        """For the next program, when no writer is left: empty, and blocking as it was made."""
         if self.used == self.size:  # there may be more than it took
             try:
                 while os.read(self.reader, 1 << 16):

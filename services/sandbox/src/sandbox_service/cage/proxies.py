@@ -8,7 +8,7 @@ over there, so that its answer is the program's word. Hence they may do only wha
 - With what the program handed out by itself: call it, iterate, index, measure, read attributes. No attribute is
   called: else `assert f(1).startswith("a")` would pass for an object that says yes to all.
 - Two objects of one class of the program are equal if that class says so. A plain value equals none, and arithmetic
-  with one is a TypeError: the object would be told what was expected, and could agree.
+  with one is a TypeError: the object would learn what was expected, and could agree.
 """
 
 # ruff: noqa: BLE001 (programs may raise anything, and whatever they raise is an answer)

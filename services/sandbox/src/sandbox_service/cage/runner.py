@@ -1,9 +1,9 @@
-"""What a forked child does with a program: load it, run it, and tell what came back.
+"""What a forked child does with a program: load it, run it, and report what came back.
 
-It judges nothing. What it tells are frames, one JSON list a line, `[nonce, kind, ...]`:
+It judges nothing. It reports in frames, one JSON list per line, `[nonce, kind, ...]`:
   compiled | loaded | value, index, encoded | raised, index, type, message, names | error, type, message | end
 `names` are those of the exception's type and of the types that it is a kind of.
-The program can find the nonce and write frames itself; all it can say that way is "to these arguments I answer that".
+The program can find the nonce and write frames itself; all that it can report that way is an answer to given arguments.
 """
 
 # ruff: noqa: BLE001 (a program may raise anything, and whatever it raises is an answer)
@@ -26,13 +26,13 @@ def relieve(error: BaseException) -> None:
         error.__traceback__ = error.__context__ = None
 
 
-def describe(error: BaseException) -> tuple[str, str]:
+def describe(raised: BaseException) -> tuple[str, str]:
     """The type's name and the message, safe against a __str__ that raises, loops in memory or isn't UTF-8."""
     try:
-        message = str(error)[:_TEXT_LIMIT]
-    except BaseException as second:
-        message = f"<its __str__ raised {type(second).__name__}>"
-    return type(error).__name__[:_TEXT_LIMIT], str.__str__(message).encode("utf-8", "replace").decode()
+        message = str(raised)[:_TEXT_LIMIT]
+    except BaseException as error:
+        message = f"<its __str__ raised {type(error).__name__}>"
+    return type(raised).__name__[:_TEXT_LIMIT], str.__str__(message).encode("utf-8", "replace").decode()
 
 
 def kinds(kind: type) -> list[str]:
@@ -41,7 +41,7 @@ def kinds(kind: type) -> list[str]:
 
 
 def make_stdin(text: str) -> None:
-    """Standard input is an anonymous file: it can't block, and needs nobody who feeds it."""
+    """Standard input is an anonymous file: it can't block, and no process has to feed it."""
     if not text:
         return
     descriptor = os.memfd_create("stdin")
@@ -144,8 +144,8 @@ def run_script(frames: wire.Frames, source: str) -> int:
     status = 0
     try:
         load(code, "__main__")
-    except SystemExit as leave:
-        status = _exit_status(leave)
+    except SystemExit as error:
+        status = _exit_status(error)
     except BaseException as error:
         report(error, frames)
         status = 1

@@ -1,4 +1,4 @@
-"""How the processes of the cage speak: with the service, with one another, and the frames that tell of a program.
+"""How the processes of the cage speak: with the service, with one another, and the frames that report on a program.
 
 The service's side of it is adapters/lanes/protocol.py.
 """
@@ -18,7 +18,7 @@ LENGTH = struct.Struct("!I")
 class Frames:
     """The way out: a pipe that the keeper collects without looking inside.
 
-    A child that the program forks and lets run on comes by here as well: it has nothing to tell.
+    A child that the program forks and lets run on comes by here as well: it reports nothing.
     """
 
     def __init__(self, descriptor: int, nonce: str) -> None:

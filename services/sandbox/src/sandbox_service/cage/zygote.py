@@ -38,7 +38,7 @@ class Zygote:
 
     def __init__(self, begin: Begin, complaints: int) -> None:
         """`complaints`: a descriptor for its last words."""
-        asked, self._asked = (high(side.detach()) for side in socket.socketpair())
+        orders, self._orders = (high(side.detach()) for side in socket.socketpair())
         born, there = socket.socketpair()
         born.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._born, self._there = socket.socket(fileno=high(born.detach())), high(there.detach())
@@ -48,19 +48,19 @@ class Zygote:
         if self.pid == 0:
             try:
                 libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
-                for descriptor in (self._asked, self._born.fileno(), self.ended):
+                for descriptor in (self._orders, self._born.fileno(), self.ended):
                     os.close(descriptor)
-                self._serve(asked, ended, begin)
+                self._serve(orders, ended, begin)
             except BaseException as error:  # noqa: BLE001
                 complain(complaints, error)
             finally:
                 os._exit(0)
-        for descriptor in (asked, self._there, ended):
+        for descriptor in (orders, self._there, ended):
             os.close(descriptor)
 
-    def _serve(self, asked: int, ended: int, begin: Begin) -> None:
+    def _serve(self, orders: int, ended: int, begin: Begin) -> None:
         children: list[int] = []
-        while word := os.read(asked, 1):
+        while word := os.read(orders, 1):
             if word == self._WAIT:
                 _, status, usage = os.wait4(children.pop(), 0)
                 cpu, max_rss = usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10
@@ -68,10 +68,10 @@ class Zygote:
             elif word == self._END_STRAYS:
                 os.write(ended, self._ENDED.pack(0, _end_strays(), 0))
             elif word == self._TIME:
-                (count,) = self._NUMBER.unpack(wire.read_exactly(asked, self._NUMBER.size))
+                (count,) = self._NUMBER.unpack(wire.read_exactly(orders, self._NUMBER.size))
                 os.write(ended, self._ENDED.pack(0, seconds_of_forks(count), 0))
             else:
-                descriptors = self._take_descriptors(asked) if word == self._FORK_WITH else ()
+                descriptors = self._take_descriptors(orders) if word == self._FORK_WITH else ()
                 if pid := os.fork():
                     children.append(pid)
                     for descriptor in descriptors:
@@ -80,8 +80,8 @@ class Zygote:
                     os.write(self._there, b".")
                     _enter(begin, descriptors)
 
-    def _take_descriptors(self, asked: int) -> list[int]:
-        connection = socket.socket(fileno=asked)
+    def _take_descriptors(self, orders: int) -> list[int]:
+        connection = socket.socket(fileno=orders)
         try:
             return socket.recv_fds(connection, 1, self._DESCRIPTORS)[1]
         finally:
@@ -91,11 +91,11 @@ class Zygote:
         """`begin` gets them by the numbers that they have there. `awaited`: it's the last, for now."""
         then = self._WAIT if awaited else b""
         if not descriptors:
-            os.write(self._asked, self._FORK + then)
+            os.write(self._orders, self._FORK + then)
             return Child(self, awaited)
         # apart, as descriptors go with the first byte of what they are sent with
-        os.write(self._asked, self._FORK_WITH)
-        connection = socket.socket(fileno=self._asked)
+        os.write(self._orders, self._FORK_WITH)
+        connection = socket.socket(fileno=self._orders)
         try:
             socket.send_fds(connection, [b"." + then], descriptors)
         finally:
@@ -103,11 +103,11 @@ class Zygote:
         return Child(self, awaited)
 
     def ask_to_wait(self) -> None:
-        """For the last child that it wasn't asked for yet: `ended` is readable once that has ended."""
-        os.write(self._asked, self._WAIT)
+        """For the last child that it was not ordered to await yet: `ended` is readable once that has ended."""
+        os.write(self._orders, self._WAIT)
 
     def number(self) -> int:
-        """That of the next child, as this process sees it, or 0: the kernel tells who wrote. It can be taken once."""
+        """That of the next child, as this process sees it, or 0: the kernel adds who wrote. It can be taken once."""
         try:
             _, control, _, _ = self._born.recvmsg(1, socket.CMSG_SPACE(self._CREDENTIALS.size))
         except BlockingIOError:
@@ -124,7 +124,7 @@ class Zygote:
 
     def end_strays(self) -> float:
         """Of pid 1: kills all other processes of its namespace. Returns their CPU seconds."""
-        os.write(self._asked, self._END_STRAYS)
+        os.write(self._orders, self._END_STRAYS)
         return self.wait()[1]
 
     def end(self) -> None:
@@ -133,7 +133,7 @@ class Zygote:
         os.waitpid(self.pid, 0)
 
     def seconds_of_forks(self, count: int) -> float:
-        os.write(self._asked, self._TIME + self._NUMBER.pack(count))
+        os.write(self._orders, self._TIME + self._NUMBER.pack(count))
         return self.wait()[1]
 
 

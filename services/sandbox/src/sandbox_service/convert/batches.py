@@ -22,7 +22,7 @@ MAX_STORED_BATCH = 10_000
 
 @dataclass(frozen=True, slots=True)
 class NewBatch:
-    """What is asked for by CreateBatch."""
+    """A CreateBatch request."""
 
     programs: Sequence[NewProgram]
     priority: Priority

@@ -29,7 +29,7 @@ class Reading:
     """One request being read: its faults, its bounds, and the literals that it holds."""
 
     def __init__(self, bounds: Bounds, literal: Callable[[str], object]) -> None:
-        """`literal` raises ValueError; it is asked once for each text."""
+        """`literal` raises ValueError; it is called once for each text."""
         self.bounds = bounds
         self.literal = functools.cache(literal)
         self.faults = Faults()

@@ -138,4 +138,4 @@ class Admission:
 
 
 def _ignore(outcome: Execution | BaseException) -> None:
-    """For withdrawn work: nobody waits for its outcome."""
+    """For withdrawn work: its outcome is not awaited."""

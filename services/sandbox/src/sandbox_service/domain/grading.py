@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import groupby
 
+from ratchet_kit.text import clip as clip_to
 from sandbox_service.domain import signs
 from sandbox_service.domain.compare import matches, matches_unordered, tokens_match
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
@@ -62,10 +63,10 @@ class Step:
 
 
 def _hidden(outcome: Outcome, report: Report) -> Outcome:
-    """Nothing of a held-out test but whether it passed. What went wrong before the program saw any may be told."""
+    """Nothing of a held-out test but whether it passed. What went wrong before the program saw any may be shown."""
     results = tuple(TestResult(result.passed, held_out=True) for result in outcome.results)
-    told = outcome.verdict in (Verdict.PASSED, Verdict.TAMPERED) or report.stage is Stage.STARTED
-    detail = outcome.detail if told else "in a held-out test"
+    shown = outcome.verdict in (Verdict.PASSED, Verdict.TAMPERED) or report.stage is Stage.STARTED
+    detail = outcome.detail if shown else "in a held-out test"
     return replace(outcome, results=results, detail=detail, held_out=True)
 
 
@@ -268,8 +269,8 @@ def _trouble(report: Report) -> _Trouble:
     if report.end is End.RESULT:
         return _Trouble(Verdict.OUTPUT_LIMIT, "answered with more than the sandbox takes")
     if report.stage is Stage.STARTED:
-        why = str(report.error) if report.error else f"the compiler {_how_it_ended(report.exit_status)}"
-        return _Trouble(Verdict.COMPILE_ERROR, why)
+        reason = str(report.error) if report.error else f"the compiler {_how_it_ended(report.exit_status)}"
+        return _Trouble(Verdict.COMPILE_ERROR, reason)
     if report.error:
         memory = report.error.type_name == "MemoryError"
         return _Trouble(Verdict.MEMORY_LIMIT if memory else Verdict.RUNTIME_ERROR, str(report.error))
@@ -288,7 +289,7 @@ def _how_it_ended(status: int) -> str:
 
 
 def show(value: object) -> str:
-    """A value for people. An integer beyond Python's limit for decimal text has none: its size is told instead."""
+    """A value for people. An integer beyond Python's limit for decimal text has none: its size is shown instead."""
     try:
         return clip(repr(value))
     except (ValueError, RecursionError):
@@ -298,5 +299,4 @@ def show(value: object) -> str:
 
 def clip(text: str) -> str:
     """At most 1 KiB of valid UTF-8."""
-    data = text[: _TEXT_BYTES + 1].encode("utf-8", "replace")
-    return data.decode() if len(data) <= _TEXT_BYTES else data[: _TEXT_BYTES - 3].decode("utf-8", "ignore") + "..."
+    return clip_to(text, _TEXT_BYTES)

@@ -103,7 +103,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An exception of the program: the type's name, its message, and what the type is a kind of by name, if told."""
+    """An exception of the program: the type's name, its message, and the names of its base types, if known."""
 
     type_name: str
     message: str

@@ -1,7 +1,7 @@
 """Isolation levels: what a program is kept in, said in one word. Pure.
 
-A level is a set of layers, all of them. L1 lets a program do little (it can't make processes), L2 moreover gives it a
-world of its own to do it in, L3 moreover counts what the whole lane takes and keeps lanes apart by their uids.
+A level is a set of layers, all of them. L1 filters what a program can do (it can't make processes). L2 adds private
+namespaces and a private root. L3 adds limits for the whole lane (a cgroup), and a uid per lane.
 """
 
 from collections.abc import Iterable
@@ -47,12 +47,12 @@ class Lack:
 
     level: Level
     layers: tuple[str, ...]
-    why: str
+    reason: str
     remedy: str
 
     def __str__(self) -> str:
-        why = f" ({self.why})" if self.why else ""
-        return f"{self.level} lacks {', '.join(self.layers)}{why}: {self.remedy}"
+        reason = f" ({self.reason})" if self.reason else ""
+        return f"{self.level} lacks {', '.join(self.layers)}{reason}: {self.remedy}"
 
 
 def level_of(layers: Iterable[str]) -> Level:
@@ -71,8 +71,8 @@ def lacks(layers: Iterable[str], refused: dict[str, str], want: Level = Level.L3
     for level, wanted in LAYERS.items():
         missing = tuple(sorted(wanted - below - have))
         if missing and level <= want:
-            why = "; ".join(dict.fromkeys(refused[layer] for layer in missing if layer in refused))
+            reason = "; ".join(dict.fromkeys(refused[layer] for layer in missing if layer in refused))
             remedies = dict.fromkeys(_REMEDIES[layer] for layer in missing if layer in _REMEDIES)
-            found.append(Lack(level, missing, why, "; ".join(remedies) or "upgrade the kernel"))
+            found.append(Lack(level, missing, reason, "; ".join(remedies) or "upgrade the kernel"))
         below = wanted
     return found

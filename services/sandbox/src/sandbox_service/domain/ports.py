@@ -39,7 +39,7 @@ class Executor(Protocol):
 
 
 class Lanes(Protocol):
-    """Where programs run, seen from outside. The counts may be asked for from any thread."""
+    """Where programs run, seen from outside. The counts can be read from any thread."""
 
     @property
     def lanes_up(self) -> int: ...
@@ -91,7 +91,7 @@ class BatchStore(Protocol):
         ...
 
     async def change(self, id: str, change: Callable[[Batch], Batch]) -> Batch:
-        """Reads it, applies the change and writes the result, with nobody in between.
+        """Reads it, applies the change and writes the result, with no other change in between.
 
         Raises NotFound, and whatever `change` raises; nothing is written then.
         """

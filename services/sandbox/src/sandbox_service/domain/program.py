@@ -1,4 +1,4 @@
-"""What is asked: a program, its tests, its limits."""
+"""A request: a program, its tests, its limits."""
 
 from dataclasses import dataclass
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Whose turn it is: the more urgent first, callers in turn, and nobody waits for ever. Plain data, no I/O."""
+"""Whose turn it is: the more urgent first, callers in turn, and none waits for ever. Plain data, no I/O."""
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from ratchet_kit.work import Priority
 
 FAIR_SHARE = 8
-"""One turn in so many goes to whoever has waited longest below the most urgent priority that waits."""
+"""One turn in so many goes to the entry that has waited longest below the most urgent priority that waits."""
 
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Which of the runtimes at hand a program gets, or why it gets none."""
+"""Which of the runtimes at hand a program gets, or the reason for none."""
 
 import ast
 import functools

@@ -24,7 +24,7 @@ MIB = 1 << 20
 DEFAULT_MEMORY_MIB = 1024  # verl's default; SandboxFusion itself has no bound
 MIN_MEMORY_MIB = convert.MIN_MEMORY // MIB
 # verl gives up on an answer compile_timeout + run_timeout + 10 s after its request, and an answer that it gave up on
-# scores nothing. Before that it's told 504, the one status after which it tries again.
+# scores nothing. Before that it gets 504, the one status after which it tries again.
 PATIENCE = timedelta(seconds=8)
 _LARGE_REQUEST = 1 << 18  # bytes
 CALLER = ContextVar("caller", default="")
@@ -34,7 +34,7 @@ _RETRY_SECONDS = 0.2
 _OWN_WORDS = (verdict_pb2.VERDICT_MEMORY_LIMIT, verdict_pb2.VERDICT_OUTPUT_LIMIT, verdict_pb2.VERDICT_TAMPERED)
 _TESTS = "test_program.py"
 _PYTEST = f"import sys\nimport pytest\nsys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '{_TESTS}']))\n"
-# SandboxFusion's Python may start processes. Here that takes a slower lane: for programs that say they do.
+# SandboxFusion's Python may start processes. Here that takes a slower lane: for programs whose source names them.
 _PROCESSES = re.compile(
     r"\b(?:subprocess|multiprocessing|ProcessPoolExecutor|popen|fork|pty)\b|os\.(?:system|spawn|exec)"
 )
@@ -121,7 +121,7 @@ class Runner:
 async def _waited(bound: asyncio.Timeout) -> bool:
     """Whether there's time for another try, after a wait.
 
-    However long the queue says it takes: a caller that is sent away comes back twice, within seconds.
+    Whatever the queue's hint is: a caller that is sent away comes back twice, within seconds.
     """
     until = bound.when()
     if until is not None and asyncio.get_running_loop().time() + _RETRY_SECONDS >= until:
@@ -173,15 +173,11 @@ def _invalid(field: str, description: str) -> InvalidArgument:
 
 
 def response(execution: pb.Execution) -> RunCodeResponse:
-    """SandboxFusion knows four ends of a command; a verdict of ours that it has no word for is told in `message`."""
+    """SandboxFusion knows four ends of a command; a verdict of ours that it has no word for is in `message`."""
     passed = execution.verdict == verdict_pb2.VERDICT_PASSED
     compiler = compiled(execution)
     stopped = compiler is not None and not passed and execution.verdict == verdict_pb2.VERDICT_COMPILE_ERROR
-    own_word = execution.verdict in (
-        verdict_pb2.VERDICT_MEMORY_LIMIT,
-        verdict_pb2.VERDICT_OUTPUT_LIMIT,
-        verdict_pb2.VERDICT_TAMPERED,
-    )
+    own_word = execution.verdict in _OWN_WORDS
     return RunCodeResponse(
         status=RunStatus.SUCCESS if passed else RunStatus.FAILED,
         message=f"{_word(execution)}: {execution.detail}" if own_word else "",
@@ -210,11 +206,11 @@ def _ran(execution: pb.Execution) -> CommandRunResult:
     timed_out = execution.verdict == verdict_pb2.VERDICT_TIME_LIMIT
     passed = execution.verdict == verdict_pb2.VERDICT_PASSED
     stderr = execution.stderr
-    told = execution.verdict == verdict_pb2.VERDICT_RUNTIME_ERROR and not execution.results
-    if not (passed or timed_out or told or execution.detail in stderr):
+    printed = execution.verdict == verdict_pb2.VERDICT_RUNTIME_ERROR and not execution.results
+    if not (passed or timed_out or printed or execution.detail in stderr):
         # a syntax error, a limit or a failed test: the program itself printed nothing about it
         stderr += f"{execution.detail}\n"
-    # a program with tests is ended from outside, and its status then says nothing
+    # a program with tests is ended from outside, and its status then means nothing
     code = 0 if passed else 1 if execution.results else execution.exit_status or 1
     return CommandRunResult(
         status=CommandRunStatus.TIME_LIMIT_EXCEEDED if timed_out else CommandRunStatus.FINISHED,

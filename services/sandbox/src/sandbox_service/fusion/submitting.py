@@ -1,4 +1,4 @@
-"""A completion against a row of a data set: prepared, run, judged, told in SandboxFusion's words."""
+"""A completion against a row of a data set: prepared, run, judged, answered in SandboxFusion's words."""
 
 import asyncio
 from collections.abc import Mapping

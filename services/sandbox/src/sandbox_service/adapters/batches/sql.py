@@ -161,7 +161,7 @@ class SqlBatchStore:
     # Rows
 
     async def _locked(self, connection: AsyncConnection, id: str, *, shared: bool = False) -> Batch:
-        """As it is until the end of the transaction: nobody changes it meanwhile."""
+        """As it is until the end of the transaction: it can't change meanwhile."""
         query = _BATCH.where(t.batches.c.id == _storable(id)).with_for_update(read=shared, of=t.batches)
         row = (await connection.execute(query)).first()
         if row is None:

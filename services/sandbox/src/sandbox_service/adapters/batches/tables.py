@@ -40,7 +40,7 @@ chunks = Table(
     *hold_columns(),
 )
 
-# As they were asked for: ratchet.sandbox.v1.Program.
+# As they were sent: ratchet.sandbox.v1.Program.
 programs = Table(
     "sandbox_batch_programs",
     metadata,

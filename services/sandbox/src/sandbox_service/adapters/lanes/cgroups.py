@@ -195,7 +195,7 @@ def _mounts(proc: Path) -> dict[str, _Mount]:
 
 
 def _folder(mount: _Mount, path: str) -> Path:
-    """A container sees a part of the hierarchy, and may be told its path in the whole."""
+    """A container sees a part of the hierarchy, and may be given its path in the whole."""
     inner = path.removeprefix(mount.root) if mount.root != "/" else path
     folder = mount.point / inner.lstrip("/")
     return folder if folder.is_dir() else mount.point

@@ -139,7 +139,7 @@ class Lane:
                     start_new_session=True,
                 )
             if self._cgroup:
-                # before it's told its sizes: until then it waits, and forks nothing that would stay outside
+                # before it gets its setup: until then it waits, and forks nothing that would stay outside
                 await asyncio.to_thread(self._cgroup.enter, self._process.pid)
             self._reader, self._writer = await asyncio.open_unix_connection(sock=ours)
             self._writer.write(protocol.frame(self._setup()))
@@ -182,7 +182,7 @@ class Lane:
         }
 
     def _make_cgroup(self) -> str:
-        """Or says why there's none."""
+        """Returns the reason if there is none."""
         try:
             if isinstance(self._home, cgroups.NoCgroup):
                 raise self._home
@@ -229,13 +229,13 @@ class Lane:
             idle = job.limits.cpu_time + self._options.idle_extra
         wall = (job.limits.cpu_time + self._options.idle_extra) * self._options.wall_factor
         self.core = core
-        asked = protocol.request(job, idle, wall, core)
+        request = protocol.request(job, idle, wall, core)
         try:
             writer = await self._connected()
             if self._cgroup:
                 self._cgroup.limit_memory(job.limits.memory_bytes)
             async with asyncio.timeout((wall + _ANSWER_GRACE).total_seconds()):
-                writer.write(asked.data)
+                writer.write(request.data)
                 await writer.drain()
                 head = await self._receive()
                 data = await self._reader.readexactly(sum(head["blobs"]))
@@ -255,11 +255,11 @@ class Lane:
             raise
         if self._killed_for_memory():
             head["end"] = End.MEMORY.value
-        read = partial(protocol.report, asked, head, data, self.layers, self.level, files)
+        read = partial(protocol.report, request, head, data, self.layers, self.level, files)
         return Answer(read, len(data))
 
     def _killed_for_memory(self) -> bool:
-        """Whether the kernel has done that in this lane since this was last asked."""
+        """Whether the kernel has done that in this lane since the last call."""
         if self._cgroup is None:
             return False
         before, self._oom_kills = self._oom_kills, self._cgroup.oom_kills()
@@ -329,7 +329,7 @@ class Lane:
 
 
 def _out_of_memory(layers: tuple[str, ...], level: Level, job: protocol.Job | Command) -> Report:
-    """Of a job with which the whole lane was killed, so that nobody could tell what it used."""
+    """Of a job with which the whole lane was killed, so that what it used is not known."""
     return Report(
         end=End.MEMORY,
         exit_status=-signal.SIGKILL,

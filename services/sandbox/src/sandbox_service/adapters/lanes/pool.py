@@ -1,4 +1,4 @@
-"""The real executor: lanes of every kind that is asked for, each running one program at a time. See lane.py."""
+"""The real executor: lanes of every kind that programs need, each running one program at a time. See lane.py."""
 
 import asyncio
 import compileall
@@ -29,7 +29,7 @@ from sandbox_service.domain.sandbox import Sandbox
 log = get_logger(__name__)
 
 _LARGE_ANSWER = 64 << 10  # bytes
-# Without these, programs that start processes could get away, or be told from others.
+# Without these, programs that start processes could get away, or be recognised by others.
 HOLDS_PROCESSES = frozenset({"pid-ns", "net-ns", "private-root", "seccomp"})
 
 
@@ -119,10 +119,10 @@ class LanePool:
                     self._ceiling = Level(attack.level - 1)
                     self._broken.append(f"{attack.level} does not hold: {attack.name}, {finding.detail}")
         if self.capabilities.level < self._options.min_level:
-            why = "; ".join([*self._broken, *self.capabilities.missing])
+            reason = "; ".join([*self._broken, *self.capabilities.missing])
             raise FailedPrecondition(
                 f"programs would run at {self.capabilities.level}, and {self._options.min_level} is the least that is "
-                f"allowed here: {why}"
+                f"allowed here: {reason}"
             )
 
     async def leftovers(self) -> list[str]:
@@ -201,7 +201,7 @@ class LanePool:
                 self._cores[core] -= 1
                 self.lanes_busy -= 1
                 free.append(lane)
-        await asyncio.sleep(0)  # whoever waits for the lane sends it the next program first
+        await asyncio.sleep(0)  # the next program is sent to the lane first
         # what a program answers may take long to read, and others wait meanwhile
         report = await asyncio.to_thread(answer.read) if answer.size > _LARGE_ANSWER else answer.read()
         return report if report.level <= self._ceiling else replace(report, level=self._ceiling)

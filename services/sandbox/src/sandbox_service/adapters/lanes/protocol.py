@@ -99,7 +99,7 @@ def frame(message: dict[str, Any] | tuple[Any, ...]) -> bytes:
 
 
 def report(
-    asked: Request,
+    sent: Request,
     head: dict[str, Any],
     data: bytes,
     layers: tuple[str, ...],
@@ -110,14 +110,14 @@ def report(
     ends = list(itertools.accumulate(head["blobs"]))
     frames, stdout, stderr, tests = (data[start:end] for start, end in itertools.pairwise([0, *ends]))
     end = End(head["end"])
-    told = _Told()
+    program = _ProgramFrames()
     # the last line of a job that was cut off may be half a frame
-    malformed = told.read(frames, asked.nonce, whole=end is End.EXITED)
+    malformed = program.read(frames, sent.nonce, whole=end is End.EXITED)
     return Report(
         end=end,
         exit_status=int(str(head["status"])),
-        # one that isn't Python tells nothing: it runs once it's there
-        stage=Stage.LOADED if asked.command else told.stage,
+        # one that isn't Python reports nothing: it runs once it's there
+        stage=Stage.LOADED if sent.command else program.stage,
         cpu_time=timedelta(seconds=float(str(head["cpu"]))),
         wall_time=timedelta(seconds=float(str(head["wall"]))),
         layers=layers,
@@ -125,16 +125,16 @@ def report(
         max_rss_bytes=int(str(head["max_rss"])),
         stdout=stdout.decode("utf-8", "replace"),
         stderr=stderr.decode("utf-8", "replace"),
-        error=told.error,
-        answers=tuple(told.answers),
-        tester=_tester(tests, asked.tests_nonce) if tests.strip() else None,
+        error=program.error,
+        answers=tuple(program.answers),
+        tester=_tester(tests, sent.tests_nonce) if tests.strip() else None,
         malformed=malformed,
-        runtime=asked.runtime,
+        runtime=sent.runtime,
         files=files,
     )
 
 
-class _Told:
+class _ProgramFrames:
     """What a program's frames say, each checked for its form, in the order of the protocol."""
 
     def __init__(self) -> None:

@@ -66,7 +66,9 @@ class Commands:
             files = (*others, *build.files)
         argv = tool.command(tool.language.run, job.source, job.limits.memory_bytes)
         setting = Setting("python", True, files, job.setting.fetch)
-        report = _told_by_itself(await self._run(Command(argv, environment, job.stdin, job.limits, setting)), tool)
+        report = _with_own_memory_error(
+            await self._run(Command(argv, environment, job.stdin, job.limits, setting)), tool
+        )
         report = replace(report, runtime=tool.language.name)
         if build is None:
             return report
@@ -106,12 +108,12 @@ class Commands:
                 self._under_way.pop(key, None)
 
 
-def _told_by_itself(report: Report, tool: Toolchain) -> Report:
+def _with_own_memory_error(report: Report, tool: Toolchain) -> Report:
     if tool.language.out_of_memory is None or report.end is not End.EXITED:
         return report
     status, words = tool.language.out_of_memory
-    told = report.exit_status == status and (words in report.stdout[-200:] or words in report.stderr[-200:])
-    return replace(report, end=End.MEMORY) if told else report
+    reported = report.exit_status == status and (words in report.stdout[-200:] or words in report.stderr[-200:])
+    return replace(report, end=End.MEMORY) if reported else report
 
 
 def _size(build: _Build) -> int:
@@ -122,7 +124,7 @@ def _compile_error(build: _Build, tool: Toolchain) -> Report:
     """No run, no time used: what the compiler said, and the line of it that says most."""
     report = build.report
     limits = COMPILE_LIMITS
-    why = {
+    reason = {
         End.CPU: f"used more than {limits.cpu_time.total_seconds():g} s of CPU time",
         End.IDLE: "did not end",
         End.WALL: "did not end",
@@ -137,7 +139,7 @@ def _compile_error(build: _Build, tool: Toolchain) -> Report:
         end=End.EXITED,
         exit_status=report.exit_status or 1,
         stage=Stage.STARTED,
-        error=Raised(f"the compiler {why}", telling.strip()),
+        error=Raised(f"the compiler {reason}", telling.strip()),
         stdout="",
         stderr="",
         cpu_time=timedelta(),

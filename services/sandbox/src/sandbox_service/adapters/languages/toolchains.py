@@ -23,9 +23,9 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+")
 class Language:
     """How a language is compiled and run.
 
-    `programs`: what must be on the PATH; the first tells the version. In the commands, "{gcc}" is where that is,
+    `programs`: what must be on the PATH; the first prints the version. In the commands, "{gcc}" is where that is,
     "{file}" the source, "{main}" its main class, "{mib}" the memory limit. `files`: what the compiler wants to find.
-    `keep`: what it makes. `root`: how the first program tells its own folder, since some only start one that lies
+    `keep`: what it makes. `root`: how the first program prints its own folder, since some only start one that lies
     elsewhere. `own_libraries`: they are in lib/ beside its bin/, which it can't find without a /proc.
     `out_of_memory`: the status and the words with which a run-time system gives up by itself.
     """
@@ -155,7 +155,7 @@ class Toolchain:
 
 
 class Toolchains:
-    """What's on the PATH is known at once. The rest, which takes up to a second, is asked of them when first needed."""
+    """What's on the PATH is known at once. The rest, which takes up to a second, is found out when first needed."""
 
     def __init__(self) -> None:
         candidates = {language.name: _where(language) for language in LANGUAGES}
@@ -214,7 +214,7 @@ class Toolchains:
         log.info("toolchains.found", **self._versions)
 
     async def _ask(self, name: str) -> None:
-        """Its version. One that can't tell doesn't work: it's taken off the list."""
+        """Its version. One that prints none doesn't work: it's taken off the list."""
         language, programs = _BY_NAME[name], self._found[name]
         first = programs[language.programs[0]]
         answer = await _output(first, *language.version)
@@ -239,7 +239,7 @@ def _where(language: Language) -> dict[str, str]:
     real = {program: os.path.realpath(path) for program, path in found.items() if path}
     if len(real) < len(language.programs):
         return {}
-    # by the name that it was found under where the cage has that: g++ is told from gcc by it
+    # by the name that it was found under where the cage has that: that is what makes it g++ and not gcc
     return {
         program: path if path.startswith(_ALREADY_THERE) or language.root else real[program]
         for program, path in found.items()

@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 
 from ratchet_kit.errors import ResourceExhausted
 from trainer_service.job.config import JobConfig
+from trainer_service.job.verl import ray_start
 from trainer_service.job.verl.config import environment
 
 # Ray would otherwise publish the machine's own address and listen there; 127.0.0.1 itself it rewrites.
@@ -34,6 +35,7 @@ def connect(job: JobConfig) -> None:
     if os.environ.get("RAY_ADDRESS"):
         ray.init(runtime_env=runtime_env, log_to_driver=True)
         return
+    ray_start.wait_longer()
     ray.init(
         num_cpus=ranks + CONTROLLER_CPUS,
         num_gpus=ranks,

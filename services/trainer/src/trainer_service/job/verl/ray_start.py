@@ -8,6 +8,7 @@ The node gets minutes to come up. Ray gives it 30 s (`ray._private.node.Node`), 
 something else does not get through the imports of Ray's agents.
 """
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,38 +16,58 @@ from typing import Any
 import ray._private.services as services
 from ray._private.node import Node
 from ray._private.ray_constants import PROCESS_TYPE_DASHBOARD
-from ray.scripts.scripts import main
 
 MODULES = "JobHead,NodeHead"
 """NodeHead says which node is the head: JobHead starts jobs there."""
-PATIENCE_S = 300
+START_TIMEOUT_S = 300
 
 
-def lean(start: Callable[..., Any]) -> Callable[..., Any]:
+def start_lean() -> None:
+    """The dashboard loads MODULES only."""
+    start = services.start_ray_process
+
     def start_ray_process(command: list[str], process_type: str, *args: Any, **kwargs: Any) -> Any:
         if process_type == PROCESS_TYPE_DASHBOARD:
             command = [*command, f"--modules-to-load={MODULES}"]
         return start(command, process_type, *args, **kwargs)
 
-    return start_ray_process
+    services.start_ray_process = start_ray_process
+    Node.start_ray_client_server = lambda node: None
 
 
-def patient(look: Callable[..., Any]) -> Callable[..., Any]:
+def wait_longer() -> None:
+    """A node that is started by this process gets START_TIMEOUT_S to register, and is given up once it has ended: Ray's
+    node ends when its agents take more than half a minute, and can then be started again."""
+    look: Callable[..., Any] = services.get_node
+
     def get_node(*args: Any, **kwargs: Any) -> Any:
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + START_TIMEOUT_S
         while True:
             try:
                 return look(*args, **kwargs)
             except RuntimeError:  # it has not registered yet
+                if has_lost_child():
+                    raise ChildProcessError(
+                        "a process of Ray ended while it came up; raylet.err has its reason"
+                    ) from None
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.2)
 
-    return get_node
+    services.get_node = get_node
+
+
+def has_lost_child() -> bool:
+    """Whether a process that this one has started is over, and has not been waited for."""
+    try:
+        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return False
 
 
 if __name__ == "__main__":
-    services.start_ray_process = lean(services.start_ray_process)
-    services.get_node = patient(services.get_node)
-    Node.start_ray_client_server = lambda node: None
+    from ray.scripts.scripts import main
+
+    start_lean()
+    wait_longer()
     main()
