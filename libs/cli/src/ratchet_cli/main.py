@@ -17,7 +17,7 @@ from ratchet_client import ApiError, Unreachable
 from ratchet_local.errors import PlatformError
 
 TRACE = "RATCHET_TRACE"
-"""Set, an error that nobody foresaw is shown with its trace."""
+"""The environment variable that shows an unexpected error with its trace."""
 
 app = typer.Typer(
     name="ratchet",

@@ -90,3 +90,11 @@ def test_a_panel_leaves_the_error_to_the_command() -> None:
     failed.run.failure.message = "the job died"
     view.update(failed)
     assert "the job died" not in panel(view)
+
+
+def test_a_phase_that_began_before_the_watch_counts_from_its_beginning() -> None:
+    view = RunView("run_1")
+    loading = message(pb.Run.STATE_RUNNING, phase=pb.Run.PHASE_LOADING_POLICY)
+    loading.run.phase_time.FromDatetime(datetime.now(UTC) - timedelta(seconds=90))
+    view.update(loading)
+    assert "loading the policy in the rollout service, 1 min 30 s" in panel(view)

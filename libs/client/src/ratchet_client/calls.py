@@ -49,7 +49,7 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """A list that is asked for page by page."""
+    """A list that is requested page by page."""
 
     at: Callable[[str], Call[Page[T]]]
     """The call that asks for the page of a token; the first page has the empty token."""

@@ -36,7 +36,7 @@ class SyncTransport:
         return _read(call, response)
 
     def listing(self, listing: Listing[T]) -> Iterator[T]:
-        """Every item of every page; a page is asked for when the one before it is used up."""
+        """Every item of every page; a page is requested when the one before it is used up."""
         token = ""
         while True:
             page = self.call(listing.at(token))

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -62,6 +63,13 @@ def seconds_per_step(steps: Sequence[pb.Step]) -> float | None:
     return recent[0].metrics.get("time_step_s") if recent else None
 
 
+def _phase_seconds(run: pb.Run) -> float:
+    """How long it has been in its phase already, by the clocks of both machines."""
+    if not run.HasField("phase_time"):
+        return 0.0
+    return max(0.0, (datetime.now(UTC) - run.phase_time.ToDatetime(tzinfo=UTC)).total_seconds())
+
+
 class RunView:
     """A View of one run."""
 
@@ -78,7 +86,7 @@ class RunView:
         by_number = {step.number: step for step in (*self._steps, *message.steps)}
         self._steps = tuple(by_number[number] for number in sorted(by_number))
         if (now := activity(message.run)) != self._activity:
-            self._activity, self._since = now, time.monotonic()
+            self._activity, self._since = now, time.monotonic() - _phase_seconds(message.run)
 
     def panel(self) -> RenderableType:
         run, steps = self.run, self._steps

@@ -8,6 +8,7 @@ The node gets minutes to come up. Ray gives it 30 s (`ray._private.node.Node`), 
 something else does not get through the imports of Ray's agents.
 """
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +36,8 @@ def start_lean() -> None:
 
 
 def wait_longer() -> None:
-    """A node that is started by this process gets START_TIMEOUT_S to register."""
+    """A node that is started by this process gets START_TIMEOUT_S to register, and is given up once it has ended: Ray's
+    node ends when its agents take more than half a minute, and can then be started again."""
     look: Callable[..., Any] = services.get_node
 
     def get_node(*args: Any, **kwargs: Any) -> Any:
@@ -44,11 +46,23 @@ def wait_longer() -> None:
             try:
                 return look(*args, **kwargs)
             except RuntimeError:  # it has not registered yet
+                if has_lost_child():
+                    raise ChildProcessError(
+                        "a process of Ray ended while it came up; raylet.err has its reason"
+                    ) from None
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.2)
 
     services.get_node = get_node
+
+
+def has_lost_child() -> bool:
+    """Whether a process that this one has started is over, and has not been waited for."""
+    try:
+        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return False
 
 
 if __name__ == "__main__":
