@@ -13,7 +13,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from ratchet.common.v1 import problem_pb2 as common
 from ratchet.sandbox.v1 import program_pb2 as pb
-from sandbox_service.convert import Bounds, graded_from_proto
+from sandbox_service.convert import Bounds, grade_from_proto
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.program import Limits
 from sandbox_service.domain.sandbox import Sandbox
@@ -61,7 +61,7 @@ def _graded(name: str, prompt: str, entry_point: str, completion: str, check: st
 
 
 async def _failures(sandbox: Sandbox, requests: list[pb.GradeRequest]) -> dict[str, str]:
-    programs = [graded_from_proto(request, BOUNDS)[0] for request in requests]
+    programs = [grade_from_proto(request, BOUNDS).program for request in requests]
     executions: list[Execution] = await asyncio.gather(*(sandbox.execute(program) for program in programs))
     return {one.program_id: one.detail or str(one.verdict) for one in executions if one.verdict is not Verdict.PASSED}
 

@@ -128,7 +128,9 @@ async def test_a_lane_that_is_lost_takes_its_cgroup_along(lane: LanePool, home: 
 
 
 async def test_what_a_killed_service_left_goes_at_the_next_start(home: cgroups.Home) -> None:
-    source = "from sandbox_service.adapters import cgroups\nimport os\ncgroups.find().make()\nos.kill(os.getpid(), 9)"
+    source = (
+        "from sandbox_service.adapters.lanes import cgroups\nimport os\ncgroups.find().make()\nos.kill(os.getpid(), 9)"
+    )
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", source)
     await process.wait()
     left = f"{cgroups.PREFIX}{process.pid}-0"

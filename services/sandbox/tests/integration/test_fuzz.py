@@ -79,7 +79,7 @@ def usually(good: st.SearchStrategy[Any], odd: st.SearchStrategy[Any], of: int =
     return st.integers(1, of).flatmap(lambda n: odd if n == of else good)
 
 
-def limits(seconds: int, nanos: int, memory: int, output: int) -> common.Limits:
+def limits(seconds: int, nanos: int, memory: int | None, output: int | None) -> common.Limits:
     made = common.Limits(memory_bytes=memory, output_bytes=output)
     made.cpu_time.seconds, made.cpu_time.nanos = seconds, nanos
     return made
@@ -119,7 +119,7 @@ any_tests = usually(st.lists(any_test, max_size=3), st.just([common.Test()]), 20
 int64 = st.integers(-(2**63), 2**63 - 1)
 # An endless program takes all of its time.
 any_limits = usually(
-    st.builds(limits, st.just(0), st.integers(1000, 10**8), st.just(0), st.sampled_from([0, 0, 1, 100])),
+    st.builds(limits, st.just(0), st.integers(1000, 10**8), st.none(), st.sampled_from([None, None, 1, 100])),
     st.builds(limits, int64, st.integers(-(2**31), 2**31 - 1), int64, int64),
 )
 any_file_name = usually(
@@ -395,14 +395,14 @@ async def test_ten_megabytes_of_source(stub: Stubs) -> None:
 
 @pytest.mark.parametrize(("seconds", "nanos"), [(2**62, 0), (-(2**62), 0), (0, 0), (-1, 0), (0, -1), (3600, 0)])
 async def test_a_time_that_is_no_limit(stub: Stubs, seconds: int, nanos: int) -> None:
-    program = pb.Program(source=RIGHT, entry_point="f", limits=limits(seconds, nanos, 0, 0))
+    program = pb.Program(source=RIGHT, entry_point="f", limits=limits(seconds, nanos, None, None))
     assert await refusals(stub, program) == {InvalidArgument}
 
 
 @pytest.mark.parametrize("test", [CALL, CHECK, STDIO], ids=["call", "check", "stdio"])
 async def test_a_limit_that_is_reached_before_the_program_is_read(stub: Stubs, test: common.Test) -> None:
     """What its process left unread must not be taken for the next request."""
-    flood = pb.Program(source="print('x' * 10**6)", entry_point="f", tests=[test], limits=limits(0, 1000, 0, 1))
+    flood = pb.Program(source="print('x' * 10**6)", entry_point="f", tests=[test], limits=limits(0, 1000, None, 1))
     flood.files.add(name="a", content=bytes(8 << 20))
     for _ in range(5):
         assert await verdicts(stub, flood) <= {"TIME_LIMIT", "OUTPUT_LIMIT"}
