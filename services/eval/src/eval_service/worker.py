@@ -7,7 +7,7 @@ from datetime import timedelta
 from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.measurer import Measurer
 from eval_service.domain.ports import EvaluationStore, Meter, PolicyHost
-from ratchet_kit.errors import NotFound, RatchetError, Unavailable
+from ratchet_kit.errors import Aborted, NotFound, RatchetError
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
 from ratchet_kit.work import Waiting, every
@@ -33,7 +33,9 @@ class EvaluationWork(HeldWork[Evaluation]):
     async def do(self, claim: Evaluation) -> None:
         try:
             result = await self._measurer.run(claim, self.owner)
-        except Unavailable as error:  # the measurer was patient already
+        except Aborted:  # it is another worker's by now
+            raise
+        except RatchetError as error:  # the measurer was patient already
             await self.fail(claim, error)
             return
         now = self.clock.now()

@@ -5,7 +5,16 @@ from datetime import timedelta
 
 import pytest
 
-from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from ratchet_kit.errors import (
+    AlreadyExists,
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    RatchetError,
+    ResourceExhausted,
+    Unavailable,
+)
 from ratchet_kit.statistics import Estimate
 from registry_service.domain.gate import GateSpec, State
 from registry_service.domain.version import Version, VersionSpec
@@ -87,16 +96,19 @@ async def test_evidence_that_is_not_there_fails_the_gate(registry: Registry, ver
     assert (gate.failure.code, gate.failure.message) == ("NOT_FOUND", "there is no evaluation eval_9")
 
 
+@pytest.mark.parametrize(
+    "error", [Unavailable("eval is away"), DeadlineExceeded("eval is slow"), ResourceExhausted("eval is full")]
+)
 async def test_a_gate_waits_for_eval_to_come_back(
-    registry: Registry, versions: list[Version], monkeypatch: pytest.MonkeyPatch
+    registry: Registry, versions: list[Version], monkeypatch: pytest.MonkeyPatch, error: RatchetError
 ) -> None:
     async def away(id: str) -> None:
-        raise Unavailable("eval is away")
+        raise error
 
     gate = await registry.service.gates.create(spec(), "")
     with monkeypatch.context() as patch:
         patch.setattr(registry.evaluations, "get", away)
-        async with registry.working():
+        async with asyncio.timeout(10), registry.working():
             while (await registry.service.gates.get(gate.id)).attempts == 0:
                 await asyncio.sleep(0.005)
     assert (await registry.service.gates.get(gate.id)).state is State.PENDING

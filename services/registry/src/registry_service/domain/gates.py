@@ -12,6 +12,7 @@ from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import VersionRef
 from ratchet_kit.pages import Page, fetch_page
+from ratchet_kit.retry import TRANSIENT
 from ratchet_kit.statistics import Comparison
 from ratchet_kit.times import Clock
 from ratchet_kit.worker import HeldWork
@@ -86,8 +87,10 @@ class Decisions(HeldWork[Gate]):
     async def do(self, claim: Gate) -> None:
         try:
             comparison = await self._compare(claim)
-        except (Unavailable, Aborted):
+        except Aborted:
             raise
+        except TRANSIENT as error:
+            raise Unavailable(error.message) from error
         except RatchetError as error:  # the evidence does not fit, and that is final
             await self.fail(claim, error)
             log.warning("gate.failed", reason=error.message)

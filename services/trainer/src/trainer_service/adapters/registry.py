@@ -1,5 +1,8 @@
 """ModelRegistry by registry-service."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import grpc
 
 from ratchet.registry.v1 import registry_pb2 as pb
@@ -22,7 +25,7 @@ class GrpcModelRegistry:
         self._stub = registry_pb2_grpc.RegistryServiceStub(channel)
 
     async def resolve(self, ref: VersionRef | AliasRef | BareModel) -> FoundModel:
-        with rpc_errors():
+        with _errors():
             version = (await self._stub.GetVersion(_request(ref))).version
         if version.state != pb.Version.STATE_READY:
             raise NotFound(f"{ref} is not ready: the registry has no artifact of it")
@@ -42,13 +45,19 @@ class GrpcModelRegistry:
                 step=lineage.step,
             ),
         )
-        try:
-            with rpc_errors():
-                version = (await self._stub.CreateVersion(request)).version
-        except (Aborted, DeadlineExceeded, ResourceExhausted) as error:  # the same request may pass later
-            raise Unavailable(f"the registry is busy: {error.message}") from error
+        with _errors():
+            version = (await self._stub.CreateVersion(request)).version
         failure = failure_from_proto(version.failure) if version.HasField("failure") else None
         return RegisteredVersion(refs.version_from_proto(version.ref), _STATES[version.state], failure)
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        with rpc_errors():
+            yield
+    except (Aborted, DeadlineExceeded, ResourceExhausted) as error:  # the same request may pass later
+        raise Unavailable(f"the registry is busy: {error.message}") from error
 
 
 def _request(ref: VersionRef | AliasRef | BareModel) -> pb.GetVersionRequest:

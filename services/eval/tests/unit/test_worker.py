@@ -1,0 +1,46 @@
+"""A reason that the measurer gives ends the evaluation; only a lost hold leaves it to another worker."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from eval_service.domain.evaluation import Evaluation, State
+from eval_service.domain.spec import EvaluationSpec, ProblemSetRef
+from eval_service.worker import EvaluationWork
+from ratchet_kit.errors import Aborted, FailedPrecondition, Failure, NotFound, RatchetError
+from ratchet_kit.names import VersionRef
+
+SPEC = EvaluationSpec(VersionRef("starter", 1), ProblemSetRef("basics"))
+
+
+async def claimed(world: Any) -> tuple[EvaluationWork, Evaluation]:
+    work = EvaluationWork("me", world.store, world.measurer, world.meter, world.clock, timedelta(hours=9))
+    return work, await work.claim((await world.evaluations.create(SPEC, "")).evaluation.id)
+
+
+@pytest.mark.parametrize("reason", [FailedPrecondition("it could not be loaded"), NotFound("no such folder")])
+async def test_a_policy_that_cannot_be_loaded_fails_it_at_once(world: Any, reason: RatchetError) -> None:
+    world.host.open_faults = [reason]
+    work, evaluation = await claimed(world)
+    await work.do(evaluation)
+    ended = await world.store.get(evaluation.id)
+    assert (ended.state, ended.failure) == (State.FAILED, Failure.of(reason))
+
+
+async def test_it_is_left_to_who_holds_it_now(world: Any) -> None:
+    work, evaluation = await claimed(world)
+    world.clock.advance(timedelta(hours=10))
+    now = world.clock.now()
+    await world.store.change(evaluation.id, lambda present: present.claim("another", now, timedelta(hours=9)))
+    with pytest.raises(Aborted):
+        await work.do(evaluation)
+    assert (await world.store.get(evaluation.id)).state is State.RUNNING
+
+
+async def test_what_was_cancelled_stays_so(world: Any) -> None:
+    work, evaluation = await claimed(world)
+    await world.evaluations.cancel(evaluation.id)
+    with pytest.raises(FailedPrecondition):
+        await work.do(evaluation)
+    assert (await world.store.get(evaluation.id)).state is State.CANCELLED
