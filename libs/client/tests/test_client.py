@@ -172,3 +172,10 @@ async def test_its_errors_are_the_same(async_client: AsyncClient, gateway: Scrip
     async with AsyncClient("http://127.0.0.1:1") as nobody:
         with pytest.raises(Unreachable):
             await nobody.releases.create(release_pb2.ReleaseSpec())
+
+
+def test_a_fault_that_the_message_names_is_not_said_again() -> None:
+    violations = [{"field": "spec.steps", "description": "must be 1 or more"}]
+    error = ApiError(400, "INVALID_ARGUMENT", "spec.steps must be 1 or more", violations)
+    assert str(error) == "spec.steps must be 1 or more"
+    assert error.violations == tuple(violations)
