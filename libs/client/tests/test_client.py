@@ -40,14 +40,14 @@ def test_a_create_sends_the_message_with_a_request_id(client: Client, gateway: S
 
 
 def test_fields_in_the_path_are_quoted_and_not_sent_twice(client: Client, gateway: ScriptedGateway) -> None:
-    gateway.answers(RUN, {"model": {"name": "a/b"}}, {"gate": {"id": "gate_1"}}, {})
-    client.runs.get("a/b c")
-    client.models.set_alias("a/b", "champion", 2, expected_number=0, reason="better")
+    gateway.answers(RUN, {"model": {"name": "a+b"}}, {"gate": {"id": "gate_1"}}, {})
+    client.runs.get("a+b c")
+    client.models.set_alias("a+b", "champion", 2, expected_number=0, reason="better")
     client.models.create_gate(STARTER_1.version, "eval_2", "eval_1", request_id="mine")
     client.models.delete_version("starter", 1)
     get, put, post, delete = gateway.received
-    assert get.path == "/api/v1/runs/a%2Fb%20c"
-    assert (put.verb, put.path) == ("PUT", "/api/v1/models/a%2Fb/aliases/champion")
+    assert get.path == "/api/v1/runs/a%2Bb%20c"
+    assert (put.verb, put.path) == ("PUT", "/api/v1/models/a%2Bb/aliases/champion")
     assert put.body == {"number": 2, "expected_number": 0, "reason": "better"}
     assert post.path == "/api/v1/models/starter/gates"
     assert post.body == {
@@ -172,3 +172,10 @@ async def test_its_errors_are_the_same(async_client: AsyncClient, gateway: Scrip
     async with AsyncClient("http://127.0.0.1:1") as nobody:
         with pytest.raises(Unreachable):
             await nobody.releases.create(release_pb2.ReleaseSpec())
+
+
+def test_a_fault_that_the_message_names_is_not_said_again() -> None:
+    violations = [{"field": "spec.steps", "description": "must be 1 or more"}]
+    error = ApiError(400, "INVALID_ARGUMENT", "spec.steps must be 1 or more", violations)
+    assert str(error) == "spec.steps must be 1 or more"
+    assert error.violations == tuple(violations)

@@ -1,6 +1,6 @@
 import pytest
 
-from ratchet_kit.errors import AlreadyExists
+from ratchet_kit.errors import AlreadyExists, InvalidArgument
 from ratchet_kit.idempotency import Made, Request, once
 
 
@@ -44,3 +44,9 @@ async def test_a_thing_is_made_once():
         await create(Request.of("a", "y"))
     made.remove({"run_1"})
     assert await create(Request.of("a", "y")) == "run_3"
+
+
+def test_an_id_that_no_column_holds_is_refused():
+    assert Request.of("x" * 200).id == "x" * 200
+    with pytest.raises(InvalidArgument, match="request_id must have at most 200 characters"):
+        Request.of("x" * 201)

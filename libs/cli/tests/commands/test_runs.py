@@ -85,3 +85,18 @@ def test_one_run_with_its_checkpoints(ratchet: Any, gateway: ScriptedGateway) ->
     lines = ratchet("runs", "show", "run_1").stdout.splitlines()
     assert "now             writing a checkpoint" in lines
     assert "checkpoint 2    /runs/run_1/step-2  0.500" in lines
+
+
+@pytest.mark.usefixtures("address")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("train", "--steps", "99999999999"),
+        ("train", "--seed", "-99999999999999999999"),
+        ("evaluate", "--samples", "3000000000"),
+    ],
+)
+def test_a_number_that_no_field_holds_is_wrong_usage(ratchet: Any, arguments: tuple[str, ...]) -> None:
+    result = ratchet(*arguments, "--model", "starter")
+    assert (result.returncode, len(result.stderr.splitlines())) == (2, 1)
+    assert arguments[-1] in result.stderr

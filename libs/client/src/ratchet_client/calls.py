@@ -13,6 +13,7 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
+from ratchet_client.errors import ApiError
 from ratchet_protos import http
 
 T = TypeVar("T")
@@ -94,15 +95,23 @@ def request_of(message: Message) -> Request:
     """The HTTP request that carries a message, by the google.api.http rule of the RPC that takes it.
 
     The path takes its fields from the message; what is left is the body, or the query where the rule has no body.
+    Raises ApiError for a field that is no segment of a path.
     """
     rule = _rule(message.DESCRIPTOR)
-    values = {name: quote(str(attrgetter(name)(message)), safe="") for name in rule.variables}
+    values = {name: _segment(name, str(attrgetter(name)(message))) for name in rule.variables}
     path = re.sub(r"{([\w.]+)}", lambda variable: values[variable[1]], rule.path)
     rest = to_json(message)
     for name in rule.variables:
         *outer, last = name.split(".")
         functools.reduce(lambda inside, key: inside.get(key, {}), outer, rest).pop(last, None)
     return Request(rule.verb, path, body=rest) if rule.body else Request(rule.verb, path, query=rest)
+
+
+def _segment(name: str, value: str) -> str:
+    """Servers read "%2F" as "/", and an empty segment or one of dots away: it would be a request for something else."""
+    if value in ("", ".", "..") or "/" in value:
+        raise ApiError(400, "INVALID_ARGUMENT", f"{name} must be a name or an id; not {value[:80]!r}")
+    return quote(value, safe="")
 
 
 @functools.cache

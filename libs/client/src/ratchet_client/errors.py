@@ -15,7 +15,8 @@ class ApiError(RatchetClientError):
     """
 
     def __init__(self, status: int, code: str, message: str, violations: Sequence[Mapping[str, str]] = ()) -> None:
-        details = "".join(f"\n  {violation['field']}: {violation['description']}" for violation in violations)
+        unsaid = [violation for violation in violations if violation["description"] not in message]
+        details = "".join(f"\n  {violation['field']}: {violation['description']}" for violation in unsaid)
         super().__init__(message + details)
         self.status = status
         self.code = code

@@ -12,10 +12,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ratchet_kit.errors import AlreadyExists
+from ratchet_kit.errors import AlreadyExists, FieldViolation, InvalidArgument
 from ratchet_kit.ids import new_id
 
 T = TypeVar("T")
+
+MAX_ID = 200
+"""Characters: what the column of `request_columns` holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,13 @@ class Request:
 
     @classmethod
     def of(cls, request_id: str, *content: object) -> "Request":
-        """`content` is JSON. Without an id the request gets one of its own, so that it is never a repetition."""
+        """`content` is JSON. Without an id the request gets one of its own, so that it is never a repetition.
+
+        Raises InvalidArgument for an id that no store holds.
+        """
+        if len(request_id) > MAX_ID:
+            rule = f"must have at most {MAX_ID} characters"
+            raise InvalidArgument(f"request_id {rule}", [FieldViolation("request_id", rule)])
         text = json.dumps(content, sort_keys=True)
         return cls(request_id or new_id("req"), hashlib.sha256(text.encode()).hexdigest())
 

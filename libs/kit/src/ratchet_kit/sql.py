@@ -37,7 +37,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.types import TypeDecorator
 
 from ratchet_kit.errors import Unavailable
-from ratchet_kit.idempotency import Request
+from ratchet_kit.idempotency import MAX_ID, Request
 from ratchet_kit.work import Hold
 
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
@@ -183,7 +183,7 @@ class Database:
 def request_columns() -> tuple[Column[str], Column[str]]:
     """The columns of a table whose rows are made by requests, for `ratchet_kit.idempotency.Request.columns`."""
     return (
-        Column("request_id", String(200), nullable=False, unique=True),
+        Column("request_id", String(MAX_ID), nullable=False, unique=True),
         Column("fingerprint", String(64), nullable=False),
     )
 

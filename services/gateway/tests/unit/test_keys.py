@@ -23,6 +23,7 @@ async def test_a_repeated_request_gets_the_key_without_its_secret(world: World) 
     new = await keys.create("req_1", "ci", [Scope.INFERENCE])
     again = await keys.create("req_1", "ci", [Scope.INFERENCE])
     assert (again.key, again.secret) == (new.key, "")
+    assert (await keys.create("req_1", "ci", [Scope.INFERENCE, Scope.INFERENCE])).key == new.key
     with pytest.raises(AlreadyExists):
         await keys.create("req_1", "ci", [Scope.ADMIN])
 

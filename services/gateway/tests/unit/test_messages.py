@@ -66,3 +66,8 @@ async def test_names_the_field_at_fault(query: str, field: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         await read(Rule("GET", "/items/{item.name}", ""), query, path={"item__name": "a"})
     assert [violation.field for violation in caught.value.violations] == [field]
+
+
+async def test_a_body_nested_too_deeply_is_the_callers_fault() -> None:
+    with pytest.raises(InvalidArgument, match="nested too deeply"):
+        await read(Rule("POST", "/items", "*"), "", b"[" * 100_000 + b"]" * 100_000)

@@ -134,6 +134,26 @@ async def test_the_routing_key_is_the_user_or_the_header(world: World, http) -> 
         assert {response.json()["model"]} == versions
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seed", 2**63),
+        ("seed", -(2**63) - 1),
+        ("max_tokens", 2**31),
+        ("max_completion_tokens", 2**31),
+        ("top_k", 2**31),
+        ("stop", "\ud800"),
+        ("user", "\ud800"),
+        ("messages", [{"role": "user", "content": "\ud800"}]),
+    ],
+)
+async def test_what_no_engine_can_be_sent_is_the_callers_fault(http, name, value) -> None:
+    body = json.dumps({"model": "starter", "messages": HI, name: value})
+    response = await http.post("/v1/chat/completions", content=body, headers={"content-type": "application/json"})
+    assert response.status_code == 400
+    assert response.json()["error"]["param"].startswith(name)
+
+
 async def test_models(http) -> None:
     listed = (await http.get("/v1/models")).json()
     assert [model["id"] for model in listed["data"]] == ["starter"]

@@ -89,3 +89,12 @@ def test_the_defaults_are_right() -> None:
     spec = ReleaseSpec(VersionRef("starter", 2), "gate")
     spec.check()
     assert [stage.percent for stage in spec.stages] == [1, 5, 25, 50, 100]
+
+
+@pytest.mark.parametrize("duration", [timedelta(days=366), timedelta(seconds=400_000_000_000), timedelta.max])
+def test_a_stage_that_no_answer_could_show_is_refused(duration: timedelta) -> None:
+    """JSON of protobuf ends at 10,000 years: one stored beyond it would break each list of releases."""
+    spec = ReleaseSpec(VersionRef("starter", 2), "gate", (Stage(100, duration, 0),))
+    with pytest.raises(InvalidArgument) as caught:
+        spec.check()
+    assert [violation.field for violation in caught.value.violations] == ["spec.stages[0].min_duration"]

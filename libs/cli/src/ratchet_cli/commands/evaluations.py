@@ -9,7 +9,7 @@ from rich.text import Text
 from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet_cli.commands import options
-from ratchet_cli.commands.options import DetachFlag, Id
+from ratchet_cli.commands.options import DetachFlag, Id, numbers_of_user
 from ratchet_cli.commands.references import champion, model_ref, version_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name, stdout
@@ -103,15 +103,16 @@ def evaluation_spec(
     seed: int,
     k: Sequence[int] = (1,),
 ) -> eval_pb2.EvaluationSpec:
-    return eval_pb2.EvaluationSpec(
-        model=ref,
-        problems=problem_pb2.ProblemSetRef(name=benchmark, limit=limit or None),
-        samples_per_problem=samples,
-        k=k,
-        temperature=temperature,
-        max_tokens=max_tokens,
-        seed=seed,
-    )
+    with numbers_of_user():
+        return eval_pb2.EvaluationSpec(
+            model=ref,
+            problems=problem_pb2.ProblemSetRef(name=benchmark, limit=limit or None),
+            samples_per_problem=samples,
+            k=k,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            seed=seed,
+        )
 
 
 @app.command("list")

@@ -1,6 +1,7 @@
 """Arguments and options that several commands share."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, TypeVar
 
 import typer
@@ -29,3 +30,12 @@ def one_of(text: str, choices: Mapping[str, T], option: str) -> T:
     if text not in choices:
         raise CommandError(f"{option} {text}: choose one of {', '.join(filter(None, choices))}.", code=2)
     return choices[text]
+
+
+@contextmanager
+def numbers_of_user() -> Iterator[None]:
+    """Around a message that is made of options. Raises CommandError for a number that its field cannot hold."""
+    try:
+        yield
+    except ValueError as error:
+        raise CommandError(f"A number is too large or too small: {error}.", code=2) from error

@@ -8,7 +8,7 @@ import typer
 
 from ratchet.common.v1 import problem_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_cli.commands.options import PRIORITIES, DetachFlag, Id, Limit, one_of
+from ratchet_cli.commands.options import PRIORITIES, DetachFlag, Id, Limit, numbers_of_user, one_of
 from ratchet_cli.commands.references import parse
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say, state_name
@@ -55,28 +55,29 @@ def train(
 ) -> None:
     """Train a model and follow it live. Interrupting stops the watching, not the run."""
     base = parse(model)
-    spec = trainer_pb2.RunSpec(
-        display_name=name,
-        base=refs.model_to_proto(base),
-        algorithm=one_of(algorithm, ALGORITHMS, "--algorithm"),
-        problems=problem_pb2.ProblemSetRef(name=problems),
-        validation_problems=problem_pb2.ProblemSetRef(name=validation, limit=validation_limit or None),
-        reward=trainer_pb2.RewardSpec(name=reward),
-        steps=steps,
-        validate_every=validate_every or None,
-        checkpoint_every=checkpoint_every or None,
-        resources=trainer_pb2.Resources(
-            nodes=nodes,
-            accelerators_per_node=accelerators_per_node,
-            device=one_of(device, DEVICES, "--device"),
-        ),
-        seed=seed,
-        hyperparameters=hyperparameters(hyper),
-        loggers=logger,
-        output_model=output or ("" if isinstance(base, Location) else base.model),
-        priority=one_of(priority, PRIORITIES, "--priority"),
-        verl_overrides=verl,
-    )
+    with numbers_of_user():
+        spec = trainer_pb2.RunSpec(
+            display_name=name,
+            base=refs.model_to_proto(base),
+            algorithm=one_of(algorithm, ALGORITHMS, "--algorithm"),
+            problems=problem_pb2.ProblemSetRef(name=problems),
+            validation_problems=problem_pb2.ProblemSetRef(name=validation, limit=validation_limit or None),
+            reward=trainer_pb2.RewardSpec(name=reward),
+            steps=steps,
+            validate_every=validate_every or None,
+            checkpoint_every=checkpoint_every or None,
+            resources=trainer_pb2.Resources(
+                nodes=nodes,
+                accelerators_per_node=accelerators_per_node,
+                device=one_of(device, DEVICES, "--device"),
+            ),
+            seed=seed,
+            hyperparameters=hyperparameters(hyper),
+            loggers=logger,
+            output_model=output or ("" if isinstance(base, Location) else base.model),
+            priority=one_of(priority, PRIORITIES, "--priority"),
+            verl_overrides=verl,
+        )
     with Client() as client:
         run = client.runs.create(spec)
         if detach:

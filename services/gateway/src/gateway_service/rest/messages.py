@@ -101,6 +101,8 @@ async def _body(request: Request) -> dict[str, Any]:
         body = await request.json()
     except ValueError as error:
         raise InvalidArgument(f"the body is not JSON: {error}") from error
+    except RecursionError as error:
+        raise InvalidArgument("the body is nested too deeply") from error
     if not isinstance(body, dict):
         raise InvalidArgument("the body must be a JSON object")
     return body

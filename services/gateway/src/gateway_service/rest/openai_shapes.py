@@ -1,9 +1,9 @@
 """The shapes of OpenAI's API (https://platform.openai.com/docs/api-reference), as far as they are offered here."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 import ratchet_problems
 from gateway_service.rest.errors import UnsupportedParameter
@@ -36,6 +36,20 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
 }
 """Parameters of OpenAI's that are not offered, each with the values that change nothing."""
 MAX_CHOICES = 64
+MAX_INT32 = 2**31 - 1
+MAX_INT64 = 2**63 - 1
+
+
+def _encodable(text: str) -> str:
+    """JSON may hold half a surrogate pair, which is no text: nothing behind this door can be sent it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("must not hold an unpaired surrogate") from error
+    return text
+
+
+Text = Annotated[str, AfterValidator(_encodable)]
 
 
 class StreamOptions(BaseModel):
@@ -50,14 +64,14 @@ class _Request(BaseModel):
     model: str
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
-    top_k: int | None = Field(default=None, ge=0, description="Not OpenAI's; 0 is off.")
+    top_k: int | None = Field(default=None, ge=0, le=MAX_INT32, description="Not OpenAI's; 0 is off.")
     n: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
-    stop: str | list[str] | None = None
-    seed: int | None = None
-    max_tokens: int | None = Field(default=None, ge=1)
+    stop: Text | list[Text] | None = None
+    seed: int | None = Field(default=None, ge=-MAX_INT64 - 1, le=MAX_INT64)
+    max_tokens: int | None = Field(default=None, ge=1, le=MAX_INT32)
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    user: str | None = Field(default=None, description="During a release, one user stays with one version.")
+    user: Text | None = Field(default=None, description="During a release, one user stays with one version.")
 
     def refuse_unsupported(self) -> None:
         """Raises InvalidArgument that names the first parameter that is not offered."""
@@ -90,14 +104,14 @@ class TextPart(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     type: Literal["text"]
-    text: str
+    text: Text
 
 
 class Message(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[TextPart]
+    content: Text | list[TextPart]
     name: str | None = None
 
     def to_chat(self) -> ratchet_problems.Message:
@@ -110,7 +124,7 @@ class Message(BaseModel):
 
 class ChatRequest(_Request):
     messages: list[Message] = Field(min_length=1)
-    max_completion_tokens: int | None = Field(default=None, ge=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1, le=MAX_INT32)
     logprobs: bool | None = None
 
     def sampling(self) -> Sampling:
@@ -118,7 +132,7 @@ class ChatRequest(_Request):
 
 
 class TextRequest(_Request):
-    prompt: str | list[str]
+    prompt: Text | list[Text]
     logprobs: int | None = Field(default=None, ge=0)
 
     def text(self) -> str:

@@ -31,7 +31,7 @@ class Keys:
         faults.required("name", name)
         faults.required("scopes", scopes)
         faults.raise_if_any()
-        request = Request.of(request_id, name, sorted(scopes))
+        request = Request.of(request_id, name, sorted(set(scopes)))
         return await self._make(name, frozenset(scopes), new_secret(), request)
 
     async def authenticate(self, secret: str) -> ApiKey:

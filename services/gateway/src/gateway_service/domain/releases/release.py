@@ -28,6 +28,8 @@ class Stage:
     """... and until the candidate answered this many requests in it."""
 
 
+MAX_STAGE_DURATION = timedelta(days=365)
+"""Beyond it is a mistake, and soon more than protobuf's JSON can show."""
 DEFAULT_STAGES = tuple(Stage(percent, timedelta(minutes=5), 50) for percent in (1, 5, 25, 50, 100))
 
 
@@ -64,7 +66,7 @@ class ReleaseSpec:
         for index, stage in enumerate(self.stages):
             of_stage = spec.under(f"stages[{index}]")
             of_stage.bounds("percent", stage.percent, above=previous, at_most=100)
-            of_stage.bounds("min_duration", stage.min_duration, at_least=timedelta(0))
+            of_stage.bounds("min_duration", stage.min_duration, at_least=timedelta(0), at_most=MAX_STAGE_DURATION)
             of_stage.bounds("min_samples", stage.min_samples, at_least=0)
             previous = max(previous, stage.percent)
         spec.unless(self.stages and self.stages[-1].percent == 100, "stages", "must end at 100 percent")
