@@ -49,14 +49,14 @@ async def test_models_are_listed_by_name_with_their_aliases(stores: Stores) -> N
     assert (await stores.models.page(1, "a"))[0].aliases == {"champion": 1}
 
 
-async def test_a_model_without_versions_is_deleted_with_its_history(stores: Stores) -> None:
+async def test_only_a_model_that_never_had_a_version_is_deleted(stores: Stores) -> None:
     await add_ready(stores)
     await add_ready(stores, "req_2")
     await stores.models.move_alias(change(0, 1, "mine"))
     await stores.models.move_alias(change(1, 2, "mine"))
     await stores.gates.create(gate("gate_1"), request())
     await stores.gates.change("gate_1", lambda gate: replace(gate, state=type(gate.state).REFUSED))
-    with pytest.raises(FailedPrecondition, match="has versions"):
+    with pytest.raises(FailedPrecondition, match="given again"):
         await stores.models.delete("starter")
     with pytest.raises(NotFound, match="nobody"):
         await stores.models.delete("nobody")

@@ -32,10 +32,10 @@ async def test_models_are_paged_by_name(registry: Registry) -> None:
     assert [model.name for model in [*first.items, *second.items]] == ["a", "b", "c"]
 
 
-async def test_only_a_model_without_versions_is_deleted(registry: Registry, model_folder: ModelFolder) -> None:
+async def test_only_a_model_that_never_had_a_version_is_deleted(registry: Registry, model_folder: ModelFolder) -> None:
     await registry.make(model_folder())
     await registry.point("mine", 1)
-    with pytest.raises(FailedPrecondition, match="has versions"):
+    with pytest.raises(FailedPrecondition, match="given again"):
         await registry.service.models.delete("starter")
     await registry.make(model_folder("second", 2))
     await registry.point("mine", 2)

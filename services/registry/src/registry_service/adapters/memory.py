@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
+from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import CHAMPION, VersionRef
 from registry_service.domain.gate import Gate
@@ -68,12 +68,8 @@ class MemoryModelStore:
 
     async def delete(self, name: str) -> None:
         tables = self._tables
-        tables.model(name)
-        if any(ref.model == name for ref in tables.versions):
-            raise FailedPrecondition(f"model {name} has versions; delete them first")
+        tables.model(name).check_deletable()
         del tables.models[name]
-        tables.history = [entry for entry in tables.history if entry.change.model != name]
-        tables.gates = {id: gate for id, gate in tables.gates.items() if gate.champion.model != name}
         self._made.remove({name})
 
     async def move_alias(self, change: AliasChange) -> Model:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.names import CHAMPION
 
 
@@ -23,6 +24,13 @@ class Model:
     def champion(self) -> int | None:
         """The number of the version in production."""
         return self.aliases.get(CHAMPION)
+
+    def check_deletable(self) -> None:
+        """Raises FailedPrecondition when it has or had a version: who remembers "name@1" would meet another one."""
+        if self.latest_version:
+            raise FailedPrecondition(
+                f"model {self.name} has or had versions, and stays: under its name their numbers would be given again"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,6 @@ class Models:
         return await fetch_page(self._store.page, lambda model: model.name, str, page_size, page_token)
 
     async def delete(self, name: str) -> None:
-        """Raises NotFound, FailedPrecondition while it has versions."""
+        """Raises NotFound, FailedPrecondition when it has or had a version."""
         await self._store.delete(name)
         log.info("model.deleted", model=name)

@@ -32,7 +32,7 @@ class ModelStore(Protocol):
     async def page(self, limit: int, after: str | None) -> Sequence[Model]: ...
 
     async def delete(self, name: str) -> None:
-        """Deletes the model and its history. Raises NotFound, FailedPrecondition while it has versions."""
+        """Raises NotFound, FailedPrecondition when it has or had a version: see `Model.check_deletable`."""
         ...
 
     async def move_alias(self, change: AliasChange) -> Model:

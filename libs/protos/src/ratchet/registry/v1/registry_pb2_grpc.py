@@ -139,7 +139,8 @@ class RegistryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteModel(self, request, context):
-        """Deletes a model that has no versions. NOT_FOUND; FAILED_PRECONDITION while it has versions.
+        """Deletes a model that never had a version. NOT_FOUND; FAILED_PRECONDITION otherwise: the numbers of its versions would be
+        given again to others.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

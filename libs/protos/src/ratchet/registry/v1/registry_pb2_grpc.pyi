@@ -42,7 +42,9 @@ class RegistryServiceStub:
     ListModels: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ListModelsRequest, _registry_pb2.ListModelsResponse]
     """Models by name."""
     DeleteModel: _grpc.UnaryUnaryMultiCallable[_registry_pb2.DeleteModelRequest, _registry_pb2.DeleteModelResponse]
-    """Deletes a model that has no versions. NOT_FOUND; FAILED_PRECONDITION while it has versions."""
+    """Deletes a model that never had a version. NOT_FOUND; FAILED_PRECONDITION otherwise: the numbers of its versions would be
+    given again to others.
+    """
     CreateVersion: _grpc.UnaryUnaryMultiCallable[_registry_pb2.CreateVersionRequest, _registry_pb2.CreateVersionResponse]
     """Gives the next number to a version and returns it at once as PENDING; its artifact is then copied and hashed in the
     background until it is READY or FAILED. Makes the model when there is none. Idempotent under request_id.
@@ -93,7 +95,9 @@ class RegistryServiceAsyncStub(RegistryServiceStub):
     ListModels: _aio.UnaryUnaryMultiCallable[_registry_pb2.ListModelsRequest, _registry_pb2.ListModelsResponse]  # type: ignore[assignment]
     """Models by name."""
     DeleteModel: _aio.UnaryUnaryMultiCallable[_registry_pb2.DeleteModelRequest, _registry_pb2.DeleteModelResponse]  # type: ignore[assignment]
-    """Deletes a model that has no versions. NOT_FOUND; FAILED_PRECONDITION while it has versions."""
+    """Deletes a model that never had a version. NOT_FOUND; FAILED_PRECONDITION otherwise: the numbers of its versions would be
+    given again to others.
+    """
     CreateVersion: _aio.UnaryUnaryMultiCallable[_registry_pb2.CreateVersionRequest, _registry_pb2.CreateVersionResponse]  # type: ignore[assignment]
     """Gives the next number to a version and returns it at once as PENDING; its artifact is then copied and hashed in the
     background until it is READY or FAILED. Makes the model when there is none. Idempotent under request_id.
@@ -165,7 +169,9 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.DeleteModelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.DeleteModelResponse, _abc.Awaitable[_registry_pb2.DeleteModelResponse]]:
-        """Deletes a model that has no versions. NOT_FOUND; FAILED_PRECONDITION while it has versions."""
+        """Deletes a model that never had a version. NOT_FOUND; FAILED_PRECONDITION otherwise: the numbers of its versions would be
+        given again to others.
+        """
 
     @_abc_1.abstractmethod
     def CreateVersion(

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Row, Select, delete, exists, insert, select, update
+from sqlalchemy import Row, Select, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
+from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database, insert_if_absent
 from registry_service.adapters.sql.rows import to_model, to_recorded, to_version
-from registry_service.adapters.sql.tables import alias_changes, aliases, gates, models, versions
+from registry_service.adapters.sql.tables import alias_changes, aliases, models, versions
 from registry_service.domain.model import AliasChange, Model, RecordedChange
 from registry_service.domain.version import Version
 
@@ -57,11 +57,7 @@ class SqlModelStore:
     async def delete(self, name: str) -> None:
         async with self._database.writing() as connection:
             await connection.execute(select(models.c.name).where(models.c.name == name).with_for_update())
-            await model_of(connection, name)
-            if (await connection.execute(select(exists().where(versions.c.model == name)))).scalar_one():
-                raise FailedPrecondition(f"model {name} has versions; delete them first")
-            for table in (alias_changes, gates):
-                await connection.execute(delete(table).where(table.c.model == name))
+            (await model_of(connection, name)).check_deletable()
             await connection.execute(delete(models).where(models.c.name == name))
 
     async def move_alias(self, change: AliasChange) -> Model:
