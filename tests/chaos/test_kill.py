@@ -45,7 +45,11 @@ def kill_trainer_worker(platform: Platform) -> None:
 
 
 def kill_ray_job(platform: Platform) -> None:
-    kill(platform, "trainer_service.job")
+    """The job alone: Ray's own processes are modules below `trainer_service.job`, too."""
+    victims = [one for one in find(platform, "trainer_service.job") if "trainer_service.job" in one.cmdline()]
+    assert victims, "no job to kill"
+    for victim in victims:
+        os.kill(victim.pid, signal.SIGKILL)
 
 
 def kill_vllm(platform: Platform) -> None:
