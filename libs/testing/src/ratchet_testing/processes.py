@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import psutil
 
-_SERVERS = frozenset({"valkey-server", "postgres"})
+_SERVERS = frozenset({"valkey-server", "postgres", "weed"})
 
 
 def children(*, recursive: bool = False) -> list[psutil.Process]:

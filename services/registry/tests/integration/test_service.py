@@ -214,7 +214,8 @@ async def test_wrong_calls_are_answered_in_a_sentence(machine: Machine, tmp_path
         assert version.state == pb.Version.STATE_FAILED
         assert "there is no folder" in version.failure.message
         await registry.DeleteVersion(pb.DeleteVersionRequest(model="starter", number=1))
-        await registry.DeleteModel(pb.DeleteModelRequest(name="starter"))
+        with pytest.raises(FailedPrecondition, match="given again"), rpc_errors():
+            await registry.DeleteModel(pb.DeleteModelRequest(name="starter"))
         with pytest.raises(InvalidArgument) as refused, rpc_errors():
             await registry.CreateVersion(pb.CreateVersionRequest(model="Not A Name"))
         assert [violation.field for violation in refused.value.violations] == ["model", "source_uri"]
