@@ -1,6 +1,6 @@
 """Answers with a set of integers that all have the same hash: a set of them takes quadratic time to build.
 
-Kind: dos
+Kind: fake-a-pass
 Expect: FAILED, TAMPERED, RUNTIME_ERROR, TIME_LIMIT, OUTPUT_LIMIT
 """
 
