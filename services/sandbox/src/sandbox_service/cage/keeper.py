@@ -112,13 +112,16 @@ class Keeper:
             if channel:
                 children.append(self._zygote.fork([channel[0].fileno()], awaited=False))
                 channel[0].close()
-                self._await_payload_read(children[0], channel[1])
-                children.append(self._zygote.fork([channel[1].fileno(), self._tests.writer]))
+                if self._has_read_payload(children[0], channel[1]):
+                    wire.skip_to(self._connection, head["mark"])
+                    children.append(self._zygote.fork([channel[1].fileno(), self._tests.writer]))
                 channel[1].close()
                 self._tests.close_writer()
             else:
                 children.append(self._zygote.fork())
-            end = self._watch(children, head, budget, pipes)
+            end = "exited"
+            if not channel or len(children) > 1:
+                end = self._watch(children, head, budget, pipes)
         finally:
             for child in reversed(children):
                 child.close()
@@ -127,8 +130,9 @@ class Keeper:
         for reader in select.select(readers, (), (), 0)[0]:
             readers[reader].fill()
         end = self._overflow(head) or end
-        if not self._result.used or (channel and not self._tests.used):
-            raise SystemExit("a child died before it had read its payload")
+        # a child may have died, or been killed by the program, before it had read its payload: that ends here
+        for _ in range(1 + (channel is not None) - (len(children) > 1)):
+            wire.skip_to(self._connection, head["mark"])
         cpu = sum(child.cpu for child in children) + strays_cpu
         self._answer(head, children, end, cpu, budget.elapsed)
         for pipe in pipes[:3]:
@@ -146,24 +150,26 @@ class Keeper:
                     os.sched_setaffinity(pid, {core})
             self._core = core
 
-    def _await_payload_read(self, program: Child, channel: socket.socket) -> None:
-        """The program must have left the socket before the tests come through it. `channel`: it holds the other end."""
+    def _has_read_payload(self, program: Child, channel: socket.socket) -> bool:
+        """Waits until the program has left the socket, before the tests come through it. False: it died before that.
+
+        `channel`: it holds the other end.
+        """
         poll = select.poll()
         poll.register(self._result.reader, select.POLLIN)
         poll.register(channel.fileno(), select.POLLHUP)
         poll.poll()
         self._result.fill()
-        if not self._result.used:
-            raise SystemExit("a program died before it had read its payload")
-        program.number()  # the tester's will come the same way
+        if self._result.used:
+            program.number()  # the tester's will come the same way
+        return bool(self._result.used)
 
     def _watch(self, children: list[Child], head: dict[str, Any], budget: Budget, pipes: tuple[Pipe, ...]) -> str:
         """Until the last of `children` ends by itself (exited) or at a limit: cpu, idle, wall, output, result.
 
-        No limit counts before that child has read its payload, which would be left in the way of the next request.
         Most programs end within milliseconds and write less than a pipe holds, so at first it only waits.
         """
-        deciding, result = children[-1], pipes[-1] if head["mode"] == "check" else self._result
+        deciding = children[-1]
         if deciding.ends_within(_FIRST_LOOK):
             return "exited"
         poll = select.poll()
@@ -177,16 +183,16 @@ class Keeper:
             for descriptor, _ in ready:
                 if descriptor in streams and not streams[descriptor].fill():
                     poll.unregister(descriptor)
-            if result.used and (limit := self._overflow(head)):
+            if limit := self._overflow(head):
                 return limit
             if any(descriptor == deciding.descriptor for descriptor, _ in ready):
                 deciding.reap()
                 return "exited"
             if any(descriptor == self._connection.fileno() for descriptor, _ in ready):
                 raise SystemExit("the service hung up")
-            if result.used and (limit := budget.spent()):
+            if limit := budget.spent():
                 return limit
-            if result.used and self._meter and self._meter.over():
+            if self._meter and self._meter.over():
                 return "memory"
             ready = poll.poll(1000 * budget.patience())
 
@@ -200,7 +206,11 @@ class Keeper:
         """`descriptors`: none, or that of the channel between program and tests; the tester's way out comes after."""
         mode, nonce, arguments, stdin, taken, memory, cpu = wire.receive(self._connection.fileno())
         if taken:
-            files.take_files(self._connection.fileno(), taken)
+            try:
+                files.take_files(self._connection.fileno(), taken)
+            except OSError as error:
+                wire.Frames(wire.RESULT_FD, nonce).send("error", *runner.describe(error))
+                return 1
             sys.path.insert(0, self._scratch)  # where Python would look for modules first
         if len(descriptors) > 1:
             os.dup2(descriptors[1], wire.RESULT_FD)

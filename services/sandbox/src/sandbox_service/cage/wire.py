@@ -58,6 +58,23 @@ def receive(descriptor: int) -> Any:
     return marshal.loads(read_exactly(descriptor, length))
 
 
+def skip_to(connection: socket.socket, mark: bytes) -> None:
+    """Reads up to the mark that ends a payload: nothing but the mark where that was read, as it is with most.
+
+    Raises EOFError as `receive` does.
+    """
+    before = read_exactly(connection.fileno(), len(mark))
+    if before == mark:
+        return
+    while seen := connection.recv(1 << 16, socket.MSG_PEEK):
+        place = (before + seen).find(mark)
+        connection.recv(len(seen) if place < 0 else place + len(mark) - len(before))
+        if place >= 0:
+            return
+        before = (before + seen)[1 - len(mark) :]
+    raise EOFError("the other side hung up")
+
+
 def frame(message: dict[str, Any]) -> bytes:
     data = json.dumps(message).encode()
     return LENGTH.pack(len(data)) + data

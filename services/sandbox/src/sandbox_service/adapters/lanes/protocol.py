@@ -39,7 +39,8 @@ _DECODE = json.JSONDecoder().decode
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`data` is header, program, files and tests in a row. The nonces are framing, no secret: see cage/wire.py."""
+    """`data` is header, program, files and tests in a row; a mark follows the files and the tests, by which the keeper
+    finds the end of a payload that nobody has read. The nonces are framing, no secret: see cage/wire.py."""
 
     data: bytes
     nonce: str
@@ -54,7 +55,7 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
 
     `core`: the number of the one that it runs on. `answer_limit`: bytes that one answer may have.
     """
-    nonce, tests_nonce = secrets.token_hex(8), secrets.token_hex(8)
+    nonce, tests_nonce, mark = secrets.token_hex(8), secrets.token_hex(8), secrets.token_bytes(16)
     stdin, tests = "", b""
     arguments: tuple[object, ...]
     match job:
@@ -70,7 +71,7 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
         case CheckJob():
             mode = "check"
             arguments = (job.source, job.entry_point)
-            tests = _payload("tests", tests_nonce, (job.code, job.entry_point, job.call_check), job.limits)
+            tests = _payload("tests", tests_nonce, (job.code, job.entry_point, job.call_check), job.limits) + mark
     files = job.setting.files
     program = _payload(mode, nonce, arguments, job.limits, stdin, files)
     head: dict[str, Any] = {
@@ -82,8 +83,9 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
         "output": job.limits.output_bytes,
         "fetch": list(job.setting.fetch),
         "core": core,
+        "mark": mark,
     }
-    data = b"".join([frame(head), program, *(file.content for file in files), tests])
+    data = b"".join([frame(head), program, *(file.content for file in files), mark, tests])
     return Request(data, nonce, tests_nonce, job.setting.runtime, answer_limit, isinstance(job, Command))
 
 
