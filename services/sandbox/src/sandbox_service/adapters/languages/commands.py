@@ -153,6 +153,7 @@ def _compile_error(build: _Build, tool: Toolchain) -> Report:
         End.WALL: "did not end",
         End.MEMORY: f"used more than {limits.memory_bytes >> 30} GiB",
         End.OUTPUT: f"printed more than {limits.output_bytes >> 10} KiB",
+        End.LANE: "took down the lane that it ran in, twice",
     }.get(report.end, f"ended with status {report.exit_status}")
     lines = build.output.splitlines()
     plain = [line for line in lines if line.strip() and not line.startswith("#")]
