@@ -25,6 +25,7 @@ from sandbox_service.domain.jobs import (
     CommandJob,
     End,
     Job,
+    Oversized,
     Raised,
     Report,
     ScriptJob,
@@ -140,7 +141,7 @@ def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Re
         (outcome for outcome in outcomes if outcome.verdict is not Verdict.PASSED), outcomes[-1]
     )
     seen = reports[outcomes.index(decisive)]
-    shown = replace(seen, stdout="", stderr="", files=()) if decisive.held_out else seen
+    shown = replace(seen, stdout="", stderr="", output_cut=False, files=()) if decisive.held_out else seen
     return Execution(
         program_id=program.id,
         verdict=decisive.verdict,
@@ -148,6 +149,7 @@ def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Re
         tests_total=len(program.tests),
         stdout=shown.stdout,
         stderr=shown.stderr,
+        output_cut=shown.output_cut,
         cpu_time=sum((report.cpu_time for report in reports), timedelta()),
         wall_time=sum((report.wall_time for report in reports), timedelta()),
         layers=seen.layers,
@@ -200,6 +202,8 @@ def judge_calls(tests: Sequence[CallTest], report: Report) -> Outcome:
 
 
 def _judge_answer(test: CallTest, answer: Answer) -> TestResult:
+    if isinstance(answer, Oversized):
+        return TestResult(False, "", _wanted(test), f"answered with more than {answer.limit >> 10} KiB")
     if isinstance(answer, Raised):
         if test.raises and test.raises in (answer.type_name, *answer.kinds):
             return TestResult(True, clip(str(answer)), _wanted(test))
@@ -216,6 +220,8 @@ def _wanted(test: CallTest) -> str:
 
 
 def _verdict_of_answer(result: TestResult, answer: Answer) -> Verdict:
+    if isinstance(answer, Oversized):
+        return Verdict.OUTPUT_LIMIT
     if isinstance(answer, Raised) and not result.passed:
         return Verdict.MEMORY_LIMIT if answer.type_name == "MemoryError" else Verdict.RUNTIME_ERROR
     return Verdict.PASSED if result.passed else Verdict.FAILED
@@ -272,7 +278,9 @@ def _trouble(report: Report) -> _Trouble:
     if report.end is End.OUTPUT:
         return _Trouble(Verdict.OUTPUT_LIMIT, "printed more than its limit")
     if report.end is End.RESULT:
-        return _Trouble(Verdict.OUTPUT_LIMIT, "answered with more than the sandbox takes")
+        return _Trouble(Verdict.OUTPUT_LIMIT, "its answers together are more than the sandbox takes")
+    if report.end is End.LANE:
+        return _Trouble(Verdict.RUNTIME_ERROR, f"took down the lane that it ran in, twice: {report.error}")
     if report.stage is Stage.STARTED:
         reason = str(report.error) if report.error else f"the compiler {_how_it_ended(report.exit_status)}"
         return _Trouble(Verdict.COMPILE_ERROR, reason)
