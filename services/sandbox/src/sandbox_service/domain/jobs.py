@@ -91,6 +91,7 @@ class End(StrEnum):
     WALL = "wall"
     OUTPUT = "output"
     RESULT = "result"  # more bytes of answers than the cage takes
+    LANE = "lane"  # its lane ended with it, and so did another, while others ran well
 
 
 class Stage(StrEnum):

@@ -19,9 +19,9 @@ from ratchet_kit.errors import FailedPrecondition, Unavailable
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
 from sandbox_service.adapters.lanes.options import ANSWERS, LaneOptions, Plan
-from sandbox_service.cage import scratch
+from sandbox_service.cage import scratch, wire
 from sandbox_service.domain import levels
-from sandbox_service.domain.jobs import Command, End, Report, Stage
+from sandbox_service.domain.jobs import Command, End, Raised, Report, Stage
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import File
 
@@ -60,6 +60,14 @@ class Answer:
 
     read: Callable[[], Report]
     size: int = 0
+
+
+class LaneLost(Unavailable):
+    """A lane ended under a job. `innocent`: for what was left behind in it before that, so that the job had no part."""
+
+    def __init__(self, reason: str, *, innocent: bool) -> None:
+        super().__init__(f"a sandbox lane was lost: {reason}")
+        self.reason, self.innocent = reason, innocent
 
 
 class Lane:
@@ -199,6 +207,7 @@ class Lane:
         return process is not None and process.returncode is None
 
     async def run(self, job: protocol.Job | Command, core: int) -> Answer:
+        """Raises LaneLost when the lane ended under the job, Unavailable when none could be started for it."""
         idle = job.limits.idle_time
         if idle is None:
             idle = job.limits.cpu_time + self._options.idle_extra
@@ -217,13 +226,14 @@ class Lane:
                 files = tuple([File(name, await self._reader.readexactly(size)) for name, size in head["files"]])
         except (OSError, EOFError, TimeoutError) as error:
             killed = self._killed_for_memory()
+            words = "" if killed else await self._last_words()
             if not killed:
                 _lost.inc()
-                log.warning("lane.lost", lane=self.number, reason=repr(error), last_words=await self._last_words())
+                log.warning("lane.lost", lane=self.number, reason=repr(error), last_words=words)
             await self.stop()
             if killed:
-                return Answer(partial(_out_of_memory, self.layers, self.level, job))
-            raise Unavailable(f"a sandbox lane was lost: {type(error).__name__}") from error
+                return Answer(partial(ended_with_its_lane, End.MEMORY, self.layers, self.level, job))
+            raise LaneLost(words or type(error).__name__, innocent=words.startswith(wire.LEFT_BEHIND)) from error
         except BaseException:
             # cancelled: the program dies with its lane
             await self.stop()
@@ -248,7 +258,7 @@ class Lane:
             return float((await self._receive())["seconds"])
         except (OSError, EOFError) as error:
             await self.stop()
-            raise Unavailable(f"a sandbox lane was lost: {type(error).__name__}") from error
+            raise LaneLost(type(error).__name__, innocent=True) from error
         except BaseException:
             await self.stop()
             raise
@@ -303,16 +313,19 @@ class Lane:
                 log.warning("lane.scratch_left_behind", folder=self._stage, reason=str(error))
 
 
-def _out_of_memory(layers: tuple[str, ...], level: Level, job: protocol.Job | Command) -> Report:
-    """Of a job with which the whole lane was killed, so that what it used is not known."""
+def ended_with_its_lane(
+    end: End, layers: tuple[str, ...], level: Level, job: protocol.Job | Command, error: Raised | None = None
+) -> Report:
+    """Of a job that took its whole lane along, so that what it used is not known."""
     return Report(
-        end=End.MEMORY,
+        end=end,
         exit_status=-signal.SIGKILL,
         stage=Stage.LOADED,
         cpu_time=timedelta(),
         wall_time=timedelta(),
         layers=layers,
         level=level,
-        max_rss_bytes=job.limits.memory_bytes,
+        max_rss_bytes=job.limits.memory_bytes if end is End.MEMORY else 0,
+        error=error,
         runtime=job.setting.runtime,
     )
