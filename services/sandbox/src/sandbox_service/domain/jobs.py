@@ -86,6 +86,7 @@ class End(StrEnum):
 
     EXITED = "exited"  # by themselves: see Report.exit_status
     CPU = "cpu"
+    TESTS = "tests"  # the tester's process computed for too long
     MEMORY = "memory"  # all its processes together
     IDLE = "idle"  # for too long it neither computed nor ended
     WALL = "wall"
