@@ -12,9 +12,11 @@ from datetime import timedelta
 from itertools import groupby
 
 from ratchet_kit.text import clip as clip_to
-from sandbox_service.domain import signs
-from sandbox_service.domain.compare import matches, matches_unordered, tokens_match
+from sandbox_service.cage.codec import encode
+from sandbox_service.domain import shown, signs
+from sandbox_service.domain.compare import DEFAULT, Tolerance, matches, matches_unordered, tokens_match
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
+from sandbox_service.domain.forms import Form
 from sandbox_service.domain.jobs import (
     Answer,
     CallJob,
@@ -209,11 +211,12 @@ def _judge_answer(test: CallTest, answer: Answer) -> TestResult:
     if test.raises:
         return TestResult(False, show(answer.value), _wanted(test))
     same = matches_unordered if test.unordered else matches
-    return TestResult(same(answer.value, test.expected, test.tolerance), show(answer.value), _wanted(test))
+    tolerance = DEFAULT if test.tolerance is None else Tolerance(test.tolerance, test.tolerance)
+    return TestResult(same(answer.value, encode(test.expected), tolerance), show(answer.value), _wanted(test))
 
 
 def _wanted(test: CallTest) -> str:
-    return f"raises {test.raises}" if test.raises else show(test.expected)
+    return f"raises {test.raises}" if test.raises else show(encode(test.expected))
 
 
 def _verdict_of_answer(result: TestResult, answer: Answer) -> Verdict:
@@ -267,6 +270,8 @@ def _trouble(report: Report) -> _Trouble:
     """Of a job that didn't end as it should: which limit, which error, which signal."""
     if report.end is End.CPU:
         return _Trouble(Verdict.TIME_LIMIT, f"used {report.cpu_time.total_seconds():.2f} s of CPU time")
+    if report.end is End.TESTS:
+        return _Trouble(Verdict.TIME_LIMIT, "its tests used more CPU time than the program itself may")
     if report.end is End.MEMORY:
         return _Trouble(Verdict.MEMORY_LIMIT, "its processes and files took more memory than its limit")
     if report.end in (End.IDLE, End.WALL):
@@ -298,13 +303,9 @@ def _how_it_ended(status: int) -> str:
         return f"was killed by signal {-status}"
 
 
-def show(value: object) -> str:
-    """A value for people. An integer beyond Python's limit for decimal text has none: its size is shown instead."""
-    try:
-        return clip(repr(value))
-    except (ValueError, RecursionError):
-        bits = f" of {value.bit_length()} bits" if isinstance(value, int) else " too large to print"
-        return f"<{type(value).__name__}{bits}>"
+def show(form: Form) -> str:
+    """A value for people."""
+    return clip(shown.text(form, _TEXT_BYTES))
 
 
 def clip(text: str) -> str:

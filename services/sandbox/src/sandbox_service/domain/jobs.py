@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
+from sandbox_service.domain.forms import Form
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import File, Limits
 
@@ -85,6 +86,7 @@ class End(StrEnum):
 
     EXITED = "exited"  # by themselves: see Report.exit_status
     CPU = "cpu"
+    TESTS = "tests"  # the tester's process computed for too long
     MEMORY = "memory"  # all its processes together
     IDLE = "idle"  # for too long it neither computed nor ended
     WALL = "wall"
@@ -116,12 +118,12 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A plain value of the program, rebuilt by the receiver: no code of the sender is in it.
+    """A value of the program, in the form in which it came: see forms.py. Nothing of the sender's is rebuilt.
 
-    `opaque`: the name of the type of a value that isn't plain, and so equals nothing.
+    `opaque`: the name of the type of a value that has no form, and so equals nothing.
     """
 
-    value: object
+    value: Form
     opaque: str = ""
 
 

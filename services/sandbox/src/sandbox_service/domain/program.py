@@ -23,13 +23,15 @@ class Limits:
 class CallTest:
     """The entry point, called with `args`, returns `expected`: floats within `tolerance`, absolute and relative.
 
+    No `tolerance`: within compare.DEFAULT.
+
     `raises`: it raises an exception of that name, or of a kind of it, instead. `unordered`: the elements of a list or
     tuple come in any order.
     """
 
     args: tuple[object, ...]
     expected: object = None
-    tolerance: float = 1e-6
+    tolerance: float | None = None
     raises: str = ""
     unordered: bool = False
     held_out: bool = False

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from sandbox_service.cage import codec
+from sandbox_service.domain import forms
 from sandbox_service.domain.jobs import (
     Answer,
     CallJob,
@@ -173,7 +174,7 @@ class _ProgramFrames:
                 case [got, "end"] if got == nonce and self.stage in (Stage.COMPILED, Stage.LOADED):
                     self.stage = Stage.ENDED
                 case [got, "value", int(index), value] if got == nonce and index == len(self.answers):
-                    self.answers.append(_returned(codec.decode(value)))
+                    self.answers.append(_returned(value))
                 case [got, "raised", int(index), str(name), str(text), [*kinds]] if got == nonce and index == len(
                     self.answers
                 ):
@@ -187,8 +188,9 @@ class _ProgramFrames:
         return True
 
 
-def _returned(value: object) -> Returned:
-    return Returned(value, value.type_name if isinstance(value, codec.Opaque) else "")
+def _returned(form: Any) -> Returned:
+    """Raises what forms.checked raises."""
+    return Returned(forms.checked(form), form["o"][0][:256] if isinstance(form, dict) and "o" in form else "")
 
 
 def _tester(data: bytes, nonce: str) -> CheckReport | None:
