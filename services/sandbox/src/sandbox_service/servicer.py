@@ -22,6 +22,7 @@ from sandbox_service.domain.batches import Batches
 from sandbox_service.domain.benchmark import Benchmark
 from sandbox_service.domain.program import Program
 from sandbox_service.domain.sandbox import Sandbox
+from sandbox_service.domain.stream import portions
 
 _LARGE_REQUEST = 1 << 18  # bytes
 _P = ParamSpec("_P")
@@ -66,7 +67,8 @@ class ProgramServicer(program_pb2_grpc.ProgramServiceServicer):
         caller, priority = _caller(first.caller, context), convert.stream_priority_from_proto(first)
         async with aclosing(self._sandbox.execute_stream(batches, caller, priority)) as stream:
             async for items in stream:
-                yield program_pb2.StreamExecuteResponse(items=[convert.item_to_proto(item) for item in items])
+                for some in portions([convert.item_to_proto(item) for item in items], lambda item: item.ByteSize()):
+                    yield program_pb2.StreamExecuteResponse(items=some)
 
     async def _batches(
         self, first: program_pb2.StreamExecuteRequest, rest: AsyncIterator[program_pb2.StreamExecuteRequest]

@@ -49,6 +49,11 @@ def test_more_bytes_than_were_asked_for_are_tampering_even_beside_right_answers(
     assert (outcome.verdict, outcome.results, outcome.stop) == (Verdict.TAMPERED, (), True)
 
 
+def test_more_answers_than_calls_are_tampering() -> None:
+    outcome = judge_calls(TESTS, replace(RIGHT, answers=(Returned(2), Returned(3), Returned(4))))
+    assert (outcome.verdict, outcome.results, outcome.stop) == (Verdict.TAMPERED, (), True)
+
+
 @pytest.mark.parametrize(
     ("change", "verdict"),
     [

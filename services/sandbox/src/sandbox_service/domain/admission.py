@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-from ratchet_kit.errors import ResourceExhausted, Unavailable
+from ratchet_kit.errors import RatchetError, ResourceExhausted, Unavailable
+from ratchet_kit.logs import get_logger
 from ratchet_kit.work import Priority
 from sandbox_service.domain.execution import Execution
 from sandbox_service.domain.ports import Meter
 from sandbox_service.domain.program import Program
 from sandbox_service.domain.queue import Entry, FairQueue
 
+log = get_logger(__name__)
+
 Grade = Callable[[Program, timedelta], Awaitable[Execution]]
 """Runs one program, given how long it has waited. Raises Unavailable when the platform failed."""
-Done = Callable[[Execution | BaseException], None]
+Done = Callable[[Execution | RatchetError], None]
 """Called once with the outcome of a program, unless the program is withdrawn."""
 
 
@@ -29,7 +32,7 @@ class Work:
     done: Done
     since: float
     task: asyncio.Task[None] | None = None
-    outcome: Execution | BaseException | None = None
+    outcome: Execution | RatchetError | None = None
 
 
 Ticket = Entry[Work]
@@ -133,9 +136,13 @@ class Admission:
         except Unavailable as error:
             self._meter.faulted()
             work.outcome = error
-        except Exception as error:  # noqa: BLE001 - a bug, and raised where the result is awaited
+        except RatchetError as error:
             work.outcome = error
+        except Exception as error:  # a bug: whatever it is, it is this program's alone
+            log.error("program.not_judged", program_id=work.program.id, reason=repr(error), exc_info=error)
+            self._meter.faulted()
+            work.outcome = Unavailable(f"the sandbox failed on this program ({type(error).__name__}; its log has more)")
 
 
-def _ignore(outcome: Execution | BaseException) -> None:
+def _ignore(outcome: Execution | RatchetError) -> None:
     """For withdrawn work: its outcome is not awaited."""

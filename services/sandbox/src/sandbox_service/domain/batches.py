@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -18,12 +18,12 @@ from sandbox_service.domain.batch import Batch, NewProgram, Record, chunks
 from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.ports import BatchStore
 from sandbox_service.domain.runtimes import settle
+from sandbox_service.domain.stream import portions
 
 log = get_logger(__name__)
 
 _MAX_REQUEST_ID = 200
 _RECORDS_AT_A_TIME = 32
-_PORTION = 8 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Batches:
             new = [index for index in there if index not in seen]
             for start in range(0, len(new), _RECORDS_AT_A_TIME):
                 records = await self._store.records(id, new[start : start + _RECORDS_AT_A_TIME])
-                for some in _portions(records):
+                for some in portions(records, lambda record: len(record.content)):
                     yield Progress(batch, some)
             if batch.state.ended or not (begun or new):
                 yield Progress(batch, ())
@@ -169,20 +169,6 @@ def _check(programs: Sequence[NewProgram], request_id: str) -> None:
     fits = len(request_id) <= _MAX_REQUEST_ID and "\0" not in request_id
     faults.unless(fits, "request_id", f"must have at most {_MAX_REQUEST_ID} characters, and no NUL")
     faults.raise_if_any()
-
-
-def _portions(records: Sequence[Record]) -> Iterator[list[Record]]:
-    """As many records as fit in a message: with files, one may have megabytes."""
-    portion: list[Record] = []
-    size = 0
-    for record in records:
-        if portion and size + len(record.content) > _PORTION:
-            yield portion
-            portion, size = [], 0
-        portion.append(record)
-        size += len(record.content)
-    if portion:
-        yield portion
 
 
 def _fingerprint(programs: Sequence[NewProgram], priority: Priority) -> str:

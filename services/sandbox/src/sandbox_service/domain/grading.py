@@ -178,7 +178,9 @@ def judge_stdio(test: StdioTest, report: Report) -> Outcome:
 
 def judge_calls(tests: Sequence[CallTest], report: Report) -> Outcome:
     if report.malformed:
-        return _tampered(report)
+        return _tampered(report.malformed)
+    if len(report.answers) > len(tests):
+        return _tampered(f"{len(report.answers)} answers to {len(tests)} calls")
     results = [_judge_answer(test, answer) for test, answer in zip(tests, report.answers, strict=False)]
     verdicts = [_verdict_of_answer(result, answer) for result, answer in zip(results, report.answers, strict=True)]
     details = [result.error for result in results]
@@ -218,7 +220,7 @@ def _verdict_of_answer(result: TestResult, answer: Answer) -> Verdict:
 
 def judge_check(report: Report) -> Outcome:
     if report.malformed:
-        return _tampered(report)
+        return _tampered(report.malformed)
     tester = report.tester
     if report.end is not End.EXITED or report.error or tester is None:
         trouble = _trouble(report)
@@ -239,8 +241,8 @@ def judge_check(report: Report) -> Outcome:
     return Outcome(trouble.verdict, (result,), trouble.detail, stop=_is_final(trouble))
 
 
-def _tampered(report: Report) -> Outcome:
-    return Outcome(Verdict.TAMPERED, (), report.malformed, stop=True)
+def _tampered(how: str) -> Outcome:
+    return Outcome(Verdict.TAMPERED, (), how, stop=True)
 
 
 def _is_final(trouble: _Trouble) -> bool:

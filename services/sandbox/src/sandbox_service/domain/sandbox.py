@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from ratchet_kit.errors import Unavailable
+from ratchet_kit.errors import RatchetError, Unavailable
 from ratchet_kit.work import Priority
 from sandbox_service.domain.admission import Admission
 from sandbox_service.domain.capabilities import Capabilities
@@ -58,10 +58,10 @@ class Sandbox:
         self._admission.demand_room(1, caller)
         result: asyncio.Future[Execution] = asyncio.get_running_loop().create_future()
 
-        def done(outcome: Execution | BaseException) -> None:
+        def done(outcome: Execution | RatchetError) -> None:
             if result.done():  # cancelled, and about to be withdrawn
                 return
-            if isinstance(outcome, BaseException):
+            if isinstance(outcome, RatchetError):
                 result.set_exception(outcome)
             else:
                 result.set_result(outcome)

@@ -286,7 +286,7 @@ class Limits(_message.Message):
     memory_bytes: _builtins.int
     """Default 512 MiB."""
     output_bytes: _builtins.int
-    """stdout plus stderr; default 64 KiB."""
+    """Of stdout, and of stderr; default 64 KiB. What is beyond it is cut; only stdout that is judged may not go beyond it."""
     @_builtins.property
     def cpu_time(self) -> _duration_pb2.Duration:
         """CPU time of the whole program; default 5 s, at most what the service allows."""

@@ -193,6 +193,7 @@ class Execution(_message.Message):
     MAX_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     FORGEABLE_FIELD_NUMBER: _builtins.int
+    OUTPUT_CUT_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     verdict: _verdict_pb2.Verdict.ValueType
     """Unset where there is a failure: the problem's fault, and nothing is known of the program."""
@@ -213,6 +214,8 @@ class Execution(_message.Message):
     """The most memory that was resident."""
     forgeable: _builtins.bool
     """A test ran in the program's process, which could forge its result: never a reward unless that was asked for by name."""
+    output_cut: _builtins.bool
+    """stdout or stderr went beyond limits.output_bytes, and is cut there."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___TestResult]:
         """One for each test that was reached, in order."""
@@ -261,10 +264,11 @@ class Execution(_message.Message):
         max_memory_bytes: _builtins.int = ...,
         failure: _failure_pb2.Failure | None = ...,
         forgeable: _builtins.bool = ...,
+        output_cut: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_exit_status", b"_exit_status", "compile_time", b"compile_time", "cpu_time", b"cpu_time", "exit_status", b"exit_status", "failure", b"failure", "wall_time", b"wall_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exit_status", b"_exit_status", "compile_output", b"compile_output", "compile_time", b"compile_time", "cpu_time", b"cpu_time", "detail", b"detail", "exit_status", b"exit_status", "failure", b"failure", "files", b"files", "forgeable", b"forgeable", "id", b"id", "isolation_layers", b"isolation_layers", "level", b"level", "max_memory_bytes", b"max_memory_bytes", "results", b"results", "runtime", b"runtime", "signs", b"signs", "stderr", b"stderr", "stdout", b"stdout", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "verdict", b"verdict", "wall_time", b"wall_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exit_status", b"_exit_status", "compile_output", b"compile_output", "compile_time", b"compile_time", "cpu_time", b"cpu_time", "detail", b"detail", "exit_status", b"exit_status", "failure", b"failure", "files", b"files", "forgeable", b"forgeable", "id", b"id", "isolation_layers", b"isolation_layers", "level", b"level", "max_memory_bytes", b"max_memory_bytes", "output_cut", b"output_cut", "results", b"results", "runtime", b"runtime", "signs", b"signs", "stderr", b"stderr", "stdout", b"stdout", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "verdict", b"verdict", "wall_time", b"wall_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__exit_status: _TypeAlias = _typing.Literal["exit_status"]  # noqa: Y015
     _WhichOneofArgType__exit_status: _TypeAlias = _typing.Literal["_exit_status", b"_exit_status"]  # noqa: Y015
