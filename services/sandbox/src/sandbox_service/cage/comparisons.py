@@ -91,9 +91,10 @@ def compares(statement: Any) -> bool:
 def _rewrite(body: list[Any]) -> None:
     for place in range(len(body) - 1, -1, -1):
         statement = body[place]
+        compared = compares(statement)
         for block in blocks(statement):
             _rewrite(block)
-        if not compares(statement):
+        if not compared:
             if isinstance(statement, _ast.Assert) and _is_false(statement.test):
                 body[place] = _asserted(statement)
             continue
@@ -107,7 +108,7 @@ def _rewrite(body: list[Any]) -> None:
                 for handler in statement.handlers:
                     handler.body.insert(0, _note(statement))
             case _ast.Expr() if _is_exit(statement):
-                call = statement.value
+                call: Any = statement.value
                 call.args[0] = _at(call, _ast.Call(_name(call, _CHECKED), [call.args[0]], []))
             case _:
                 body.insert(place + 1, _note(statement))

@@ -131,7 +131,9 @@ class _Raises:
         return True
 
 
-def raises(expected: Any = BaseException, *arguments: Any, match: Any = None, check: Any = None, **keywords: Any) -> Any:
+def raises(
+    expected: Any = BaseException, *arguments: Any, match: Any = None, check: Any = None, **keywords: Any
+) -> Any:
     context = _Raises(expected, match, check)
     if not arguments:
         return context
@@ -246,7 +248,7 @@ def approx(expected: Any, rel: Any = None, abs: Any = None, nan_ok: bool = False
 def install() -> types.ModuleType:
     """As the module pytest of this process."""
     module = types.ModuleType("pytest", __doc__)
-    offered = [raises, approx, warns, fail, skip, importorskip, param, main, ExceptionInfo]
+    offered: list[Any] = [raises, approx, warns, fail, skip, importorskip, param, main, ExceptionInfo]
     vars(module).update({one.__name__: one for one in offered}, mark=_Marks(), __version__="8.0", __getattr__=_refuse)
     fail.Exception, skip.Exception = Failed, Skipped  # type: ignore[attr-defined]
     sys.modules["pytest"] = module

@@ -16,7 +16,6 @@ over there, so that its answer is the program's word. Hence they may do only wha
 import builtins
 import json
 import socket
-import sys
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -48,7 +47,7 @@ class Program:
         self.entry: object = None
 
     def names(self, entry_point: str, wanted: Collection[str]) -> dict[str, object]:
-        """Of the program's functions, classes and plain constants (as copies) those that are wanted, and the entry point.
+        """The entry point, and what is wanted of the program's functions, classes and plain constants (as copies).
 
         Nothing else is the program's: a name that the tests count on, of a module or of a builtin, is their own.
         """

@@ -6,8 +6,8 @@ in proxies.py. The tester alone says how the tests ended, on a pipe that the pro
 Beside (`run_beside`): both in one process, as if pasted together, for tests that can't be kept apart. The program could
 say what it likes there: what comes of it is labelled forgeable.
 
-How they end: passed | failed, raised or broken, with type and message | gone | garbled | unable, with a reason: the tests
-can judge no program. That is said only as long as the program was asked nothing: it has no part in it.
+How they end: passed | failed, raised or broken, with type and message | gone | garbled | unable, with a reason: the
+tests can judge no program. That is said only as long as the program was asked nothing: it has no part in it.
 """
 
 # ruff: noqa: BLE001 (programs and tests may raise anything, and whatever they raise is an answer)
