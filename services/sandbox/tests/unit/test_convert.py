@@ -50,7 +50,7 @@ def test_a_program_with_every_kind_of_test() -> None:
 def test_what_is_not_set_has_a_default() -> None:
     program = convert.program_from_proto(pb.Program(entry_point="f", tests=[call()]), BOUNDS)
     assert program.limits == Limits(timedelta(seconds=5), 512 << 20, 64 << 10)
-    assert program.tests == (CallTest((1,), 2, 1e-6),)
+    assert program.tests == (CallTest((1,), 2),)
 
 
 @pytest.mark.parametrize(

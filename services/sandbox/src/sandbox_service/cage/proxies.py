@@ -19,8 +19,13 @@ import socket
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+import arrays
 import channel
 import codec
+import library
+import link
+
+_PLAIN = (int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
 
 
 class ProgramGone(BaseException):
@@ -118,7 +123,16 @@ class Program:
         return message
 
     def _encode(self, value: object) -> object:
-        return codec.encode(value, self._name)
+        return codec.encode(value, self._rare)
+
+    def _rare(self, value: object, depth: int) -> object:
+        def below(part: object) -> object:
+            return codec.encode(part, self._rare, None, depth + 1)
+
+        form = arrays.form(value, below) if arrays.is_of_numpy(value) else library.form(value, below)
+        if form is None and not issubclass(type(value), _PLAIN):
+            return {"r": self._name(value)}
+        return form
 
     @staticmethod
     def _name(value: object) -> object:
@@ -131,7 +145,12 @@ class Program:
         raise CannotCross(f"a test passes a {type(value).__name__}, and only plain values cross to the program")
 
     def _decode(self, data: object) -> Any:
-        return codec.decode(data, self._hold)
+        return codec.decode(data, self._rebuild)
+
+    def _rebuild(self, tag: str, body: Any, depth: int) -> object:
+        if tag == "r":
+            return self._hold(body)
+        return link.value(body, lambda part: codec.decode(part, self._rebuild, depth + 1))
 
     def _checked(self, data: object) -> Any:
         try:

@@ -13,7 +13,6 @@ from sandbox_service.convert.test_code import TestCode
 from sandbox_service.domain.grading import clip
 from sandbox_service.domain.program import CallTest, CheckTest, StdioTest, Test
 
-_DEFAULT_TOLERANCE = 1e-6
 _NO_ARGS: object = ()
 # What codec writes for a value that can't reach a program; within a text these quotes are escaped.
 _OPAQUE = '{"o": ['
@@ -47,8 +46,8 @@ def _call_test(message: problem_pb2.CallTest, held_out: bool, path: str, reading
         reading.faults.add(f"{path}.raises", "must be the name of an exception's type, as ValueError")
     if message.unordered and not isinstance(expected, list | tuple):
         reading.faults.add(f"{path}.unordered", "is for an expected list or tuple")
-    tolerance = message.tolerance if message.HasField("tolerance") else _DEFAULT_TOLERANCE
-    reading.faults.bounds(f"{path}.tolerance", tolerance, at_least=0.0)
+    tolerance = message.tolerance if message.HasField("tolerance") else None
+    reading.faults.bounds(f"{path}.tolerance", tolerance or 0.0, at_least=0.0)
     return CallTest(tuple(args), expected, tolerance, message.raises, message.unordered, held_out)
 
 

@@ -12,9 +12,11 @@ from datetime import timedelta
 from itertools import groupby
 
 from ratchet_kit.text import clip as clip_to
-from sandbox_service.domain import signs
-from sandbox_service.domain.compare import matches, matches_unordered, tokens_match
+from sandbox_service.cage.codec import encode
+from sandbox_service.domain import shown, signs
+from sandbox_service.domain.compare import DEFAULT, Tolerance, matches, matches_unordered, tokens_match
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
+from sandbox_service.domain.forms import Form
 from sandbox_service.domain.jobs import (
     Answer,
     CallJob,
@@ -23,6 +25,7 @@ from sandbox_service.domain.jobs import (
     CommandJob,
     End,
     Job,
+    Oversized,
     Raised,
     Report,
     ScriptJob,
@@ -152,7 +155,7 @@ def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Re
         (outcome for outcome in outcomes if outcome.verdict is not Verdict.PASSED), outcomes[-1]
     )
     seen = reports[outcomes.index(decisive)]
-    shown = replace(seen, stdout="", stderr="", files=()) if decisive.held_out else seen
+    shown = replace(seen, stdout="", stderr="", output_cut=False, files=()) if decisive.held_out else seen
     return Execution(
         program_id=program.id,
         verdict=decisive.verdict,
@@ -160,6 +163,7 @@ def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Re
         tests_total=len(program.tests),
         stdout=shown.stdout,
         stderr=shown.stderr,
+        output_cut=shown.output_cut,
         cpu_time=sum((report.cpu_time for report in reports), timedelta()),
         wall_time=sum((report.wall_time for report in reports), timedelta()),
         layers=seen.layers,
@@ -214,6 +218,8 @@ def judge_calls(tests: Sequence[CallTest], report: Report) -> Outcome:
 
 
 def _judge_answer(test: CallTest, answer: Answer) -> TestResult:
+    if isinstance(answer, Oversized):
+        return TestResult(False, "", _wanted(test), f"answered with more than {answer.limit >> 10} KiB")
     if isinstance(answer, Raised):
         if test.raises and test.raises in (answer.type_name, *answer.kinds):
             return TestResult(True, clip(str(answer)), _wanted(test))
@@ -221,14 +227,17 @@ def _judge_answer(test: CallTest, answer: Answer) -> TestResult:
     if test.raises:
         return TestResult(False, show(answer.value), _wanted(test))
     same = matches_unordered if test.unordered else matches
-    return TestResult(same(answer.value, test.expected, test.tolerance), show(answer.value), _wanted(test))
+    tolerance = DEFAULT if test.tolerance is None else Tolerance(test.tolerance, test.tolerance)
+    return TestResult(same(answer.value, encode(test.expected), tolerance), show(answer.value), _wanted(test))
 
 
 def _wanted(test: CallTest) -> str:
-    return f"raises {test.raises}" if test.raises else show(test.expected)
+    return f"raises {test.raises}" if test.raises else show(encode(test.expected))
 
 
 def _verdict_of_answer(result: TestResult, answer: Answer) -> Verdict:
+    if isinstance(answer, Oversized):
+        return Verdict.OUTPUT_LIMIT
     if isinstance(answer, Raised) and not result.passed:
         return Verdict.MEMORY_LIMIT if answer.type_name == "MemoryError" else Verdict.RUNTIME_ERROR
     return Verdict.PASSED if result.passed else Verdict.FAILED
@@ -279,6 +288,8 @@ def _trouble(report: Report) -> _Trouble:
     """Of a job that didn't end as it should: which limit, which error, which signal."""
     if report.end is End.CPU:
         return _Trouble(Verdict.TIME_LIMIT, f"used {report.cpu_time.total_seconds():.2f} s of CPU time")
+    if report.end is End.TESTS:
+        return _Trouble(Verdict.TIME_LIMIT, "its tests used more CPU time than the program itself may")
     if report.end is End.MEMORY:
         return _Trouble(Verdict.MEMORY_LIMIT, "its processes and files took more memory than its limit")
     if report.end in (End.IDLE, End.WALL):
@@ -287,7 +298,9 @@ def _trouble(report: Report) -> _Trouble:
     if report.end is End.OUTPUT:
         return _Trouble(Verdict.OUTPUT_LIMIT, "printed more than its limit")
     if report.end is End.RESULT:
-        return _Trouble(Verdict.OUTPUT_LIMIT, "answered with more than the sandbox takes")
+        return _Trouble(Verdict.OUTPUT_LIMIT, "its answers together are more than the sandbox takes")
+    if report.end is End.LANE:
+        return _Trouble(Verdict.RUNTIME_ERROR, f"took down the lane that it ran in, twice: {report.error}")
     if report.stage is Stage.STARTED:
         reason = str(report.error) if report.error else f"the compiler {_how_it_ended(report.exit_status)}"
         return _Trouble(Verdict.COMPILE_ERROR, reason)
@@ -308,13 +321,9 @@ def _how_it_ended(status: int) -> str:
         return f"was killed by signal {-status}"
 
 
-def show(value: object) -> str:
-    """A value for people. An integer beyond Python's limit for decimal text has none: its size is shown instead."""
-    try:
-        return clip(repr(value))
-    except (ValueError, RecursionError):
-        bits = f" of {value.bit_length()} bits" if isinstance(value, int) else " too large to print"
-        return f"<{type(value).__name__}{bits}>"
+def show(form: Form) -> str:
+    """A value for people."""
+    return clip(shown.text(form, _TEXT_BYTES))
 
 
 def clip(text: str) -> str:

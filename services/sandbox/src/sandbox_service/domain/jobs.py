@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
+from sandbox_service.domain.forms import Form
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import File, Limits
 
@@ -91,11 +92,13 @@ class End(StrEnum):
 
     EXITED = "exited"  # by themselves: see Report.exit_status
     CPU = "cpu"
+    TESTS = "tests"  # the tester's process computed for too long
     MEMORY = "memory"  # all its processes together
     IDLE = "idle"  # for too long it neither computed nor ended
     WALL = "wall"
     OUTPUT = "output"
     RESULT = "result"  # more bytes of answers than the cage takes
+    LANE = "lane"  # its lane ended with it, and so did another, while others ran well
 
 
 class Stage(StrEnum):
@@ -121,16 +124,23 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A plain value of the program, rebuilt by the receiver: no code of the sender is in it.
+    """A value of the program, in the form in which it came: see forms.py. Nothing of the sender's is rebuilt.
 
-    `opaque`: the name of the type of a value that isn't plain, and so equals nothing.
+    `opaque`: the name of the type of a value that has no form, and so equals nothing.
     """
 
-    value: object
+    value: Form
     opaque: str = ""
 
 
-Answer = Returned | Raised
+@dataclass(frozen=True, slots=True)
+class Oversized:
+    """A value that was too large to be read. `limit` in bytes, of the encoded value."""
+
+    limit: int
+
+
+Answer = Returned | Raised | Oversized
 
 
 class CheckVerdict(StrEnum):
@@ -158,7 +168,7 @@ class Report:
 
     `layers` are the isolation layers in force. `malformed` says what didn't keep to the protocol, if anything: only a
     program that meddled with it can do that.
-    `exit_status` is negative for a signal, as in subprocess.
+    `output_cut`: there was more on stdout or stderr. `exit_status` is negative for a signal, as in subprocess.
     """
 
     end: End
@@ -171,6 +181,7 @@ class Report:
     max_rss_bytes: int = 0
     stdout: str = ""
     stderr: str = ""
+    output_cut: bool = False
     error: Raised | None = None
     answers: tuple[Answer, ...] = ()
     tester: CheckReport | None = None
