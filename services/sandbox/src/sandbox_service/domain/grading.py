@@ -48,6 +48,7 @@ class Outcome:
     stop: bool = False
     held_out: bool = False
     signs: tuple[Sighting, ...] = ()
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Step:
         What went wrong before the program saw any is shown, and that it tampered.
         """
         early = outcome.verdict is Verdict.COMPILE_ERROR and report.stage is Stage.STARTED
-        told = early or outcome.verdict in (Verdict.PASSED, Verdict.TAMPERED)
+        told = early or outcome.verdict in (Verdict.PASSED, Verdict.TAMPERED, Verdict.NONE)
         results = tuple(TestResult(result.passed, held_out=True) for result in outcome.results)
         return replace(
             outcome,
@@ -79,6 +80,7 @@ class Step:
             results=results + self.unreached().results[len(results) :],
             detail=outcome.detail if early else "in a held-out test" if outcome.verdict is not Verdict.PASSED else "",
             held_out=True,
+            failure="a held-out test can judge no program" if outcome.failure else "",
         )
 
     def unreached(self) -> Outcome:
@@ -129,11 +131,23 @@ def _single_step(program: Program, test: Test) -> Step:
     assert isinstance(test, CheckTest)
     return Step(
         lambda limits: CheckJob(
-            program.source, program.entry_point, test.code, not test.calls_check, limits, _setting(program)
+            program.source,
+            program.entry_point,
+            test.code,
+            not test.calls_check,
+            limits,
+            _setting(program),
+            test.names,
+            test.modules,
+            test.shared,
         ),
-        lambda report: replace(judge_check(report), signs=signs.of(report)),
+        lambda report: _labelled(replace(judge_check(report), signs=signs.of(report)), test.shared),
         test.held_out,
     )
+
+
+def _labelled(outcome: Outcome, forgeable: bool) -> Outcome:
+    return replace(outcome, results=tuple(replace(result, forgeable=forgeable) for result in outcome.results))
 
 
 def _script(program: Program, stdin: str, limits: Limits) -> ScriptJob | CommandJob:
@@ -180,6 +194,8 @@ def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Re
         level=min(report.level for report in reports),
         signs=_signs(outcome for outcome in outcomes if not outcome.held_out),
         hidden_signs=_signs(outcome for outcome in outcomes if outcome.held_out),
+        failure=clip(decisive.failure),
+        forgeable=any(isinstance(test, CheckTest) and test.shared for test in program.tests),
     )
 
 
@@ -264,6 +280,8 @@ def judge_check(report: Report) -> Outcome:
         trouble = _Trouble(Verdict.MEMORY_LIMIT if memory else Verdict.RUNTIME_ERROR, tester.detail)
     elif tester.verdict is CheckVerdict.BROKEN:
         trouble = _Trouble(Verdict.RUNTIME_ERROR, f"the test code raised {tester.detail}")
+    elif tester.verdict is CheckVerdict.UNABLE:
+        return Outcome(Verdict.NONE, stop=True, failure=tester.detail)
     elif tester.verdict is CheckVerdict.GARBLED:
         trouble = _Trouble(Verdict.TAMPERED, "unasked bytes on the channel to the tests")
     else:
