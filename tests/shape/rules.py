@@ -199,13 +199,14 @@ def rooms(service: Path) -> Iterator[Fault]:
 
 
 def composition(service: Path) -> Iterator[Fault]:
-    """main.py: provision(settings, *, ports...), run(settings, *, on_ready, stop), main(), under the plain name."""
+    """main.py: provision(settings, *, ports...), run = partial(server.run, ...), main(), under the plain name."""
     source = Source.read(service / "src" / f"{service.name}_service" / "main.py")
     functions = {
         node.name: node for node in source.tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
+    assigned = {_name(node.targets[0]) for node in source.tree.body if isinstance(node, ast.Assign)}
     for name in ("provision", "run", "main"):
-        if name not in functions:
+        if name not in functions and not (name == "run" and name in assigned):
             yield Fault(source.path, 1, f"{name} is missing")
     if provision := functions.get("provision"):
         if "asynccontextmanager" not in [_name(decorator) for decorator in provision.decorator_list]:

@@ -10,7 +10,7 @@ from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments import Outcome, Task, judge
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
-from ratchet_kit.errors import Unavailable
+from ratchet_kit.errors import FieldViolation, InvalidArgument, Unavailable
 from ratchet_problems import CallTest, Message, Problem
 from ratchet_rewards import Grade, get
 
@@ -54,6 +54,23 @@ async def test_the_reward_is_tests_passed_unless_given() -> None:
         assert (await judge(CodeEnvironment(executor), TASK, "f = 1")).reward == 0.0
     async with Executor(seen(verdict_pb2.VERDICT_PASSED, 4)) as executor:
         assert (await judge(CodeEnvironment(executor), TASK, "f = 1")).reward == 1.0
+
+
+@pytest.mark.parametrize(("field", "own"), [("programs[0].source", True), ("programs[0].tests[0].call.args", False)])
+async def test_an_answer_that_the_sandbox_refuses_is_wrong_and_a_refused_problem_an_error(
+    field: str, own: bool
+) -> None:
+    class Refusing:
+        async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
+            raise InvalidArgument("at fault", [FieldViolation(field, "is longer than 1048576 bytes")])
+
+    async with Executor(Refusing()) as executor:
+        if own:
+            outcome = await judge(CodeEnvironment(executor), TASK, "x = '\ud800'")
+            assert (outcome.grade.verdict, outcome.reward) == ("COMPILE_ERROR", 0.0)
+        else:
+            with pytest.raises(InvalidArgument):
+                await judge(CodeEnvironment(executor), TASK, "x = 1")
 
 
 async def test_a_fault_of_the_platform_is_no_outcome() -> None:

@@ -129,6 +129,18 @@ async def test_leaving_ends_those_who_still_wait() -> None:
         await waiting
 
 
+async def test_a_call_that_fails_as_a_whole_costs_no_neighbour_its_answer() -> None:
+    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.ExecutionItem]:
+        if any(program.source == "bad" for program in programs):
+            raise Internal("internal error")
+        return [passed(program) for program in programs]
+
+    async with Executor(ScriptedSandbox(script), attempts=2, calls=1, sleep=Waits()) as executor:
+        sources = ["f = 1", "bad", "f = 2"]
+        outcomes = await asyncio.gather(*(executor.execute(program(one)) for one in sources), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [pb.Execution, Unavailable, pb.Execution]
+
+
 async def test_needs_to_be_open() -> None:
     with pytest.raises(Internal):
         await Executor(ScriptedSandbox()).execute(program("f = 1"))

@@ -6,6 +6,7 @@ from ratchet_environments.episode import Episode, Outcome
 from ratchet_environments.executor import Executor
 from ratchet_environments.programs import program_for
 from ratchet_environments.task import Task
+from ratchet_kit.errors import InvalidArgument
 from ratchet_rewards import Grade, RewardFunction, get
 
 
@@ -21,9 +22,14 @@ class CodeEnvironment:
 
     async def step(self, episode: Episode, answer: str) -> Episode:
         """The end of the episode. Raises Unavailable when the platform failed again and again, InvalidArgument for a
-        problem that the sandbox can't run."""
+        problem that the sandbox can't run. An answer that it can't, one that is too long, is graded COMPILE_ERROR."""
         task = episode.task
-        grade = grade_of(await self._executor.execute(program_for(task, answer)))
+        try:
+            grade = grade_of(await self._executor.execute(program_for(task, answer)))
+        except InvalidArgument as error:
+            if not error.violations or not all(fault.field.endswith(".source") for fault in error.violations):
+                raise
+            grade = Grade("COMPILE_ERROR", 0, len(task.problem.tests), error.message)
         return episode.end(answer, Outcome(grade, self._reward(task.problem, answer, grade)))
 
 

@@ -24,6 +24,8 @@ from ratchet_kit.logs import get_logger
 log = get_logger(__name__)
 
 MAX_BATCH = 64
+_CALL_BYTES = 16 << 20
+"""Programs that go together in a call; one alone may be larger. A message holds 64 MiB."""
 _PROGRAM_INDEX = re.compile(r"programs\[(\d+)\]")
 
 
@@ -32,6 +34,8 @@ class _Job:
     program: pb.Program
     done: asyncio.Future[pb.Execution]
     attempts: int = 0
+    alone: bool = False
+    """Sent by itself: it was in a call that failed as a whole, and whose fault that was is not known."""
 
 
 class Executor:
@@ -75,7 +79,7 @@ class Executor:
         """What the program did.
 
         Raises Unavailable when the platform failed `attempts` times, InvalidArgument for a program that the sandbox
-        can't run.
+        can't run. A call that fails with INTERNAL is repeated with each of its programs alone.
         """
         if not self._workers:
             raise Internal("the executor is not open: use it in `async with`")
@@ -90,12 +94,15 @@ class Executor:
     async def _work(self) -> None:
         while True:
             jobs = [await self._queue.get()]
-            while len(jobs) < MAX_BATCH and not self._queue.empty():
+            size = jobs[0].program.ByteSize()
+            while len(jobs) < MAX_BATCH and size < _CALL_BYTES and not self._queue.empty():
                 jobs.append(self._queue.get_nowait())
+                size += jobs[-1].program.ByteSize()
             # the callers of some may have been cancelled meanwhile
             jobs = [job for job in jobs if not job.done.done()]
-            if jobs:
-                await self._run(jobs)
+            together = [job for job in jobs if not job.alone]
+            for call in ([together] if together else []) + [[job] for job in jobs if job.alone]:
+                await self._run(call)
 
     async def _run(self, jobs: Sequence[_Job]) -> None:
         try:
@@ -103,6 +110,10 @@ class Executor:
         except InvalidArgument as error:
             self._set_aside(jobs, error)
         except (Unavailable, DeadlineExceeded, ResourceExhausted) as error:
+            await self._again(jobs, error)
+        except Internal as error:
+            for job in jobs:
+                job.alone = True
             await self._again(jobs, error)
         except RatchetError as error:
             for job in jobs:

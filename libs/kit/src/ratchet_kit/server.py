@@ -4,7 +4,8 @@ import asyncio
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, TypeAlias, TypeVar
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -25,6 +26,17 @@ AddServicers: TypeAlias = Callable[[grpc.aio.Server], Sequence[str]]
 Background: TypeAlias = Callable[[asyncio.Event], Awaitable[None]]
 """Work beside the server: returns soon after the event is set, or earlier when it has nothing left to do."""
 S = TypeVar("S", bound=ServiceSettings)
+
+
+class Service(Protocol):
+    """What a service's `provision` builds."""
+
+    @property
+    def background(self) -> Sequence[Background]: ...
+
+    def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
+        """Adds the servicers and returns their full names."""
+
 
 _OPTIONS = [
     ("grpc.so_reuseport", 0),  # a second server on the same port is an error, not a second half of the calls
@@ -47,6 +59,19 @@ def launch(service_name: str, settings: S, run: Callable[[S], Coroutine[Any, Any
         asyncio.run(run(settings))
     except RatchetError as error:
         sys.exit(f"{service_name}: {error.message}")
+
+
+async def run(
+    service_name: str,
+    provision: Callable[[S], AbstractAsyncContextManager[Service]],
+    settings: S,
+    *,
+    on_ready: Callable[[int], None] | None = None,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """The `run` of a service: builds it, then serves as `serve` says."""
+    async with provision(settings) as service:
+        await serve(settings, service_name, service.add_to, background=service.background, on_ready=on_ready, stop=stop)
 
 
 async def serve(

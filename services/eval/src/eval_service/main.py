@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import grpc
 
@@ -32,6 +33,7 @@ from ratchet_kit.worker import Timing, Worker
 from ratchet_policies.rollout import RolloutEngine
 
 STREAM = "eval.evaluations"
+SERVICE = "eval"
 GROUP = "eval-workers"
 
 
@@ -83,7 +85,7 @@ async def provision(
             rollout = RolloutEngine(await channel(settings.rollout_target), generate_timeout=settings.generate_timeout)
             host = EnginePolicyHost(rollout, settings.load_timeout)
         if environment is None:
-            sandbox = GrpcSandbox(await channel(settings.sandbox_target))
+            sandbox = GrpcSandbox(await channel(settings.sandbox_target), caller="eval")
             environment = CodeEnvironment(await stack.enter_async_context(Executor(sandbox)))
 
         redis = streams.connect(settings.redis_url)
@@ -101,17 +103,11 @@ async def provision(
         )
 
 
-async def run(
-    settings: Settings, *, on_ready: Callable[[int], None] | None = None, stop: asyncio.Event | None = None
-) -> None:
-    async with provision(settings) as service:
-        await server.serve(
-            settings, "eval", service.add_to, background=service.background, on_ready=on_ready, stop=stop
-        )
+run = partial(server.run, SERVICE, provision)
 
 
 def main() -> None:
-    server.launch("eval", Settings(), run)
+    server.launch(SERVICE, Settings(), run)
 
 
 if __name__ == "__main__":

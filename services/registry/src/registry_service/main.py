@@ -1,7 +1,7 @@
 """Builds registry-service and runs it: `python -m registry_service.main`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -117,14 +117,7 @@ async def _queues(settings: Settings, name: str) -> AsyncIterator[Queues]:
         yield Queues(*queues)
 
 
-async def run(
-    settings: Settings, *, on_ready: Callable[[int], None] | None = None, stop: asyncio.Event | None = None
-) -> None:
-    """Serves until SIGTERM, or until `stop` is set."""
-    async with provision(settings) as service:
-        await server.serve(
-            settings, SERVICE, service.add_to, background=service.background, on_ready=on_ready, stop=stop
-        )
+run = partial(server.run, SERVICE, provision)
 
 
 def main() -> None:

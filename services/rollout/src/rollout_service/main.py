@@ -1,9 +1,9 @@
 """Builds the service and runs it: `python -m rollout_service.main`."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import grpc
 
@@ -30,6 +30,7 @@ class Service:
     """What is served."""
 
     policies: Policies
+    background: Sequence[server.Background] = ()
 
     def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
         """Adds the servicers and returns their full names."""
@@ -81,11 +82,7 @@ async def _vllm(settings: Settings) -> AsyncIterator[VllmFactory]:
         yield VllmFactory(defaults, fork_server, logs_folder)
 
 
-async def run(
-    settings: Settings, *, on_ready: Callable[[int], None] | None = None, stop: asyncio.Event | None = None
-) -> None:
-    async with provision(settings) as service:
-        await server.serve(settings, SERVICE, service.add_to, on_ready=on_ready, stop=stop)
+run = partial(server.run, SERVICE, provision)
 
 
 def main() -> None:

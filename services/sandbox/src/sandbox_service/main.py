@@ -1,7 +1,7 @@
 """Builds the service and runs it: `python -m sandbox_service.main`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -86,7 +86,7 @@ async def provision(
         if pool is None:
             pool = await stack.enter_async_context(LanePool(_lane_options(settings)))
         executor = MeteredLanes(pool)
-        sandbox = Sandbox(executor, settings.queue_limit, meter or PrometheusMeter())
+        sandbox = Sandbox(executor, settings.queue_limit, meter or PrometheusMeter(), settings.held_out_attempts)
         bounds = Bounds(settings.max_limits, settings.max_source_bytes)
         background: list[Background] = []
         batches: Batches = NoBatches(settings.missing_for_batches)
@@ -165,13 +165,7 @@ def _batch_work(
     return [worker.run, forget]
 
 
-async def run(
-    settings: Settings, *, on_ready: Callable[[int], None] | None = None, stop: asyncio.Event | None = None
-) -> None:
-    async with provision(settings) as service:
-        await server.serve(
-            settings, SERVICE, service.add_to, background=service.background, on_ready=on_ready, stop=stop
-        )
+run = partial(server.run, SERVICE, provision)
 
 
 def main() -> None:

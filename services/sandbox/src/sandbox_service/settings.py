@@ -27,13 +27,17 @@ class Settings(ServiceSettings):
     """Programs that run at the same time; by default the cores of this process."""
     queue_limit: int = Field(default=4096, ge=1)
     """Programs admitted at a time, running ones included; beyond it a call gets RESOURCE_EXHAUSTED."""
+    held_out_attempts: int = Field(default=100_000, ge=0)
+    """How often one caller may have programs tried against the same held-out tests within a day, on this node; beyond
+    it a call gets RESOURCE_EXHAUSTED. 0 bounds nothing: whoever tries often enough finds out what the tests are."""
     python: str = sys.executable
     """The interpreter that programs run on: its standard library and nothing else."""
     max_cpu_time: timedelta = timedelta(seconds=60)
     max_memory_bytes: int = 4 << 30
     max_output_bytes: int = 1 << 20
-    max_result_bytes: int = 1 << 20
-    """What a program may answer in all, encoded; more is OUTPUT_LIMIT."""
+    max_result_bytes: int = 4 << 20
+    """What a program may answer to one call, encoded, and an eighth of what its answers may be together; more is
+    OUTPUT_LIMIT."""
     max_source_bytes: int = 1 << 20
     """The longest source, test text or standard input of a program."""
     idle_extra: timedelta = timedelta(seconds=1)

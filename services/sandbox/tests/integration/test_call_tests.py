@@ -142,7 +142,7 @@ async def test_results_before_a_limit_are_kept(sandbox: Sandbox) -> None:
             "",
         ),
         ("import zoneinfo\nf = lambda x: zoneinfo.ZoneInfo('Europe/Paris') and 2", Verdict.PASSED, ""),
-        ("f = lambda x: 2.0000001", Verdict.PASSED, ""),
+        ("f = lambda x: 2.0000001", Verdict.FAILED, ""),
         ("f = lambda x: 2.1", Verdict.FAILED, ""),
         ("f = lambda x: [2]", Verdict.FAILED, ""),
         ("f = lambda x: True + 1", Verdict.PASSED, ""),
@@ -185,7 +185,8 @@ async def test_held_out_tests_count_and_are_not_shown(sandbox: Sandbox) -> None:
     source = "def f(x):\n    print('seen', x)\n    return {1: 2}[x]"
     tests = (CallTest((1,), 2), CallTest(("SECRET",), "SECRET", held_out=True))
     execution = await sandbox.execute(program(source, *tests))
-    assert (execution.verdict, passed(execution)) == (Verdict.RUNTIME_ERROR, [True, False])
+    # and not how it failed, which the program may choose by what it was asked
+    assert (execution.verdict, passed(execution)) == (Verdict.FAILED, [True, False])
     assert "SECRET" not in repr(execution)
 
 

@@ -1,6 +1,7 @@
 """Lanes that are lost, jobs that are cancelled, batches that are long."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from dataclasses import replace
@@ -13,7 +14,7 @@ from ratchet_testing.processes import children, computing
 from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.domain.execution import Verdict
 from sandbox_service.domain.jobs import CallJob, CheckJob
-from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program
+from sandbox_service.domain.program import CallTest, CheckTest, File, Limits, Program
 from sandbox_service.domain.sandbox import Sandbox
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -33,6 +34,53 @@ async def test_a_lost_lane_is_retried_and_nobody_notices(victim: str, sandbox: S
     for process in {"the keeper": children(), "the zygote": _zygotes()}[victim]:
         os.kill(process.pid, signal.SIGKILL)
     assert (await running).verdict is Verdict.PASSED
+
+
+async def test_a_program_whose_lanes_are_lost_each_time_gets_a_verdict(sandbox: Sandbox) -> None:
+    running = asyncio.create_task(sandbox.execute(program("import time\ndef f(x):\n    time.sleep(1)\n    return 2")))
+    lost = 0
+    while not running.done():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if lost < 2 and _programs():
+                lost += 1
+                for process in children():
+                    process.kill()
+        await asyncio.sleep(0.05)
+    execution = await running
+    assert (execution.verdict, execution.results[0].passed) == (Verdict.RUNTIME_ERROR, False)
+    assert "took down the lane that it ran in, twice" in execution.detail
+    assert (await sandbox.execute(program("f = lambda x: 2"))).verdict is Verdict.PASSED
+
+
+KILLER = """
+import os, signal
+while True:
+    try:
+        os.kill(-1, signal.SIGKILL)
+    except OSError:
+        pass
+"""
+
+
+async def test_a_program_that_kills_its_tester_at_birth_gets_its_verdict_and_the_lane_stays(sandbox: Sandbox) -> None:
+    """Whether the tester has read the tests by then is a matter of luck: each time must come out the same."""
+    if not sandbox.capabilities.processes:
+        pytest.skip("processes cannot be held here")
+    killer = replace(program(KILLER, CheckTest("assert f(1) == 2")), processes=True)
+    await sandbox.execute(killer)
+    before = {child.pid for child in children()}
+    limits = replace(LIMITS, cpu_time=timedelta(seconds=0.1))
+    executions = await sandbox.execute_batch([replace(killer, limits=limits)] * 24)
+    assert {execution.verdict for execution in executions} <= {Verdict.RUNTIME_ERROR, Verdict.TIME_LIMIT}
+    assert before <= {child.pid for child in children()}
+
+
+async def test_files_that_do_not_fit_are_the_programs_error_and_the_lane_stays(sandbox: Sandbox) -> None:
+    before = {child.pid for child in children()}
+    many = tuple(File("/".join([str(i), *["d"] * 490, "x"]), b"") for i in range(12))
+    execution = await sandbox.execute(replace(program("f = lambda x: 2"), files=many))
+    assert execution.verdict in (Verdict.COMPILE_ERROR, Verdict.PASSED)  # the latter where its folder has no bound
+    assert before <= {child.pid for child in children()}
 
 
 async def test_cancelling_kills_the_program(executor: LanePool) -> None:

@@ -49,6 +49,12 @@ def test_files_have_bounds() -> None:
         convert.program_from_proto(large, BOUNDS)
 
 
+def test_folders_have_a_bound() -> None:
+    deep = ["/".join([str(i), *["d"] * 490, "x"]) for i in range(3)]
+    assert "has 1473 folders" in faults(*deep)["program.files"]
+    convert.program_from_proto(pb.Program(files=[pb.File(name=name) for name in deep[:2]]), BOUNDS)
+
+
 def test_capabilities() -> None:
     offered = Capabilities(
         ("seccomp",),

@@ -49,6 +49,11 @@ def test_more_bytes_than_were_asked_for_are_tampering_even_beside_right_answers(
     assert (outcome.verdict, outcome.results, outcome.stop) == (Verdict.TAMPERED, (), True)
 
 
+def test_more_answers_than_calls_are_tampering() -> None:
+    outcome = judge_calls(TESTS, replace(RIGHT, answers=(Returned(2), Returned(3), Returned(4))))
+    assert (outcome.verdict, outcome.results, outcome.stop) == (Verdict.TAMPERED, (), True)
+
+
 @pytest.mark.parametrize(
     ("change", "verdict"),
     [
@@ -168,6 +173,18 @@ def test_of_a_held_out_test_only_whether_it_passed_is_told() -> None:
         assert [result.held_out for result in execution.results] == [False, True]
     execution = conclude(program, [visible.outcome(good), check.outcome(asserted)], [good, asserted])
     assert (execution.verdict, "SECRET" in repr(execution)) == (Verdict.FAILED, False)
+    mine = replace(
+        good, cpu_time=timedelta(seconds=3), exit_status=83, max_rss_bytes=83, stage=Stage.LOADED, answers=()
+    )
+    loud = replace(good, malformed="unasked bytes: SECRET")
+    for report in (mine, loud, replace(mine, end=End.CPU), replace(mine, end=End.MEMORY), replace(mine, exit_status=0)):
+        execution = conclude(program, [visible.outcome(good), hidden.outcome(report)], [good, report])
+        assert execution.verdict is (Verdict.TAMPERED if report.malformed else Verdict.FAILED)
+        assert (execution.exit_status, execution.signs, execution.detail) == (None, (), "in a held-out test")
+        assert (execution.cpu_time, execution.wall_time) == (good.cpu_time, good.wall_time)
+        assert execution.max_memory_bytes == good.max_rss_bytes
+        assert "SECRET" not in repr(replace(execution, hidden_signs=()))
+        assert len(execution.results) == 2
     wordy = replace(good, stage=Stage.STARTED, exit_status=1, error=Raised("SyntaxError", "line 3"), answers=())
     assert "line 3" in conclude(program, [hidden.outcome(wordy)], [wordy]).detail
 
@@ -179,7 +196,9 @@ def test_signs_of_cheating_are_told_whatever_the_verdict() -> None:
     assert step.outcome(left).verdict is Verdict.RUNTIME_ERROR
     assert step.outcome(RIGHT).signs == ()
     assert step.outcome(replace(left, exit_status=1)).signs == ()
-    assert "own type named 'int'" in str(step.outcome(replace(ENDED, answers=(Returned(object(), "int"),))).signs[0])
+    assert "own type named 'int'" in str(
+        step.outcome(replace(ENDED, answers=(Returned({"o": ["int", "1"]}, "int"),))).signs[0]
+    )
     assert step.outcome(replace(RIGHT, malformed="unasked")).signs == (signs.unasked_bytes("unasked"),)
     (script,) = plan(Program("p", "source", tests=(StdioTest("", ""),)))
     assert script.outcome(replace(ENDED, stage=Stage.COMPILED)).signs == ()
@@ -189,6 +208,6 @@ def test_texts_are_short_and_valid() -> None:
     assert len(clip("é" * 5000).encode()) <= 1024
     assert clip("a\ud800b").encode() == b"a?b"
     assert clip("short") == "short"
-    assert show(1 << 100_000) == "<int of 100001 bits>"
-    assert show([1 << 100_000]) == "<list too large to print>"
+    assert show({"i": hex(1 << 100_000)}) == "<int of 100001 bits>"
+    assert show([1, {"i": hex(1 << 100_000)}]) == "[1, <int of 100001 bits>]"
     assert len(show("x" * 10_000)) == 1024

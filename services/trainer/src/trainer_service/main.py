@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,9 +13,9 @@ import grpc
 
 import ratchet_rewards
 from ratchet.trainer.v1 import job_report_pb2, job_report_pb2_grpc, trainer_pb2, trainer_pb2_grpc
-from ratchet_kit import client, streams
+from ratchet_kit import client, server, streams
 from ratchet_kit.queues import StreamQueue
-from ratchet_kit.server import Background, launch, serve
+from ratchet_kit.server import Background
 from ratchet_kit.sql import Database
 from ratchet_kit.storage import Folder
 from ratchet_kit.times import Clock, SystemClock
@@ -81,10 +81,10 @@ class Service:
     worker: Worker[Claim]
     background: Sequence[Background]
 
-    def add_to(self, server: grpc.aio.Server) -> Sequence[str]:
+    def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
         """Adds the servicers; returns their full names."""
-        trainer_pb2_grpc.add_TrainerServiceServicer_to_server(TrainerServicer(self.runs), server)
-        job_report_pb2_grpc.add_JobReportServiceServicer_to_server(JobReportServicer(self.reports), server)
+        trainer_pb2_grpc.add_TrainerServiceServicer_to_server(TrainerServicer(self.runs), grpc_server)
+        job_report_pb2_grpc.add_JobReportServiceServicer_to_server(JobReportServicer(self.reports), grpc_server)
         files = (trainer_pb2.DESCRIPTOR, job_report_pb2.DESCRIPTOR)
         return [service.full_name for file in files for service in file.services_by_name.values()]
 
@@ -98,6 +98,7 @@ async def provision(
     timing: Timing | None = None,
 ) -> AsyncIterator[Service]:
     """Builds everything, and releases it in the opposite order. A test hands in what is not to be the real one."""
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each look at a job is too many
     async with AsyncExitStack() as stack:
         if ports is None:
             ports = await stack.enter_async_context(real_ports(settings))
@@ -221,17 +222,11 @@ def _job_options(settings: Settings) -> JobOptions:
     )
 
 
-async def run(
-    settings: Settings, *, on_ready: Callable[[int], None] | None = None, stop: asyncio.Event | None = None
-) -> None:
-    """Serves until SIGTERM, or until `stop` is set. Raises FailedPrecondition when a port is in use."""
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each look at a job is too many
-    async with provision(settings) as service:
-        await serve(settings, SERVICE, service.add_to, background=service.background, on_ready=on_ready, stop=stop)
+run = partial(server.run, SERVICE, provision)
 
 
 def main() -> None:
-    launch(SERVICE, Settings(), run)
+    server.launch(SERVICE, Settings(), run)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The files of a program: those it finds in its folder, and those that are fetched from there."""
 
-import itertools
+import contextlib
 import os
 import stat
 from collections.abc import Iterator
@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import wire
 
 MAX_FETCHED, MAX_FILES = 16 << 20, 256
+# Of the paths in a folder that is fetched: their length in bytes, and how many are looked at.
+_MAX_PATH, _MAX_ENTRIES = 1020, 4096
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
@@ -17,9 +19,9 @@ def take_files(descriptor: int, files: list[tuple[str, int]]) -> None:
     Raises OSError.
     """
     for name, size in files:
-        folder = os.path.dirname(name)
-        if folder:
-            os.makedirs(folder, exist_ok=True)
+        for place in [place for place, letter in enumerate(name) if letter == "/"]:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name[:place])
         target = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o700)
         try:
             left = size
@@ -33,6 +35,14 @@ def take_files(descriptor: int, files: list[tuple[str, int]]) -> None:
             os.close(target)
 
 
+def _can_be_sent(path: str) -> bool:
+    """Whether it is UTF-8, as every name in a message, and not too long for the next program to get it."""
+    try:
+        return len(path.encode()) <= _MAX_PATH
+    except UnicodeEncodeError:
+        return False
+
+
 class Fetched:
     """Files that a program left, found without following any link. A name that ends in "/" is a folder.
 
@@ -43,30 +53,31 @@ class Fetched:
         self._scratch = scratch
         self.sizes: list[tuple[str, int]] = []
         room = MAX_FETCHED
-        for name in itertools.chain.from_iterable(self._named(name) for name in names):
-            try:
-                descriptor = self._open(name)
-            except OSError:
-                continue  # it isn't there, or is no plain file
-            status = os.fstat(descriptor)
-            os.close(descriptor)
-            if stat.S_ISREG(status.st_mode) and status.st_size <= room and len(self.sizes) < MAX_FILES:
-                room -= status.st_size
-                self.sizes.append((name, status.st_size))
+        for name in names:
+            for path, status in self._named(name):
+                if stat.S_ISREG(status.st_mode) and status.st_size <= room and len(self.sizes) < MAX_FILES:
+                    room -= status.st_size
+                    self.sizes.append((path, status.st_size))
 
-    def _named(self, name: str) -> Iterator[str]:
-        if not name.endswith("/"):
-            yield name
-            return
-        try:
-            top = self._open(name.rstrip("/"))
-        except OSError:
-            return
-        try:
-            for folder, _, files, _ in os.fwalk(dir_fd=top):
-                yield from (os.path.normpath(os.path.join(name, folder, file)) for file in files)
-        finally:
-            os.close(top)
+    def _named(self, name: str) -> Iterator[tuple[str, os.stat_result]]:
+        """What has the name, or lies in the folder of that name, however deep: at most two descriptors are open."""
+        waiting, left = [name.rstrip("/")], _MAX_ENTRIES
+        while waiting and left:
+            path = waiting.pop()
+            left -= 1
+            try:
+                descriptor = self._open(path)
+            except OSError:
+                continue  # it isn't there, or can't be read
+            try:
+                status = os.fstat(descriptor)
+                if not stat.S_ISDIR(status.st_mode):
+                    yield path, status
+                elif name.endswith("/"):
+                    inner = [f"{path}/{entry}" for entry in os.listdir(descriptor)]
+                    waiting += [entry for entry in inner if _can_be_sent(entry)]
+            finally:
+                os.close(descriptor)
 
     def _open(self, name: str) -> int:
         folder = os.open(self._scratch, _FOLDER)

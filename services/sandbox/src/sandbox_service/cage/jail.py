@@ -149,15 +149,16 @@ def seal() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def confine_files(scratch: str, more: tuple[str, ...] = (), proc: int | None = None) -> bool:
+def confine_files(scratch: str, more: tuple[str, ...] = (), proc: int = -1, processes: bool = False) -> bool:
     """Landlock: read the library, write `scratch`, nothing else. False if the kernel lacks it.
 
-    `more`: other paths to read. `proc`: a descriptor of /proc, which no path leads to.
+    `more`: other paths to read. `proc`: a descriptor of /proc, which no path leads to, or -1.
     """
     read: list[str | int] = [*readable_paths(more), *(f"/dev/{name}" for name in _DEVICES)]
     write = [scratch]
-    if proc is not None:
+    if proc >= 0:
         read.append(proc)
+    if processes:
         write.append(SHARED_MEMORY)
     return landlock.restrict(read, write)
 

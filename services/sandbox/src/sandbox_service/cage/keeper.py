@@ -8,6 +8,7 @@ inherits: what the keeper collects goes to a mapping that forks leave out. Ends 
 import contextlib
 import marshal
 import os
+import resource
 import select
 import signal
 import socket
@@ -23,7 +24,7 @@ import runner
 import scratch
 import tester
 import wire
-from budget import Budget
+from budget import Budget, Limits
 from child import Child
 from kernel import libc, seccomp
 from lockdown import Lacking
@@ -41,8 +42,9 @@ class Keeper:
         self._scratch = locked.scratch
         self._own_pids = "pid-ns" in locked.layers
         self._meter = None if "private-root" in locked.layers else scratch.Meter(self._scratch)
-        self._tree = locked.tree
-        self._filter = seccomp.Filter(processes=bool(locked.tree)) if "seccomp" in locked.layers else None
+        self._tree, self._account, self._processes = locked.tree, locked.account, locked.processes
+        self._base_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        self._filter = seccomp.Filter(processes=locked.processes) if "seccomp" in locked.layers else None
         self._result, self._tests = Pipe(setup["result"]), Pipe(64 << 10)
         self._output, self._error = Pipe(setup["output"]), Pipe(setup["output"])
         self._data_bytes = locked.data_bytes
@@ -51,7 +53,7 @@ class Keeper:
             pipe.open(place)
         self._core = -1
         # Whether a program may leave processes behind: not where seccomp lets it make none.
-        self._strays = self._own_pids and bool(self._tree or not self._filter)
+        self._strays = self._own_pids and (self._processes or not self._filter)
         self._zygote: Zygote
         os.chdir(self._scratch)
 
@@ -78,7 +80,7 @@ class Keeper:
     def make_zygote(self) -> None:
         """Raises Lacking where processes could not be counted."""
         self._zygote = Zygote(self._be_child, self._complaints)
-        if self._tree and not self._tree.leave_out(self._zygote.pid):
+        if self._processes and not self._tree.find(self._zygote.pid):
             raise Lacking("programs that start processes can't be held here: /proc does not show them")
 
     def end_zygote(self) -> None:
@@ -104,32 +106,42 @@ class Keeper:
             self._tests.open()
             pipes += (self._tests,)
         children: list[Child] = []
-        if self._tree:
-            self._tree.forget()
         self._move_to(head["core"])
-        budget = Budget(children, head["cpu"], head["idle"], head["wall"], self._tree, head["memory"])
+        # what comes with the lane is not the program's, where each of its pages counts and not its share of them
+        memory = head["memory"] + (0 if self._processes else self._data_bytes)
+        limits = Limits(head["cpu"], head["idle"], head["wall"], memory)
+        budget = Budget(children, limits, self._tree, self._account, self._zygote.pid)
         try:
             if channel:
                 children.append(self._zygote.fork([channel[0].fileno()], awaited=False))
                 channel[0].close()
-                self._await_payload_read(children[0], channel[1])
-                children.append(self._zygote.fork([channel[1].fileno(), self._tests.writer]))
+                if self._has_read_payload(children[0], channel[1]):
+                    wire.skip_to(self._connection, head["mark"])
+                    children.append(self._zygote.fork([channel[1].fileno(), self._tests.writer]))
                 channel[1].close()
                 self._tests.close_writer()
             else:
                 children.append(self._zygote.fork())
-            end = self._watch(children, head, budget, pipes)
+            end = "exited"
+            if not channel or len(children) > 1:
+                end = self._watch(children, head, budget, pipes)
         finally:
             for child in reversed(children):
                 child.close()
             strays_cpu = self._zygote.end_strays() if self._strays else 0.0
+        cpu = budget.final_cpu(strays_cpu)
         readers = {pipe.reader: pipe for pipe in pipes}
         for reader in select.select(readers, (), (), 0)[0]:
             readers[reader].fill()
-        end = self._overflow(head) or end
-        if not self._result.used or (channel and not self._tests.used):
-            raise SystemExit("a child died before it had read its payload")
-        cpu = sum(child.cpu for child in children) + strays_cpu
+        if end == "exited":
+            end = (
+                self._overflow(head)
+                or budget.overdrawn(cpu, 0 if self._processes else children[0].max_rss - self._base_bytes)
+                or end
+            )
+        # a child may have died, or been killed by the program, before it had read its payload: that ends here
+        for _ in range(1 + (channel is not None) - (len(children) > 1)):
+            wire.skip_to(self._connection, head["mark"])
         self._answer(head, children, end, cpu, budget.elapsed)
         for pipe in pipes[:3]:
             pipe.renew()
@@ -146,24 +158,26 @@ class Keeper:
                     os.sched_setaffinity(pid, {core})
             self._core = core
 
-    def _await_payload_read(self, program: Child, channel: socket.socket) -> None:
-        """The program must have left the socket before the tests come through it. `channel`: it holds the other end."""
+    def _has_read_payload(self, program: Child, channel: socket.socket) -> bool:
+        """Waits until the program has left the socket, before the tests come through it. False: it died before that.
+
+        `channel`: it holds the other end.
+        """
         poll = select.poll()
         poll.register(self._result.reader, select.POLLIN)
         poll.register(channel.fileno(), select.POLLHUP)
         poll.poll()
         self._result.fill()
-        if not self._result.used:
-            raise SystemExit("a program died before it had read its payload")
-        program.number()  # the tester's will come the same way
+        if self._result.used:
+            program.number()  # the tester's will come the same way
+        return bool(self._result.used)
 
     def _watch(self, children: list[Child], head: dict[str, Any], budget: Budget, pipes: tuple[Pipe, ...]) -> str:
-        """Until the last of `children` ends by itself (exited) or at a limit: cpu, idle, wall, output, result.
+        """Until the last of `children` ends by itself (exited) or at a limit: see Budget.spent and `_overflow`.
 
-        No limit counts before that child has read its payload, which would be left in the way of the next request.
         Most programs end within milliseconds and write less than a pipe holds, so at first it only waits.
         """
-        deciding, result = children[-1], pipes[-1] if head["mode"] == "check" else self._result
+        deciding = children[-1]
         if deciding.ends_within(_FIRST_LOOK):
             return "exited"
         poll = select.poll()
@@ -177,21 +191,22 @@ class Keeper:
             for descriptor, _ in ready:
                 if descriptor in streams and not streams[descriptor].fill():
                     poll.unregister(descriptor)
-            if result.used and (limit := self._overflow(head)):
+            if limit := self._overflow(head):
                 return limit
             if any(descriptor == deciding.descriptor for descriptor, _ in ready):
                 deciding.reap()
                 return "exited"
             if any(descriptor == self._connection.fileno() for descriptor, _ in ready):
                 raise SystemExit("the service hung up")
-            if result.used and (limit := budget.spent()):
+            if limit := budget.spent():
                 return limit
-            if result.used and self._meter and self._meter.over():
+            if self._meter and self._meter.over():
                 return "memory"
             ready = poll.poll(1000 * budget.patience())
 
     def _overflow(self, head: dict[str, Any]) -> str:
-        if self._output.used + self._error.used > head["output"]:
+        """Of what counts: answers, and what a script prints. Other output is cut."""
+        if head["mode"] in ("script", "command") and self._output.used > head["output"]:
             return "output"
         return "result" if self._result.used == self._result.size else ""
 
@@ -199,7 +214,11 @@ class Keeper:
         """`descriptors`: none, or that of the channel between program and tests; the tester's way out comes after."""
         mode, nonce, arguments, stdin, taken, memory, cpu = wire.receive(self._connection.fileno())
         if taken:
-            files.take_files(self._connection.fileno(), taken)
+            try:
+                files.take_files(self._connection.fileno(), taken)
+            except OSError as error:
+                wire.Frames(wire.RESULT_FD, nonce).send("error", *runner.describe(error))
+                return 1
             sys.path.insert(0, self._scratch)  # where Python would look for modules first
         if len(descriptors) > 1:
             os.dup2(descriptors[1], wire.RESULT_FD)
@@ -210,30 +229,29 @@ class Keeper:
         runner.make_stdin(stdin)
         if not self._own_pids:  # there, all end with pid 1
             libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
-        if self._tree:
+        if self._processes:
             # a signal to its group must not reach the lane's own processes
             os.setsid()
             # for the exact count of shared memory: process_tree.py. Nobody else here has a /proc, or may trace.
             libc.prctl(libc.PR_SET_DUMPABLE, 1)
-        jail.limit_program(memory + self._data_bytes, cpu, bool(self._tree))
+        jail.limit_program(memory + self._data_bytes, cpu, self._processes)
         if self._filter:
             self._filter.load()
         return RUNNERS[mode](wire.Frames(wire.RESULT_FD, nonce), *arguments)
 
     def _answer(self, head: dict[str, Any], children: list[Child], end: str, cpu: float, wall: float) -> None:
-        room = head["output"]
-        output = self._output.content(room)
-        blobs = [self._result.content(self._result.size), output, self._error.content(room - len(output))]
+        streams = (self._output, self._error)
+        blobs = [self._result.content(self._result.size), *(pipe.content(head["output"]) for pipe in streams)]
         blobs.append(self._tests.content(self._tests.size))
         fetched = files.Fetched(self._scratch, head["fetch"]) if head["fetch"] else None
-        peak = self._tree.peak if self._tree else 0
-        max_rss = max(peak, *[child.max_rss for child in children])
+        max_rss = max(self._tree.peak, children[0].max_rss)
         fields = {
             "end": end,
             "status": children[0].status,
             "cpu": cpu,
             "wall": wall,
             "max_rss": max_rss,
+            "cut": any(pipe.used > head["output"] for pipe in streams),
             "blobs": [len(blob) for blob in blobs],
             "files": fetched.sizes if fetched else [],
         }
@@ -256,5 +274,6 @@ RUNNERS: dict[str, Callable[..., int]] = {
     "script": runner.run_script,
     "check": tester.serve_program,
     "tests": tester.run_tests,
+    "beside": tester.run_beside,
     "command": command.run_command,
 }

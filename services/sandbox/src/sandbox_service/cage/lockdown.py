@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jail
 import scratch
+from cpu_time import Account
 from kernel import seccomp
 from pipe import high
 from process_tree import ProcessTree
@@ -17,13 +18,16 @@ class Lacking(Exception):
 
 
 class Locked(NamedTuple):
-    """What `lock_in` came to. `refused`: the reason for having no namespaces, if there are none. `data_bytes`: what the
-    packages of a runtime take, which no program pays for out of its own limit."""
+    """What `lock_in` came to. `refused`: the reason for having no namespaces, if there are none. `tree`: by which the
+    keeper looks at programs. `account`: of the CPU time of programs that start processes, where there's one.
+    `data_bytes`: what the packages of a runtime take, which no program pays for out of its own limit."""
 
     layers: list[str]
     scratch: str
     refused: str
-    tree: ProcessTree | None
+    tree: ProcessTree
+    processes: bool
+    account: Account | None
     data_bytes: int
 
 
@@ -32,7 +36,7 @@ def lock_in(stage: str, uid: int, setup: dict[str, Any]) -> Locked:
     layers: list[str] = []
     folder = stage
     processes, more, packages = setup["processes"], tuple(setup["paths"]), setup["packages"]
-    proc = high(os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)) if processes else None
+    proc = high(os.open("/proc", os.O_RDONLY | os.O_DIRECTORY))
     statm = high(os.open("/proc/self/statm", os.O_RDONLY))
     refused = jail.refusal_to_unshare(stage, more, packages)
     if not refused:
@@ -52,24 +56,36 @@ def lock_in(stage: str, uid: int, setup: dict[str, Any]) -> Locked:
     jail.seal()
     os.environ["HOME"] = os.environ["TMPDIR"] = folder
     layers += ["no-new-privs", "rlimits", "clean-environment"]
-    if jail.confine_files(folder, (*more, packages) if packages else more, proc):
+    if "private-root" not in layers:
+        # by a path, programs could open what this descriptor lets the keeper open
+        os.close(proc)
+        proc = -1
+    if jail.confine_files(folder, (*more, packages) if packages else more, proc, processes):
         layers.append("landlock")
     if seccomp.supported():
         layers.append("seccomp")
     data_bytes = _warm_up(packages, setup["warm"], statm)
     os.close(statm)
     scratch.empty(folder)
-    return Locked(layers, folder, refused, _tree(layers, proc), data_bytes)
+    if processes:
+        _demand_holds_processes(layers)
+    account = _account(setup["cpu_usage"]) if processes else None
+    return Locked(layers, folder, refused, ProcessTree(proc, processes), processes, account, data_bytes)
 
 
-def _tree(layers: list[str], proc: int | None) -> ProcessTree | None:
-    """Where programs may start processes. Raises Lacking where these could not be held."""
-    if proc is None:
-        return None
+def _demand_holds_processes(layers: list[str]) -> None:
+    """Raises Lacking where programs may start processes and these could not be held."""
     lacking = {"pid-ns", "net-ns", "private-root", "seccomp"} - set(layers)
     if lacking:
         raise Lacking(f"programs that start processes can't be held here without {', '.join(sorted(lacking))}")
-    return ProcessTree(proc)
+
+
+def _account(cpu_usage: int) -> Account | None:
+    """`cpu_usage`: a descriptor of the cgroup's, or -1."""
+    try:
+        return Account(cpu_usage)
+    except OSError:
+        return None
 
 
 def _warm_up(packages: str, names: list[str], statm: int) -> int:

@@ -46,6 +46,8 @@ def main() -> None:
     own_modules = [name for name, module in sys.modules.items() if _is_of_the_cage(module) and name != "__main__"]
     connection = socket.socket(fileno=descriptor)
     setup = wire.receive(descriptor)
+    if setup["cpu_usage"] >= 0:
+        setup["cpu_usage"] = high(setup["cpu_usage"])
     try:
         locked = lockdown.lock_in(sys.argv[3], uid, setup)
     except Lacking as error:
@@ -61,7 +63,7 @@ def main() -> None:
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(0)
     runner.make_streams()
-    jail.limit_lane(FILE_BYTES, bool(locked.tree))
+    jail.limit_lane(FILE_BYTES, locked.processes)
     complaints = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, 100)  # descriptor 2 will be the programs' own
     keeper = Keeper(connection, locked, setup, complaints)
     keeper.rehearse()

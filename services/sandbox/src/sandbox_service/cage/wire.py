@@ -13,6 +13,9 @@ from typing import Any
 RESULT_FD = 3
 CHANNEL_FD = 4
 LENGTH = struct.Struct("!I")
+LEFT_BEHIND = "left behind: "
+"""How the last words of a lane begin that a program did not leave as it was: whatever was sent to it since then had no
+part in that."""
 
 
 class Frames:
@@ -56,6 +59,23 @@ def receive(descriptor: int) -> Any:
     """A header or a payload: a length, then as many bytes of marshal's. Raises EOFError when the service hung up."""
     (length,) = LENGTH.unpack(read_exactly(descriptor, LENGTH.size))
     return marshal.loads(read_exactly(descriptor, length))
+
+
+def skip_to(connection: socket.socket, mark: bytes) -> None:
+    """Reads up to the mark that ends a payload: nothing but the mark where that was read, as it is with most.
+
+    Raises EOFError as `receive` does.
+    """
+    before = read_exactly(connection.fileno(), len(mark))
+    if before == mark:
+        return
+    while seen := connection.recv(1 << 16, socket.MSG_PEEK):
+        place = (before + seen).find(mark)
+        connection.recv(len(seen) if place < 0 else place + len(mark) - len(before))
+        if place >= 0:
+            return
+        before = (before + seen)[1 - len(mark) :]
+    raise EOFError("the other side hung up")
 
 
 def frame(message: dict[str, Any]) -> bytes:

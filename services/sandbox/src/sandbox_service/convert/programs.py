@@ -1,5 +1,6 @@
 """Programs, and completions against problems: from protobuf."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,6 +22,7 @@ MAX_TESTS = 1000
 MIN_MEMORY = 64 << 20
 MAX_FILES = 256
 MAX_FILE_BYTES = 16 << 20
+MAX_FOLDERS = 1024
 _MAX_NAME = 255
 
 
@@ -113,7 +115,9 @@ def _program(message: pb.Program, path: str, reading: Reading) -> Program:
         id=message.id,
         source=message.source,
         entry_point=entry_point,
-        tests=tuple(test_from_proto(test, f"{path}.tests[{i}]", reading) for i, test in enumerate(message.tests)),
+        tests=tuple(
+            test_from_proto(test, entry_point, f"{path}.tests[{i}]", reading) for i, test in enumerate(message.tests)
+        ),
         stdin=message.stdin,
         limits=_limits(message.limits, f"{path}.limits", reading),
         language=message.language or "python",
@@ -131,12 +135,17 @@ def _files(messages: Sequence[pb.File], path: str, reading: Reading) -> tuple[Fi
     size = sum(len(message.content) for message in messages)
     if size > MAX_FILE_BYTES:
         reading.faults.add(path, f"has {size} bytes in all, and a program takes at most {MAX_FILE_BYTES}")
-    names = [message.name for message in messages]
-    for i, name in enumerate(names):
-        _check_file_name(name, f"{path}[{i}].name", reading)
-        folders = {name[:end] for end, letter in enumerate(name) if letter == "/"}
-        if name in names[:i] or folders & set(names):
+    names = Counter(message.name for message in messages)
+    folders: set[str] = set()
+    for i, message in enumerate(messages):
+        if not _check_file_name(message.name, f"{path}[{i}].name", reading):
+            continue
+        own = {message.name[:end] for end, letter in enumerate(message.name) if letter == "/"}
+        if names[message.name] > 1 or not own.isdisjoint(names):
             reading.faults.add(f"{path}[{i}].name", "is there twice, or lies in what is a file")
+        folders |= own
+    if len(folders) > MAX_FOLDERS:
+        reading.faults.add(path, f"has {len(folders)} folders, and a program takes at most {MAX_FOLDERS}")
     return tuple(File(message.name, message.content) for message in messages)
 
 
@@ -149,12 +158,18 @@ def _fetch_files(names: Sequence[str], path: str, reading: Reading) -> tuple[str
     return tuple(names)
 
 
-def _check_file_name(name: str, field: str, reading: Reading) -> None:
+def _check_file_name(name: str, field: str, reading: Reading) -> bool:
+    if len(name) > 4 * _MAX_NAME:
+        reading.faults.add(field, f"has more than {4 * _MAX_NAME} bytes")
+        return False
     parts = name.split("/")
     if not name or "\0" in name or any(part in ("", ".", "..") for part in parts):
         reading.faults.add(field, "must be a relative path like data/input.csv, without '.', '..' or empty parts")
     elif len(name.encode()) > 4 * _MAX_NAME or any(len(part.encode()) > _MAX_NAME for part in parts):
         reading.faults.add(field, f"has a part of more than {_MAX_NAME} bytes, or more than {4 * _MAX_NAME} in all")
+    else:
+        return True
+    return False
 
 
 def _limits(message: problem_pb2.Limits, path: str, reading: Reading) -> Limits:

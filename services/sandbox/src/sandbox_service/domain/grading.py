@@ -6,15 +6,17 @@ exit status and no printed word is one.
 """
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import groupby
 
 from ratchet_kit.text import clip as clip_to
-from sandbox_service.domain import signs
-from sandbox_service.domain.compare import matches, matches_unordered, tokens_match
+from sandbox_service.cage.codec import encode
+from sandbox_service.domain import shown, signs
+from sandbox_service.domain.compare import DEFAULT, Tolerance, matches, matches_unordered, tokens_match
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
+from sandbox_service.domain.forms import Form
 from sandbox_service.domain.jobs import (
     Answer,
     CallJob,
@@ -23,6 +25,7 @@ from sandbox_service.domain.jobs import (
     CommandJob,
     End,
     Job,
+    Oversized,
     Raised,
     Report,
     ScriptJob,
@@ -45,6 +48,7 @@ class Outcome:
     stop: bool = False
     held_out: bool = False
     signs: tuple[Sighting, ...] = ()
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +58,35 @@ class Step:
     job: Callable[[Limits], Job]
     judge: Callable[[Report], Outcome]
     held_out: bool = False
+    tests: int = 1
 
     def outcome(self, report: Report) -> Outcome:
         outcome = self.judge(report)
         if outcome.verdict is Verdict.TAMPERED:
             outcome = replace(outcome, signs=(signs.unasked_bytes(outcome.detail), *outcome.signs))
-        return _hidden(outcome, report) if self.held_out else outcome
+        return self._hidden(outcome, report) if self.held_out else outcome
 
+    def _hidden(self, outcome: Outcome, report: Report) -> Outcome:
+        """Nothing of held-out tests but which passed: how a program fails could tell what it was asked.
 
-def _hidden(outcome: Outcome, report: Report) -> Outcome:
-    """Nothing of a held-out test but whether it passed. What went wrong before the program saw any may be shown."""
-    results = tuple(TestResult(result.passed, held_out=True) for result in outcome.results)
-    shown = outcome.verdict in (Verdict.PASSED, Verdict.TAMPERED) or report.stage is Stage.STARTED
-    detail = outcome.detail if shown else "in a held-out test"
-    return replace(outcome, results=results, detail=detail, held_out=True)
+        What went wrong before the program saw any is shown, and that it tampered.
+        """
+        early = outcome.verdict is Verdict.COMPILE_ERROR and report.stage is Stage.STARTED
+        told = early or outcome.verdict in (Verdict.PASSED, Verdict.TAMPERED, Verdict.NONE)
+        results = tuple(TestResult(result.passed, held_out=True) for result in outcome.results)
+        return replace(
+            outcome,
+            verdict=outcome.verdict if told else Verdict.FAILED,
+            results=results + self.unreached().results[len(results) :],
+            detail=outcome.detail if early else "in a held-out test" if outcome.verdict is not Verdict.PASSED else "",
+            held_out=True,
+            failure="a held-out test can judge no program" if outcome.failure else "",
+        )
+
+    def unreached(self) -> Outcome:
+        """Of held-out tests after one that ended all: as if they had failed, so that it's not told where that was."""
+        results = (TestResult(False, held_out=True),) * self.tests
+        return Outcome(Verdict.FAILED, results, "in a held-out test", held_out=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +117,7 @@ def _call_step(program: Program, tests: Sequence[CallTest], held_out: bool) -> S
         lambda limits: CallJob(program.source, program.entry_point, calls, limits, _setting(program)),
         lambda report: replace(judge_calls(tests, report), signs=signs.of(report)),
         held_out,
+        len(tests),
     )
 
 
@@ -111,11 +131,23 @@ def _single_step(program: Program, test: Test) -> Step:
     assert isinstance(test, CheckTest)
     return Step(
         lambda limits: CheckJob(
-            program.source, program.entry_point, test.code, not test.calls_check, limits, _setting(program)
+            program.source,
+            program.entry_point,
+            test.code,
+            not test.calls_check,
+            limits,
+            _setting(program),
+            test.names,
+            test.modules,
+            test.shared,
         ),
-        lambda report: replace(judge_check(report), signs=signs.of(report)),
+        lambda report: _labelled(replace(judge_check(report), signs=signs.of(report)), test.shared),
         test.held_out,
     )
+
+
+def _labelled(outcome: Outcome, forgeable: bool) -> Outcome:
+    return replace(outcome, results=tuple(replace(result, forgeable=forgeable) for result in outcome.results))
 
 
 def _script(program: Program, stdin: str, limits: Limits) -> ScriptJob | CommandJob:
@@ -131,14 +163,16 @@ def _setting(program: Program) -> Setting:
 def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Report]) -> Execution:
     """One execution out of all the jobs of a program, at least one.
 
-    Times add up; the texts are those of the job that decided, unless its tests are held out.
+    Times add up; the texts are those of the job that decided. Of jobs whose tests are held out there is neither.
     """
+    visible = [report for report, outcome in zip(reports, outcomes, strict=True) if not outcome.held_out]
     decisive = next((outcome for outcome in outcomes if outcome.verdict is Verdict.TAMPERED), None)
     decisive = decisive or next(
         (outcome for outcome in outcomes if outcome.verdict is not Verdict.PASSED), outcomes[-1]
     )
     seen = reports[outcomes.index(decisive)]
-    shown = replace(seen, stdout="", stderr="", files=()) if decisive.held_out else seen
+    shown = replace(seen, stdout="", stderr="", output_cut=False, files=()) if decisive.held_out else seen
+    no_process = seen.stage is Stage.STARTED and seen.compile_time > timedelta()
     return Execution(
         program_id=program.id,
         verdict=decisive.verdict,
@@ -146,19 +180,27 @@ def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Re
         tests_total=len(program.tests),
         stdout=shown.stdout,
         stderr=shown.stderr,
-        cpu_time=sum((report.cpu_time for report in reports), timedelta()),
-        wall_time=sum((report.wall_time for report in reports), timedelta()),
+        output_cut=shown.output_cut,
+        cpu_time=sum((report.cpu_time for report in visible), timedelta()),
+        wall_time=sum((report.wall_time for report in visible), timedelta()),
         layers=seen.layers,
         detail=clip(decisive.detail),
         runtime=seen.runtime,
         files=shown.files,
         compile_output=seen.compile_output,
         compile_time=seen.compile_time,
-        exit_status=None if seen.stage is Stage.STARTED and seen.compile_time else seen.exit_status,
-        max_memory_bytes=max(report.max_rss_bytes for report in reports),
+        exit_status=None if decisive.held_out or no_process else seen.exit_status,
+        max_memory_bytes=max((report.max_rss_bytes for report in visible), default=0),
         level=min(report.level for report in reports),
-        signs=tuple(dict.fromkeys(sign for outcome in outcomes for sign in outcome.signs)),
+        signs=_signs(outcome for outcome in outcomes if not outcome.held_out),
+        hidden_signs=_signs(outcome for outcome in outcomes if outcome.held_out),
+        failure=clip(decisive.failure),
+        forgeable=any(isinstance(test, CheckTest) and test.shared for test in program.tests),
     )
+
+
+def _signs(outcomes: Iterable[Outcome]) -> tuple[Sighting, ...]:
+    return tuple(dict.fromkeys(sign for outcome in outcomes for sign in outcome.signs))
 
 
 def judge_run(report: Report) -> Outcome:
@@ -178,7 +220,9 @@ def judge_stdio(test: StdioTest, report: Report) -> Outcome:
 
 def judge_calls(tests: Sequence[CallTest], report: Report) -> Outcome:
     if report.malformed:
-        return _tampered(report)
+        return _tampered(report.malformed)
+    if len(report.answers) > len(tests):
+        return _tampered(f"{len(report.answers)} answers to {len(tests)} calls")
     results = [_judge_answer(test, answer) for test, answer in zip(tests, report.answers, strict=False)]
     verdicts = [_verdict_of_answer(result, answer) for result, answer in zip(results, report.answers, strict=True)]
     details = [result.error for result in results]
@@ -196,6 +240,8 @@ def judge_calls(tests: Sequence[CallTest], report: Report) -> Outcome:
 
 
 def _judge_answer(test: CallTest, answer: Answer) -> TestResult:
+    if isinstance(answer, Oversized):
+        return TestResult(False, "", _wanted(test), f"answered with more than {answer.limit >> 10} KiB")
     if isinstance(answer, Raised):
         if test.raises and test.raises in (answer.type_name, *answer.kinds):
             return TestResult(True, clip(str(answer)), _wanted(test))
@@ -203,14 +249,17 @@ def _judge_answer(test: CallTest, answer: Answer) -> TestResult:
     if test.raises:
         return TestResult(False, show(answer.value), _wanted(test))
     same = matches_unordered if test.unordered else matches
-    return TestResult(same(answer.value, test.expected, test.tolerance), show(answer.value), _wanted(test))
+    tolerance = DEFAULT if test.tolerance is None else Tolerance(test.tolerance, test.tolerance)
+    return TestResult(same(answer.value, encode(test.expected), tolerance), show(answer.value), _wanted(test))
 
 
 def _wanted(test: CallTest) -> str:
-    return f"raises {test.raises}" if test.raises else show(test.expected)
+    return f"raises {test.raises}" if test.raises else show(encode(test.expected))
 
 
 def _verdict_of_answer(result: TestResult, answer: Answer) -> Verdict:
+    if isinstance(answer, Oversized):
+        return Verdict.OUTPUT_LIMIT
     if isinstance(answer, Raised) and not result.passed:
         return Verdict.MEMORY_LIMIT if answer.type_name == "MemoryError" else Verdict.RUNTIME_ERROR
     return Verdict.PASSED if result.passed else Verdict.FAILED
@@ -218,7 +267,7 @@ def _verdict_of_answer(result: TestResult, answer: Answer) -> Verdict:
 
 def judge_check(report: Report) -> Outcome:
     if report.malformed:
-        return _tampered(report)
+        return _tampered(report.malformed)
     tester = report.tester
     if report.end is not End.EXITED or report.error or tester is None:
         trouble = _trouble(report)
@@ -231,6 +280,8 @@ def judge_check(report: Report) -> Outcome:
         trouble = _Trouble(Verdict.MEMORY_LIMIT if memory else Verdict.RUNTIME_ERROR, tester.detail)
     elif tester.verdict is CheckVerdict.BROKEN:
         trouble = _Trouble(Verdict.RUNTIME_ERROR, f"the test code raised {tester.detail}")
+    elif tester.verdict is CheckVerdict.UNABLE:
+        return Outcome(Verdict.NONE, stop=True, failure=tester.detail)
     elif tester.verdict is CheckVerdict.GARBLED:
         trouble = _Trouble(Verdict.TAMPERED, "unasked bytes on the channel to the tests")
     else:
@@ -239,8 +290,8 @@ def judge_check(report: Report) -> Outcome:
     return Outcome(trouble.verdict, (result,), trouble.detail, stop=_is_final(trouble))
 
 
-def _tampered(report: Report) -> Outcome:
-    return Outcome(Verdict.TAMPERED, (), report.malformed, stop=True)
+def _tampered(how: str) -> Outcome:
+    return Outcome(Verdict.TAMPERED, (), how, stop=True)
 
 
 def _is_final(trouble: _Trouble) -> bool:
@@ -259,6 +310,8 @@ def _trouble(report: Report) -> _Trouble:
     """Of a job that didn't end as it should: which limit, which error, which signal."""
     if report.end is End.CPU:
         return _Trouble(Verdict.TIME_LIMIT, f"used {report.cpu_time.total_seconds():.2f} s of CPU time")
+    if report.end is End.TESTS:
+        return _Trouble(Verdict.TIME_LIMIT, "its tests used more CPU time than the program itself may")
     if report.end is End.MEMORY:
         return _Trouble(Verdict.MEMORY_LIMIT, "its processes and files took more memory than its limit")
     if report.end in (End.IDLE, End.WALL):
@@ -267,7 +320,9 @@ def _trouble(report: Report) -> _Trouble:
     if report.end is End.OUTPUT:
         return _Trouble(Verdict.OUTPUT_LIMIT, "printed more than its limit")
     if report.end is End.RESULT:
-        return _Trouble(Verdict.OUTPUT_LIMIT, "answered with more than the sandbox takes")
+        return _Trouble(Verdict.OUTPUT_LIMIT, "its answers together are more than the sandbox takes")
+    if report.end is End.LANE:
+        return _Trouble(Verdict.RUNTIME_ERROR, f"took down the lane that it ran in, twice: {report.error}")
     if report.stage is Stage.STARTED:
         reason = str(report.error) if report.error else f"the compiler {_how_it_ended(report.exit_status)}"
         return _Trouble(Verdict.COMPILE_ERROR, reason)
@@ -288,13 +343,9 @@ def _how_it_ended(status: int) -> str:
         return f"was killed by signal {-status}"
 
 
-def show(value: object) -> str:
-    """A value for people. An integer beyond Python's limit for decimal text has none: its size is shown instead."""
-    try:
-        return clip(repr(value))
-    except (ValueError, RecursionError):
-        bits = f" of {value.bit_length()} bits" if isinstance(value, int) else " too large to print"
-        return f"<{type(value).__name__}{bits}>"
+def show(form: Form) -> str:
+    """A value for people."""
+    return clip(shown.text(form, _TEXT_BYTES))
 
 
 def clip(text: str) -> str:

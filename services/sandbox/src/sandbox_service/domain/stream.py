@@ -1,11 +1,12 @@
 """One caller's programs under way: one task reads them in, another takes their results out."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
-from ratchet_kit.errors import Unavailable
+from ratchet_kit.errors import RatchetError
 from ratchet_kit.work import Priority
 from sandbox_service.domain.admission import Admission, Ticket
 from sandbox_service.domain.execution import Execution
@@ -16,11 +17,14 @@ READ_AHEAD = 512
 GATHER_ITEMS = 32
 GATHER_TIME = timedelta(milliseconds=10)
 """Results that come close together travel together: a message costs as much as ten results in it."""
+PORTION = 8 << 20
+"""Bytes of results in a message: one alone may be larger, and a message holds 64 MiB."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class PlatformFault:
-    """Why a program of a batch has no execution: the platform failed it twice in a row. Retry."""
+    """Why a program of a batch has no execution: the platform failed it. Retry."""
 
     message: str
 
@@ -49,7 +53,6 @@ class Stream:
         self.changed = asyncio.Event()
         self._taken = asyncio.Event()
         self._ready: list[Item] = []
-        self._broken: BaseException | None = None
 
     async def read(self, batches: AsyncIterator[Sequence[Program]]) -> None:
         """Admits all programs of `batches`. Raises what `settle` and `batches` raise, and ResourceExhausted."""
@@ -72,28 +75,21 @@ class Stream:
         await self._admission.wait_for_room(self._caller)
 
     def _add(self, index: int, program: Program) -> None:
-        def done(outcome: Execution | BaseException) -> None:
+        def done(outcome: Execution | RatchetError) -> None:
             del self.tickets[index]
-            if isinstance(outcome, Unavailable):
-                self._ready.append(Item(index, PlatformFault(str(outcome))))
-            elif isinstance(outcome, BaseException):
-                self._broken = outcome
-            else:
-                self._ready.append(Item(index, outcome))
+            # whatever became of one program, the others of the stream go on
+            self._ready.append(
+                Item(index, PlatformFault(str(outcome)) if isinstance(outcome, RatchetError) else outcome)
+            )
             self.changed.set()
 
         self.tickets[index] = self._admission.submit(program, done, self._caller, self._priority)
 
     async def wait_for_items(self, reader: asyncio.Task[None]) -> None:
-        """Until enough results have come to be worth a message, or for a moment after the first, or until no more come.
-
-        Raises what a program's execution raised that is no fault of the platform: a bug.
-        """
+        """Until enough results are there for a message, or a moment after the first one came, or no more come."""
         gathering: float | None = None
         loop = asyncio.get_running_loop()
         while True:
-            if self._broken is not None:
-                raise self._broken
             if len(self._ready) >= GATHER_ITEMS or (not self.tickets and (self._ready or reader.done())):
                 return
             if reader.done() and reader.exception() is not None:
@@ -113,3 +109,17 @@ class Stream:
         items, self._ready = self._ready, []
         self._taken.set()
         return items
+
+
+def portions(items: Sequence[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+    """As many as fit in a message: with files or long outputs, one may have megabytes."""
+    portion: list[T] = []
+    total = 0
+    for item in items:
+        if portion and total + size(item) > PORTION:
+            yield portion
+            portion, total = [], 0
+        portion.append(item)
+        total += size(item)
+    if portion:
+        yield portion

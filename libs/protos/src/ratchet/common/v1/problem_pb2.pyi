@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -216,22 +217,58 @@ Global___StdioTest: _TypeAlias = StdioTest  # noqa: Y015
 
 @_typing.final
 class CheckTest(_message.Message):
-    """Python test code that calls the program: "def check(candidate): ...", plain asserts, or unittest.TestCase classes.
-    It runs in a process of its own that the program cannot see.
+    """Python test code that calls the program: "def check(candidate): ...", plain asserts, tests of pytest, unittest or
+    doctest, a script. INVALID_ARGUMENT for code that runs no comparison with the program, as far as reading it shows.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    class _Grading:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _GradingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CheckTest._Grading.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        GRADING_UNSPECIFIED: CheckTest._Grading.ValueType  # 0
+        """STRICT."""
+        GRADING_STRICT: CheckTest._Grading.ValueType  # 1
+        """In a process of its own that the program cannot see."""
+        GRADING_SHARED: CheckTest._Grading.ValueType  # 2
+        """In the program's process, for tests that cannot be kept apart: mocks, identity, methods of what the program
+        returns. The program could forge the result: see Execution.forgeable.
+        """
+
+    class Grading(_Grading, metaclass=_GradingEnumTypeWrapper):
+        """Where test code runs."""
+
+    GRADING_UNSPECIFIED: CheckTest.Grading.ValueType  # 0
+    """STRICT."""
+    GRADING_STRICT: CheckTest.Grading.ValueType  # 1
+    """In a process of its own that the program cannot see."""
+    GRADING_SHARED: CheckTest.Grading.ValueType  # 2
+    """In the program's process, for tests that cannot be kept apart: mocks, identity, methods of what the program
+    returns. The program could forge the result: see Execution.forgeable.
+    """
+
     CODE_FIELD_NUMBER: _builtins.int
+    NAMES_FIELD_NUMBER: _builtins.int
+    GRADING_FIELD_NUMBER: _builtins.int
     code: _builtins.str
+    grading: Global___CheckTest.Grading.ValueType
+    @_builtins.property
+    def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What the tests use of the program beside its entry point: "Node", "poly". They see nothing else of it."""
+
     def __init__(
         self,
         *,
         code: _builtins.str = ...,
+        names: _abc.Iterable[_builtins.str] | None = ...,
+        grading: Global___CheckTest.Grading.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "grading", b"grading", "names", b"names"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -249,7 +286,7 @@ class Limits(_message.Message):
     memory_bytes: _builtins.int
     """Default 512 MiB."""
     output_bytes: _builtins.int
-    """stdout plus stderr; default 64 KiB."""
+    """Of stdout, and of stderr; default 64 KiB. What is beyond it is cut; only stdout that is judged may not go beyond it."""
     @_builtins.property
     def cpu_time(self) -> _duration_pb2.Duration:
         """CPU time of the whole program; default 5 s, at most what the service allows."""

@@ -161,12 +161,15 @@ class Evaluation(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     START_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
+    FORGEABLE_PASSES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Evaluation.State.ValueType
     policy_id: _builtins.str
     """The weights that were measured."""
     problems_done: _builtins.int
     problems_total: _builtins.int
+    forgeable_passes: _builtins.int
+    """Of the samples that PASSED, those whose tests ran in the program's process, which could forge their result."""
     @_builtins.property
     def spec(self) -> Global___EvaluationSpec:
         """With the defaults that were taken."""
@@ -202,10 +205,11 @@ class Evaluation(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         start_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
+        forgeable_passes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "spec", b"spec", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "id", b"id", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "spec", b"spec", "start_time", b"start_time", "state", b"state", "verdicts", b"verdicts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forgeable_passes", b"forgeable_passes", "id", b"id", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "spec", b"spec", "start_time", b"start_time", "state", b"state", "verdicts", b"verdicts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -223,6 +227,7 @@ class Sample(_message.Message):
     TESTS_TOTAL_FIELD_NUMBER: _builtins.int
     POLICY_ID_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
+    FORGEABLE_FIELD_NUMBER: _builtins.int
     problem_id: _builtins.str
     index: _builtins.int
     """From 0, among the samples of one problem."""
@@ -232,6 +237,8 @@ class Sample(_message.Message):
     tests_total: _builtins.int
     policy_id: _builtins.str
     detail: _builtins.str
+    forgeable: _builtins.bool
+    """A test ran in the program's process (CheckTest.GRADING_SHARED), which could forge its result."""
     def __init__(
         self,
         *,
@@ -243,10 +250,11 @@ class Sample(_message.Message):
         tests_total: _builtins.int = ...,
         policy_id: _builtins.str = ...,
         detail: _builtins.str = ...,
+        forgeable: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["completion", b"completion", "detail", b"detail", "index", b"index", "policy_id", b"policy_id", "problem_id", b"problem_id", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completion", b"completion", "detail", b"detail", "forgeable", b"forgeable", "index", b"index", "policy_id", b"policy_id", "problem_id", b"problem_id", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -27,7 +27,8 @@ if _version_not_supported:
 
 class BatchServiceStub(object):
     """Programs that are stored, queued on Redis (`sandbox.batches`) and worked off by every node of the same queue, at least
-    once; each program gets exactly one recorded execution. Each call: FAILED_PRECONDITION on a node without a queue.
+    once; each program gets exactly one recorded execution. A caller sees its own batches: one of another caller is NOT_FOUND,
+    and a request_id is the caller's own. Each call: FAILED_PRECONDITION on a node without a queue.
     """
 
     def __init__(self, channel):
@@ -70,7 +71,8 @@ class BatchServiceStub(object):
 
 class BatchServiceServicer(object):
     """Programs that are stored, queued on Redis (`sandbox.batches`) and worked off by every node of the same queue, at least
-    once; each program gets exactly one recorded execution. Each call: FAILED_PRECONDITION on a node without a queue.
+    once; each program gets exactly one recorded execution. A caller sees its own batches: one of another caller is NOT_FOUND,
+    and a request_id is the caller's own. Each call: FAILED_PRECONDITION on a node without a queue.
     """
 
     def CreateBatch(self, request, context):
@@ -88,7 +90,7 @@ class BatchServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListBatches(self, request, context):
-        """Batches, newest first.
+        """The caller's batches, newest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -158,7 +160,8 @@ def add_BatchServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class BatchService(object):
     """Programs that are stored, queued on Redis (`sandbox.batches`) and worked off by every node of the same queue, at least
-    once; each program gets exactly one recorded execution. Each call: FAILED_PRECONDITION on a node without a queue.
+    once; each program gets exactly one recorded execution. A caller sees its own batches: one of another caller is NOT_FOUND,
+    and a request_id is the caller's own. Each call: FAILED_PRECONDITION on a node without a queue.
     """
 
     @staticmethod

@@ -28,7 +28,8 @@ GRPC_VERSION: str
 
 class BatchServiceStub:
     """Programs that are stored, queued on Redis (`sandbox.batches`) and worked off by every node of the same queue, at least
-    once; each program gets exactly one recorded execution. Each call: FAILED_PRECONDITION on a node without a queue.
+    once; each program gets exactly one recorded execution. A caller sees its own batches: one of another caller is NOT_FOUND,
+    and a request_id is the caller's own. Each call: FAILED_PRECONDITION on a node without a queue.
     """
 
     @_typing.overload
@@ -40,7 +41,7 @@ class BatchServiceStub:
     GetBatch: _grpc.UnaryUnaryMultiCallable[_batch_pb2.GetBatchRequest, _batch_pb2.GetBatchResponse]
     """A batch with its progress. NOT_FOUND."""
     ListBatches: _grpc.UnaryUnaryMultiCallable[_batch_pb2.ListBatchesRequest, _batch_pb2.ListBatchesResponse]
-    """Batches, newest first."""
+    """The caller's batches, newest first."""
     WatchBatch: _grpc.UnaryStreamMultiCallable[_batch_pb2.WatchBatchRequest, _batch_pb2.WatchBatchResponse]
     """Recorded items from the start, then new ones as they are recorded, until the batch has ended. NOT_FOUND."""
     CancelBatch: _grpc.UnaryUnaryMultiCallable[_batch_pb2.CancelBatchRequest, _batch_pb2.CancelBatchResponse]
@@ -51,7 +52,8 @@ class BatchServiceStub:
 @_typing.type_check_only
 class BatchServiceAsyncStub(BatchServiceStub):
     """Programs that are stored, queued on Redis (`sandbox.batches`) and worked off by every node of the same queue, at least
-    once; each program gets exactly one recorded execution. Each call: FAILED_PRECONDITION on a node without a queue.
+    once; each program gets exactly one recorded execution. A caller sees its own batches: one of another caller is NOT_FOUND,
+    and a request_id is the caller's own. Each call: FAILED_PRECONDITION on a node without a queue.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -60,7 +62,7 @@ class BatchServiceAsyncStub(BatchServiceStub):
     GetBatch: _aio.UnaryUnaryMultiCallable[_batch_pb2.GetBatchRequest, _batch_pb2.GetBatchResponse]  # type: ignore[assignment]
     """A batch with its progress. NOT_FOUND."""
     ListBatches: _aio.UnaryUnaryMultiCallable[_batch_pb2.ListBatchesRequest, _batch_pb2.ListBatchesResponse]  # type: ignore[assignment]
-    """Batches, newest first."""
+    """The caller's batches, newest first."""
     WatchBatch: _aio.UnaryStreamMultiCallable[_batch_pb2.WatchBatchRequest, _batch_pb2.WatchBatchResponse]  # type: ignore[assignment]
     """Recorded items from the start, then new ones as they are recorded, until the batch has ended. NOT_FOUND."""
     CancelBatch: _aio.UnaryUnaryMultiCallable[_batch_pb2.CancelBatchRequest, _batch_pb2.CancelBatchResponse]  # type: ignore[assignment]
@@ -70,7 +72,8 @@ class BatchServiceAsyncStub(BatchServiceStub):
 
 class BatchServiceServicer(metaclass=_abc_1.ABCMeta):
     """Programs that are stored, queued on Redis (`sandbox.batches`) and worked off by every node of the same queue, at least
-    once; each program gets exactly one recorded execution. Each call: FAILED_PRECONDITION on a node without a queue.
+    once; each program gets exactly one recorded execution. A caller sees its own batches: one of another caller is NOT_FOUND,
+    and a request_id is the caller's own. Each call: FAILED_PRECONDITION on a node without a queue.
     """
 
     @_abc_1.abstractmethod
@@ -95,7 +98,7 @@ class BatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _batch_pb2.ListBatchesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_batch_pb2.ListBatchesResponse, _abc.Awaitable[_batch_pb2.ListBatchesResponse]]:
-        """Batches, newest first."""
+        """The caller's batches, newest first."""
 
     @_abc_1.abstractmethod
     def WatchBatch(

@@ -9,6 +9,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from ratchet.common.v1 import failure_pb2 as _failure_pb2
 from ratchet.common.v1 import priority_pb2 as _priority_pb2
 from ratchet.common.v1 import problem_pb2 as _problem_pb2
 from ratchet.common.v1 import verdict_pb2 as _verdict_pb2
@@ -140,12 +141,15 @@ class TestResult(_message.Message):
     EXPECTED_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     HELD_OUT_FIELD_NUMBER: _builtins.int
+    FORGEABLE_FIELD_NUMBER: _builtins.int
     passed: _builtins.bool
     got: _builtins.str
     """What came back, what was expected, or the error: truncated to 1 KiB, valid UTF-8."""
     expected: _builtins.str
     error: _builtins.str
     held_out: _builtins.bool
+    forgeable: _builtins.bool
+    """The test ran in the program's process (CheckTest.GRADING_SHARED)."""
     def __init__(
         self,
         *,
@@ -154,10 +158,11 @@ class TestResult(_message.Message):
         expected: _builtins.str = ...,
         error: _builtins.str = ...,
         held_out: _builtins.bool = ...,
+        forgeable: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "expected", b"expected", "got", b"got", "held_out", b"held_out", "passed", b"passed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "expected", b"expected", "forgeable", b"forgeable", "got", b"got", "held_out", b"held_out", "passed", b"passed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -186,8 +191,12 @@ class Execution(_message.Message):
     COMPILE_TIME_FIELD_NUMBER: _builtins.int
     EXIT_STATUS_FIELD_NUMBER: _builtins.int
     MAX_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    FORGEABLE_FIELD_NUMBER: _builtins.int
+    OUTPUT_CUT_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     verdict: _verdict_pb2.Verdict.ValueType
+    """Unset where there is a failure: the problem's fault, and nothing is known of the program."""
     tests_passed: _builtins.int
     tests_total: _builtins.int
     stdout: _builtins.str
@@ -203,6 +212,10 @@ class Execution(_message.Message):
     """Of the program's process, when it had one and it ended; negative for a signal."""
     max_memory_bytes: _builtins.int
     """The most memory that was resident."""
+    forgeable: _builtins.bool
+    """A test ran in the program's process, which could forge its result: never a reward unless that was asked for by name."""
+    output_cut: _builtins.bool
+    """stdout or stderr went beyond limits.output_bytes, and is cut there."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___TestResult]:
         """One for each test that was reached, in order."""
@@ -223,6 +236,10 @@ class Execution(_message.Message):
     def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___File]: ...
     @_builtins.property
     def compile_time(self) -> _duration_pb2.Duration: ...
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """Why the tests can judge no program: they lack a module, or never called this one. Then there is no verdict."""
+
     def __init__(
         self,
         *,
@@ -245,10 +262,13 @@ class Execution(_message.Message):
         compile_time: _duration_pb2.Duration | None = ...,
         exit_status: _builtins.int | None = ...,
         max_memory_bytes: _builtins.int = ...,
+        failure: _failure_pb2.Failure | None = ...,
+        forgeable: _builtins.bool = ...,
+        output_cut: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_exit_status", b"_exit_status", "compile_time", b"compile_time", "cpu_time", b"cpu_time", "exit_status", b"exit_status", "wall_time", b"wall_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_exit_status", b"_exit_status", "compile_time", b"compile_time", "cpu_time", b"cpu_time", "exit_status", b"exit_status", "failure", b"failure", "wall_time", b"wall_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exit_status", b"_exit_status", "compile_output", b"compile_output", "compile_time", b"compile_time", "cpu_time", b"cpu_time", "detail", b"detail", "exit_status", b"exit_status", "files", b"files", "id", b"id", "isolation_layers", b"isolation_layers", "level", b"level", "max_memory_bytes", b"max_memory_bytes", "results", b"results", "runtime", b"runtime", "signs", b"signs", "stderr", b"stderr", "stdout", b"stdout", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "verdict", b"verdict", "wall_time", b"wall_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exit_status", b"_exit_status", "compile_output", b"compile_output", "compile_time", b"compile_time", "cpu_time", b"cpu_time", "detail", b"detail", "exit_status", b"exit_status", "failure", b"failure", "files", b"files", "forgeable", b"forgeable", "id", b"id", "isolation_layers", b"isolation_layers", "level", b"level", "max_memory_bytes", b"max_memory_bytes", "output_cut", b"output_cut", "results", b"results", "runtime", b"runtime", "signs", b"signs", "stderr", b"stderr", "stdout", b"stdout", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "verdict", b"verdict", "wall_time", b"wall_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__exit_status: _TypeAlias = _typing.Literal["exit_status"]  # noqa: Y015
     _WhichOneofArgType__exit_status: _TypeAlias = _typing.Literal["_exit_status", b"_exit_status"]  # noqa: Y015

@@ -295,6 +295,7 @@ class RunSpec(_message.Message):
     OUTPUT_MODEL_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     VERL_OVERRIDES_FIELD_NUMBER: _builtins.int
+    FORGEABLE_REWARDS_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
     """A name for people."""
     algorithm: Global___Algorithm.ValueType
@@ -307,6 +308,10 @@ class RunSpec(_message.Message):
     output_model: _builtins.str
     """Registry model that receives the best checkpoint as a new version. Empty: it is not registered."""
     priority: _priority_pb2.Priority.ValueType
+    forgeable_rewards: _builtins.bool
+    """Takes problems whose tests share the program's process (CheckTest.GRADING_SHARED): policies can learn to forge their
+    rewards. INVALID_ARGUMENT for such problems unless it is set.
+    """
     @_builtins.property
     def base(self) -> _model_pb2.ModelRef: ...
     @_builtins.property
@@ -346,10 +351,11 @@ class RunSpec(_message.Message):
         output_model: _builtins.str = ...,
         priority: _priority_pb2.Priority.ValueType = ...,
         verl_overrides: _abc.Iterable[_builtins.str] | None = ...,
+        forgeable_rewards: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "hyperparameters", b"hyperparameters", "problems", b"problems", "resources", b"resources", "reward", b"reward", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "priority", b"priority", "problems", b"problems", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "priority", b"priority", "problems", b"problems", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
     _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015

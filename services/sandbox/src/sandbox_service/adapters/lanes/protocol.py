@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from sandbox_service.cage import codec
+from sandbox_service.domain import forms
 from sandbox_service.domain.jobs import (
     Answer,
     CallJob,
@@ -18,6 +19,7 @@ from sandbox_service.domain.jobs import (
     CheckVerdict,
     Command,
     End,
+    Oversized,
     Raised,
     Report,
     Returned,
@@ -38,21 +40,23 @@ _DECODE = json.JSONDecoder().decode
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`data` is header, program, files and tests in a row. The nonces are framing, no secret: see cage/wire.py."""
+    """`data` is header, program, files and tests in a row; a mark follows the files and the tests, by which the keeper
+    finds the end of a payload that nobody has read. The nonces are framing, no secret: see cage/wire.py."""
 
     data: bytes
     nonce: str
     tests_nonce: str
     runtime: str
+    answer_limit: int
     command: bool = False
 
 
-def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, core: int) -> Request:
+def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, core: int, answer_limit: int) -> Request:
     """`idle_limit`: how long it may do nothing, in all. `wall_limit`: how long it may take on the clock.
 
-    `core`: the number of the one that it runs on.
+    `core`: the number of the one that it runs on. `answer_limit`: bytes that one answer may have.
     """
-    nonce, tests_nonce = secrets.token_hex(8), secrets.token_hex(8)
+    nonce, tests_nonce, mark = secrets.token_hex(8), secrets.token_hex(8), secrets.token_bytes(16)
     stdin, tests = "", b""
     arguments: tuple[object, ...]
     match job:
@@ -65,10 +69,14 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
         case Command():
             mode, stdin = "command", job.stdin
             arguments = (job.argv, dict(job.environment))
+        case CheckJob() if job.shared:
+            mode = "beside"
+            arguments = (job.source, job.code, job.entry_point, job.call_check)
         case CheckJob():
             mode = "check"
             arguments = (job.source, job.entry_point)
-            tests = _payload("tests", tests_nonce, (job.code, job.entry_point, job.call_check), job.limits)
+            judging = (job.code, job.entry_point, job.call_check, job.names, job.modules)
+            tests = _payload("tests", tests_nonce, judging, job.limits) + mark
     files = job.setting.files
     program = _payload(mode, nonce, arguments, job.limits, stdin, files)
     head: dict[str, Any] = {
@@ -80,9 +88,10 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
         "output": job.limits.output_bytes,
         "fetch": list(job.setting.fetch),
         "core": core,
+        "mark": mark,
     }
-    data = b"".join([frame(head), program, *(file.content for file in files), tests])
-    return Request(data, nonce, tests_nonce, job.setting.runtime, isinstance(job, Command))
+    data = b"".join([frame(head), program, *(file.content for file in files), mark, tests])
+    return Request(data, nonce, tests_nonce, job.setting.runtime, answer_limit, isinstance(job, Command))
 
 
 def _payload(
@@ -110,7 +119,7 @@ def report(
     ends = list(itertools.accumulate(head["blobs"]))
     frames, stdout, stderr, tests = (data[start:end] for start, end in itertools.pairwise([0, *ends]))
     end = End(head["end"])
-    program = _ProgramFrames()
+    program = _ProgramFrames(sent.answer_limit)
     # the last line of a job that was cut off may be half a frame
     malformed = program.read(frames, sent.nonce, whole=end is End.EXITED)
     return Report(
@@ -125,9 +134,10 @@ def report(
         max_rss_bytes=int(str(head["max_rss"])),
         stdout=stdout.decode("utf-8", "replace"),
         stderr=stderr.decode("utf-8", "replace"),
+        output_cut=bool(head["cut"]),
         error=program.error,
         answers=tuple(program.answers),
-        tester=_tester(tests, sent.tests_nonce) if tests.strip() else None,
+        tester=_tester(tests, sent.tests_nonce) if tests.strip() else program.tester,
         malformed=malformed,
         runtime=sent.runtime,
         files=files,
@@ -137,10 +147,12 @@ def report(
 class _ProgramFrames:
     """What a program's frames say, each checked for its form, in the order of the protocol."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer_limit: int) -> None:
+        self._answer_limit = answer_limit
         self.stage = Stage.STARTED
         self.error: Raised | None = None
         self.answers: list[Answer] = []
+        self.tester: CheckReport | None = None
 
     def read(self, data: bytes, nonce: str, whole: bool) -> str:
         """Returns what doesn't keep to the protocol, or an empty text."""
@@ -154,6 +166,10 @@ class _ProgramFrames:
         return ""
 
     def _take(self, line: bytes, nonce: str) -> bool:
+        if len(line) > self._answer_limit:
+            # too much to be looked at: only the form in which runner.py begins such a frame counts
+            self.answers.append(Oversized(self._answer_limit))
+            return line.startswith(f'["{nonce}", "value", {len(self.answers) - 1}, '.encode())
         try:
             match _DECODE(line.decode()):
                 case [got, "compiled"] if got == nonce and self.stage is Stage.STARTED:
@@ -163,11 +179,13 @@ class _ProgramFrames:
                 case [got, "end"] if got == nonce and self.stage in (Stage.COMPILED, Stage.LOADED):
                     self.stage = Stage.ENDED
                 case [got, "value", int(index), value] if got == nonce and index == len(self.answers):
-                    self.answers.append(_returned(codec.decode(value)))
+                    self.answers.append(_returned(value))
                 case [got, "raised", int(index), str(name), str(text), [*kinds]] if got == nonce and index == len(
                     self.answers
                 ):
                     self.answers.append(Raised(name, text, tuple(str(kind) for kind in kinds)))
+                case [got, "tests", str(kind), *parts] if got == nonce and self.tester is None:
+                    self.tester = _said(kind, parts)
                 case [got, "error", str(name), str(text)] if got == nonce and self.error is None:
                     self.error = Raised(name, text)
                 case _:
@@ -177,8 +195,9 @@ class _ProgramFrames:
         return True
 
 
-def _returned(value: object) -> Returned:
-    return Returned(value, value.type_name if isinstance(value, codec.Opaque) else "")
+def _returned(form: Any) -> Returned:
+    """Raises what forms.checked raises."""
+    return Returned(forms.checked(form), form["o"][0][:256] if isinstance(form, dict) and "o" in form else "")
 
 
 def _tester(data: bytes, nonce: str) -> CheckReport | None:
@@ -187,7 +206,12 @@ def _tester(data: bytes, nonce: str) -> CheckReport | None:
     try:
         match json.loads(lines[-1]):
             case [got, str(kind), *parts] if got == nonce:
-                return CheckReport(CheckVerdict(kind), ": ".join(str(part) for part in parts if part))
-    except ValueError:
+                return _said(kind, parts)
+    except (ValueError, RecursionError, MemoryError):
         pass
     return None
+
+
+def _said(kind: str, parts: list[object]) -> CheckReport:
+    """Raises ValueError for a kind that is none."""
+    return CheckReport(CheckVerdict(kind), ": ".join(str(part) for part in parts if part))
