@@ -274,5 +274,6 @@ RUNNERS: dict[str, Callable[..., int]] = {
     "script": runner.run_script,
     "check": tester.serve_program,
     "tests": tester.run_tests,
+    "beside": tester.run_beside,
     "command": command.run_command,
 }

@@ -10,7 +10,12 @@ from sandbox_service.domain.signs import Sighting
 
 
 class Verdict(StrEnum):
-    """About the program, never about the platform: a platform that fails raises."""
+    """About the program, never about the platform: a platform that fails raises.
+
+    NONE: the tests can judge no program, and Execution.failure says why.
+    """
+
+    NONE = "none"
 
     PASSED = "passed"
     FAILED = "failed"
@@ -36,6 +41,7 @@ class TestResult:
     expected: str = ""
     error: str = ""
     held_out: bool = False
+    forgeable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +61,19 @@ class Execution:
     compile_output: str = ""
     compile_time: timedelta = timedelta()
     exit_status: int | None = 0
-    """Of the program's process; None where it never had one, as its compiler failed."""
+    """Of the program's process; None where it never had one, as its compiler failed, and in a held-out test."""
     max_memory_bytes: int = 0
     level: Level = Level.NONE
     output_cut: bool = False
     """There was more on stdout or stderr than is here."""
     signs: tuple[Sighting, ...] = ()
     """Of cheating, whatever the verdict."""
+    hidden_signs: tuple[Sighting, ...] = ()
+    """Those shown in held-out tests: counted, and never sent."""
+    failure: str = ""
+    """Why the tests can judge no program: the problem's fault. Then the verdict is NONE."""
+    forgeable: bool = False
+    """Whether tests ran in the program's process, which could say what it likes there."""
 
     @property
     def tests_passed(self) -> int:

@@ -43,7 +43,10 @@ class ScriptJob:
 
 @dataclass(frozen=True, slots=True)
 class CheckJob:
-    """Run `code` in one process against the program in another. `call_check`: call the `check` that it defines."""
+    """Run `code` in one process against the program in another. `call_check`: call the `check` that it defines.
+
+    `names` and `modules`: see CheckTest. `shared`: in one process with the program.
+    """
 
     source: str
     entry_point: str
@@ -51,6 +54,9 @@ class CheckJob:
     call_check: bool
     limits: Limits
     setting: Setting = Setting()
+    names: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +144,14 @@ Answer = Returned | Raised | Oversized
 
 
 class CheckVerdict(StrEnum):
-    """What the tester's own process said, over a pipe that the program's process never had."""
+    """What the tester's own process said, over a pipe that the program's process never had; or, where tests share the
+    program's process, what that said."""
 
     PASSED = "passed"
     FAILED = "failed"  # an assertion
     RAISED = "raised"  # an exception of the program that the tests didn't expect
     BROKEN = "broken"  # an exception of the test code itself
+    UNABLE = "unable"  # the tests can judge no program: the program was asked nothing before that was known
     GONE = "gone"  # the program's process ended
     GARBLED = "garbled"  # the program's process sent what doesn't keep to the protocol
 

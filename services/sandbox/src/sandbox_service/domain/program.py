@@ -48,12 +48,19 @@ class StdioTest:
 
 @dataclass(frozen=True, slots=True)
 class CheckTest:
-    """Test code that calls the program: plain asserts, classes of unittest, functions named `test_...`, or
-    `def check(candidate)`, called here if the code doesn't."""
+    """Test code that calls the program: plain asserts, tests of pytest, unittest and doctest, a script, or
+    `def check(candidate)`, called here if the code doesn't.
+
+    `names`: what it may use of the program beside the entry point. `modules`: of the library, what it uses without an
+    import. `shared`: it runs in the program's process, and sees all of it.
+    """
 
     code: str
     calls_check: bool = False
     held_out: bool = False
+    names: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    shared: bool = False
 
 
 Test = CallTest | StdioTest | CheckTest

@@ -69,10 +69,14 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
         case Command():
             mode, stdin = "command", job.stdin
             arguments = (job.argv, dict(job.environment))
+        case CheckJob() if job.shared:
+            mode = "beside"
+            arguments = (job.source, job.code, job.entry_point, job.call_check)
         case CheckJob():
             mode = "check"
             arguments = (job.source, job.entry_point)
-            tests = _payload("tests", tests_nonce, (job.code, job.entry_point, job.call_check), job.limits) + mark
+            judging = (job.code, job.entry_point, job.call_check, job.names, job.modules)
+            tests = _payload("tests", tests_nonce, judging, job.limits) + mark
     files = job.setting.files
     program = _payload(mode, nonce, arguments, job.limits, stdin, files)
     head: dict[str, Any] = {
@@ -133,7 +137,7 @@ def report(
         output_cut=bool(head["cut"]),
         error=program.error,
         answers=tuple(program.answers),
-        tester=_tester(tests, sent.tests_nonce) if tests.strip() else None,
+        tester=_tester(tests, sent.tests_nonce) if tests.strip() else program.tester,
         malformed=malformed,
         runtime=sent.runtime,
         files=files,
@@ -148,6 +152,7 @@ class _ProgramFrames:
         self.stage = Stage.STARTED
         self.error: Raised | None = None
         self.answers: list[Answer] = []
+        self.tester: CheckReport | None = None
 
     def read(self, data: bytes, nonce: str, whole: bool) -> str:
         """Returns what doesn't keep to the protocol, or an empty text."""
@@ -179,6 +184,8 @@ class _ProgramFrames:
                     self.answers
                 ):
                     self.answers.append(Raised(name, text, tuple(str(kind) for kind in kinds)))
+                case [got, "tests", str(kind), *parts] if got == nonce and self.tester is None:
+                    self.tester = _said(kind, parts)
                 case [got, "error", str(name), str(text)] if got == nonce and self.error is None:
                     self.error = Raised(name, text)
                 case _:
@@ -199,7 +206,12 @@ def _tester(data: bytes, nonce: str) -> CheckReport | None:
     try:
         match json.loads(lines[-1]):
             case [got, str(kind), *parts] if got == nonce:
-                return CheckReport(CheckVerdict(kind), ": ".join(str(part) for part in parts if part))
+                return _said(kind, parts)
     except (ValueError, RecursionError, MemoryError):
         pass
     return None
+
+
+def _said(kind: str, parts: list[object]) -> CheckReport:
+    """Raises ValueError for a kind that is none."""
+    return CheckReport(CheckVerdict(kind), ": ".join(str(part) for part in parts if part))
