@@ -5,14 +5,20 @@ import socket
 
 LINE_LIMIT = 16 << 20
 
-_BINARY = "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift".split()
-COMPARISONS = tuple(f"__{name}__" for name in "eq ne lt le gt ge".split())
-ARITHMETIC = tuple(f"__{start}{name}__" for start in ("", "r", "i") for name in _BINARY if start != "i" or name != "divmod")
+
+def _special(names: str) -> tuple[str, ...]:
+    return tuple([f"__{name}__" for name in names.split()])
+
+
+_BINARY = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
+COMPARISONS = _special("eq ne lt le gt ge")
+ARITHMETIC = _special(
+    " ".join([f"{name} r{name} i{name}" for name in _BINARY.split()]) + " divmod rdivmod neg pos abs invert"
+)
 # What gives a value of Python's own, whoever is asked.
-CONVERSIONS = tuple(f"__{name}__" for name in "int float complex index round trunc floor ceil str repr format bytes".split())
-CONTAINER = tuple(f"__{name}__" for name in "iter next len getitem setitem delitem contains reversed bool hash".split())
-OTHER = tuple(f"__{name}__" for name in "call neg pos abs invert enter exit".split())
-SPECIALS = (*COMPARISONS, *ARITHMETIC, *CONVERSIONS, *CONTAINER, *OTHER)
+CONVERSIONS = _special("int float complex index round trunc floor ceil str repr format bytes")
+CONTAINER = _special("iter next len getitem setitem delitem contains reversed bool hash")
+SPECIALS = (*COMPARISONS, *ARITHMETIC, *CONVERSIONS, *CONTAINER, *_special("call enter exit"))
 
 
 def specials(kind: type) -> list[str]:

@@ -35,8 +35,8 @@ class Guests:
         self._numbers[id(value)] = number
         return value
 
-    def stand_in(self, number: int, what: str, name: str, specials: list[str], parameters: Any, kind: Any = None) -> Any:
-        """See lent.describe. `kind`: the number of the object's class, if that is one of the tests."""
+    def stand_in(self, number: int, what: str, name: str, specials: list[str], parameters: Any, kind: Any) -> Any:
+        """See lent.describe. `kind`: what stands for the object's class, if that is one of the tests."""
         if what == "function":
             return self._keep(number, _function(self._owner, number, name, parameters))
         if what == "coroutine":
@@ -45,7 +45,7 @@ class Guests:
             made = _GuestClass(name, (Guest,), {"__slots__": (), "__module__": "tests", **_methods(specials)})
             type.__setattr__(made, "_guest_class", (self._owner, number))
             return self._keep(number, made)
-        base = self._here[kind] if kind is not None else _class_of(name, tuple(specials))
+        base = kind or _class_of(name, tuple(specials))
         made = object.__new__(base)
         object.__setattr__(made, "_guest", (self._owner, number))
         return self._keep(number, made)
@@ -169,7 +169,13 @@ def _is_written(parameters: Any) -> bool:
 
 
 def _with_parameters(
-    ask: Any, names: list[str], defaults: int, rest: str | None, rest_by_name: str | None, more: list[str], has: list[str]
+    ask: Any,
+    names: list[str],
+    defaults: int,
+    rest: str | None,
+    rest_by_name: str | None,
+    more: list[str],
+    has: list[str],
 ) -> types.FunctionType:
     required = names[: len(names) - defaults]
     head = [*required, *(f"{name}=_ask_none" for name in names[len(required) :])]
@@ -181,7 +187,8 @@ def _with_parameters(
     body = (
         f"def made({', '.join(head)}):\n"
         f"    return _ask(*{given}{f', *{rest}' if rest else ''},"
-        f" **{{k: v for k, v in {{{by_name}}}.items() if v is not _ask_none}}{f', **{rest_by_name}' if rest_by_name else ''})"
+        f" **{{k: v for k, v in {{{by_name}}}.items() if v is not _ask_none}}"
+        f"{f', **{rest_by_name}' if rest_by_name else ''})"
     )
     namespace: dict[str, Any] = {"_ask": ask, "_ask_none": _MISSING}
     exec(compile(body, "<a function of the tests>", "exec", dont_inherit=True), namespace)

@@ -28,7 +28,7 @@ def describe(value: Any) -> list[Any]:
     """
     kind = type(value)
     if isinstance(value, type):
-        if not _is_of_the_tests(value) or _is_of_unittest(value):
+        if not is_of_the_tests(value) or _is_of_unittest(value):
             raise NotLent(f"the class {value.__name__}")
         return ["class", value.__name__, channel.specials(value), None]
     if issubclass(kind, types.CoroutineType):
@@ -39,7 +39,7 @@ def describe(value: Any) -> list[Any]:
         if callable(value):  # a mock counts its calls, and that is all that a program may do with it
             return ["object", kind.__name__, ["__call__"], None]
         raise NotLent(f"a {kind.__name__}")
-    if _is_of_the_tests(kind):
+    if is_of_the_tests(kind):
         return ["object", kind.__name__, channel.specials(kind), None]
     if hasattr(kind, "__next__"):
         return ["object", kind.__name__, ["__iter__", "__next__"], None]
@@ -48,7 +48,7 @@ def describe(value: Any) -> list[Any]:
     raise NotLent(f"a {kind.__name__}")
 
 
-def _is_of_the_tests(kind: type) -> bool:
+def is_of_the_tests(kind: type) -> bool:
     return kind.__module__ in ("__main__", "tests")
 
 
@@ -79,7 +79,7 @@ def attribute(value: Any, name: str) -> Any:
 
 
 def set_attribute(value: Any, name: str, item: object) -> None:
-    if isinstance(value, type) or not _is_of_the_tests(type(value)):
+    if isinstance(value, type) or not is_of_the_tests(type(value)):
         raise AttributeError(f"can't set attribute {name!r}")
     _check_name(value, name)
     setattr(value, name, item)
@@ -102,7 +102,7 @@ def _check_name(value: Any, name: str) -> None:
         not name.startswith("_")
         and not _is_of_unittest(kind)
         and (
-            _is_of_the_tests(value if isinstance(value, type) else kind)
+            is_of_the_tests(value if isinstance(value, type) else kind)
             or (isinstance(value, types.GeneratorType) and name in _OF_GENERATORS)
             or (hasattr(kind, "readline") and name in _OF_FILES)
             or (isinstance(value, types.FunctionType) and name in value.__dict__)

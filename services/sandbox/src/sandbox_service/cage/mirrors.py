@@ -1,4 +1,4 @@
-"""What the tests get of a program that is made anew here: enums, exceptions, coroutines, types that aren't to be called."""
+"""What the tests get of a program that is made anew here: enums, exceptions, coroutines, types not to be called."""
 
 import enum
 from collections.abc import AsyncIterator, Coroutine
@@ -16,8 +16,8 @@ def make_enum(program: Any, at: int, name: str, base: str, members: list[Any]) -
 
     Raises ValueError or TypeError for members that make none.
     """
-    kind = getattr(enum, base) if base in _ENUMS else enum.Enum
-    made = kind(name, [(one, codec.decode(value)) for one, value in members])
+    kind: Any = getattr(enum, base) if base in _ENUMS else enum.Enum
+    made: Any = kind(name, [(one, codec.decode(value)) for one, value in members])
 
     def ask(member: Any, attribute: str) -> Any:
         if attribute.startswith("_"):

@@ -1,5 +1,6 @@
 """Operators on proxies: which are asked of the program, and which are answered here. The rules are in standing.py."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -89,9 +90,16 @@ def truth(proxy: Any) -> bool:
 
 def _len(self: Any) -> int:
     count = type(self)._program.ask("len", self)
-    if not _is_made(self) and ("__iter__" not in type(self)._specials or sum(1 for _ in self) != count):
+    if not _is_made(self) and sum(1 for _ in itertools.islice(_items(self), count + 1)) != count:
         raise standing.CannotCross(f"a test asks for the length of an object, and {_REFUSED_WORD}")
     return count  # type: ignore[no-any-return]
+
+
+def _items(self: Any) -> Any:
+    specials = type(self)._specials
+    if "__iter__" in specials:
+        return _iter(self)
+    return iter(self) if "__getitem__" in specials else ()  # by numbers, until there's no such item
 
 
 def _iter(self: Any) -> Iterator[Any]:
@@ -204,7 +212,9 @@ def _compared(name: str) -> Any:
 def _computed(name: str) -> Any:
     def compute(self: Any, *others: object) -> Any:
         if not _is_made(self) and not all(isinstance(other, standing.Proxy) for other in others):
-            raise standing.CannotCross("a test computes with an object that the program made, and would tell it a value")
+            raise standing.CannotCross(
+                "a test computes with an object that the program made, and would tell it a value"
+            )
         return _ask(self, name, *others)
 
     return compute
@@ -214,7 +224,6 @@ OPERATORS: dict[str, Any] = {
     **{name: _compared(name) for name in channel.COMPARISONS if name not in ("__eq__", "__ne__")},
     **{name: _computed(name) for name in channel.ARITHMETIC},
     **{name: _asked(name) for name in channel.CONVERSIONS if name not in ("__str__", "__repr__", "__format__")},
-    **{name: _computed(name) for name in ("__neg__", "__pos__", "__abs__", "__invert__")},
     **{name: _asked(name) for name in ("__setitem__", "__delitem__", "__enter__")},
     "__len__": _len, "__iter__": _iter, "__next__": _next, "__call__": _call, "__getitem__": _getitem,
     "__contains__": _contains, "__reversed__": _reversed, "__exit__": _exit,

@@ -24,7 +24,8 @@ import runner
 
 # Types that tests may get as they are: what's done with them is done there, by the tests' own.
 _TYPES = {
-    "builtins", "types", "collections", "datetime", "decimal", "fractions", "pathlib", "uuid", "array", "ipaddress", "numpy",
+    "builtins", "types", "collections", "datetime", "decimal", "fractions", "pathlib", "uuid", "array", "ipaddress",
+    "numpy",
 }  # fmt: skip
 _MOST_FUNCTIONS = 500
 
@@ -96,7 +97,6 @@ class Owner(link.Link):
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         answer = self._done(request)
-        self._forget(request)
         runner.flush()
         return answer
 
@@ -105,6 +105,7 @@ class Owner(link.Link):
         try:
             do = request["do"]
             arguments, keywords = self._unpack(request)
+            self._forget(request)
             if do == "make":
                 made = arguments[0](*arguments[1:], **keywords)
                 known = type(made).__module__ == self._module.__name__ and not _is_enum(type(made))
@@ -120,7 +121,9 @@ class Owner(link.Link):
     def _operation(self, do: str) -> Callable[..., Any]:
         if do in OPERATIONS:
             return OPERATIONS[do]
-        return {"names": self._names, "subclass": self._subclass, "await": self._await, "anext": self._next}[do]
+        own: dict[str, Callable[..., Any]]
+        own = {"names": self._names, "subclass": self._subclass, "await": self._await, "anext": self._next}
+        return own[do]
 
     def _names(self, wanted: tuple[str, ...]) -> list[Any]:
         """The entry point, and what there is of the names."""
@@ -181,7 +184,7 @@ class Owner(link.Link):
         members = None
         if _is_enum(kind):
             bases = [base.__name__ for base in kind.__mro__ if base.__module__ == "enum"]
-            members = [bases[0], [[name, codec.encode(one.value)] for name, one in kind.__members__.items()]]
+            members = [bases[0], [[name, codec.encode(one.value)] for name, one in vars(kind)["_member_map_"].items()]]
         return [place, *_traits(kind), members]
 
     def _raised(self, error: BaseException, depth: int = 0) -> dict[str, Any]:
@@ -211,11 +214,12 @@ class Owner(link.Link):
         if tag == "k":
             return self._lent[body]
         if tag == "v":
-            return self._lent[body[0]][body[1]]  # type: ignore[index]
+            return self._lent[body[0]][body[1]]
         if tag == "g":
             return link.find(*body)
         if tag == "q":
-            return self._guests.stand_in(*body)
+            number, what, name, specials, parameters, kind = body
+            return self._guests.stand_in(number, what, name, specials, parameters, self._decode(kind))
         if tag == "e":
             return self._guests.error_class(*body)
         if tag == "x":

@@ -1,8 +1,9 @@
 """How tests in one process use a program in another. The program's side is owner.py; what both have in common, link.py.
 
 Values cross as copies, by their parts: what's compared is the tests' own. Lists and other objects that change in place
-are held in common, so each side sees what the other changed, at any depth. Objects of classes of the program stay there, and
-the tests hold proxies: what those may be used for is in standing.py. Objects of the tests stay here: see lent.py.
+are held in common, so each side sees what the other changed, at any depth. Objects of classes of the program stay
+there, and the tests hold proxies: what those may be used for is in standing.py. Objects of the tests stay here: see
+lent.py.
 """
 
 # ruff: noqa: BLE001 (a callback may raise anything, and whatever it raises goes to the program)
@@ -20,11 +21,26 @@ from standing import CannotCross, Grade, Proxy, ProxyClass, Standing
 
 __all__ = ["CannotCross", "Garbled", "Program", "ProgramGone"]
 
-_TYPES = {"builtins", "types", "collections", "datetime", "decimal", "fractions", "pathlib", "uuid", "array", "ipaddress"}
+_TYPES = {
+    "builtins",
+    "types",
+    "collections",
+    "datetime",
+    "decimal",
+    "fractions",
+    "pathlib",
+    "uuid",
+    "array",
+    "ipaddress",
+}
 
 
 # What may change things over there.
 _ACTS = {"call", "make", "method", "function", "setattr", "delattr"}
+
+
+# What a failing test does to say so.
+_SHOWN = {"__str__", "__repr__", "__format__"}
 
 
 class ProgramGone(BaseException):
@@ -47,7 +63,7 @@ class Program(link.Link):
         self._proxies: dict[tuple[int, Standing], Proxy] = {}
         self._given: list[Proxy] = []
         self._standing = Grade(Standing.HANDED)
-        self.asked = False
+        self.asked = False  # for anything that it computes
         self.epoch = 0
         self._lent: dict[int, Any] = {}
         self._lent_numbers: dict[int, int] = {}  # by id
@@ -60,11 +76,12 @@ class Program(link.Link):
         Nothing else is the program's: a name that the tests count on, of a module or of a builtin, is their own.
         """
         self._standing = Grade(Standing.NAMED)
-        answer = self._exchange("names", (tuple(sorted({*wanted, entry_point})),), {})
+        asked = tuple(sorted(name for name in wanted if not name.startswith("__")))
+        answer = self._exchange("names", (asked,), {})
         self._standing = Grade(Standing.HANDED)
         try:
             self.entry, found = answer
-            names = {name: item for name, item in found.items() if name in wanted}
+            names = {name: item for name, item in found.items() if name in asked}
         except (ValueError, TypeError, AttributeError):
             raise Garbled from None
         if entry_point.isidentifier():
@@ -79,7 +96,7 @@ class Program(link.Link):
         """As `ask`. `grade` says what stands a proxy in the answer has."""
         if do in _ACTS:
             self.epoch += 1
-        self.asked = True
+        self.asked = self.asked or do != "special" or arguments[1] not in _SHOWN
         before, self._standing = self._standing, grade
         given, self._given = self._given, [one for one in arguments if isinstance(one, Proxy)]
         try:
@@ -125,6 +142,7 @@ class Program(link.Link):
         try:
             do, target = request["do"], self._lent[request["on"]]
             arguments, keywords = self._unpack(request)
+            self._forget(request)
         except Exception:
             raise Garbled from None
         try:
@@ -168,14 +186,8 @@ class Program(link.Link):
             described = lent.describe(value)
         except lent.NotLent as error:
             raise CannotCross(f"a test passes {error} to the program") from None
-        form = [self._number(value), *described]
-        if described[0] == "object" and type(value).__module__ in ("__main__", "tests"):
-            kind = type(value)
-            if self._lent_numbers.get(id(kind)) is None:
-                form = [form[0], *described, self._lend(kind)]
-            else:
-                form.append(self._lent_numbers[id(kind)])
-        return {"q": form}
+        of_tests = described[0] == "object" and lent.is_of_the_tests(type(value))
+        return {"q": [self._number(value), *described, self._encode(type(value)) if of_tests else None]}
 
     def _number(self, value: Any) -> int:
         number = self._lent_numbers[id(value)] = len(self._lent) + (1 << 40)
@@ -225,19 +237,19 @@ class Program(link.Link):
     def _proxy(self, kind: type[Proxy], place: int, rank: Standing) -> Proxy:
         """What the tests gave along comes back as what it was."""
         for given in self._given:
-            if standing.place(given) == place:
+            if standing.place(given) == place and rank is not Standing.ATTRIBUTE:
                 standing.came_back(given)
                 return given
         known = self._proxies.get((place, rank))
         if known is None or type(known) is not kind:
-            known = self._proxies[place, rank] = standing.make_proxy(kind, self, place, rank)
+            known = self._proxies[place, rank] = standing.make_proxy(kind, place, rank)
         return known
 
     def _class_or_less(self, place: int, *traits: Any) -> Any:
         """A class that the tests get: to be called as it was called for."""
         made, rank = self._class(place, *traits), self._standing.rank
-        if rank is Standing.ATTRIBUTE:
-            return standing.make_proxy(Proxy, place, rank)
+        if rank is Standing.ATTRIBUTE or (rank is Standing.HANDED and isinstance(made, ProxyClass)):
+            return standing.class_as_object(self, place, rank)
         if isinstance(made, ProxyClass) and rank in (Standing.NAMED, Standing.METHOD):
             made._is_known = made._is_known or made.__name__.lstrip("_")[:1].isupper()
         return made

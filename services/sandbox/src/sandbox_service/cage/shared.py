@@ -1,4 +1,4 @@
-"""Objects that program and tests both hold, each in a copy of its own: they change in place, and each sees it of the other.
+"""Objects that program and tests both hold, each in a copy of its own: what one changes in place, the other sees.
 
 An object that crosses gets a number. Before anything is said to the other side, what has changed since the last time is
 found by what the objects held then, item by item, and goes along. What nobody but this table holds any more is dropped.
@@ -14,7 +14,7 @@ import library
 
 
 class Shared:
-    """By number. `step`: 1 where numbers given here count up, -1 where they count down, so that both sides give some."""
+    """By number. `step`: 1 where the numbers that are given here count up, -1 where they count down."""
 
     def __init__(self, step: int) -> None:
         self._step = step
@@ -140,7 +140,9 @@ def make(form: Any, register: Callable[[Any], None], decode: Callable[[Any], Any
             made = arrays.build(body[0], [decode(part) for part in body[1:]])
             register(made)
             return made
-        made = {} if tag == "d" else set() if tag == "s" else library.empty(body[0], [decode(part) for part in body[2:]])
+        made = (
+            {} if tag == "d" else set() if tag == "s" else library.empty(body[0], [decode(part) for part in body[2:]])
+        )
     register(made)
     fill(made, form, decode)
     return made

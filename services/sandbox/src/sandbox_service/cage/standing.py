@@ -134,7 +134,7 @@ class Proxy(metaclass=ProxyClass):
     """An object in the program's process."""
 
     _class_place = None
-    _specials = frozenset()
+    _specials: frozenset[str] = frozenset()
     _is_known = _of_tests = False
     _program = None
     __slots__ = _SLOTS
@@ -184,6 +184,11 @@ class Proxy(metaclass=ProxyClass):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise CannotCross("a test copies or pickles an object of the program")
+
+
+def class_as_object(program: Any, at: int, rank: Standing) -> Any:
+    """A class that the program handed out: the tests may not use it as one that they know."""
+    return make_proxy(make_class("type", Proxy, program, None, False, ["__call__"], []), at, rank)
 
 
 def _get(proxy: Proxy, slot: str) -> Any:
@@ -247,7 +252,9 @@ def _function(name: str) -> Any:
     def method(self: Any, *arguments: object, **keywords: object) -> Any:
         kind = method.of_class  # type: ignore[attr-defined]
         if not isinstance(self, Proxy) or rank_of(self) is not MADE:
-            raise CannotCross(f"a test calls the method {name!r} of an object that the program made, whose word alone would count")
+            raise CannotCross(
+                f"a test calls the method {name!r} of an object that the program made, whose word alone would count"
+            )
         if _get(self, "_came_back") and name in _PREDICATES:
             raise CannotCross(f"a test asks {name} of an object that the program gave")
         if kind._class_place is None or type(self) is kind:
@@ -260,7 +267,15 @@ def _function(name: str) -> Any:
 
 def attributes_of(namespace: dict[str, Any]) -> dict[str, Any]:
     """What the tests' subclass of a class of the program adds, for that one's process."""
-    left_out = ("__module__", "__qualname__", "__classcell__", "__slots__", "__annotations__", "__firstlineno__", "__static_attributes__")
+    left_out = (
+        "__module__",
+        "__qualname__",
+        "__classcell__",
+        "__slots__",
+        "__annotations__",
+        "__firstlineno__",
+        "__static_attributes__",
+    )
     here = (property, staticmethod, classmethod)
     return {
         name: item
