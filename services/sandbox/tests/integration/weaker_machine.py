@@ -45,9 +45,9 @@ async def main() -> None:
     got_through = {}
     async with LanePool(LaneOptions(lanes=1, idle_extra=timedelta(seconds=0.5))) as executor:
         audit = Audit(Sandbox(executor, 10), executor, attack_suite.attacks())
-        plan = audit.plan([])
-        async for finding in audit.run(plan):
-            if not finding.caught:
+        plan = audit.attacks()
+        async for finding in audit.run(plan, (), 0):
+            if not finding.good:
                 got_through[finding.name] = f"{finding.verdict} {finding.detail}"
         offered = executor.capabilities
         await cancel_one_that_hides(executor)

@@ -8,7 +8,8 @@ import pytest
 
 from ratchet_kit.errors import NotFound, Unavailable
 from sandbox_service.adapters import attack_suite
-from sandbox_service.domain.audit import Attack, Audit, Kind, attempt, parse
+from sandbox_service.domain.attack import Attack, Kind, Profile, parse
+from sandbox_service.domain.audit import Audit, attempt
 from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.execution import Verdict
 from sandbox_service.domain.jobs import End, Job, Report, Returned, Stage
@@ -30,7 +31,7 @@ def test_the_file_says_it_all() -> None:
     assert (found.title, found.kind, found.level) == ("Tries.", Kind.BREAK_OUT, Level.L2)
     assert found.expected == {Verdict.FAILED, Verdict.TIME_LIMIT}
     assert found.test == CheckTest("def check(candidate):\n    assert candidate(1) < 3\n")
-    assert (found.strict_only, found.runs, found.probe) == (True, 3, True)
+    assert (found.profile, found.runs, found.probe) == (Profile.STRICT, 3, True)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def sandbox(*values: object, level: Level = Level.L1, processes: bool = False) -
         if isinstance(value, Exception):
             raise value
         second = timedelta(seconds=1)
-        return Report(End.EXITED, 0, Stage.ENDED, second, second, "x", answers=(Returned(value),))
+        return Report(End.EXITED, 0, Stage.ENDED, second, second, "x", answers=(Returned(value),), stdout=f"{value}\n")
 
     executor = ScriptedExecutor(answer)
     executor.capabilities = Capabilities(("x",), "3.11", 1, level=level, processes=processes)
@@ -102,61 +103,61 @@ def sandbox(*values: object, level: Level = Level.L1, processes: bool = False) -
 
 
 async def test_a_wrong_answer_is_a_caught_attack() -> None:
-    assert (await attempt(sandbox(3), attack())).caught
+    assert (await attempt(sandbox(3), attack())).good
 
 
 async def test_a_right_answer_is_one_that_got_through() -> None:
     finding = await attempt(sandbox(2), attack())
-    assert (finding.caught, finding.verdict, finding.detail) == (False, Verdict.PASSED, "it got through")
+    assert (finding.good, finding.verdict, finding.detail) == (False, Verdict.PASSED, "it got through")
 
 
 async def test_what_is_left_is_found_in_a_later_run() -> None:
-    assert (await attempt(sandbox(3, 2), attack())).caught
-    assert not (await attempt(sandbox(3, 2), attack("\nRuns: 2"))).caught
+    assert (await attempt(sandbox(3, 2), attack())).good
+    assert not (await attempt(sandbox(3, 2), attack("\nRuns: 2"))).good
 
 
 async def test_a_lane_taken_down_is_not_caught() -> None:
     finding = await attempt(sandbox(Unavailable("lost")), attack())
-    assert (finding.caught, finding.verdict) == (False, None)
+    assert (finding.good, finding.verdict) == (False, None)
 
 
 async def test_an_unexpected_end_is_not_caught_unless_processes_widen_what_may_be() -> None:
     other = parse("a", '"""T.\n\nKind: break-out\nExpect: TIME_LIMIT\n"""\n')
-    assert not (await attempt(sandbox(3), other)).caught
-    assert (await attempt(sandbox(3, processes=True), other, processes=True)).caught
+    assert not (await attempt(sandbox(3), other)).good
+    assert (await attempt(sandbox(3, processes=True), other, processes=True)).good
 
 
 async def test_nothing_may_be_left() -> None:
     audit = Audit(sandbox(3, 2), Lanes([["a process"], ["a process"], []]), [attack()])
-    assert [finding.caught async for finding in audit.run(audit.plan([]))] == [True]
+    assert [finding.good async for finding in audit.run(audit.attacks(), (), 0)] == [True]
 
 
 async def test_what_stays_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sandbox_service.domain.audit._CLEAN_UP_LIMIT", timedelta(seconds=0.05))
     audit = Audit(sandbox(3), Lanes([["a process"]]), [attack()])
-    (finding,) = [finding async for finding in audit.run(audit.plan([]))]
-    assert (finding.caught, finding.detail) == (False, "left behind: a process")
+    (finding,) = [finding async for finding in audit.run(audit.attacks(), (), 0)]
+    assert (finding.good, finding.detail) == (False, "left behind: a process")
 
 
 async def test_the_next_program_must_not_suffer() -> None:
     audit = Audit(sandbox(3, 3), Lanes(), [attack()])
-    (finding,) = [finding async for finding in audit.run(audit.plan([]))]
-    assert not finding.caught
+    (finding,) = [finding async for finding in audit.run(audit.attacks(), (), 0)]
+    assert not finding.good
     assert finding.detail.startswith("the next program got FAILED")
 
 
 def test_only_what_the_level_claims_is_planned() -> None:
     both = [attack(name="low"), attack("\nFrom: L2", name="high")]
-    assert [one.name for one, _ in Audit(sandbox(3), Lanes(), both).plan([])] == ["low"]
-    assert [one.name for one, _ in Audit(sandbox(3, level=Level.L2), Lanes(), both).plan(["high"])] == ["high"]
+    assert [one.name for one in Audit(sandbox(3), Lanes(), both).attacks()] == ["low"]
+    assert [one.name for one in Audit(sandbox(3, level=Level.L2), Lanes(), both).attacks(["high"])] == ["high"]
     with pytest.raises(NotFound, match="'high' is none that this node, at L1"):
-        Audit(sandbox(3), Lanes(), both).plan(["high"])
+        Audit(sandbox(3), Lanes(), both).attacks(["high"])
 
 
 def test_break_outs_are_tried_with_processes_too() -> None:
     suite = [attack(name="both"), attack("\nProfile: strict", name="strict")]
-    planned = Audit(sandbox(3, processes=True), Lanes(), suite).plan([])
-    assert [(one.name, processes) for one, processes in planned] == [
+    planned = Audit(sandbox(3, processes=True), Lanes(), suite).attacks()
+    assert [(one.attack.name, one.processes) for one in planned] == [
         ("both", False),
         ("both", True),
         ("strict", False),

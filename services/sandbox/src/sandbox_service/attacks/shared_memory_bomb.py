@@ -1,6 +1,6 @@
 """Shared mappings, which a limit on private memory does not count.
 
-Kind: break-out
+Kind: overspend
 Expect: RUNTIME_ERROR
 """
 
