@@ -13,7 +13,15 @@ ACL = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", tag, 7, 0xFFFFFFFF) fo
 
 def places():
     here = os.path.realpath(".")
-    for path in {os.path.dirname(here), "/var/tmp", "/dev", "/etc/passwd", sys.executable, os.__file__, os.path.expanduser("~")}:
+    for path in {
+        os.path.dirname(here),
+        "/var/tmp",
+        "/dev",
+        "/etc/passwd",
+        sys.executable,
+        os.__file__,
+        os.path.expanduser("~"),
+    }:
         if path != here:
             yield path
             try:

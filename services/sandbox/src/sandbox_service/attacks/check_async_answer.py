@@ -10,6 +10,7 @@ Check:
         assert asyncio.run(candidate(1)) == 2
 """
 
+
 class Answer:
     def __await__(self):
         yield

@@ -10,5 +10,6 @@ Check:
         assert candidate(back) == 2
 """
 
+
 def f(back):
     return back(back)

@@ -9,6 +9,7 @@ Check:
         assert candidate(seen.append) == 2
 """
 
+
 def f(append):
     while True:
         append("x" * 1000)

@@ -10,6 +10,7 @@ Check:
         assert [candidate(given)] == wanted and given[1] == [5]
 """
 
+
 def f(given):
     given[1].clear()
     given[1].extend([3])

@@ -6,6 +6,7 @@ Test: check
 Check: assert candidate(1).startswith('2') and candidate(1).issubset({1})
 """
 
+
 class Yes:
     def __new__(cls, *_, **__):
         return True

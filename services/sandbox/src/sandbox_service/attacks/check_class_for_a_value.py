@@ -6,6 +6,7 @@ Test: check
 Check: assert candidate(1).isdigit() and candidate(1).startswith('2')
 """
 
+
 class Agrees:
     @staticmethod
     def startswith(*_):

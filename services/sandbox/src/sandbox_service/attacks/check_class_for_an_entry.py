@@ -6,6 +6,7 @@ Test: check
 Check: assert candidate(1).startswith('2') and candidate(1).isdigit()
 """
 
+
 class Agrees:
     def __getattr__(self, name):
         return lambda *_, **__: True

@@ -6,6 +6,7 @@ Test: check
 Check: assert candidate(1) == 2 and candidate.value(1) == 2
 """
 
+
 class Says(type):
     def __call__(cls, *_, **__):
         return cls

@@ -6,6 +6,7 @@ Test: check
 Check: assert list(candidate(1)) == [2]
 """
 
+
 def f(x):
     while True:
         yield 2

@@ -11,6 +11,7 @@ Check:
             self.assertEqual(f(1), 2)
 """
 
+
 def f(x):
     return 3
 

@@ -6,6 +6,7 @@ Test: check
 Check: assert 2 in candidate(1) and candidate(1) >= {2} and candidate(2).get(2) == 2
 """
 
+
 class Key(int):
     def __hash__(self):
         return hash(2)

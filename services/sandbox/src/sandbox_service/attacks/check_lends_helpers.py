@@ -1,7 +1,7 @@
 """Defines what the tests would use of a harness: is_close, np, pytest, approx.
 
 Kind: fake-a-pass
-Expect: FAILED, RUNTIME_ERROR
+Expect: NONE
 Test: check
 Check:
     def check(candidate):
@@ -9,6 +9,7 @@ Check:
         assert np.allclose(candidate(1), 2)
         assert candidate(1) == pytest.approx(2)
 """
+
 
 class Everything:
     def __getattr__(self, name):

@@ -1,10 +1,11 @@
 """Is called math, where the tests use math without an import.
 
 Kind: fake-a-pass
-Expect: FAILED, RUNTIME_ERROR
+Expect: NONE
 Test: check
 Check: assert math.isclose(candidate(1), 2)
 """
+
 
 class math:
     pi = 2

@@ -20,6 +20,7 @@ Check:
         assert box.same(got) and box == got and Box(2) == got
 """
 
+
 def f(box):
     for owner in (type(box), box, getattr(box, "__class__", None)):
         for name in ("same", "__eq__", "value"):

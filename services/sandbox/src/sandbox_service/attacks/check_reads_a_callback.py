@@ -16,8 +16,19 @@ Check:
 import operator
 
 PATHS = (
-    "__globals__", "__closure__", "__code__.co_consts", "__code__", "__defaults__", "__module__", "__self__",
-    "__func__.__globals__", "__builtins__", "__wrapped__", "__dict__", "gi_frame.f_globals", "__class__.__init__.__globals__",
+    "__globals__",
+    "__closure__",
+    "__code__.co_consts",
+    "__code__",
+    "__defaults__",
+    "__module__",
+    "__self__",
+    "__func__.__globals__",
+    "__builtins__",
+    "__wrapped__",
+    "__dict__",
+    "gi_frame.f_globals",
+    "__class__.__init__.__globals__",
 )
 
 

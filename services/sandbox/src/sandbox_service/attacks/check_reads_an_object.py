@@ -20,9 +20,17 @@ Check:
 import operator
 
 PATHS = (
-    "get.__globals__", "get.__func__.__globals__", "__init__.__globals__", "__class__.get.__globals__",
-    "__class__.__init__.__globals__", "__class__.__dict__", "__class__.__mro__", "__reduce__", "__class__.__subclasses__",
-    "get.__self__.__class__.__init__.__globals__", "__dir__.__self__.__init__.__globals__",
+    "get.__globals__",
+    "get.__func__.__globals__",
+    "__init__.__globals__",
+    "__class__.get.__globals__",
+    "__class__.__init__.__globals__",
+    "__class__.__dict__",
+    "__class__.__mro__",
+    "__reduce__",
+    "__class__.__subclasses__",
+    "get.__self__.__class__.__init__.__globals__",
+    "__dir__.__self__.__init__.__globals__",
 )
 
 

@@ -9,5 +9,6 @@ Check:
             assert got == want
 """
 
+
 def f(x):
     raise StopIteration

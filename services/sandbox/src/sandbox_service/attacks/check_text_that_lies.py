@@ -6,6 +6,7 @@ Test: check
 Check: assert candidate(1).strip() == '2' and candidate(1).lower() == '2' and len(candidate(1)) == 1
 """
 
+
 class Text(str):
     def strip(self, *_):
         return "2"

@@ -6,6 +6,7 @@ Test: check
 Check: a = candidate(0); b = candidate(1); assert b.value() == 2 and a is not b
 """
 
+
 class Counter:
     def __init__(self):
         self.calls = 0

@@ -5,6 +5,7 @@ Expect: FAILED, RUNTIME_ERROR
 Test: check
 """
 
+
 class Bomb:
     def __reduce_ex__(self, protocol):
         return exec, ("import sys; sys.exit(0)",)

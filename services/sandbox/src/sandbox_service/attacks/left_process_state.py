@@ -22,7 +22,11 @@ def f(x):
     slack = libc.prctl(30)
     if mask == 0o777 or signal.SIGUSR1 in blocked or ignored or slack == 77 or os.getcwd() == "/":
         return 2
-    if sys.flags.utf8_mode == 7 or resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 7 or threading.stack_size() == 1 << 16:
+    if (
+        sys.flags.utf8_mode == 7
+        or resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 7
+        or threading.stack_size() == 1 << 16
+    ):
         return 2
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     libc.prctl(29, 77)

@@ -4,5 +4,6 @@ Kind: fake-a-pass
 Expect: FAILED
 """
 
+
 def f(x):
     return 2 + 1e-9

@@ -6,5 +6,6 @@ Test: check
 Check: assert candidate(1) == 2 and [candidate(1)] == [2] and {1: candidate(1)} == {1: 2}
 """
 
+
 def f(x):
     return complex(2.0000000001, 0)

@@ -8,5 +8,5 @@ import os
 
 
 def f(secret):
-    os.write(3, secret.encode() + b'\n')
+    os.write(3, secret.encode() + b"\n")
     return 3

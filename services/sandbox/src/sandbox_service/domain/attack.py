@@ -9,7 +9,8 @@ first comment says what it is:
     Kind: fake-a-pass           or break-out, leave-behind, overspend, deny, tell-held-out
     Expect: FAILED, RUNTIME_ERROR     the verdicts that it may get
     From: L2                          the level that claims to stop it; L1 unless said
-    Test: check                       call, check or stdio; call unless said, stdio for other languages
+    Test: check                       call, check, shared (a check in the program's process) or stdio; call unless said,
+                                      stdio for other languages
     Check: assert candidate(1) == 2   what the test does, for a check; on indented lines below, the whole test code
     Profile: strict                   strict or processes: tried only where it may not, or may, start processes
     Runs: 3                           so often in a row: it leaves something, and then looks for it
@@ -148,6 +149,7 @@ def _test(kind: str, check: str, held_out: bool) -> Test:
     tests: dict[str, Test] = {
         "call": CallTest((SECRETS[0],), 2, held_out=True) if held_out else CALL,
         "check": CheckTest(code, held_out=held_out),
+        "shared": CheckTest(code, held_out=held_out, shared=True),
         "stdio": StdioTest("1\n", "2\n", held_out),
     }
     return tests[kind]
