@@ -117,7 +117,8 @@ async def _tell(sandbox: Sandbox, trial: Trial) -> Finding:
         except Exception as error:  # noqa: BLE001 (as above)
             return trial.found(None, f"it ended in an error of the service: {type(error).__name__}: {error}")
     one, other = executions
-    told = [(name, getattr(one, name), getattr(other, name)) for name in Execution.__dataclass_fields__]
+    sent = [name for name in Execution.__dataclass_fields__ if not name.startswith("hidden_")]
+    told = [(name, getattr(one, name), getattr(other, name)) for name in sent]
     differ = [f"{name}: {mine!r:.60} and {theirs!r:.60}" for name, mine, theirs in told if mine != theirs]
     return trial.found(one.verdict, "; ".join(differ), good=not differ and one.verdict is not Verdict.PASSED)
 
@@ -199,13 +200,15 @@ class Audit:
         call = Program("next", _NEXT, "f", (CALL,), limits=LIMITS, processes=processes)
         script = replace(call, source=_NEXT_SCRIPT, entry_point="", tests=(StdioTest("1\n", "2\n"),))
         for honest in (call, script, call):
+            lanes = self._sandbox.capabilities.lanes  # one of them had it
             try:
-                after = await self._sandbox.execute(honest)
+                after = await asyncio.gather(*(self._sandbox.execute(honest) for _ in range(lanes)))
             except RatchetError as error:
                 return replace(finding, good=False, detail=f"it spoiled the lane: {error}")
-            if after.verdict is not Verdict.PASSED:
-                detail = f"the next program got {after.verdict.name}: {after.detail}"
-                return replace(finding, good=False, detail=detail)
+            for one in after:
+                if one.verdict is not Verdict.PASSED:
+                    detail = f"the next program got {one.verdict.name}: {one.detail}"
+                    return replace(finding, good=False, detail=detail)
         return finding
 
     async def _pass(self, honest: Honest) -> Finding:
