@@ -14,6 +14,7 @@ from kernel import landlock, libc
 _NAMESPACES = libc.CLONE_NEWNS | libc.CLONE_NEWPID | libc.CLONE_NEWNET | libc.CLONE_NEWIPC | libc.CLONE_NEWUTS
 _INSIDE_ID = 1000
 _TASKS = 256
+_RESERVE = 1 << 30
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 SCRATCH, SHARED_MEMORY, PACKAGES = "/tmp", "/dev/shm", "/packages"
 
@@ -177,17 +178,20 @@ def limit_lane(file_bytes: int, processes: bool) -> None:
 def limit_program(memory_bytes: int, cpu_seconds: float, processes: bool) -> None:
     """Hard limits of one program; with `processes`, of each of its processes.
 
-    DATA counts what a program really uses; AS stays 1 GiB above it, because threads reserve address space (8 MiB of
-    stack and a 128 MiB heap arena each) that they never touch. The CPU limit here is the backstop in whole seconds:
-    the keeper measures. So it does with memory where there may be many processes (process_tree.py): DATA is then the
-    backstop, with room for what run-time systems reserve (stacks, heaps), and they reserve address space without end.
+    They are backstops: the keeper measures time and memory (budget.py). DATA leaves room for stacks that a program
+    asks for and never touches (threading.stack_size(512 MiB)), AS also for what threads and libraries reserve. With
+    `processes` both are without end, as run-time systems reserve that way. The stack may grow to nearly all of the
+    memory: its end is met before the memory's, so that endless recursion always ends as such.
     """
-    data, space, seconds = memory_bytes, memory_bytes + (1 << 30), int(cpu_seconds) + 2
+    unlimited = resource.RLIM_INFINITY
+    data, space, seconds = memory_bytes + _RESERVE, memory_bytes + 2 * _RESERVE, int(cpu_seconds) + 2
     if processes:
-        data, space = memory_bytes + (2 << 30), resource.RLIM_INFINITY
+        data = space = unlimited
         # Counts all that the uid has in its user namespace. Not for single processes: their threads are bounded by AS,
         # and without namespaces the uid may be that of a whole platform.
         resource.setrlimit(resource.RLIMIT_NPROC, (_TASKS, _TASKS))
+    stack, most = memory_bytes - memory_bytes // 16, resource.getrlimit(resource.RLIMIT_STACK)[1]
+    resource.setrlimit(resource.RLIMIT_STACK, (stack if most == unlimited else min(stack, most), most))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_AS, (space, space))
     resource.setrlimit(resource.RLIMIT_DATA, (data, data))

@@ -243,7 +243,7 @@ class Keeper:
         streams = (self._output, self._error)
         blobs = [self._result.content(self._result.size), *(pipe.content(head["output"]) for pipe in streams)]
         blobs.append(self._tests.content(self._tests.size))
-        fetched = files.Fetched(self._scratch, head["fetch"]) if head["fetch"] else None
+        fetched = files.Fetched(self._scratch, head["fetch"], head["fetch_bytes"]) if head["fetch"] else None
         max_rss = max(self._tree.peak, children[0].max_rss)
         fields = {
             "end": end,

@@ -12,6 +12,7 @@ import types
 import jail
 import lockdown
 import runner
+import scratch
 import wire
 from keeper import Keeper
 from kernel import libc
@@ -28,7 +29,7 @@ for _name in ("random", *_WARM.split()):
     __import__(_name)
 os.register_at_fork = _register
 
-FILE_BYTES = 16 << 20
+FILE_BYTES = scratch.SIZE
 
 
 def _is_of_the_cage(module: types.ModuleType) -> bool:
