@@ -6,10 +6,10 @@ import sys
 from typing import Any, NamedTuple
 
 import jail
-import scratch
-from kernel import seccomp
-from pipe import high
+import root
+from kernel import landlock, libc, seccomp
 from process_tree import ProcessTree
+from world import OwnWorld, World
 
 
 class Lacking(Exception):
@@ -21,58 +21,52 @@ class Locked(NamedTuple):
     packages of a runtime take, which no program pays for out of its own limit."""
 
     layers: list[str]
-    scratch: str
+    world: World
     refused: str
     tree: ProcessTree | None
     data_bytes: int
 
 
-def lock_in(stage: str, uid: int, setup: dict[str, Any]) -> Locked:
-    """Every layer that this kernel and this user allow. See jail.py. `setup`: see protocol.py."""
-    layers: list[str] = []
-    folder = stage
-    processes, more, packages = setup["processes"], tuple(setup["paths"]), setup["packages"]
-    proc = high(os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)) if processes else None
-    statm = high(os.open("/proc/self/statm", os.O_RDONLY))
-    refused = jail.refusal_to_unshare(stage, more, packages)
-    if not refused:
-        layers += jail.unshare()
-        owner = uid if os.geteuid() == 0 else os.geteuid()
-        jail.change_root(stage, scratch.SIZE, owner, more, packages, processes)
-        packages = packages and jail.PACKAGES
-        folder = jail.SCRATCH
-        layers.append("private-root")
-    if os.geteuid() == 0:
-        if refused:
-            os.chown(stage, uid, uid)
-        jail.become(uid)
-        layers.append("unprivileged-uid")
+def lock_in(begin: dict[str, Any], proc: int) -> Locked:
+    """Every layer that this kernel and this user allow. `begin`: see outside.py. `proc`: the machine's /proc."""
+    setup, refused, layers = begin["setup"], begin["refused"], list(begin["layers"])
+    processes, packages = setup["processes"], setup["packages"]
     if not os.access(os.__file__, os.R_OK):
-        raise SystemExit(f"{os.__file__} can't be read by uid {uid}: programs couldn't import the standard library")
-    jail.seal()
-    os.environ["HOME"] = os.environ["TMPDIR"] = folder
+        raise SystemExit(
+            f"{os.__file__} can't be read by uid {os.geteuid()}: programs couldn't import the standard library"
+        )
+    jail.seal(0 if refused else 1 << libc.CAP_SYS_ADMIN)
+    if not refused:
+        packages = packages and root.PACKAGES
     layers += ["no-new-privs", "rlimits", "clean-environment"]
-    if jail.confine_files(folder, (*more, packages) if packages else more, proc):
+    rights = landlock.rights()
+    rules = None
+    if rights:
+        rules = landlock.Rules(rights, _readable(refused, (*setup["paths"], packages) if packages else setup["paths"]))
         layers.append("landlock")
     if seccomp.supported():
         layers.append("seccomp")
-    data_bytes = _warm_up(packages, setup["warm"], statm)
-    os.close(statm)
-    scratch.empty(folder)
-    return Locked(layers, folder, refused, _tree(layers, proc), data_bytes)
+    world = World(f"{begin['stage']}/own", rules) if refused else OwnWorld(rules, processes)
+    os.environ["HOME"] = os.environ["TMPDIR"] = world.folder
+    data_bytes = _warm_up(packages, setup["warm"], proc)
+    return Locked(layers, world, refused, _tree(layers, proc) if processes else None, data_bytes)
 
 
-def _tree(layers: list[str], proc: int | None) -> ProcessTree | None:
+def _readable(refused: str, more: tuple[str, ...]) -> list[str]:
+    if refused:
+        return [*root.readable_paths(tuple(more)), *root.DEVICES]
+    return [f"/{name}" for name in os.listdir("/") if name not in root.NOT_FOR_PROGRAMS] + ["/dev/null"]
+
+
+def _tree(layers: list[str], proc: int) -> ProcessTree:
     """Where programs may start processes. Raises Lacking where these could not be held."""
-    if proc is None:
-        return None
     lacking = {"pid-ns", "net-ns", "private-root", "seccomp"} - set(layers)
     if lacking:
         raise Lacking(f"programs that start processes can't be held here without {', '.join(sorted(lacking))}")
     return ProcessTree(proc)
 
 
-def _warm_up(packages: str, names: list[str], statm: int) -> int:
+def _warm_up(packages: str, names: list[str], proc: int) -> int:
     """Loads what programs import most of a runtime's packages: inside the cage, by the paths that programs know.
 
     Returns the bytes of writable memory that this process has then: what RLIMIT_DATA counts.
@@ -83,4 +77,8 @@ def _warm_up(packages: str, names: list[str], statm: int) -> int:
     os.environ["PYTHONPATH"] = packages  # for the Pythons that a program starts
     for name in names:
         importlib.import_module(name)
-    return int(os.pread(statm, 256, 0).split()[5]) * os.sysconf("SC_PAGESIZE")
+    statm = os.open("self/statm", os.O_RDONLY, dir_fd=proc)
+    try:
+        return int(os.read(statm, 256).split()[5]) * os.sysconf("SC_PAGESIZE")
+    finally:
+        os.close(statm)

@@ -1,4 +1,4 @@
-"""The start of one lane, by enter.py: with a clean environment and one descriptor it locks itself in, and serves."""
+"""The start of one lane, inside its root where it has one: it locks itself in, and serves. By enter.py."""
 
 import builtins
 import fcntl
@@ -37,19 +37,23 @@ def _is_of_the_cage(module: types.ModuleType) -> bool:
 
 
 def main() -> None:
-    descriptor, parent, uid = high(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[4])
+    connection, parent, note = high(int(sys.argv[1])), int(sys.argv[2]), high(int(sys.argv[3]))
     libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
     if not jail.parent_is(parent):
         raise SystemExit("the service is gone")
+    begin = wire.receive(note)
+    os.close(note)
+    proc = high(begin["proc"])
+    complaints = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, 100)
+    _occupy()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     del os.environ["LD_BIND_NOW"]  # it has done its part, before this line
     own_modules = [name for name, module in sys.modules.items() if _is_of_the_cage(module) and name != "__main__"]
-    connection = socket.socket(fileno=descriptor)
-    setup = wire.receive(descriptor)
+    service = socket.socket(fileno=connection)
     try:
-        locked = lockdown.lock_in(sys.argv[3], uid, setup)
+        locked = lockdown.lock_in(begin, proc)
     except Lacking as error:
-        wire.send(connection, {"lacking": str(error)})
+        wire.send(service, {"lacking": str(error)})
         return
     # site.py would add them, and programs count on it
     builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]
@@ -61,18 +65,16 @@ def main() -> None:
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(0)
     runner.make_streams()
-    jail.limit_lane(FILE_BYTES, bool(locked.tree))
-    complaints = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, 100)  # descriptor 2 will be the programs' own
-    keeper = Keeper(connection, locked, setup, complaints)
+    keeper = Keeper(service, locked, begin["setup"], complaints)
     keeper.rehearse()
     gc.collect()
     gc.freeze()
     try:
         keeper.make_zygote()
     except Lacking as error:
-        wire.send(connection, {"lacking": str(error)})
+        wire.send(service, {"lacking": str(error)})
         return
-    wire.send(connection, {"layers": locked.layers, "refused": locked.refused, "python": sys.version.split()[0]})
+    wire.send(service, {"layers": locked.layers, "refused": locked.refused, "python": sys.version.split()[0]})
     try:
         keeper.serve()
     except BaseException as error:
@@ -80,3 +82,15 @@ def main() -> None:
         raise
     finally:
         keeper.end_zygote()
+
+
+def _occupy() -> None:
+    """Places that programs get their own pipes at, with a pipe: streams over them are made before (make_streams), and
+    what is received later lies above."""
+    reader, writer = os.pipe()
+    for place in (1, 2, wire.RESULT_FD, wire.CHANNEL_FD):
+        if place not in (reader, writer):
+            os.dup2(writer, place, inheritable=False)
+    for descriptor in (reader, writer):
+        if descriptor > wire.CHANNEL_FD:
+            os.close(descriptor)
