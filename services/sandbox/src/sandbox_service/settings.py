@@ -32,8 +32,9 @@ class Settings(ServiceSettings):
     max_cpu_time: timedelta = timedelta(seconds=60)
     max_memory_bytes: int = 4 << 30
     max_output_bytes: int = 1 << 20
-    max_result_bytes: int = 1 << 20
-    """What a program may answer in all, encoded; more is OUTPUT_LIMIT."""
+    max_result_bytes: int = 4 << 20
+    """What a program may answer to one call, encoded, and an eighth of what its answers may be together; more is
+    OUTPUT_LIMIT."""
     max_source_bytes: int = 1 << 20
     """The longest source, test text or standard input of a program."""
     idle_extra: timedelta = timedelta(seconds=1)

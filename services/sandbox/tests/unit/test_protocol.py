@@ -7,12 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox_service.adapters.lanes import protocol
-from sandbox_service.domain.jobs import CallJob, CheckJob, CheckVerdict, Raised, Report, Returned, ScriptJob, Stage
+from sandbox_service.domain.jobs import (
+    CallJob,
+    CheckJob,
+    CheckVerdict,
+    Oversized,
+    Raised,
+    Report,
+    Returned,
+    ScriptJob,
+    Stage,
+)
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import Limits
 
-ASKED = protocol.request(CallJob("source", "f", ((1,),), Limits()), timedelta(1), timedelta(2), 0)
-HEAD: dict[str, object] = {"end": "exited", "status": 0, "cpu": 0.1, "wall": 0.2, "max_rss": 1}
+ASKED = protocol.request(CallJob("source", "f", ((1,),), Limits()), timedelta(1), timedelta(2), 0, 8192)
+HEAD: dict[str, object] = {"end": "exited", "cut": False, "status": 0, "cpu": 0.1, "wall": 0.2, "max_rss": 1}
 
 
 def read(text: str | bytes, end: str = "exited", tests: bytes = b"") -> Report:
@@ -63,6 +73,15 @@ def test_a_job_that_was_cut_off_may_end_in_half_a_frame() -> None:
     assert (told.stage, told.malformed) == (Stage.LOADED, "")
 
 
+def test_an_answer_beyond_its_limit_is_not_read() -> None:
+    loaded = '["N", "compiled"]\n["N", "loaded"]\n'
+    told = read(loaded + '["N", "value", 0, "' + "x" * 9000 + '"]\n["N", "value", 1, 5]\n["N", "end"]\n')
+    assert told.answers[0] == Oversized(8192)
+    assert len(told.answers) == 2
+    assert told.malformed == ""
+    assert read(loaded + '["N", "value", 1, "' + "x" * 9000 + '"]\n').malformed
+
+
 @given(st.binary(max_size=200))
 def test_no_bytes_raise(data: bytes) -> None:
     read(data, tests=data)
@@ -80,8 +99,8 @@ def test_the_tester_is_believed_in_its_own_form_only() -> None:
 
 def test_tests_go_apart_from_the_program() -> None:
     """The keeper leaves both in the socket: each child reads its own, and only its own, by these lengths."""
-    asked = protocol.request(CheckJob("SOURCE", "f", "TESTS", True, Limits()), timedelta(1), timedelta(2), 0)
+    asked = protocol.request(CheckJob("SOURCE", "f", "TESTS", True, Limits()), timedelta(1), timedelta(2), 0, 8192)
     before, _, after = asked.data.partition(b"SOURCE")
     assert b"TESTS" not in before
     assert b"TESTS" in after
-    assert b"SECRET" not in protocol.request(ScriptJob("s", "in", Limits()), timedelta(1), timedelta(2), 0).data
+    assert b"SECRET" not in protocol.request(ScriptJob("s", "in", Limits()), timedelta(1), timedelta(2), 0, 8192).data

@@ -1,7 +1,7 @@
 """Prints for ever.
 
 Kind: break-out
-Expect: OUTPUT_LIMIT
+Expect: TIME_LIMIT
 """
 
 

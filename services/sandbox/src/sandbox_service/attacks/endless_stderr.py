@@ -1,7 +1,7 @@
 """Prints for ever, to the other stream, past the limit of one write.
 
 Kind: break-out
-Expect: OUTPUT_LIMIT
+Expect: TIME_LIMIT
 """
 
 import os

@@ -197,7 +197,8 @@ class Keeper:
             ready = poll.poll(1000 * budget.patience())
 
     def _overflow(self, head: dict[str, Any]) -> str:
-        if self._output.used + self._error.used > head["output"]:
+        """Of what counts: answers, and what a script prints. Other output is cut."""
+        if head["mode"] in ("script", "command") and self._output.used > head["output"]:
             return "output"
         return "result" if self._result.used == self._result.size else ""
 
@@ -231,9 +232,8 @@ class Keeper:
         return RUNNERS[mode](wire.Frames(wire.RESULT_FD, nonce), *arguments)
 
     def _answer(self, head: dict[str, Any], children: list[Child], end: str, cpu: float, wall: float) -> None:
-        room = head["output"]
-        output = self._output.content(room)
-        blobs = [self._result.content(self._result.size), output, self._error.content(room - len(output))]
+        streams = (self._output, self._error)
+        blobs = [self._result.content(self._result.size), *(pipe.content(head["output"]) for pipe in streams)]
         blobs.append(self._tests.content(self._tests.size))
         fetched = files.Fetched(self._scratch, head["fetch"]) if head["fetch"] else None
         peak = self._tree.peak if self._tree else 0
@@ -244,6 +244,7 @@ class Keeper:
             "cpu": cpu,
             "wall": wall,
             "max_rss": max_rss,
+            "cut": any(pipe.used > head["output"] for pipe in streams),
             "blobs": [len(blob) for blob in blobs],
             "files": fetched.sizes if fetched else [],
         }

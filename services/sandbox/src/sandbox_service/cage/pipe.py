@@ -17,7 +17,12 @@ def high(descriptor: int) -> int:
 
 
 class Pipe:
-    """One way out of a child, collected up to `size` bytes into a mapping that no fork inherits."""
+    """One way out of a child, collected up to `size` bytes into a mapping that no fork inherits.
+
+    What there's no room for is taken and dropped, so that whoever writes goes on.
+    """
+
+    _waste = memoryview(bytearray(64 << 10))
 
     def __init__(self, size: int) -> None:
         self._map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -42,14 +47,14 @@ class Pipe:
             self.writer = -1
 
     def fill(self) -> bool:
-        """Takes what's there. False once there's nothing more to come, or no room for it."""
+        """Takes what's there. False once there's nothing more to come."""
         room = self._view[self.used :]
         try:
-            count = os.readv(self.reader, [room]) if room else 0
+            count = os.readv(self.reader, [room, self._waste])
         except BlockingIOError:
             return True
-        self.used += count
-        return 0 < count < len(room)
+        self.used = min(self.used + count, self.size)
+        return count > 0
 
     def close(self) -> None:
         self.close_writer()

@@ -27,6 +27,7 @@ def execution_to_proto(execution: Execution) -> pb.Execution:
         tests_total=execution.tests_total,
         stdout=execution.stdout,
         stderr=execution.stderr,
+        output_cut=execution.output_cut,
         cpu_time=duration_to_proto(execution.cpu_time),
         wall_time=duration_to_proto(execution.wall_time),
         isolation_layers=execution.layers,

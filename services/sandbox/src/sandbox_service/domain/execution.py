@@ -58,6 +58,8 @@ class Execution:
     """Of the program's process; None where it never had one, as its compiler failed."""
     max_memory_bytes: int = 0
     level: Level = Level.NONE
+    output_cut: bool = False
+    """There was more on stdout or stderr than is here."""
     signs: tuple[Sighting, ...] = ()
     """Of cheating, whatever the verdict."""
 

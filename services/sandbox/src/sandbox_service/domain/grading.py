@@ -23,6 +23,7 @@ from sandbox_service.domain.jobs import (
     CommandJob,
     End,
     Job,
+    Oversized,
     Raised,
     Report,
     ScriptJob,
@@ -138,7 +139,7 @@ def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Re
         (outcome for outcome in outcomes if outcome.verdict is not Verdict.PASSED), outcomes[-1]
     )
     seen = reports[outcomes.index(decisive)]
-    shown = replace(seen, stdout="", stderr="", files=()) if decisive.held_out else seen
+    shown = replace(seen, stdout="", stderr="", output_cut=False, files=()) if decisive.held_out else seen
     return Execution(
         program_id=program.id,
         verdict=decisive.verdict,
@@ -146,6 +147,7 @@ def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Re
         tests_total=len(program.tests),
         stdout=shown.stdout,
         stderr=shown.stderr,
+        output_cut=shown.output_cut,
         cpu_time=sum((report.cpu_time for report in reports), timedelta()),
         wall_time=sum((report.wall_time for report in reports), timedelta()),
         layers=seen.layers,
@@ -198,6 +200,8 @@ def judge_calls(tests: Sequence[CallTest], report: Report) -> Outcome:
 
 
 def _judge_answer(test: CallTest, answer: Answer) -> TestResult:
+    if isinstance(answer, Oversized):
+        return TestResult(False, "", _wanted(test), f"answered with more than {answer.limit >> 10} KiB")
     if isinstance(answer, Raised):
         if test.raises and test.raises in (answer.type_name, *answer.kinds):
             return TestResult(True, clip(str(answer)), _wanted(test))
@@ -213,6 +217,8 @@ def _wanted(test: CallTest) -> str:
 
 
 def _verdict_of_answer(result: TestResult, answer: Answer) -> Verdict:
+    if isinstance(answer, Oversized):
+        return Verdict.OUTPUT_LIMIT
     if isinstance(answer, Raised) and not result.passed:
         return Verdict.MEMORY_LIMIT if answer.type_name == "MemoryError" else Verdict.RUNTIME_ERROR
     return Verdict.PASSED if result.passed else Verdict.FAILED
@@ -269,7 +275,7 @@ def _trouble(report: Report) -> _Trouble:
     if report.end is End.OUTPUT:
         return _Trouble(Verdict.OUTPUT_LIMIT, "printed more than its limit")
     if report.end is End.RESULT:
-        return _Trouble(Verdict.OUTPUT_LIMIT, "answered with more than the sandbox takes")
+        return _Trouble(Verdict.OUTPUT_LIMIT, "its answers together are more than the sandbox takes")
     if report.stage is Stage.STARTED:
         reason = str(report.error) if report.error else f"the compiler {_how_it_ended(report.exit_status)}"
         return _Trouble(Verdict.COMPILE_ERROR, reason)

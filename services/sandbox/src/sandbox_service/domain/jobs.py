@@ -124,7 +124,14 @@ class Returned:
     opaque: str = ""
 
 
-Answer = Returned | Raised
+@dataclass(frozen=True, slots=True)
+class Oversized:
+    """A value that was too large to be read. `limit` in bytes, of the encoded value."""
+
+    limit: int
+
+
+Answer = Returned | Raised | Oversized
 
 
 class CheckVerdict(StrEnum):
@@ -150,7 +157,7 @@ class Report:
 
     `layers` are the isolation layers in force. `malformed` says what didn't keep to the protocol, if anything: only a
     program that meddled with it can do that.
-    `exit_status` is negative for a signal, as in subprocess.
+    `output_cut`: there was more on stdout or stderr. `exit_status` is negative for a signal, as in subprocess.
     """
 
     end: End
@@ -163,6 +170,7 @@ class Report:
     max_rss_bytes: int = 0
     stdout: str = ""
     stderr: str = ""
+    output_cut: bool = False
     error: Raised | None = None
     answers: tuple[Answer, ...] = ()
     tester: CheckReport | None = None

@@ -8,8 +8,9 @@ from datetime import timedelta
 class Limits:
     """What one program may use in all, its tests together.
 
-    cpu_time counts CPU seconds of all its threads, not the clock. memory_bytes is private writable memory.
-    output_bytes is stdout plus stderr. idle_time is how long it may sleep and wait; unset, the executor says.
+    cpu_time counts CPU seconds of all its threads and processes, not the clock. memory_bytes is private writable
+    memory. output_bytes is what's kept of stdout, and of stderr: only stdout that is judged may not go beyond it.
+    idle_time is how long it may sleep and wait; unset, the executor says.
     """
 
     cpu_time: timedelta = timedelta(seconds=5)

@@ -18,7 +18,7 @@ from ratchet_kit import metrics
 from ratchet_kit.errors import FailedPrecondition, Unavailable
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
-from sandbox_service.adapters.lanes.options import LaneOptions, Plan
+from sandbox_service.adapters.lanes.options import ANSWERS, LaneOptions, Plan
 from sandbox_service.cage import scratch
 from sandbox_service.domain import levels
 from sandbox_service.domain.jobs import Command, End, Report, Stage
@@ -123,7 +123,7 @@ class Lane:
             raise FailedPrecondition(hello["lacking"])
         self.layers, self.python_version = tuple(hello["layers"]), hello["python"]
         if self._cgroup:
-            self._cgroup.settle(scratch.SIZE)
+            self._cgroup.settle(scratch.SIZE + ANSWERS * self._options.max_result_bytes)
             self.layers += ("cgroup",)
         self.refused = dict.fromkeys((*levels.NAMESPACES, "private-root"), hello["refused"]) if hello["refused"] else {}
         self.refused |= {"cgroup": no_cgroup} if no_cgroup else {}
@@ -140,8 +140,8 @@ class Lane:
 
     def _setup(self) -> dict[str, object]:
         return {
-            "result": self._options.max_result_bytes,
-            # a little more than the limit, so that reaching the limit can be seen
+            # a little more than the limits, so that reaching them can be seen
+            "result": ANSWERS * self._options.max_result_bytes + 4096,
             "output": self._options.max_output_bytes + 4096,
             "processes": self._plan.processes,
             "packages": self._plan.environment.packages,
@@ -197,7 +197,7 @@ class Lane:
             idle = job.limits.cpu_time + self._options.idle_extra
         wall = (job.limits.cpu_time + self._options.idle_extra) * self._options.wall_factor
         self.core = core
-        request = protocol.request(job, idle, wall, core)
+        request = protocol.request(job, idle, wall, core, self._options.max_result_bytes)
         try:
             writer = await self._connected()
             if self._cgroup:

@@ -8,6 +8,8 @@ from pathlib import Path
 from sandbox_service.adapters.languages.environments import Environment
 from sandbox_service.domain.levels import Level
 
+ANSWERS = 8
+
 
 @dataclass(frozen=True, slots=True)
 class LaneOptions:
@@ -15,6 +17,7 @@ class LaneOptions:
 
     A program may idle (sleep, wait) for its CPU limit and `idle_extra` more; the bound on the clock is `wall_factor`
     times as much, so that a loaded machine doesn't turn right programs into slow ones.
+    `max_result_bytes`: of one answer, encoded; those of a program together may be ANSWERS times as large.
     `job_uid`: where the uids begin that root's lanes become, one each: see uids.py.
     `runtimes_dir`: a folder of virtual environments, each a runtime of its name: see environments.py.
     `min_level`: below it no lane starts.
@@ -25,7 +28,7 @@ class LaneOptions:
     idle_extra: timedelta = timedelta(seconds=1)
     wall_factor: float = 10.0
     max_output_bytes: int = 1 << 20
-    max_result_bytes: int = 1 << 20
+    max_result_bytes: int = 4 << 20
     job_uid: int = 61000
     min_level: Level = Level.L1
     runtimes_dir: Path | None = None

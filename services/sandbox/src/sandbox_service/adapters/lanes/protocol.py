@@ -18,6 +18,7 @@ from sandbox_service.domain.jobs import (
     CheckVerdict,
     Command,
     End,
+    Oversized,
     Raised,
     Report,
     Returned,
@@ -45,13 +46,14 @@ class Request:
     nonce: str
     tests_nonce: str
     runtime: str
+    answer_limit: int
     command: bool = False
 
 
-def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, core: int) -> Request:
+def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, core: int, answer_limit: int) -> Request:
     """`idle_limit`: how long it may do nothing, in all. `wall_limit`: how long it may take on the clock.
 
-    `core`: the number of the one that it runs on.
+    `core`: the number of the one that it runs on. `answer_limit`: bytes that one answer may have.
     """
     nonce, tests_nonce, mark = secrets.token_hex(8), secrets.token_hex(8), secrets.token_bytes(16)
     stdin, tests = "", b""
@@ -84,7 +86,7 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
         "mark": mark,
     }
     data = b"".join([frame(head), program, *(file.content for file in files), mark, tests])
-    return Request(data, nonce, tests_nonce, job.setting.runtime, isinstance(job, Command))
+    return Request(data, nonce, tests_nonce, job.setting.runtime, answer_limit, isinstance(job, Command))
 
 
 def _payload(
@@ -112,7 +114,7 @@ def report(
     ends = list(itertools.accumulate(head["blobs"]))
     frames, stdout, stderr, tests = (data[start:end] for start, end in itertools.pairwise([0, *ends]))
     end = End(head["end"])
-    program = _ProgramFrames()
+    program = _ProgramFrames(sent.answer_limit)
     # the last line of a job that was cut off may be half a frame
     malformed = program.read(frames, sent.nonce, whole=end is End.EXITED)
     return Report(
@@ -127,6 +129,7 @@ def report(
         max_rss_bytes=int(str(head["max_rss"])),
         stdout=stdout.decode("utf-8", "replace"),
         stderr=stderr.decode("utf-8", "replace"),
+        output_cut=bool(head["cut"]),
         error=program.error,
         answers=tuple(program.answers),
         tester=_tester(tests, sent.tests_nonce) if tests.strip() else None,
@@ -139,7 +142,8 @@ def report(
 class _ProgramFrames:
     """What a program's frames say, each checked for its form, in the order of the protocol."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer_limit: int) -> None:
+        self._answer_limit = answer_limit
         self.stage = Stage.STARTED
         self.error: Raised | None = None
         self.answers: list[Answer] = []
@@ -156,6 +160,10 @@ class _ProgramFrames:
         return ""
 
     def _take(self, line: bytes, nonce: str) -> bool:
+        if len(line) > self._answer_limit:
+            # too much to be looked at: only the form in which runner.py begins such a frame counts
+            self.answers.append(Oversized(self._answer_limit))
+            return line.startswith(f'["{nonce}", "value", {len(self.answers) - 1}, '.encode())
         try:
             match _DECODE(line.decode()):
                 case [got, "compiled"] if got == nonce and self.stage is Stage.STARTED:
