@@ -8,11 +8,11 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-if len(sys.argv) > 4:
+if len(sys.argv) > 3:
     import outside
 
     outside.main()
 else:
     import start
 
-    start.main()
+    start.main(start.note())

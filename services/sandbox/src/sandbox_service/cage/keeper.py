@@ -31,6 +31,7 @@ from pipe import Pipe
 from zygote import Zygote
 
 _FIRST_LOOK = 0.005  # seconds
+FILE_BYTES = 16 << 20
 
 
 class Keeper:
@@ -38,22 +39,19 @@ class Keeper:
         self, connection: socket.socket, locked: lockdown.Locked, setup: dict[str, Any], complaints: int
     ) -> None:
         self._connection, self._complaints = connection, complaints
-        self._scratch = locked.scratch
-        self._own_pids = "pid-ns" in locked.layers
-        self._meter = None if "private-root" in locked.layers else scratch.Meter(self._scratch)
+        self._world, self._scratch = locked.world, locked.world.folder
+        self._own_pids, self._own_root = "pid-ns" in locked.layers, "private-root" in locked.layers
+        self._own_files = "own-files" in locked.layers
+        self._meter = None if self._own_root else scratch.Meter(self._scratch)
         self._tree = locked.tree
         self._filter = seccomp.Filter(processes=bool(locked.tree)) if "seccomp" in locked.layers else None
         self._result, self._tests = Pipe(setup["result"]), Pipe(64 << 10)
         self._output, self._error = Pipe(setup["output"]), Pipe(setup["output"])
         self._data_bytes = locked.data_bytes
-        # Where programs expect them, from now on; their descriptor 0 is this process's own, /dev/null.
-        for place, pipe in enumerate((self._output, self._error, self._result), start=1):
-            pipe.open(place)
         self._core = -1
         # Whether a program may leave processes behind: not where seccomp lets it make none.
         self._strays = self._own_pids and bool(self._tree or not self._filter)
         self._zygote: Zygote
-        os.chdir(self._scratch)
 
     def rehearse(self) -> None:
         """Does a few times what every program will do first. Python rewrites code that it runs often, and remembers
@@ -77,9 +75,17 @@ class Keeper:
 
     def make_zygote(self) -> None:
         """Raises Lacking where processes could not be counted."""
-        self._zygote = Zygote(self._be_child, self._complaints)
+        self._zygote = Zygote(self._be_zygote, self._be_child, self._world, self._complaints)
+        libc.set_capabilities(0)
         if self._tree and not self._tree.leave_out(self._zygote.pid):
             raise Lacking("programs that start processes can't be held here: /proc does not show them")
+
+    def _be_zygote(self) -> None:
+        self._world.settle()
+        jail.limit_lane(FILE_BYTES, bool(self._tree))
+        if self._filter:
+            # programs that start processes need locks among these
+            self._filter.load_for_zygote(own_locks=self._own_files or bool(self._tree), own_attributes=self._own_root)
 
     def end_zygote(self) -> None:
         """So that no zombie of this lane is left to whatever is pid 1 of the machine or the container."""
@@ -101,24 +107,32 @@ class Keeper:
         channel = None
         if head["mode"] == "check":
             channel = socket.socketpair()
-            self._tests.open()
             pipes += (self._tests,)
+        for pipe in pipes:
+            pipe.open()
         children: list[Child] = []
         if self._tree:
             self._tree.forget()
         self._move_to(head["core"])
         budget = Budget(children, head["cpu"], head["idle"], head["wall"], self._tree, head["memory"])
+        if not self._own_root:
+            os.mkdir(self._scratch, 0o700)
+        self._zygote.open_world()
+        streams = [self._output.writer, self._error.writer]
         try:
             if channel:
-                children.append(self._zygote.fork([channel[0].fileno()], awaited=False))
+                program = [*streams, self._result.writer, channel[0].fileno()]
+                children.append(self._zygote.fork(program, awaited=False))
                 channel[0].close()
+                self._result.close_writer()
                 if self._has_read_payload(children[0], channel[1]):
                     wire.skip_to(self._connection, head["mark"])
-                    children.append(self._zygote.fork([channel[1].fileno(), self._tests.writer]))
+                    children.append(self._zygote.fork([*streams, self._tests.writer, channel[1].fileno()]))
                 channel[1].close()
-                self._tests.close_writer()
             else:
-                children.append(self._zygote.fork())
+                children.append(self._zygote.fork([*streams, self._result.writer]))
+            for pipe in pipes:
+                pipe.close_writer()
             end = "exited"
             if not channel or len(children) > 1:
                 end = self._watch(children, head, budget, pipes)
@@ -126,21 +140,19 @@ class Keeper:
             for child in reversed(children):
                 child.close()
             strays_cpu = self._zygote.end_strays() if self._strays else 0.0
-        readers = {pipe.reader: pipe for pipe in pipes}
-        for reader in select.select(readers, (), (), 0)[0]:
-            readers[reader].fill()
+        for pipe in pipes:
+            pipe.drain()
         end = self._overflow(head) or end
         # a child may have died, or been killed by the program, before it had read its payload: that ends here
         for _ in range(1 + (channel is not None) - (len(children) > 1)):
             wire.skip_to(self._connection, head["mark"])
         cpu = sum(child.cpu for child in children) + strays_cpu
         self._answer(head, children, end, cpu, budget.elapsed)
-        for pipe in pipes[:3]:
-            pipe.renew()
-        if channel:
-            self._tests.wipe()
-            self._tests.close()
-        self._clean_scratch()
+        for pipe in pipes:
+            pipe.close()
+        self._zygote.close_world()
+        if not self._own_root:
+            self._remove_scratch()
 
     def _move_to(self, core: int) -> None:
         """All of the lane: its processes take turns, and to wake one on another core costs more than it gains."""
@@ -203,7 +215,10 @@ class Keeper:
         return "result" if self._result.used == self._result.size else ""
 
     def _be_child(self, descriptors: Sequence[int]) -> int:
-        """`descriptors`: none, or that of the channel between program and tests; the tester's way out comes after."""
+        """`descriptors`: standard output and error, the way out, and that of the channel between program and tests."""
+        self._world.enter()
+        for place, descriptor in enumerate(descriptors, start=1):
+            os.dup2(descriptor, place)
         mode, nonce, arguments, stdin, taken, memory, cpu = wire.receive(self._connection.fileno())
         if taken:
             try:
@@ -212,12 +227,8 @@ class Keeper:
                 wire.Frames(wire.RESULT_FD, nonce).send("error", *runner.describe(error))
                 return 1
             sys.path.insert(0, self._scratch)  # where Python would look for modules first
-        if len(descriptors) > 1:
-            os.dup2(descriptors[1], wire.RESULT_FD)
-        if descriptors:
-            os.dup2(descriptors[0], wire.CHANNEL_FD)
         os.write(wire.RESULT_FD, b"\n")
-        os.closerange(wire.CHANNEL_FD + bool(descriptors), 256)
+        os.closerange(1 + len(descriptors), 256)
         runner.make_stdin(stdin)
         if not self._own_pids:  # there, all end with pid 1
             libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -254,10 +265,11 @@ class Keeper:
         if fetched:
             fetched.send(self._connection.fileno())
 
-    def _clean_scratch(self) -> None:
-        """After the answer. What can't be removed ends the lane, and the next one starts on a fresh folder."""
+    def _remove_scratch(self) -> None:
+        """What can't be removed ends the lane, and the next one starts on a fresh folder."""
         try:
             scratch.empty(self._scratch)
+            os.rmdir(self._scratch)
         except OSError as error:
             raise SystemExit(f"the scratch folder can't be emptied: {error}") from None
 

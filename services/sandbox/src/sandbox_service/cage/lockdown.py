@@ -42,7 +42,8 @@ def lock_in(begin: dict[str, Any], proc: int) -> Locked:
     rights = landlock.rights()
     rules = None
     if rights:
-        rules = landlock.Rules(rights, _readable(refused, (*setup["paths"], packages) if packages else setup["paths"]))
+        more = [*setup["paths"], *([packages] if packages else [])]
+        rules = landlock.Rules(rights, [*root.readable_paths(tuple(more)), *root.DEVICES])
         layers.append("landlock")
     if seccomp.supported():
         layers.append("seccomp")
@@ -50,12 +51,6 @@ def lock_in(begin: dict[str, Any], proc: int) -> Locked:
     os.environ["HOME"] = os.environ["TMPDIR"] = world.folder
     data_bytes = _warm_up(packages, setup["warm"], proc)
     return Locked(layers, world, refused, _tree(layers, proc) if processes else None, data_bytes)
-
-
-def _readable(refused: str, more: tuple[str, ...]) -> list[str]:
-    if refused:
-        return [*root.readable_paths(tuple(more)), *root.DEVICES]
-    return [f"/{name}" for name in os.listdir("/") if name not in root.NOT_FOR_PROGRAMS] + ["/dev/null"]
 
 
 def _tree(layers: list[str], proc: int) -> ProcessTree:

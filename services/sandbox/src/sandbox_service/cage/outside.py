@@ -8,6 +8,7 @@ import marshal
 import os
 import signal
 import sys
+from typing import Any, NoReturn
 
 import jail
 import root
@@ -25,30 +26,32 @@ def main() -> None:
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     python = os.path.realpath(sys.executable)
     own_root = root.Root(stage, (*setup["paths"], python), setup["packages"], os.path.dirname(__file__))
-    refused = jail.refusal(lambda: _try(own_root, uid))
-    if refused:
-        layers = []
-        if os.geteuid() == 0:
-            os.chown(stage, uid, uid)
-            jail.become(uid)
-            layers.append("unprivileged-uid")
-        begin = {"setup": setup, "layers": layers, "refused": refused, "stage": stage, "proc": proc}
-    else:
-        begin = {"setup": setup, "layers": _go_in(own_root, uid), "refused": "", "stage": "", "proc": proc}
+    begin = {"connection": connection, "proc": proc, "setup": setup, "stage": stage, "layers": []}
+    begin["refused"] = jail.refusal(lambda: _try(own_root, uid))
+    if not begin["refused"]:
+        begin["layers"] = _go_in(own_root, uid)
+        _begin_again(python, parent, begin)
+    if os.geteuid() == 0:
+        os.chown(stage, uid, uid)
+        jail.become(uid)
+        begin["layers"] = ["unprivileged-uid"]
+    import start
+
+    start.main(begin)
+
+
+def _begin_again(python: str, parent: int, begin: dict[str, Any]) -> NoReturn:
     note = os.memfd_create("begin", 0)
     data = marshal.dumps(begin)
     wire.write_all(note, wire.LENGTH.pack(len(data)) + data)
     os.lseek(note, 0, os.SEEK_SET)
-    if refused:
-        script = sys.argv[0]
-    else:
-        script = f"{root.CAGE}/{os.path.basename(sys.argv[0])}"
-        # to mount, and to take from itself what it could ever get
-        libc.keep_over_execve(libc.CAP_SYS_ADMIN, libc.CAP_SETPCAP)
-    for descriptor in (connection, proc, note):
+    for descriptor in (begin["connection"], begin["proc"], note):
         os.set_inheritable(descriptor, True)
-    # the service's id stays among the words, by which a process of its lanes can be told
-    os.execv(python, [python, *sys.orig_argv[1:-5], script, str(connection), str(parent), str(note)])
+    # to mount, and to take from itself what it could ever get
+    libc.keep_over_execve(libc.CAP_SYS_ADMIN, libc.CAP_SETPCAP)
+    script = f"{root.CAGE}/{os.path.basename(sys.argv[0])}"
+    # the service's id stays among the words, by which the processes of its lanes can be told
+    os.execv(python, [python, *sys.orig_argv[1:-5], script, str(note), str(parent)])
 
 
 def _go_in(own_root: root.Root, uid: int) -> list[str]:

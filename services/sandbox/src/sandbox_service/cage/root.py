@@ -11,24 +11,16 @@ from kernel import libc
 
 SCRATCH, PACKAGES, CAGE = "/tmp", "/packages", "/cage"
 MACHINE_PROC = "/mnt"  # the machine's /proc, until the lane has its own: see world.py
-NOT_FOR_PROGRAMS = ("tmp", "mnt", "proc", "cage")  # of what is in the root; of /proc they get their own descriptors
+# For /dev/fd alone: Landlock lets programs open nothing in it but what they hold already.
+PROC = "/dev/proc"
 _DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9)}
 DEVICES = tuple(f"/dev/{name}" for name in _DEVICES)
 _LINKS = {
-    "/dev/stdin": "/proc/self/fd/0",
-    "/dev/stdout": "/proc/self/fd/1",
-    "/dev/stderr": "/proc/self/fd/2",
-    "/dev/fd": "/proc/self/fd",
+    "/dev/stdin": f"{PROC}/self/fd/0",
+    "/dev/stdout": f"{PROC}/self/fd/1",
+    "/dev/stderr": f"{PROC}/self/fd/2",
+    "/dev/fd": f"{PROC}/self/fd",
     "/dev/shm": SCRATCH,
-}
-_FILES = {
-    "/etc/passwd": (
-        "root:x:0:0:root:/root:/bin/sh\n"
-        "sandbox:x:1000:1000:sandbox:/tmp:/bin/sh\n"
-        "nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"
-    ),
-    "/etc/group": "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n",
-    "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 }
 
 
@@ -51,7 +43,7 @@ class Root:
         stage = self._stage
         libc.mount("none", "/", None, libc.MS_REC | libc.MS_PRIVATE)
         libc.mount("tmpfs", stage, "tmpfs", libc.MS_NOSUID, "size=8m,nr_inodes=4096,mode=755")
-        for folder in (SCRATCH, MACHINE_PROC, CAGE, "/proc", "/dev", "/etc"):
+        for folder in (SCRATCH, MACHINE_PROC, CAGE, "/dev", PROC):
             os.mkdir(stage + folder, 0o755)
         own = [self._show(path, path) for path in readable_paths(self._paths)]
         if self._packages:
@@ -59,8 +51,6 @@ class Root:
         own += [self._make_device(name) for name in _DEVICES]
         for path, target in _LINKS.items():
             os.symlink(target, stage + path)
-        for path, text in _FILES.items():
-            _write(stage + path, text.encode())
         self._copy_cage()
         libc.mount("none", stage, None, libc.MS_REMOUNT | libc.MS_RDONLY | libc.MS_NOSUID)
         return all(own)

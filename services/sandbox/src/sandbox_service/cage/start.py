@@ -4,10 +4,13 @@ import builtins
 import fcntl
 import gc
 import os
+import pwd
 import signal
 import socket
 import sys
 import types
+from collections.abc import Callable
+from typing import Any
 
 import jail
 import lockdown
@@ -28,22 +31,25 @@ for _name in ("random", *_WARM.split()):
     __import__(_name)
 os.register_at_fork = _register
 
-FILE_BYTES = 16 << 20
-
 
 def _is_of_the_cage(module: types.ModuleType) -> bool:
     """Such modules leave sys.modules before the first program: its `import files` must not find the cage's."""
     return str(getattr(module, "__file__", "")).startswith(os.path.dirname(__file__) + "/")
 
 
-def main() -> None:
-    connection, parent, note = high(int(sys.argv[1])), int(sys.argv[2]), high(int(sys.argv[3]))
+def note() -> dict[str, Any]:
+    """What this process wrote down before it began again: see outside.py."""
+    descriptor, parent = int(sys.argv[1]), int(sys.argv[2])
     libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
     if not jail.parent_is(parent):
         raise SystemExit("the service is gone")
-    begin = wire.receive(note)
-    os.close(note)
-    proc = high(begin["proc"])
+    begin: dict[str, Any] = wire.receive(descriptor)
+    os.close(descriptor)
+    return begin
+
+
+def main(begin: dict[str, Any]) -> None:
+    connection, proc = high(begin["connection"]), high(begin["proc"])
     complaints = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, 100)
     _occupy()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -57,6 +63,7 @@ def main() -> None:
         return
     # site.py would add them, and programs count on it
     builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]
+    _name_the_user()
     for name in own_modules:
         del sys.modules[name]
     del sys.path[0]
@@ -82,6 +89,22 @@ def main() -> None:
         raise
     finally:
         keeper.end_zygote()
+
+
+def _name_the_user() -> None:
+    """There's no /etc/passwd to read, and programs ask for their user's name: getpass, pathlib, tempfile."""
+    uid, gid = os.geteuid(), os.getegid()
+    user = pwd.struct_passwd(("sandbox", "x", uid, gid, "sandbox", os.environ["HOME"], "/bin/sh"))
+
+    def find(place: int, name: str) -> Callable[[object], pwd.struct_passwd]:
+        def get(key: object, /) -> pwd.struct_passwd:
+            if user[place] == key:
+                return user
+            raise KeyError(f"{name}(): {key!r} not found")
+
+        return get
+
+    pwd.getpwuid, pwd.getpwnam, pwd.getpwall = find(2, "getpwuid"), find(0, "getpwnam"), lambda: [user]
 
 
 def _occupy() -> None:

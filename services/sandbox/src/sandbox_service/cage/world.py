@@ -7,9 +7,9 @@ import os
 import signal
 
 import root
+import scratch
 from kernel import landlock, libc
 
-SIZE, INODES = 64 << 20, 4096  # what a program may leave: the size of its file system, where it has its own
 _LAST_PID = "sys/kernel/ns_last_pid"
 _BEFORE_FIRST = b"1000"  # the number before that of every program's first process
 
@@ -60,7 +60,7 @@ class OwnWorld(World):
         super().__init__(root.SCRATCH, rules)
         flags = libc.MS_NOSUID | libc.MS_NODEV | (0 if executable else libc.MS_NOEXEC)
         owner = f"mode=700,uid={os.geteuid()},gid={os.getegid()}"
-        self._mount = libc.Mount("tmpfs", self.folder, flags, f"size={SIZE},nr_inodes={INODES},{owner}")
+        self._mount = libc.Mount("tmpfs", self.folder, flags, f"size={scratch.SIZE},nr_inodes={scratch.INODES},{owner}")
         self._last_pid = -1
 
     def settle(self) -> None:
@@ -68,7 +68,7 @@ class OwnWorld(World):
         self._last_pid = os.open(f"{root.MACHINE_PROC}/{_LAST_PID}", os.O_WRONLY | os.O_CLOEXEC)
         # by pid 1 of the namespace, and while the machine's is still to be seen: else the kernel refuses
         flags = libc.MS_RDONLY | libc.MS_NOSUID | libc.MS_NODEV | libc.MS_NOEXEC
-        libc.mount("proc", "/proc", "proc", flags, "subset=pid,hidepid=ptraceable")
+        libc.mount("proc", root.PROC, "proc", flags, "subset=pid,hidepid=ptraceable")
         libc.umount(root.MACHINE_PROC, libc.MNT_DETACH)
 
     def open(self) -> None:
