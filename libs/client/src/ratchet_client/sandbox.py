@@ -27,11 +27,13 @@ _OPTIONS = [
 class SandboxBatches:
     """Batches at the sandbox `target`, "host:port" or any target of gRPC. Use it as a context manager, or close() it.
 
+    Those of one caller: `caller` names it, from whatever address it calls; unset, it is the address.
     Every method raises ApiError when the sandbox refuses and Unreachable when none answers.
     """
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, caller: str = "") -> None:
         self._target = target
+        self._caller = caller
         self._channel = grpc.insecure_channel(target, options=_OPTIONS)
         self._stub = batch_pb2_grpc.BatchServiceStub(self._channel)
 
@@ -54,17 +56,19 @@ class SandboxBatches:
     ) -> pb.Batch:
         """Returns at once. Sent again under its request_id, it gives the same batch."""
         request_id = request_id or new_request_id()
-        request = pb.CreateBatchRequest(programs=programs, priority=priority, request_id=request_id)
+        request = pb.CreateBatchRequest(
+            programs=programs, priority=priority, request_id=request_id, caller=self._caller
+        )
         with self._translated():
             return self._stub.CreateBatch(request, timeout=TIMEOUT_S).batch
 
     def get(self, id: str) -> pb.Batch:
         with self._translated():
-            return self._stub.GetBatch(pb.GetBatchRequest(id=id), timeout=TIMEOUT_S).batch
+            return self._stub.GetBatch(pb.GetBatchRequest(id=id, caller=self._caller), timeout=TIMEOUT_S).batch
 
     def list(self) -> Iterator[pb.Batch]:
         """The newest first."""
-        request = pb.ListBatchesRequest(page_size=PAGE_SIZE)
+        request = pb.ListBatchesRequest(page_size=PAGE_SIZE, caller=self._caller)
         while True:
             with self._translated():
                 page = self._stub.ListBatches(request, timeout=TIMEOUT_S)
@@ -76,12 +80,12 @@ class SandboxBatches:
     def cancel(self, id: str) -> pb.Batch:
         """What is recorded stays."""
         with self._translated():
-            return self._stub.CancelBatch(pb.CancelBatchRequest(id=id), timeout=TIMEOUT_S).batch
+            return self._stub.CancelBatch(pb.CancelBatchRequest(id=id, caller=self._caller), timeout=TIMEOUT_S).batch
 
     def delete(self, id: str) -> None:
         """A batch that has ended, with its items."""
         with self._translated():
-            self._stub.DeleteBatch(pb.DeleteBatchRequest(id=id), timeout=TIMEOUT_S)
+            self._stub.DeleteBatch(pb.DeleteBatchRequest(id=id, caller=self._caller), timeout=TIMEOUT_S)
 
     def watch(self, id: str) -> Iterator[pb.WatchBatchResponse]:
         """Every item once, as they come, until the batch has ended; from another node when the first has gone.
@@ -92,7 +96,7 @@ class SandboxBatches:
         until = time.monotonic() + SILENCE_S
         while True:
             try:
-                for reply in self._stub.WatchBatch(pb.WatchBatchRequest(id=id)):
+                for reply in self._stub.WatchBatch(pb.WatchBatchRequest(id=id, caller=self._caller)):
                     until = time.monotonic() + SILENCE_S
                     new = [item for item in reply.items if item.index not in seen]
                     seen.update(item.index for item in new)

@@ -24,14 +24,18 @@ class Sandbox(Protocol):
 
 
 class GrpcSandbox:
-    """sandbox-service. `channel` comes from `ratchet_kit.client.channel`, and stays the caller's to close."""
+    """sandbox-service. `channel` comes from `ratchet_kit.client.channel`, and stays the caller's to close.
 
-    def __init__(self, channel: grpc.aio.Channel, timeout: timedelta = timedelta(minutes=10)) -> None:
+    `caller`: who asks, "eval"; lanes are shared fairly between callers. Unset, it is this machine's address.
+    """
+
+    def __init__(self, channel: grpc.aio.Channel, timeout: timedelta = timedelta(minutes=10), caller: str = "") -> None:
+        self._caller = caller
         self._stub = program_pb2_grpc.ProgramServiceStub(channel)
         self._timeout = timeout.total_seconds()
 
     async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
-        request = pb.StreamExecuteRequest(programs=programs)
+        request = pb.StreamExecuteRequest(programs=programs, caller=self._caller)
         items: dict[int, pb.ExecutionItem] = {}
         with rpc_errors():
             async for response in self._stub.StreamExecute(iter([request]), timeout=self._timeout):

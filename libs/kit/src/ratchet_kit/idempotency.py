@@ -27,6 +27,8 @@ class Request:
 
     id: str
     fingerprint: str
+    owner: str = ""
+    """Whose id it is, where each caller has ids of its own: another's same id is another request."""
 
     @classmethod
     def of(cls, request_id: str, *content: object) -> "Request":
@@ -41,9 +43,16 @@ class Request:
         return cls(request_id or new_id("req"), hashlib.sha256(text.encode()).hexdigest())
 
     @property
+    def key(self) -> str:
+        """What a store knows it by: the id, or a digest of the id and its owner."""
+        if not self.owner:
+            return self.id
+        return hashlib.sha256(f"{len(self.owner)} {self.owner} {self.id}".encode()).hexdigest()
+
+    @property
     def columns(self) -> dict[str, str]:
         """What a store keeps of it."""
-        return {"request_id": self.id, "fingerprint": self.fingerprint}
+        return {"request_id": self.key, "fingerprint": self.fingerprint}
 
     def check_same(self, fingerprint: str, what: str) -> None:
         """Raises AlreadyExists when this id was used before to ask for something else: another `what`."""
@@ -67,14 +76,14 @@ class Made(Generic[T]):
 
     def find(self, request: Request) -> T | None:
         """Raises AlreadyExists when the request's id was used to ask for something else."""
-        if request.id not in self._made:
+        if request.key not in self._made:
             return None
-        fingerprint, thing = self._made[request.id]
+        fingerprint, thing = self._made[request.key]
         request.check_same(fingerprint, self._what)
         return thing
 
     def add(self, request: Request, thing: T) -> None:
-        self._made[request.id] = (request.fingerprint, thing)
+        self._made[request.key] = (request.fingerprint, thing)
 
     def remove(self, things: "set[T] | frozenset[T]") -> None:
         """Forgets the requests that made these: they were deleted."""

@@ -166,7 +166,7 @@ class Database:
 
         Raises AlreadyExists when the request's id was used to ask for another `what`.
         """
-        row = await self.first(query.where(query.selected_columns.request_id == request.id))
+        row = await self.first(query.where(query.selected_columns.request_id == request.key))
         if row is not None:
             request.check_same(row.fingerprint, what)
         return row

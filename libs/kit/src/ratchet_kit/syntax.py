@@ -8,6 +8,7 @@ All raise what `compile` does for what is no Python: SyntaxError, ValueError, Re
 """
 
 import ast
+import symtable
 import threading
 import types
 import warnings
@@ -37,6 +38,12 @@ def compiled(source: str, name: str) -> types.CodeType:
     """`name` is what traces call it."""
     with _alone():
         return compile(source, name, "exec", dont_inherit=True)
+
+
+def symbols(source: str) -> symtable.SymbolTable:
+    """Which names each scope binds and uses."""
+    with _alone():
+        return symtable.symtable(source, "source", "exec")
 
 
 @contextmanager

@@ -85,7 +85,7 @@ async def provision(
             rollout = RolloutEngine(await channel(settings.rollout_target), generate_timeout=settings.generate_timeout)
             host = EnginePolicyHost(rollout, settings.load_timeout)
         if environment is None:
-            sandbox = GrpcSandbox(await channel(settings.sandbox_target))
+            sandbox = GrpcSandbox(await channel(settings.sandbox_target), caller="eval")
             environment = CodeEnvironment(await stack.enter_async_context(Executor(sandbox)))
 
         redis = streams.connect(settings.redis_url)

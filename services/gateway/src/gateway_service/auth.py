@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-from fastapi import Depends
+from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import MethodDescriptor
@@ -45,10 +45,10 @@ def grpc_auth(authenticator: Authenticator) -> Wrapper:
 
 
 def http_auth(authenticator: Authenticator, scope: Scope) -> Any:
-    """A dependency of HTTP routes that need `scope`."""
+    """A dependency of HTTP routes that need `scope`. The request's state has the `key_id` then."""
 
-    async def check(credentials: Credentials) -> None:
-        await authenticator.check(credentials.credentials if credentials else "", scope)
+    async def check(request: Request, credentials: Credentials) -> None:
+        request.state.key_id = await authenticator.check(credentials.credentials if credentials else "", scope)
 
     return Depends(check)
 

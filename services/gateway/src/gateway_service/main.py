@@ -193,7 +193,7 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
         routing = await channel(settings.registry_target, ROUTING_TIMEOUT)
         rollout = await channel(settings.rollout_target)
         sandbox = await channel(settings.sandbox_target)
-        executor = await stack.enter_async_context(Executor(GrpcSandbox(sandbox)))
+        executor = await stack.enter_async_context(Executor(GrpcSandbox(sandbox, caller="gateway")))
         yield Peers(
             policies=RolloutEngine(
                 rollout, generate_timeout=settings.generate_timeout, unload_timeout=settings.generate_timeout

@@ -43,8 +43,7 @@ async def _joined(first: _T, rest: AsyncIterator[_T]) -> AsyncIterator[_T]:
 
 
 def _caller(named: str, context: Context) -> str:
-    """As the request says, or the peer's address without its port: "ipv4:10.0.0.7"."""
-    return named or str(context.peer()).rpartition(":")[0]
+    return convert.caller_from_proto(named, str(context.peer()))
 
 
 class ProgramServicer(program_pb2_grpc.ProgramServiceServicer):
@@ -103,28 +102,32 @@ class BatchServicer(batch_pb2_grpc.BatchServiceServicer):
         return batch_pb2.CreateBatchResponse(batch=convert.batch_to_proto(batch))
 
     async def GetBatch(self, request: batch_pb2.GetBatchRequest, context: Context) -> batch_pb2.GetBatchResponse:
-        return batch_pb2.GetBatchResponse(batch=convert.batch_to_proto(await self._stored.get(request.id)))
+        return batch_pb2.GetBatchResponse(
+            batch=convert.batch_to_proto(await self._stored.get(request.id, _caller(request.caller, context)))
+        )
 
     async def ListBatches(
         self, request: batch_pb2.ListBatchesRequest, context: Context
     ) -> batch_pb2.ListBatchesResponse:
-        return convert.page_to_proto(await self._stored.page(request.page_size, request.page_token))
+        caller = _caller(request.caller, context)
+        return convert.page_to_proto(await self._stored.page(request.page_size, request.page_token, caller))
 
     async def WatchBatch(
         self, request: batch_pb2.WatchBatchRequest, context: Context
     ) -> AsyncIterator[batch_pb2.WatchBatchResponse]:
-        async for progress in self._stored.watch(request.id):
+        async for progress in self._stored.watch(request.id, _caller(request.caller, context)):
             yield convert.progress_to_proto(progress)
 
     async def CancelBatch(
         self, request: batch_pb2.CancelBatchRequest, context: Context
     ) -> batch_pb2.CancelBatchResponse:
-        return batch_pb2.CancelBatchResponse(batch=convert.batch_to_proto(await self._stored.cancel(request.id)))
+        batch = await self._stored.cancel(request.id, _caller(request.caller, context))
+        return batch_pb2.CancelBatchResponse(batch=convert.batch_to_proto(batch))
 
     async def DeleteBatch(
         self, request: batch_pb2.DeleteBatchRequest, context: Context
     ) -> batch_pb2.DeleteBatchResponse:
-        await self._stored.delete(request.id)
+        await self._stored.delete(request.id, _caller(request.caller, context))
         return batch_pb2.DeleteBatchResponse()
 
 

@@ -78,6 +78,17 @@ async def test_a_request_makes_one_batch(store: BatchStore) -> None:
             await store.get(unknown)
 
 
+async def test_a_request_is_its_owners(store: BatchStore) -> None:
+    mine = await store.create(batch(total=1), [b"a"], Request("r", "f", owner="me"))
+    theirs = await store.create(
+        replace(batch("batch_2", 2), caller="them"), [b"a", b"b"], Request("r", "g", owner="them")
+    )
+    assert await store.find(Request("r", "f", owner="me")) == mine
+    assert await store.find(Request("r", "g", owner="them")) == theirs
+    with pytest.raises(AlreadyExists, match="'r' was used before"):
+        await store.find(Request("r", "g", owner="me"))
+
+
 async def test_two_creates_at_once_make_one_batch(store: BatchStore) -> None:
     request = Request("req_1", "f")
     made = await asyncio.gather(*(store.create(batch(f"batch_{i}", 2), [b"a", b"b"], request) for i in range(4)))
@@ -210,9 +221,10 @@ async def test_pages_begin_with_the_newest(store: BatchStore) -> None:
     for number in range(1, 5):
         await add(store, f"batch_{number}", 1)
     await store.record("batch_3", [record(0)])
-    assert [one.id for one in await store.page(3, None)] == ["batch_4", "batch_3", "batch_2"]
-    assert await store.page(3, "batch_2") == [batch(total=1)]
-    assert (await store.page(2, None))[1].programs_done == 1
+    assert [one.id for one in await store.page("somebody", 3, None)] == ["batch_4", "batch_3", "batch_2"]
+    assert await store.page("somebody", 3, "batch_2") == [batch(total=1)]
+    assert (await store.page("somebody", 2, None))[1].programs_done == 1
+    assert await store.page("nobody", 3, None) == []
 
 
 async def test_what_has_ended_can_be_deleted(store: BatchStore) -> None:

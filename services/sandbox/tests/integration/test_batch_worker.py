@@ -133,9 +133,9 @@ async def test_after_the_last_attempt_it_says_so(world: World, redis: Any) -> No
 async def test_a_bug_is_no_verdict_either(world: World) -> None:
     world.fault = lambda source: ValueError("a bug") if source == "bad" else None
     async with world.node("one"):
-        _, records = await world.end(await world.create("bad"))
-    assert records[0].verdict == PLATFORM_ERROR
-    assert b"internal error" in records[0].content
+        _, records = await world.end(await world.create("bad", "good"))
+    assert [records[i].verdict for i in range(2)] == [PLATFORM_ERROR, "PASSED"]
+    assert b"the sandbox failed on this program (ValueError" in records[0].content
     assert b"a bug" not in records[0].content
 
 

@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -44,7 +44,9 @@ def _mbpp() -> Iterator[pb.GradeRequest]:
         tests = row["test_list"] + row["challenge_test_list"]
         called = next(name for name in _CALLED.findall(tests[0]) if re.search(rf"(def|class) {name}\b", row["code"]))
         check = "\n".join([row.get("test_setup_code") or "", *tests])
-        yield _graded(str(row["task_id"]), row["text"], called, row["code"], check)
+        # trees and pairs, which the tests make of the program's own classes
+        names = [name for name in re.findall(r"^class (\w+)", row["code"], re.MULTILINE) if f"{name}(" in check]
+        yield _graded(str(row["task_id"]), row["text"], called, row["code"], check, names)
 
 
 def _leet_code() -> Iterator[pb.GradeRequest]:
@@ -54,8 +56,10 @@ def _leet_code() -> Iterator[pb.GradeRequest]:
             yield _graded(row["task_id"], "", row["entry_point"], source, row["test"])
 
 
-def _graded(name: str, prompt: str, entry_point: str, completion: str, check: str) -> pb.GradeRequest:
-    tests = [common.Test(check=common.CheckTest(code=check))]
+def _graded(
+    name: str, prompt: str, entry_point: str, completion: str, check: str, names: Sequence[str] = ()
+) -> pb.GradeRequest:
+    tests = [common.Test(check=common.CheckTest(code=check, names=names))]
     problem = common.Problem(id=name, prompt=prompt, entry_point=entry_point, tests=tests)
     return pb.GradeRequest(completion=completion, problem=problem, limits=LIMITS)
 

@@ -1,6 +1,7 @@
 """Lanes that are lost, jobs that are cancelled, batches that are long."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from dataclasses import replace
@@ -33,6 +34,22 @@ async def test_a_lost_lane_is_retried_and_nobody_notices(victim: str, sandbox: S
     for process in {"the keeper": children(), "the zygote": _zygotes()}[victim]:
         os.kill(process.pid, signal.SIGKILL)
     assert (await running).verdict is Verdict.PASSED
+
+
+async def test_a_program_whose_lanes_are_lost_each_time_gets_a_verdict(sandbox: Sandbox) -> None:
+    running = asyncio.create_task(sandbox.execute(program("import time\ndef f(x):\n    time.sleep(1)\n    return 2")))
+    lost = 0
+    while not running.done():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if lost < 2 and _programs():
+                lost += 1
+                for process in children():
+                    process.kill()
+        await asyncio.sleep(0.05)
+    execution = await running
+    assert (execution.verdict, execution.results[0].passed) == (Verdict.RUNTIME_ERROR, False)
+    assert "took down the lane that it ran in, twice" in execution.detail
+    assert (await sandbox.execute(program("f = lambda x: 2"))).verdict is Verdict.PASSED
 
 
 KILLER = """

@@ -108,6 +108,18 @@ async def test_a_sum(sandbox: Sandbox, language: str) -> None:
     assert execution.max_memory_bytes > 1 << 20
 
 
+async def test_a_java_package_of_many_parts(sandbox: Sandbox) -> None:
+    """Each part is a folder: more of them than a process may have open at a time."""
+    if "java" in sandbox.capabilities.missing_languages:
+        pytest.skip("there is no java here")
+    package = ".".join("a" * 400)
+    source = f"package {package};\n{SUMS['java']}"
+    assert (await sandbox.execute(program("java", source, StdioTest("1 2\n", "3")))).verdict is Verdict.PASSED
+    endless = f"package {'.'.join('a' * 1500)};\n{SUMS['java']}"
+    execution = await sandbox.execute(program("java", endless, StdioTest("1 2\n", "3")))
+    assert execution.verdict in (Verdict.COMPILE_ERROR, Verdict.RUNTIME_ERROR)
+
+
 @pytest.mark.parametrize("language", BROKEN)
 async def test_what_does_not_compile(sandbox: Sandbox, language: str) -> None:
     execution = await sandbox.execute(program(language, BROKEN[language], StdioTest("", ""), StdioTest("", "")))

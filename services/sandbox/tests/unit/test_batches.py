@@ -51,7 +51,7 @@ async def test_a_batch_is_queued_in_chunks(world: World) -> None:
 
 async def test_a_request_queues_once_and_means_one_thing(world: World) -> None:
     first = await world.batches.create(new_programs(3), request_id="r")
-    assert await world.batches.create(new_programs(3), "someone else", request_id="r") == first
+    assert await world.batches.create(new_programs(3), request_id="r") == first
     assert len(world.queue.ids) == 1
     with pytest.raises(AlreadyExists, match="used before"):
         await world.batches.create(new_programs(3), priority=Priority.HIGH, request_id="r")
@@ -59,6 +59,20 @@ async def test_a_request_queues_once_and_means_one_thing(world: World) -> None:
     with pytest.raises(AlreadyExists, match="used before"):
         await world.batches.create(glued, request_id="r")
     assert (await world.batches.create(new_programs(3))).id != first.id
+
+
+async def test_a_batch_is_its_callers_own(world: World) -> None:
+    mine = await world.batches.create(new_programs(3), "me", request_id="r")
+    theirs = await world.batches.create(new_programs(2), "them", request_id="r")
+    assert mine.id != theirs.id
+    assert [each.id for each in (await world.batches.page(0, "", "me")).items] == [mine.id]
+    await world.batches.cancel(mine.id, "me")
+    for call in (world.batches.get, world.batches.cancel, world.batches.delete):
+        with pytest.raises(NotFound, match="there is no batch"):
+            await call(mine.id, "them")
+    with pytest.raises(NotFound):
+        await anext(world.batches.watch(mine.id, "them"))
+    assert (await world.batches.get(mine.id, "me")).state is State.CANCELLED
 
 
 async def test_a_queue_that_is_away_loses_nothing(world: World) -> None:

@@ -87,10 +87,17 @@ def test_the_limit_is_written_only_where_it_changes(machine: Machine, monkeypatc
 
 
 def test_controllers_are_asked_for(machine: Machine) -> None:
-    folder = machine.folder("", "cpu memory pids", "cpu")
+    folder = machine.folder("", "io memory pids", "io")
     machine.unified()
     assert find(machine.proc).memory == folder
     assert (folder / "cgroup.subtree_control").read_text() == "+memory +pids"
+
+
+def test_so_is_the_cpu_controller_where_it_is_offered(machine: Machine) -> None:
+    folder = machine.folder("", "cpu memory pids", "memory pids")
+    machine.unified()
+    find(machine.proc)
+    assert (folder / "cgroup.subtree_control").read_text() == "+cpu"
 
 
 def test_the_nearest_cgroup_above_that_gives_its_controllers(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +142,33 @@ def test_version_1_where_its_controllers_are_mounted(machine: Machine) -> None:
     ]
     machine.tell("8:pids:/\n4:memory:/docker/abc\n0::/\n", mounts)
     assert find(machine.proc) == Home(machine.cgroup / "memory/docker/abc", machine.cgroup / "pids", unified=False)
+
+
+def test_version_1_with_an_account_of_cpu_time(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("memory", "pids", "cpu,cpuacct")
+    for name in names:
+        (machine.cgroup / name).mkdir(parents=True)
+    machine.tell(
+        "8:pids:/\n4:memory:/\n2:cpu,cpuacct:/\n",
+        [f"35 31 0:32 / {machine.cgroup}/{name} rw,relatime - cgroup cgroup rw,{name}" for name in names],
+    )
+    home = find(machine.proc)
+    memory, pids, cpu = (machine.cgroup / name for name in names)
+    assert home == Home(memory, pids, unified=False, more=(cpu,))
+    mkdir = Path.mkdir
+
+    def with_files(path: Path) -> None:
+        mkdir(path)
+        (path / "memory.oom_control").write_text("oom_kill 0\n")
+        if path.parent == cpu:
+            (path / "cpuacct.usage").write_text("1000000000\n")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", with_files)
+        group = home.make()
+    assert os.read(group.cpu_usage, 20) == b"1000000000\n"
+    group.enter(4711)
+    assert (cpu / home.own()[0] / "cgroup.procs").read_text() == "4711"
 
 
 @pytest.mark.parametrize(

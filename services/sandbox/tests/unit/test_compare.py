@@ -1,9 +1,43 @@
-import pytest
+import json
+import time
+from array import array
+from collections import Counter, OrderedDict, UserList, defaultdict, deque, namedtuple
+from decimal import Decimal
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any
 
-from sandbox_service.cage.codec import Opaque
-from sandbox_service.domain.compare import matches, matches_unordered, tokens_match
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox_service.cage import codec, library
+from sandbox_service.domain import compare, forms, shown
+from sandbox_service.domain.compare import Tolerance, tokens_match
 
 INF, NAN = float("inf"), float("nan")
+OPAQUE = codec.Opaque("X", "x")
+
+
+def form(value: object) -> Any:
+    """As it comes from a program."""
+    return forms.checked(json.loads(json.dumps(runner_form(value))))
+
+
+def runner_form(value: object) -> object:
+    return codec.encode(value, _rare)
+
+
+def _rare(value: object, depth: int) -> object:
+    return {"o": ["X", "x"]} if value is OPAQUE else library.form(value, runner_form)
+
+
+def matches(got: object, expected: object, tolerance: Tolerance = compare.DEFAULT) -> bool:
+    return compare.matches(form(got), form(expected), tolerance)
+
+
+def matches_unordered(got: object, expected: object, tolerance: Tolerance = compare.DEFAULT) -> bool:
+    return compare.matches_unordered(form(got), form(expected), tolerance)
 
 
 @pytest.mark.parametrize(
@@ -22,9 +56,9 @@ INF, NAN = float("inf"), float("nan")
         (1 + 1e-9, 1j + 1 - 1j),
         ("a", "a"),
         (None, None),
-        ([1, [2.0000001]], [1, [2]]),
+        ([1, [2.0000001]], [1, [2.0]]),
         ((1, 2), (1, 2)),
-        ({1: 2.0000001}, {1: 2}),
+        ({1: 2.0000001}, {1: 2.0}),
         ({1, 2}, {2, 1}),
         (frozenset({1}), {1}),
         ({0.1 + 0.2}, {0.3}),
@@ -70,10 +104,10 @@ def test_the_same(got: object, expected: object) -> None:
         ("a", b"a"),
         ({0.3, 1}, {0.3, 2}),
         ({"a"}, {"b"}),
-        (Opaque("X", "x"), 1),
-        (Opaque("X", "x"), Opaque("X", "x")),
-        ([Opaque("X", "x")], [1]),
-        (1, Opaque("X", "x")),
+        (OPAQUE, 1),
+        (OPAQUE, OPAQUE),
+        ([OPAQUE], [1]),
+        (1, OPAQUE),
         (10**16, 10**16 + 1),
     ],
 )
@@ -81,10 +115,134 @@ def test_not_the_same(got: object, expected: object) -> None:
     assert not matches(got, expected)
 
 
+@pytest.mark.parametrize(
+    ("got", "expected"),
+    [
+        (6765.000029563936, 6765),
+        (2.0000001, 2),
+        (2.8800671943708247e18, 2880067194370816120),
+        (1e-7, False),
+        (1e-7, 0),
+        (0.0, 1e-7),
+        (1e-7, 0.0),
+        (0, 6.6e-34),
+        (2e-34, 6.6e-34),
+        (True, 1.0000001),
+        ("1", 1),
+        (1 + 1e-9j, 1),
+        (Fraction(1, 3), 0),
+        (Decimal("1e-30"), 0),
+        (Decimal("sNaN"), 1),
+        ("a" * 5, "a" * 6),
+        ({1.0000001: 2}, {1: 2}),
+    ],
+)
+def test_integers_bools_and_strings_are_exact_and_small_numbers_are_no_zero(got: object, expected: object) -> None:
+    assert not matches(got, expected)
+
+
+@pytest.mark.parametrize(
+    ("got", "expected"),
+    [
+        (0.1 + 0.2 - 0.3, 0.0),
+        (6.6e-34, 6.6000001e-34),
+        (6765, 6765.0),
+        (Fraction(6, 3), 2),
+        (Decimal("2.00"), 2),
+        (Fraction(1, 3), 0.3333333333333333),
+        (Decimal("1e3000"), 10**3000),
+        (Counter("aab"), {"a": 2, "b": 1}),
+        (OrderedDict(a=1), {"a": 1}),
+        (defaultdict(int, a=1), {"a": 1}),
+        (MappingProxyType({1: 2}), {1: 2}),
+        ({1: 2}.keys(), {1}),
+        ({1: 2}.items(), {(1, 2)}),
+        (namedtuple("P", "x y")(1, 2), (1, 2)),
+        (bytearray(b"a"), b"a"),
+        (memoryview(b"a"), b"a"),
+        (UserList([1]), [1]),
+        ({1, 2.0, 3 + 0j}, {1, 2, 3}),
+        ({True: "a"}, {1: "a"}),
+        ({Decimal(1): 2}, {1: 2}),
+        ({frozenset({1}): 2}, {frozenset({1.0}): 2}),
+    ],
+)
+def test_equal_as_in_python(got: object, expected: object) -> None:
+    assert matches(got, expected)
+
+
+@pytest.mark.parametrize(
+    "got",
+    [range(3), deque([0, 1, 2]), array("i", [0, 1, 2]), {0: 0, 1: 1, 2: 2}.values(), (0, 1, 2), iter([0, 1, 2])],
+)
+def test_no_list_in_python(got: object) -> None:
+    assert not matches(got, [0, 1, 2])
+
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(-3, 3)
+    | st.fractions()
+    | st.decimals(allow_nan=False, allow_infinity=False)
+    | st.sampled_from([0.5, 1.0, -2.0, 1 + 0j, Fraction(1, 2), Decimal("0.5"), Decimal("1.0")])
+    | st.text(max_size=3)
+    | st.binary(max_size=2)
+)
+hashables = st.recursive(scalars, lambda one: st.tuples(one, one) | st.frozensets(one, max_size=3), max_leaves=5)
+values = st.recursive(
+    hashables,
+    lambda one: (
+        st.lists(one, max_size=3)
+        | st.dictionaries(hashables, one, max_size=3)
+        | st.sets(hashables, max_size=3)
+        | st.tuples(one)
+    ),
+    max_leaves=10,
+)
+
+
+@given(values, values)
+def test_exact_comparison_is_pythons(one: object, other: object) -> None:
+    exact = Tolerance(0.0, 0.0)
+    assert matches(one, one, exact)
+    assert matches(one, other, exact) is (one == other)
+    assert (forms.key(form(one)) == forms.key(form(other))) is (one == other)
+
+
+P = 2**61 - 1
+SAME_HASH = [{"i": hex(P * k)} for k in range(1, 10_000)]
+
+
+@pytest.mark.parametrize(
+    ("got", "expected"),
+    [
+        ({"s": SAME_HASH}, {"s": [1]}),
+        ({"s": SAME_HASH}, {"s": [*SAME_HASH[1:], 5]}),
+        ({"d": [[one, 1] for one in SAME_HASH]}, {"d": [[1, 1]]}),
+        ([{"s": SAME_HASH}], [{"s": SAME_HASH[::-1]}]),
+        ({"l": ["Decimal", "1e999999999999"]}, 1),
+        ({"l": ["Decimal", "1" * 500_000]}, 1),
+        ({"l": ["Fraction", {"i": "f" * 500_000}, {"i": "e" * 500_000}]}, 0.5),
+        ({"i": "f" * 1_000_000}, 5),
+        ({"s": [{"l": ["Decimal", f"{k}e99999"]} for k in range(1000)]}, {"s": [1]}),
+        ([[1.5] * 600 + [k] for k in range(250)], [[1.5] * 600 + [k + 0.5] for k in range(250)]),
+        ([[k, 0.5] for k in range(20_000)], [[k, 0.5000001] for k in range(20_000)]),
+    ],
+)
+def test_what_a_program_sends_costs_no_more_than_its_size(got: Any, expected: Any) -> None:
+    began = time.process_time()
+    compare.matches(forms.checked(got), expected)
+    compare.matches_unordered(forms.checked(got), expected)
+    shown.text(got, 1024)
+    assert time.process_time() - began < 2.0
+
+
 def test_tolerance_is_absolute_and_relative() -> None:
-    assert matches(0.05, 0.0, tolerance=0.1)
-    assert matches(105.0, 100.0, tolerance=0.1)
-    assert not matches(0.2, 0.0, tolerance=0.1)
+    assert matches(0.05, 0.0, Tolerance(0.1, 0.1))
+    assert matches(105.0, 100.0, Tolerance(0.1, 0.1))
+    assert not matches(0.2, 0.0, Tolerance(0.1, 0.1))
 
 
 @pytest.mark.parametrize(
@@ -113,8 +271,9 @@ def test_in_any_order(got: object, expected: object, same: bool) -> None:
 
 def test_what_fits_two_leaves_one_to_another() -> None:
     pairs = [(0.0,), (1.5e-6,)]  # the first of the others fits both, the second only one
-    assert matches_unordered([(0.8e-6,), (-0.5e-6,)], pairs)
-    assert matches_unordered([(-0.5e-6,), (0.8e-6,)], pairs)
+    stated = Tolerance(1e-6, 1e-6)
+    assert matches_unordered([(0.8e-6,), (-0.5e-6,)], pairs, stated)
+    assert matches_unordered([(-0.5e-6,), (0.8e-6,)], pairs, stated)
 
 
 def test_a_set_of_pairs_has_a_tolerance() -> None:

@@ -50,15 +50,15 @@ def test_a_program_with_every_kind_of_test() -> None:
 def test_what_is_not_set_has_a_default() -> None:
     program = convert.program_from_proto(pb.Program(entry_point="f", tests=[call()]), BOUNDS)
     assert program.limits == Limits(timedelta(seconds=5), 512 << 20, 64 << 10)
-    assert program.tests == (CallTest((1,), 2, 1e-6),)
+    assert program.tests == (CallTest((1,), 2),)
 
 
 @pytest.mark.parametrize(
     ("code", "calls"),
     [
-        ("def check(candidate):\n    check(1)\n", False),
-        ("def check(candidate): pass\ncheck(f)", True),
-        ("if True:\n    check(f)", True),
+        ("def check(candidate):\n    assert candidate(1) and check\n", False),
+        ("def check(candidate): assert candidate(1)\ncheck(f)", True),
+        ("def check(candidate): assert candidate(1)\nif True:\n    check(f)", True),
         ("assert f(1)", False),
     ],
 )
@@ -140,10 +140,14 @@ def test_numbers_of_things_have_bounds() -> None:
 
 def test_entry_points_may_be_methods() -> None:
     for text, name in {"f": "f", "Solution.f": "Solution.f", "Solution().f": "Solution.f"}.items():
-        message = pb.Program(source="x", entry_point=text, tests=[common.Test(check=common.CheckTest(code="pass"))])
+        message = pb.Program(
+            source="x", entry_point=text, tests=[common.Test(check=common.CheckTest(code="assert candidate(1)"))]
+        )
         assert convert.program_from_proto(message, BOUNDS).entry_point == name
     for text in ("a.b.c", "f()", "2", "a.", ""):
-        message = pb.Program(source="x", entry_point=text, tests=[common.Test(check=common.CheckTest(code="pass"))])
+        message = pb.Program(
+            source="x", entry_point=text, tests=[common.Test(check=common.CheckTest(code="assert candidate(1)"))]
+        )
         with pytest.raises(InvalidArgument, match=r"program\.entry_point"):
             convert.program_from_proto(message, BOUNDS)
 
@@ -173,7 +177,7 @@ def test_held_out_goes_both_ways() -> None:
     tests = [
         common.Test(call=common.CallTest(args="[1]", raises="KeyError"), held_out=True),
         common.Test(stdio=common.StdioTest(), held_out=True),
-        common.Test(check=common.CheckTest(code="check(1)"), held_out=True),
+        common.Test(check=common.CheckTest(code="assert f(1)"), held_out=True),
     ]
     program = convert.program_from_proto(pb.Program(source="x", entry_point="f", tests=tests), BOUNDS)
     assert all(test.held_out for test in program.tests)
@@ -192,7 +196,8 @@ def test_every_verdict_has_its_number() -> None:
             "p", verdict, (TestResult(True, "1", "1"),), 2, "out", "err", timedelta(1), timedelta(2), "x", "why"
         )
         message = convert.execution_to_proto(execution)
-        assert verdict_pb2.Verdict.Name(message.verdict) == f"VERDICT_{verdict.name}"
+        name = "UNSPECIFIED" if verdict is Verdict.NONE else verdict.name
+        assert verdict_pb2.Verdict.Name(message.verdict) == f"VERDICT_{name}"
         assert (message.tests_passed, message.tests_total) == (1, 2)
 
 

@@ -38,7 +38,7 @@ def test_a_whole_story() -> None:
         loaded + '["N", "value", 0, {"t": [1]}]\n["N", "raised", 1, "E", "m", ["E", "Exception"]]\n["N", "end"]\n'
     )
     assert told.stage is Stage.ENDED
-    assert told.answers == (Returned((1,)), Raised("E", "m", ("E", "Exception")))
+    assert told.answers == (Returned({"t": [1]}), Raised("E", "m", ("E", "Exception")))
     assert told.malformed == ""
     assert told.stdout == "\ufffd"
 
@@ -55,7 +55,12 @@ def test_a_whole_story() -> None:
         '["N", "value", 1, 2]\n',
         '["N", "value", 0, 2]\n["N", "value", 0, 2]\n',
         '["N", "value", 0, {"z": 1}]\n',
-        '["N", "value", 0, [[[{"s": [[]]}]]]]\n',
+        '["N", "value", 0, [[[{"s": [{}]}]]]]\n',
+        '["N", "value", 0, {"d": [[1]]}]\n',
+        '["N", "value", 0, {"l": ["Decimal", "one"]}]\n',
+        '["N", "value", 0, {"l": ["Fraction", 1, 0]}]\n',
+        '["N", "value", 0, {"l": ["Counter", 1]}]\n',
+        '["N", "value", 0, {"l": ["namedtuple", "P"]}]\n',
         "[" * 5000 + "\n",
         '["N", "value", true, 1]\n["N", "value", 1, 1]\n["N"]\n',
         '["N", "error", 1, 2]\n',

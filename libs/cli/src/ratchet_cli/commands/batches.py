@@ -12,7 +12,7 @@ from google.protobuf import json_format
 
 from ratchet.common.v1 import verdict_pb2
 from ratchet.sandbox.v1 import batch_pb2, program_pb2
-from ratchet_cli.commands.options import PRIORITIES, Id, Limit, TargetOption, one_of
+from ratchet_cli.commands.options import PRIORITIES, CallerOption, Id, Limit, TargetOption, one_of
 from ratchet_cli.commands.sandbox import local_target
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, following
@@ -28,6 +28,7 @@ app = typer.Typer(help="Stored batches of programs.", no_args_is_help=True)
 def batch(
     file: Annotated[Path, typer.Argument(help="Programs of the API as JSON, one per line; - is standard input.")],
     target: TargetOption = "",
+    caller: CallerOption = "",
     priority: Annotated[str, typer.Option(help="high, normal or low.")] = "normal",
     request_id: Annotated[str, typer.Option(help="The same id again gives the same batch.")] = "",
     as_jsonl: Annotated[bool, typer.Option("--jsonl", help="Print each result as it comes, a line of JSON.")] = False,
@@ -35,7 +36,7 @@ def batch(
     """Run a file of programs as a stored batch. Exits 1 if the platform failed one; stopped, it cancels the batch."""
     level = one_of(priority, PRIORITIES, "--priority")
     programs = _programs(file)
-    with SandboxBatches(target or local_target()) as batches:
+    with SandboxBatches(target or local_target(), caller) as batches:
         made = batches.create(programs, level, request_id)
         stderr.print(f"Batch {made.id}: {made.programs_total} programs.")
         try:
@@ -90,9 +91,11 @@ def _programs(file: Path) -> list[program_pb2.Program]:
 
 
 @app.command("list")
-def list_batches(target: TargetOption = "", limit: Limit = 50, as_json: JsonFlag = False) -> None:
+def list_batches(
+    target: TargetOption = "", caller: CallerOption = "", limit: Limit = 50, as_json: JsonFlag = False
+) -> None:
     """Newest first."""
-    with SandboxBatches(target or local_target()) as batches:
+    with SandboxBatches(target or local_target(), caller) as batches:
         print_list(
             batches.list(),
             limit,
@@ -107,15 +110,15 @@ def list_batches(target: TargetOption = "", limit: Limit = 50, as_json: JsonFlag
 
 
 @app.command("cancel")
-def cancel_batch(id: Id, target: TargetOption = "") -> None:
+def cancel_batch(id: Id, target: TargetOption = "", caller: CallerOption = "") -> None:
     """End a batch; what is recorded stays."""
-    with SandboxBatches(target or local_target()) as batches:
+    with SandboxBatches(target or local_target(), caller) as batches:
         say(f"{id} {state_name(batches.cancel(id))}")
 
 
 @app.command("delete")
-def delete_batch(id: Id, target: TargetOption = "") -> None:
+def delete_batch(id: Id, target: TargetOption = "", caller: CallerOption = "") -> None:
     """Delete a batch that has ended, with its results."""
-    with SandboxBatches(target or local_target()) as batches:
+    with SandboxBatches(target or local_target(), caller) as batches:
         batches.delete(id)
     say(f"{id} is deleted.")

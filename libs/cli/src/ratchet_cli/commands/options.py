@@ -24,6 +24,8 @@ DetachFlag = Annotated[bool, typer.Option("--detach", "-d", help="Print the id a
 PortBase = Annotated[int, typer.Option(help="First port of the block that is used; 0 finds a free block.")]
 TargetOption = Annotated[str, typer.Option(help="host:port of a sandbox; default: the one that `ratchet up` started.")]
 
+CallerOption = Annotated[str, typer.Option(help="Whose batches they are; default: those made from this address.")]
+
 
 def one_of(text: str, choices: Mapping[str, T], option: str) -> T:
     """Raises CommandError when `text` is no key of `choices`."""

@@ -70,7 +70,7 @@ def _call(
     rule: Rule, kind: type[Message], call: Callable[[Message], Awaitable[Message]]
 ) -> Callable[..., Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        message = await messages.from_request(request, rule, kind)
+        message = _named(await messages.from_request(request, rule, kind), request)
         with rpc_errors():
             return messages.to_response(await call(message))
 
@@ -79,10 +79,17 @@ def _call(
 
 def _watch(rule: Rule, kind: type[Message], call: Callable[[Message], Any]) -> Callable[..., Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        message = await messages.from_request(request, rule, kind)
+        message = _named(await messages.from_request(request, rule, kind), request)
         return sse.response(sse.with_pings(_events(await sse.started(_replies(call(message))))))
 
     return endpoint
+
+
+def _named(message: Message, request: Request) -> Message:
+    """Where a service asks who calls, that is the gateway for an API key, whatever the client says."""
+    if "caller" in message.DESCRIPTOR.fields_by_name:
+        message.caller = "/".join(filter(None, ["gateway", request.state.key_id]))  # type: ignore[attr-defined]
+    return message
 
 
 async def _replies(replies: Any) -> AsyncGenerator[Message]:

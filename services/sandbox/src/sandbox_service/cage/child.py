@@ -11,6 +11,14 @@ if TYPE_CHECKING:
     from zygote import Zygote
 
 
+def cpu_clock(pid: int) -> float:
+    """The seconds that a process which has not been waited for has used, as clock_getcpuclockid(3) finds them.
+
+    Raises OSError where there's none of that number.
+    """
+    return time.clock_gettime((~pid << 3) | 2)
+
+
 class Child:
     """A forked process and what the kernel said about it."""
 
@@ -45,7 +53,7 @@ class Child:
         if not pid:
             return self.cpu
         try:
-            return time.clock_gettime((~pid << 3) | 2)  # the CPU clock of a process: clock_getcpuclockid(3)
+            return cpu_clock(pid)
         except OSError:
             return 0.0
 

@@ -1,21 +1,28 @@
-"""Plain Python values <-> JSON text: the only form in which a value enters or leaves the cage.
+"""Plain Python values <-> JSON: the only form in which a value enters or leaves the cage.
 
 JSON's own null, true, false, numbers, strings and lists stand for themselves; everything else is a one-key object
-whose key is the tag. Nothing but None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset and dict is
-ever rebuilt, so no code of the sender runs at the receiver. A subclass crosses as its base (Counter as dict, IntEnum
-as int), a number of numpy as Python's, an array of numpy as its type and the list of its items. Any other object
-crosses as its type's name and its repr, which equals nothing, or as what the two sides agree on: see `other`.
+whose key is the tag:
 
-Used on both sides: the cage imports it by path, the service as a module.
+    i  an integer beyond 2**53, in hex      t  tuple        s  set           c  complex: real, imag
+    b  bytes, in hex                        d  dict: pairs  f  frozenset     o  opaque: type's name, repr
+    l  a value of the library, by its parts: library.py
+    r, n, m  what the two sides of a check test share: link.py
+
+Nothing else is ever rebuilt, and never by code of the sender. A subclass crosses as its base (IntEnum as int). An
+object that has no form is opaque: it equals nothing.
+
+Used on both sides: the cage imports it by path, the service as a module (domain/forms.py reads there what came).
 """
 
 import json
-import sys
 from collections.abc import Callable
 from typing import Any
 
 MAX_DEPTH = 100
 _SAFE_INT = 1 << 53
+
+Hook = Callable[[Any, int], object]
+"""Gives the form of a value at a depth, or None."""
 
 
 class Opaque:
@@ -53,111 +60,146 @@ def loads(text: str) -> object:
         raise Malformed(f"{type(error).__name__}: {str(error)[:200]}") from None
 
 
-def encode(value: Any, other: Callable[[object], object] | None = None, depth: int = 0) -> object:
-    """`other` gives the form of a value that isn't plain, for a `rebuild` to take; None leaves it opaque."""
+def encode(value: Any, rare: Hook | None = None, held: Hook | None = None, depth: int = 0) -> object:
+    """`rare` is asked for the form of what isn't plain, `held` for that of a list or dict that the two sides share."""
     kind = type(value)
     if value is None or kind is bool or kind is str or kind is float:
         return value
     if kind is int:
         return value if -_SAFE_INT < value < _SAFE_INT else {"i": hex(value)}
     if depth >= MAX_DEPTH:
-        return _opaque(value)
+        return opaque(value)
     below = depth + 1
+    if held is not None and (kind is list or kind is dict):
+        form = held(value, depth)
+        if form is not None:
+            return form
     if kind is list:
-        return [encode(item, other, below) for item in value]
+        return [encode(item, rare, held, below) for item in value]
     if kind is tuple:
-        return {"t": [encode(item, other, below) for item in value]}
+        return {"t": [encode(item, rare, held, below) for item in value]}
     if kind is dict:
-        return {"d": [[encode(key, other, below), encode(item, other, below)] for key, item in value.items()]}
-    return _encode_rare(value, other, depth)
-
-
-def _encode_rare(value: Any, other: Callable[[object], object] | None, depth: int) -> object:
-    kind, below = type(value), depth + 1  # and not isinstance: an object may claim to be of another class
-    if issubclass(kind, bytes | bytearray):
-        return {"b": bytes(value).hex()}
-    if issubclass(kind, set):
-        return {"s": [encode(item, other, below) for item in set.__iter__(value)]}
-    if issubclass(kind, frozenset):
-        return {"f": [encode(item, other, below) for item in frozenset.__iter__(value)]}
-    if issubclass(kind, complex):
+        return {"d": [[encode(key, rare, held, below), encode(item, rare, held, below)] for key, item in value.items()]}
+    if kind is bytes:
+        return {"b": value.hex()}
+    if kind is complex:
         return {"c": [value.real, value.imag]}
+    form = rare(value, depth) if rare else None
+    return _encode_base(value, rare, held, depth) if form is None else form
+
+
+def _encode_base(value: Any, rare: Hook | None, held: Hook | None, depth: int) -> object:
+    """A set, or an instance of a subclass as its base. Not isinstance: an object may claim to be of another class."""
+    kind, below = type(value), depth + 1
+    if issubclass(kind, set):
+        return {"s": [encode(item, rare, held, below) for item in set.__iter__(value)]}
+    if issubclass(kind, frozenset):
+        return {"f": [encode(item, rare, held, below) for item in frozenset.__iter__(value)]}
     if issubclass(kind, int):
         return encode(int.__add__(value, 0))
-    if issubclass(kind, float):
-        return float.__add__(value, 0.0)
     if issubclass(kind, str):
         return str.__str__(value)[:]
+    if issubclass(kind, float):
+        return float.__add__(value, 0.0)
     if issubclass(kind, list):
-        return [encode(item, other, below) for item in list.__iter__(value)]
+        return [encode(item, rare, held, below) for item in list.__iter__(value)]
     if issubclass(kind, tuple):
-        return {"t": [encode(item, other, below) for item in tuple.__iter__(value)]}
+        return {"t": [encode(item, rare, held, below) for item in tuple.__iter__(value)]}
     if issubclass(kind, dict):
-        return {"d": [[encode(key, other, below), encode(item, other, below)] for key, item in dict.items(value)]}
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and kind.__module__ == "numpy":
-        if issubclass(kind, numpy.generic):
-            return encode(value.item(), other, below)
-        if issubclass(kind, numpy.ndarray):
-            return {"a": [str(value.dtype), encode(value.tolist(), other, below)]}
-    form = other(value) if other else None
-    return _opaque(value) if form is None else {"r": form}
+        items = dict.items(value)
+        return {"d": [[encode(key, rare, held, below), encode(item, rare, held, below)] for key, item in items]}
+    if issubclass(kind, bytes | bytearray):
+        return {"b": bytes(value).hex()}
+    if issubclass(kind, complex):
+        return {"c": [complex.__add__(value, 0).real, complex.__add__(value, 0).imag]}
+    return opaque(value)
 
 
-def _opaque(value: object) -> dict[str, list[str]]:
+def opaque(value: object) -> dict[str, list[str]]:
     try:
-        text = repr(value)[:1024]
+        text = str.__str__(repr(value)[:1024])
     except BaseException as error:  # noqa: BLE001 (the repr is the program's)
         text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
-    return {"o": [type(value).__name__, str.__str__(text)]}
+    return {"o": [type(value).__name__, text]}
 
 
-def decode(data: object, rebuild: Callable[[object], object] | None = None, depth: int = 0) -> Any:
-    """`rebuild` makes a value of what `other` made of one. Without it, an array of numpy is a list."""
+def decode(data: Any, rebuild: Callable[[str, Any, int], object] | None = None, depth: int = 0) -> Any:
+    """`rebuild` makes a value of a tag that isn't plain and its body. Raises Malformed, or what hostile parts raise."""
+    if isinstance(data, list):
+        if depth > MAX_DEPTH:
+            raise Malformed("nested too deeply")
+        return [decode(item, rebuild, depth + 1) for item in data]
+    if not isinstance(data, dict):
+        return data
     if depth > MAX_DEPTH + 1:
         raise Malformed("nested too deeply")
     below = depth + 1
-    if isinstance(data, list):
-        return [decode(item, rebuild, below) for item in data]
-    if not isinstance(data, dict):
-        return data
     ((tag, body),) = data.items()
     if tag == "t":
-        return tuple(decode(item, rebuild, below) for item in _list(body))
+        return tuple([decode(item, rebuild, below) for item in _list(body)])
     if tag == "d":
-        pairs: Any = _list(body)
-        return {decode(key, rebuild, below): decode(item, rebuild, below) for key, item in pairs}
+        return dict_of([[decode(key, rebuild, below), decode(item, rebuild, below)] for key, item in _list(body)])
     if tag == "i":
         return int(body, 16)
     if tag == "s":
-        return {decode(item, rebuild, below) for item in _list(body)}
+        return set_of([decode(item, rebuild, below) for item in _list(body)])
     if tag == "f":
-        return frozenset(decode(item, rebuild, below) for item in _list(body))
+        return frozenset(set_of([decode(item, rebuild, below) for item in _list(body)]))
     if tag == "b":
         return bytes.fromhex(body)
     if tag == "c":
         real, imag = body
         return complex(real, imag)
-    if tag == "a":
-        dtype, items = body
-        return _array(dtype, decode(items, rebuild, below)) if rebuild else decode(items, None, below)
-    if tag == "r" and rebuild:
-        return rebuild(body)
     if tag == "o":
         type_name, text = body
         if not (isinstance(type_name, str) and isinstance(text, str)):
             raise Malformed("an opaque value is two strings")
         return Opaque(type_name[:256], text[:1024])
+    if rebuild:
+        return rebuild(tag, body, depth)
     raise Malformed(f"unknown tag {tag[:16]!r}")
 
 
-def _array(dtype: object, items: object) -> object:
-    """An array where numpy is at hand, and else what `tolist` gives."""
-    numpy = sys.modules.get("numpy")
-    return items if numpy is None else numpy.array(items, dtype=numpy.dtype(str(dtype)))
-
-
-def _list(body: object) -> list[object]:
+def _list(body: Any) -> list[Any]:
     if not isinstance(body, list):
         raise Malformed("a container holds a list")
     return body
+
+
+# Programs make lists and dicts that can be hashed (a known recipe), and put them into sets.
+
+
+def set_of(items: list[Any]) -> set[Any]:
+    try:
+        return set(items)
+    except TypeError:
+        return {_hashable(item) for item in items}
+
+
+def dict_of(pairs: list[Any]) -> dict[Any, Any]:
+    try:
+        return {key: item for key, item in pairs}  # noqa: C416 (a pair is any two items; dict() takes more)
+    except TypeError:
+        return {_hashable(key): item for key, item in pairs}
+
+
+def _hashable(item: Any) -> Any:
+    kind = type(item)
+    if kind is list or kind is dict or kind is set:
+        return {list: _List, dict: _Dict, set: _Set}[kind](item)
+    return tuple([_hashable(inner) for inner in item]) if type(item) is tuple else item
+
+
+class _List(list):  # type: ignore[type-arg]
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple([_hashable(item) for item in self]))
+
+
+class _Dict(dict):  # type: ignore[type-arg]
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset([(_hashable(key), _hashable(item)) for key, item in self.items()]))
+
+
+class _Set(set):  # type: ignore[type-arg]
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self))

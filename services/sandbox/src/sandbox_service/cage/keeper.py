@@ -8,6 +8,7 @@ inherits: what the keeper collects goes to a mapping that forks leave out. Ends 
 import contextlib
 import marshal
 import os
+import resource
 import select
 import signal
 import socket
@@ -23,7 +24,7 @@ import runner
 import scratch
 import tester
 import wire
-from budget import Budget
+from budget import Budget, Limits
 from child import Child
 from kernel import libc, seccomp
 from lockdown import Lacking
@@ -43,14 +44,15 @@ class Keeper:
         self._own_pids, self._own_root = "pid-ns" in locked.layers, "private-root" in locked.layers
         self._own_files = "own-files" in locked.layers
         self._meter = None if self._own_root else scratch.Meter(self._scratch)
-        self._tree = locked.tree
-        self._filter = seccomp.Filter(processes=bool(locked.tree)) if "seccomp" in locked.layers else None
+        self._tree, self._account, self._processes = locked.tree, locked.account, locked.processes
+        self._base_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        self._filter = seccomp.Filter(processes=locked.processes) if "seccomp" in locked.layers else None
         self._result, self._tests = Pipe(setup["result"]), Pipe(64 << 10)
         self._output, self._error = Pipe(setup["output"]), Pipe(setup["output"])
         self._data_bytes = locked.data_bytes
         self._core = -1
         # Whether a program may leave processes behind: not where seccomp lets it make none.
-        self._strays = self._own_pids and bool(self._tree or not self._filter)
+        self._strays = self._own_pids and (self._processes or not self._filter)
         self._zygote: Zygote
 
     def rehearse(self) -> None:
@@ -77,15 +79,15 @@ class Keeper:
         """Raises Lacking where processes could not be counted."""
         self._zygote = Zygote(self._be_zygote, self._be_child, self._world, self._complaints)
         libc.set_capabilities(0)
-        if self._tree and not self._tree.leave_out(self._zygote.pid):
+        if self._processes and not self._tree.find(self._zygote.pid):
             raise Lacking("programs that start processes can't be held here: /proc does not show them")
 
     def _be_zygote(self) -> None:
         self._world.settle()
-        jail.limit_lane(FILE_BYTES, bool(self._tree))
+        jail.limit_lane(FILE_BYTES, self._processes)
         if self._filter:
             # programs that start processes need locks among these
-            self._filter.load_for_zygote(own_locks=self._own_files or bool(self._tree), own_attributes=self._own_root)
+            self._filter.load_for_zygote(self._own_files or self._processes, self._own_root)
 
     def end_zygote(self) -> None:
         """So that no zombie of this lane is left to whatever is pid 1 of the machine or the container."""
@@ -111,10 +113,11 @@ class Keeper:
         for pipe in pipes:
             pipe.open()
         children: list[Child] = []
-        if self._tree:
-            self._tree.forget()
         self._move_to(head["core"])
-        budget = Budget(children, head["cpu"], head["idle"], head["wall"], self._tree, head["memory"])
+        # what comes with the lane is not the program's, where each of its pages counts and not its share of them
+        memory = head["memory"] + (0 if self._processes else self._data_bytes)
+        limits = Limits(head["cpu"], head["idle"], head["wall"], memory)
+        budget = Budget(children, limits, self._tree, self._account, self._zygote.pid)
         if not self._own_root:
             os.mkdir(self._scratch, 0o700)
         self._zygote.open_world()
@@ -140,13 +143,18 @@ class Keeper:
             for child in reversed(children):
                 child.close()
             strays_cpu = self._zygote.end_strays() if self._strays else 0.0
+        cpu = budget.final_cpu(strays_cpu)
         for pipe in pipes:
             pipe.drain()
-        end = self._overflow(head) or end
+        if end == "exited":
+            end = (
+                self._overflow(head)
+                or budget.overdrawn(cpu, 0 if self._processes else children[0].max_rss - self._base_bytes)
+                or end
+            )
         # a child may have died, or been killed by the program, before it had read its payload: that ends here
         for _ in range(1 + (channel is not None) - (len(children) > 1)):
             wire.skip_to(self._connection, head["mark"])
-        cpu = sum(child.cpu for child in children) + strays_cpu
         self._answer(head, children, end, cpu, budget.elapsed)
         for pipe in pipes:
             pipe.close()
@@ -177,7 +185,7 @@ class Keeper:
         return bool(self._result.used)
 
     def _watch(self, children: list[Child], head: dict[str, Any], budget: Budget, pipes: tuple[Pipe, ...]) -> str:
-        """Until the last of `children` ends by itself (exited) or at a limit: cpu, idle, wall, output, result.
+        """Until the last of `children` ends by itself (exited) or at a limit: see Budget.spent and `_overflow`.
 
         Most programs end within milliseconds and write less than a pipe holds, so at first it only waits.
         """
@@ -232,12 +240,12 @@ class Keeper:
         runner.make_stdin(stdin)
         if not self._own_pids:  # there, all end with pid 1
             libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
-        if self._tree:
+        if self._processes:
             # a signal to its group must not reach the lane's own processes
             os.setsid()
             # for the exact count of shared memory: process_tree.py. Nobody else here has a /proc, or may trace.
             libc.prctl(libc.PR_SET_DUMPABLE, 1)
-        jail.limit_program(memory + self._data_bytes, cpu, bool(self._tree))
+        jail.limit_program(memory + self._data_bytes, cpu, self._processes)
         if self._filter:
             self._filter.load()
         return RUNNERS[mode](wire.Frames(wire.RESULT_FD, nonce), *arguments)
@@ -247,8 +255,7 @@ class Keeper:
         blobs = [self._result.content(self._result.size), *(pipe.content(head["output"]) for pipe in streams)]
         blobs.append(self._tests.content(self._tests.size))
         fetched = files.Fetched(self._scratch, head["fetch"]) if head["fetch"] else None
-        peak = self._tree.peak if self._tree else 0
-        max_rss = max(peak, *[child.max_rss for child in children])
+        max_rss = max(self._tree.peak, children[0].max_rss)
         fields = {
             "end": end,
             "status": children[0].status,
@@ -279,5 +286,6 @@ RUNNERS: dict[str, Callable[..., int]] = {
     "script": runner.run_script,
     "check": tester.serve_program,
     "tests": tester.run_tests,
+    "beside": tester.run_beside,
     "command": command.run_command,
 }

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jail
 import root
+from cpu_time import Account
 from kernel import landlock, libc, seccomp
 from process_tree import ProcessTree
 from world import OwnWorld, World
@@ -17,13 +18,16 @@ class Lacking(Exception):
 
 
 class Locked(NamedTuple):
-    """What `lock_in` came to. `refused`: the reason for having no namespaces, if there are none. `data_bytes`: what the
-    packages of a runtime take, which no program pays for out of its own limit."""
+    """What `lock_in` came to. `refused`: the reason for having no namespaces, if there are none. `tree`: by which the
+    keeper looks at programs. `account`: of the CPU time of programs that start processes, where there's one.
+    `data_bytes`: what the packages of a runtime take, which no program pays for out of its own limit."""
 
     layers: list[str]
     world: World
     refused: str
-    tree: ProcessTree | None
+    tree: ProcessTree
+    processes: bool
+    account: Account | None
     data_bytes: int
 
 
@@ -50,15 +54,25 @@ def lock_in(begin: dict[str, Any], proc: int) -> Locked:
     world = World(f"{begin['stage']}/own", rules) if refused else OwnWorld(rules, processes)
     os.environ["HOME"] = os.environ["TMPDIR"] = world.folder
     data_bytes = _warm_up(packages, setup["warm"], proc)
-    return Locked(layers, world, refused, _tree(layers, proc) if processes else None, data_bytes)
+    if processes:
+        _demand_holds_processes(layers)
+    account = _account(setup["cpu_usage"]) if processes else None
+    return Locked(layers, world, refused, ProcessTree(proc, processes), processes, account, data_bytes)
 
 
-def _tree(layers: list[str], proc: int) -> ProcessTree:
-    """Where programs may start processes. Raises Lacking where these could not be held."""
+def _demand_holds_processes(layers: list[str]) -> None:
+    """Raises Lacking where programs may start processes and these could not be held."""
     lacking = {"pid-ns", "net-ns", "private-root", "seccomp"} - set(layers)
     if lacking:
         raise Lacking(f"programs that start processes can't be held here without {', '.join(sorted(lacking))}")
-    return ProcessTree(proc)
+
+
+def _account(cpu_usage: int) -> Account | None:
+    """`cpu_usage`: a descriptor of the cgroup's, or -1."""
+    try:
+        return Account(cpu_usage)
+    except OSError:
+        return None
 
 
 def _warm_up(packages: str, names: list[str], proc: int) -> int:

@@ -45,8 +45,9 @@ def _begin_again(python: str, parent: int, begin: dict[str, Any]) -> NoReturn:
     data = marshal.dumps(begin)
     wire.write_all(note, wire.LENGTH.pack(len(data)) + data)
     os.lseek(note, 0, os.SEEK_SET)
-    for descriptor in (begin["connection"], begin["proc"], note):
-        os.set_inheritable(descriptor, True)
+    for descriptor in (begin["connection"], begin["proc"], begin["setup"]["cpu_usage"], note):
+        if descriptor >= 0:
+            os.set_inheritable(descriptor, True)
     # to mount, and to take from itself what it could ever get
     libc.keep_over_execve(libc.CAP_SYS_ADMIN, libc.CAP_SETPCAP)
     script = f"{root.CAGE}/{os.path.basename(sys.argv[0])}"

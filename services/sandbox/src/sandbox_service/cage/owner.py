@@ -11,8 +11,11 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import arrays
 import channel
 import codec
+import library
+import link
 import runner
 
 _CONSTANTS_LIMIT = 1 << 18
@@ -88,10 +91,24 @@ class Owner:
         return answer
 
     def _encode(self, value: object) -> object:
-        return codec.encode(value, self._lend)
+        return codec.encode(value, self._rare)
 
     def _decode(self, data: object) -> Any:
-        return codec.decode(data, self._found)
+        return codec.decode(data, self._rebuild)
+
+    def _rare(self, value: object, depth: int) -> object:
+        def below(part: object) -> object:
+            return codec.encode(part, self._rare, None, depth + 1)
+
+        form = arrays.form(value, below) if arrays.is_of_numpy(value) else library.form(value, below)
+        if form is None and not issubclass(type(value), _PLAIN):
+            return {"r": self._lend(value)}
+        return form
+
+    def _rebuild(self, tag: str, body: Any, depth: int) -> object:
+        if tag == "r":
+            return self._found(body)
+        return link.value(body, lambda part: codec.decode(part, self._rebuild, depth + 1))
 
     def _lend(self, value: object) -> object:
         """Its number, and the names of its classes."""

@@ -1,59 +1,90 @@
-"""All processes of a job at once: their memory and their CPU time, where a program may start others.
+"""All processes of a job at once: their memory, their CPU time, and whether one of them wants the processor.
 
 Read through a /proc that was opened before the lane got its own root: no path leads there, and programs get no
 descriptor of it.
 """
 
 import os
+from collections.abc import Iterable, Iterator
+
+from child import Child
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGESIZE")
+# What the kernel keeps of a program, in bytes and at most: for a thread its stack and its record, for a local socket
+# what was sent and not taken (net.core.wmem_max). The first few cost nothing.
+_THREAD, _SOCKET, _FREE_THREADS, _FREE_SOCKETS = 32 << 10, 208 << 10, 16, 64
 
 
 class ProcessTree:
-    """`proc`: a descriptor of /proc. `cpu` and `memory` are as of the last `look`, `peak` is the most memory seen."""
+    """`proc`: a descriptor of /proc, -1 without one. `many`: programs may start processes, which count as well.
 
-    def __init__(self, proc: int) -> None:
-        self._proc = proc
-        self._left_out = ""
+    `cpu` (without the tester's), `memory` and `busy` are as of the last `look`, `peak` is the most memory seen.
+    """
+
+    def __init__(self, proc: int, many: bool) -> None:
+        self._proc, self._many = proc, many
+        self._zygote = ""
         self.forget()
 
     def forget(self) -> None:
-        self.cpu, self.memory, self.peak = 0.0, 0, 0
+        self.cpu, self.memory, self.peak, self.busy = 0.0, 0, 0, False
 
-    def look(self, limit: int) -> None:
-        """Memory is what's resident, and only above `limit` exactly: shared pages then count once in all."""
-        cpu, memory, members = 0, 0, []
-        for member in self._members():
-            fields = self._read(f"{member}/stat").rpartition(b")")[2].split()
+    def look(self, children: list[Child], limit: int) -> None:
+        """`children`: the program and, where there's one, its tester.
+
+        Memory is what's resident, and only above `limit` exactly: shared pages then count once in all. What can't be
+        seen counts as busy.
+        """
+        program, *tester = (str(child.number()) for child in children)
+        cpu = memory = threads = 0
+        seen, busy, members = False, False, []
+        for member in self._members(tester) if self._many else [program]:
+            fields = self._fields(f"{member}/stat")
             if fields:
                 # its own time, and that of its children which have ended
                 cpu += sum(int(ticks) for ticks in fields[11:15])
                 memory += int(fields[21]) * _PAGE
+                threads += int(fields[17])
                 members.append(member)
+                seen, busy = True, busy or self._wants_processor(member, fields)
+        busy = busy or any(self._wants_processor(each, self._fields(f"{each}/stat")) for each in tester)
         if memory > limit:
             memory = sum(self._exact_memory(member) for member in members)
+        memory += _THREAD * max(0, threads - _FREE_THREADS)
+        if self._many:
+            memory += sum(self._sizes(f"{member}/status", b"VmPTE:") for member in members)
+            memory += _SOCKET * max(0, self._sockets() - _FREE_SOCKETS)
         self.cpu, self.memory, self.peak = cpu / _TICK, memory, max(self.peak, memory)
+        self.busy = busy or not seen
 
-    def leave_out(self, child: int) -> bool:
-        """From what is counted. False if this /proc doesn't show it: with hidepid, or without CONFIG_PROC_CHILDREN."""
-        there = self._members()
-        self._left_out = str(child)
-        return there == [self._left_out] and b" " in self._read(f"{child}/stat")
+    def find(self, zygote: int) -> bool:
+        """What programs are forked from. False if this /proc doesn't show it: with hidepid, or without
+        CONFIG_PROC_CHILDREN."""
+        self._zygote = str(zygote)
+        return self._zygote in self._children_of(os.readlink("self", dir_fd=self._proc))
 
-    def _members(self) -> list[str]:
-        """All that descend from this process, by their numbers in this /proc."""
-        found: list[str] = []
-        waiting = [os.readlink("self", dir_fd=self._proc)]
+    def _wants_processor(self, process: str, fields: list[bytes]) -> bool:
+        """Whether a thread of it runs or waits for its turn."""
+        if not fields or fields[0] == b"R" or fields[17] == b"1":
+            return bool(fields) and fields[0] == b"R"
+        return any(self._fields(f"{process}/task/{thread}/stat")[:1] == [b"R"] for thread in self._threads(process))
+
+    def _members(self, tester: list[str]) -> Iterator[str]:
+        """All that descend from the zygote, and not from the tester, by their numbers in this /proc."""
+        waiting = [self._zygote]
         while waiting:
-            parent = waiting.pop()
-            for thread in self._threads(parent):
-                children = self._read(f"{parent}/task/{thread}/children").decode().split()
-                found += children
-                waiting += children
-        return [member for member in found if member != self._left_out]
+            children = [child for child in self._children_of(waiting.pop()) if child not in tester]
+            yield from children
+            waiting += children
 
-    def _threads(self, process: str) -> list[str]:
+    def _children_of(self, process: str) -> list[str]:
+        found: list[str] = []
+        for thread in self._threads(process):
+            found += self._read(f"{process}/task/{thread}/children").decode().split()
+        return found
+
+    def _threads(self, process: str) -> Iterable[str]:
         try:
             folder = os.open(f"{process}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._proc)
         except OSError:
@@ -66,18 +97,28 @@ class ProcessTree:
             os.close(folder)
 
     def _exact_memory(self, process: str) -> int:
-        for name, wanted in (
-            ("smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:")),
-            ("status", (b"RssAnon:", b"RssShmem:")),
-        ):
-            lines = [line.split() for line in self._read(f"{process}/{name}").splitlines()]
-            sizes = [int(words[1]) << 10 for words in lines if words and words[0] in wanted]
-            if len(sizes) == len(wanted):
-                return sum(sizes)
-        return 0
+        if exact := self._sizes(f"{process}/smaps_rollup", b"Pss_Anon:", b"Pss_Shmem:"):
+            return exact
+        return self._sizes(f"{process}/status", b"RssAnon:", b"RssShmem:")
+
+    def _sizes(self, path: str, *names: bytes) -> int:
+        """Bytes, of these lines together."""
+        lines = [line.split() for line in self._read(path).splitlines()]
+        return sum(int(words[1]) << 10 for words in lines if words and words[0] in names)
+
+    def _sockets(self) -> int:
+        """How many there are in the lane's network."""
+        words = self._read(f"{self._zygote}/net/sockstat").split()
+        return int(words[2]) if words[:2] == [b"sockets:", b"used"] else 0
+
+    def _fields(self, path: str) -> list[bytes]:
+        """Of a `stat`, from the state on: proc_pid_stat(5), less 3. Nothing for what has ended."""
+        return self._read(path).rpartition(b")")[2].split()
 
     def _read(self, path: str) -> bytes:
         """Nothing for a process that has ended."""
+        if self._proc < 0:
+            return b""
         try:
             descriptor = os.open(path, os.O_RDONLY, dir_fd=self._proc)
         except OSError:

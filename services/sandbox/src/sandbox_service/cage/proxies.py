@@ -16,12 +16,16 @@ over there, so that its answer is the program's word. Hence they may do only wha
 import builtins
 import json
 import socket
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+import arrays
 import channel
 import codec
+import library
+import link
+
+_PLAIN = (int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
 
 
 class ProgramGone(BaseException):
@@ -47,33 +51,28 @@ class Program:
         self._held: dict[int, object] = {}
         self.entry: object = None
 
-    def names(self, entry_point: str) -> dict[str, object]:
-        """The program's functions and classes, its plain constants as copies, what it imports of the library.
+    def names(self, entry_point: str, wanted: Collection[str]) -> dict[str, object]:
+        """The entry point, and what is wanted of the program's functions, classes and plain constants (as copies).
 
-        No builtin but the entry point: a program that defines its own `abs` must not lend it to the tests. Nor a name
-        that means something to Python: with `__builtins__` it would lend them all.
+        Nothing else is the program's: a name that the tests count on, of a module or of a builtin, is their own.
         """
         try:
-            names = self._names(self._receive(), entry_point)
+            names = self._names(self._receive(), wanted)
         except (ValueError, TypeError, LookupError, RecursionError, OverflowError, AttributeError):
             raise Garbled from None
-        return {name: item for name, item in names.items() if name == entry_point or _is_free(name)}
+        if entry_point.isidentifier():
+            names[entry_point] = self.entry
+        return names
 
-    def _names(self, hello: dict[str, Any], entry_point: str) -> dict[str, object]:
+    def _names(self, hello: dict[str, Any], wanted: Collection[str]) -> dict[str, object]:
         names: dict[str, object] = {}
-        for name in hello["modules"]:
-            if name in sys.stdlib_module_names:
-                names[name] = __import__(name)
-        for name, home in hello["library"].items():
-            if home in channel.LIBRARY:
-                names[name] = getattr(__import__(home), name)
         for name, form, kinds in hello["classes"]:
             names[name] = self._class(form["r"][0], [str(kind) for kind in kinds])
         for name, item in [*hello["constants"].items(), *hello["functions"].items()]:
-            names[name] = self._decode(item)
+            if name in wanted:
+                names[name] = self._decode(item)
         self.entry = self._decode(hello["entry"])
-        names[entry_point] = self.entry
-        return names
+        return {name: item for name, item in names.items() if name in wanted}
 
     def _class(self, place: int, kinds: list[str]) -> type:
         """A class of the program, or a real exception class in the place of an exception's."""
@@ -124,7 +123,16 @@ class Program:
         return message
 
     def _encode(self, value: object) -> object:
-        return codec.encode(value, self._name)
+        return codec.encode(value, self._rare)
+
+    def _rare(self, value: object, depth: int) -> object:
+        def below(part: object) -> object:
+            return codec.encode(part, self._rare, None, depth + 1)
+
+        form = arrays.form(value, below) if arrays.is_of_numpy(value) else library.form(value, below)
+        if form is None and not issubclass(type(value), _PLAIN):
+            return {"r": self._name(value)}
+        return form
 
     @staticmethod
     def _name(value: object) -> object:
@@ -137,7 +145,12 @@ class Program:
         raise CannotCross(f"a test passes a {type(value).__name__}, and only plain values cross to the program")
 
     def _decode(self, data: object) -> Any:
-        return codec.decode(data, self._hold)
+        return codec.decode(data, self._rebuild)
+
+    def _rebuild(self, tag: str, body: Any, depth: int) -> object:
+        if tag == "r":
+            return self._hold(body)
+        return link.value(body, lambda part: codec.decode(part, self._rebuild, depth + 1))
 
     def _checked(self, data: object) -> Any:
         try:
@@ -174,10 +187,6 @@ class Program:
             error = type(name, (kind,), {"__init__": lambda self: None, "__str__": lambda self: message})()
         error.from_program = True  # type: ignore[attr-defined]
         return error
-
-
-def _is_free(name: str) -> bool:
-    return name.isidentifier() and not name.startswith("__") and not hasattr(builtins, name)
 
 
 def _builtin_error(kinds: Sequence[object]) -> type[Exception]:

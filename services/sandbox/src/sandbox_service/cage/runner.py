@@ -14,7 +14,9 @@ import sys
 import types
 from typing import Any
 
+import arrays
 import codec
+import library
 import wire
 
 _TEXT_LIMIT = 1024
@@ -113,13 +115,25 @@ def run_calls(frames: wire.Frames, source: str, entry_point: str, calls: list[An
     frames.send("loaded")
     for index, encoded in enumerate(calls):
         try:
-            frames.send("value", index, codec.encode(entry(*codec.decode(encoded))))
+            frames.send("value", index, encode(entry(*codec.decode(encoded))))
         except BaseException as error:
             relieve(error)
             frames.send("raised", index, *describe(error), kinds(type(error)))
     frames.send("end")
     flush()
     return 0
+
+
+def encode(value: object) -> object:
+    """For a caller's expected literal, so with numpy's values as plain ones."""
+    return codec.encode(value, _rare)
+
+
+def _rare(value: object, depth: int) -> object:
+    def below(part: object) -> object:
+        return codec.encode(part, _rare, None, depth + 1)
+
+    return arrays.plain(value, below) if arrays.is_of_numpy(value) else library.form(value, below)
 
 
 def find(module: types.ModuleType, name: str) -> Any:

@@ -49,7 +49,9 @@ def note() -> dict[str, Any]:
 
 
 def main(begin: dict[str, Any]) -> None:
-    connection, proc = high(begin["connection"]), high(begin["proc"])
+    connection, proc, setup = high(begin["connection"]), high(begin["proc"]), begin["setup"]
+    if setup["cpu_usage"] >= 0:
+        setup["cpu_usage"] = high(setup["cpu_usage"])
     complaints = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, 100)
     _occupy()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -72,7 +74,7 @@ def main(begin: dict[str, Any]) -> None:
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(0)
     runner.make_streams()
-    keeper = Keeper(service, locked, begin["setup"], complaints)
+    keeper = Keeper(service, locked, setup, complaints)
     keeper.rehearse()
     gc.collect()
     gc.freeze()

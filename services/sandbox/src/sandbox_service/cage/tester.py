@@ -1,9 +1,13 @@
-"""Opaque test code in two processes: one holds the program, the other the tests.
+"""Opaque test code against a program, in one of two kinds.
 
-Plain values cross as copies. What isn't plain stays where it is, and the tests hold a proxy: `proxies.py`. The
-tester alone says how the tests ended, on a pipe that the program's process never had.
+Apart (`serve_program`, `run_tests`): one process holds the program, the other the tests. What crosses between them is
+in proxies.py. The tester alone says how the tests ended, on a pipe that the program's process never had.
 
-Tests are plain asserts, `check(candidate)`, classes of unittest, or functions `test_...` without arguments.
+Beside (`run_beside`): both in one process, as if pasted together, for tests that can't be kept apart. The program could
+say what it likes there: what comes of it is labelled forgeable.
+
+How they end: passed | failed, raised or broken, with type and message | gone | garbled | unable, with a reason: the
+tests can judge no program. That is said only as long as the program was asked nothing: it has no part in it.
 """
 
 # ruff: noqa: BLE001 (programs and tests may raise anything, and whatever they raise is an answer)
@@ -11,16 +15,16 @@ Tests are plain asserts, `check(candidate)`, classes of unittest, or functions `
 import socket
 import sys
 import types
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import collect
+import comparisons
+import little_pytest
 import owner
 import proxies
 import runner
 import wire
-
-
-class NothingTested(Exception):
-    """The test code holds test classes, and no test."""
 
 
 def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
@@ -40,104 +44,108 @@ def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
     return 0
 
 
-def run_tests(frames: wire.Frames, tests: str, entry_point: str, call_check: bool) -> int:
-    """In the tester's process. Frames: passed | failed, raised or broken, with type and message | gone | garbled."""
-    try:
-        program = proxies.Program(socket.socket(fileno=wire.CHANNEL_FD))
-        names = program.names(entry_point)
-        entry = program.entry
-        _prepare(names, tests)
-        namespace = {"__name__": "tests", **names, "candidate": entry}
-        exec(compile(tests, "tests.py", "exec", dont_inherit=True), namespace)
-        check = namespace.get("check")
-        if call_check and isinstance(check, types.FunctionType) and check is not names.get("check"):
-            check(entry)
-        else:
-            _run_collected(namespace, names)
-    except proxies.ProgramGone:
-        frames.send("gone")
-    except proxies.Garbled:
-        frames.send("garbled")
-    except AssertionError as error:
-        frames.send("raised" if hasattr(error, "from_program") else "failed", *runner.describe(error))
-    except BaseException as error:
-        frames.send("raised" if hasattr(error, "from_program") else "broken", *runner.describe(error))
-    else:
-        frames.send("passed")
+def run_tests(
+    frames: wire.Frames, tests: str, entry_point: str, call_check: bool, names: Sequence[str], modules: Sequence[str]
+) -> int:
+    """In the tester's process. `names`: what the tests may use of the program beside its entry point. `modules`: of the
+    library, what they use without importing it."""
+    program = _Asked(socket.socket(fileno=wire.CHANNEL_FD))
+    wanted = (entry_point.partition(".")[0], *names)
+    missing: list[str] = []
+
+    def judge() -> None:
+        given = program.names(entry_point, wanted)
+        missing.extend(name for name in names if name not in given)
+        _lend(given)
+        module = types.ModuleType("__main__")
+        vars(module).update({name: __import__(name) for name in modules} | given)
+        collect.Collector(module, tests, program.entry, call_check).run()
+
+    frames.send(*_end(judge, lambda: program.asked, lambda error: _is_the_programs(error, missing)))
     return 0
 
 
-def _prepare(names: dict[str, object], code: str) -> None:
-    """Many test files come by the program with `from solution import f`, and end with `unittest.main()`."""
-    if "unittest" in code:
-        import unittest
+def run_beside(frames: wire.Frames, source: str, tests: str, entry_point: str, call_check: bool) -> int:
+    """In the program's process, which judges itself."""
+    code = runner.compile_program(source, frames)
+    if code is None:
+        return 1
+    try:
+        module = runner.load(code, "program")
+        entry = runner.find(module, entry_point)
+    except BaseException as error:
+        runner.report(error, frames)
+        return 1
+    frames.send("loaded")
+    sys.modules["solution"] = module
+    judge = collect.Collector(module, tests, entry, call_check).run
+    frames.send("tests", *_end(judge, lambda: True, _is_from_program))
+    runner.flush()
+    return 0
 
-        unittest.main = lambda *_, **__: None  # type: ignore[assignment]
+
+class _Asked(proxies.Program):
+    """The program, and whether it was asked for anything that it computes."""
+
+    asked = False
+
+    def ask(self, do: str, *arguments: object, **keywords: object) -> Any:
+        if do not in ("bool", "str", "repr"):
+            self.asked = True
+        return super().ask(do, *arguments, **keywords)
+
+
+def _lend(given: dict[str, Any]) -> None:
+    """Many test files come by the program with `from solution import f`."""
     module = types.ModuleType("solution")
-    module.__dict__.update(names)
+    vars(module).update(given)
     for name in ("solution", "program"):
         sys.modules[name] = module
 
 
-def _run_collected(namespace: dict[str, object], names: dict[str, object]) -> None:
-    """Classes of unittest and functions named test_..., in the order of the text; the first that fails raises."""
-    own = [item for name, item in namespace.items() if item is not names.get(name)]
-    unittest = sys.modules.get("unittest")
-    cases = [item for item in own if unittest and isinstance(item, type) and issubclass(item, unittest.TestCase)]
-    functions = [
-        item
-        for item in own
-        if isinstance(item, types.FunctionType) and item.__name__.startswith("test_") and not item.__code__.co_argcount
-    ]
-    for function in functions:
-        try:
-            function()
-        except Exception as error:
-            raise _with_name(error, function.__name__) from None
-    if unittest and cases:
-        _run_cases(unittest, cases)
+def _end(
+    judge: Callable[[], None], asked: Callable[[], bool], is_the_programs: Callable[[BaseException], bool]
+) -> tuple[str, ...]:
+    count = comparisons.Count(asked)
+    count.install()
+    try:
+        judge()
+    except proxies.ProgramGone:
+        return ("gone",)
+    except proxies.Garbled:
+        return ("garbled",)
+    except BaseException as error:
+        if is_the_programs(error):
+            return ("raised", *runner.describe(error))
+        if not asked() or isinstance(error, little_pytest.Unsupported):
+            return ("unable", f"the test code raised {': '.join(filter(None, runner.describe(error)))}")
+        failed = isinstance(error, AssertionError)
+        return ("failed" if failed else "broken", *runner.describe(error))
+    if not asked():
+        return ("unable", "the test code never called the program")
+    if count.failed:
+        return ("failed", "AssertionError", f"{count.failed[0]} of the tests, which caught it")
+    if not count.compared:
+        return ("failed", "", "the test code compared nothing with what the program answered")
+    return ("passed",)
 
 
-def _run_cases(unittest: types.ModuleType, cases: list[type]) -> None:
-    """Raises what the first test raised that didn't succeed, with its name; a test that was skipped counts as none."""
-    suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromTestCase(case) for case in cases)
-    result = _first_failure(unittest)
-    suite.run(result)
-    if result.error is not None:
-        raise result.error
-    if result.testsRun == len(result.skipped):
-        raise NothingTested("no test ran")
+def _is_the_programs(error: BaseException, missing: Sequence[str]) -> bool:
+    """What the program raised, or that it lacks a name that the problem declares."""
+    if hasattr(error, "from_program"):
+        return True
+    lacks = getattr(error, "name", None)
+    if isinstance(error, ImportError):
+        return lacks in ("solution", "program") and any(f"'{name}'" in str(error) for name in missing)
+    return isinstance(error, NameError | AttributeError) and lacks in missing
 
 
-def _first_failure(unittest: types.ModuleType) -> Any:
-    class Result(unittest.TestResult):  # type: ignore[name-defined,misc]
-        """Stops at the first failure, and keeps the exception itself."""
-
-        error: BaseException | None = None
-
-        def addError(self, test: object, err: tuple[Any, ...]) -> None:
-            self._keep(test, err[1])
-
-        def addFailure(self, test: object, err: tuple[Any, ...]) -> None:
-            self._keep(test, err[1])
-
-        def addSubTest(self, test: object, subtest: object, err: tuple[Any, ...] | None) -> None:
-            if err is not None:
-                self._keep(subtest, err[1])
-
-        def addUnexpectedSuccess(self, test: object) -> None:
-            self._keep(test, AssertionError("unexpected success"))
-
-        def _keep(self, test: object, error: BaseException) -> None:
-            if self.error is None:
-                self.error = _with_name(error, str(getattr(test, "_testMethodName", test)))
-            self.stop()
-
-    return Result()
-
-
-def _with_name(error: BaseException, name: str) -> BaseException:
-    """The exception with the test's name before its message, where it has a plain one."""
-    if isinstance(error, Exception) and len(error.args) <= 1:
-        error.args = (f"{name}: {error}" if error.args else name,)
-    return error
+def _is_from_program(error: BaseException) -> bool:
+    """Whether the last of the two in its trace, tests and program, is the program."""
+    last, trace = "", error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if name in ("program.py", "tests.py"):
+            last = name
+        trace = trace.tb_next
+    return last == "program.py"

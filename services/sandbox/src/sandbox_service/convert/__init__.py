@@ -21,7 +21,7 @@ from sandbox_service.convert.programs import (
     programs_from_proto,
     stream_priority_from_proto,
 )
-from sandbox_service.convert.reading import Bounds
+from sandbox_service.convert.reading import Bounds, caller_from_proto
 from sandbox_service.convert.tests import literal
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "NewBatch",
     "batch_to_proto",
     "benchmark_size",
+    "caller_from_proto",
     "capabilities_to_proto",
     "execute_from_proto",
     "execution_to_proto",

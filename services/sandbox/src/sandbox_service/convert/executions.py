@@ -2,6 +2,8 @@
 
 from ratchet.common.v1 import problem_pb2, verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
+from ratchet_kit.errors import Failure
+from ratchet_kit.grpc_errors import failure_to_proto
 from ratchet_kit.times import duration_to_proto
 from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
@@ -11,6 +13,8 @@ from sandbox_service.domain.stream import Item, PlatformFault
 
 
 def verdict_to_proto(verdict: Verdict) -> verdict_pb2.Verdict.ValueType:
+    if verdict is Verdict.NONE:
+        return verdict_pb2.VERDICT_UNSPECIFIED
     return verdict_pb2.Verdict.Value(f"VERDICT_{verdict.name}")
 
 
@@ -40,12 +44,19 @@ def execution_to_proto(execution: Execution) -> pb.Execution:
         max_memory_bytes=execution.max_memory_bytes,
         level=_level_to_proto(execution.level),
         signs=[str(sighting) for sighting in execution.signs],
+        forgeable=execution.forgeable,
+        failure=failure_to_proto(Failure("INVALID_ARGUMENT", execution.failure)) if execution.failure else None,
     )
 
 
 def _result_to_proto(result: TestResult) -> pb.TestResult:
     return pb.TestResult(
-        passed=result.passed, got=result.got, expected=result.expected, error=result.error, held_out=result.held_out
+        passed=result.passed,
+        got=result.got,
+        expected=result.expected,
+        error=result.error,
+        held_out=result.held_out,
+        forgeable=result.forgeable,
     )
 
 

@@ -116,7 +116,9 @@ def _program(message: pb.Program, path: str, reading: Reading) -> Program:
         id=message.id,
         source=message.source,
         entry_point=entry_point,
-        tests=tuple(test_from_proto(test, f"{path}.tests[{i}]", reading) for i, test in enumerate(message.tests)),
+        tests=tuple(
+            test_from_proto(test, entry_point, f"{path}.tests[{i}]", reading) for i, test in enumerate(message.tests)
+        ),
         stdin=message.stdin,
         limits=_limits(message.limits, f"{path}.limits", reading),
         language=message.language or "python",

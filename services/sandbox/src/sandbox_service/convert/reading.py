@@ -11,6 +11,7 @@ from ratchet_kit.work import Priority
 from sandbox_service.domain.program import Limits
 
 _T = TypeVar("_T")
+_MAX_CALLER = 200
 _PRIORITIES = {
     priority_pb2.PRIORITY_UNSPECIFIED: Priority.NORMAL,
     **{priority_pb2.Priority.Value(f"PRIORITY_{priority.name}"): priority for priority in Priority},
@@ -50,6 +51,15 @@ class Reading:
             return True
         self.faults.add(field, f"is longer than {self.bounds.text_bytes} bytes")
         return False
+
+
+def caller_from_proto(named: str, peer: str) -> str:
+    """As the request says, or the peer's address without its port: "ipv4:10.0.0.7". Raises InvalidArgument."""
+    faults = Faults()
+    fits = len(named) <= _MAX_CALLER and "\0" not in named
+    faults.unless(fits, "caller", f"must have at most {_MAX_CALLER} characters, and no NUL")
+    faults.raise_if_any()
+    return named or peer.rpartition(":")[0]
 
 
 def priority_from_proto(value: priority_pb2.Priority.ValueType, faults: Faults) -> Priority:

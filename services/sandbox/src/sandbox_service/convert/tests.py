@@ -1,22 +1,24 @@
-"""Tests of a program: from protobuf, with their literals and their code parsed."""
+"""Tests of a program: from protobuf, with their literals parsed and their code read."""
 
 import ast
-import functools
+import builtins
+import keyword
 
 from ratchet.common.v1 import problem_pb2
 from ratchet_kit import syntax
 from sandbox_service.cage import codec
+from sandbox_service.convert import test_code
 from sandbox_service.convert.reading import Reading
+from sandbox_service.convert.test_code import TestCode
 from sandbox_service.domain.grading import clip
 from sandbox_service.domain.program import CallTest, CheckTest, StdioTest, Test
 
-_DEFAULT_TOLERANCE = 1e-6
 _NO_ARGS: object = ()
 # What codec writes for a value that can't reach a program; within a text these quotes are escaped.
 _OPAQUE = '{"o": ['
 
 
-def test_from_proto(message: problem_pb2.Test, path: str, reading: Reading) -> Test:
+def test_from_proto(message: problem_pb2.Test, entry_point: str, path: str, reading: Reading) -> Test:
     kind, held_out = message.WhichOneof("kind"), message.held_out
     if kind == "call":
         return _call_test(message.call, held_out, f"{path}.call", reading)
@@ -25,8 +27,7 @@ def test_from_proto(message: problem_pb2.Test, path: str, reading: Reading) -> T
         reading.fits(f"{path}.stdio.expected_stdout", message.stdio.expected_stdout)
         return StdioTest(message.stdio.stdin, message.stdio.expected_stdout, held_out)
     if kind == "check":
-        check = functools.partial(_check_test, held_out=held_out)
-        return reading.take(f"{path}.check.code", check, message.check.code, CheckTest(""))
+        return _check_test(message.check, entry_point, held_out, f"{path}.check", reading)
     reading.faults.add(path, "holds no test")
     return StdioTest("", "")
 
@@ -45,8 +46,8 @@ def _call_test(message: problem_pb2.CallTest, held_out: bool, path: str, reading
         reading.faults.add(f"{path}.raises", "must be the name of an exception's type, as ValueError")
     if message.unordered and not isinstance(expected, list | tuple):
         reading.faults.add(f"{path}.unordered", "is for an expected list or tuple")
-    tolerance = message.tolerance if message.HasField("tolerance") else _DEFAULT_TOLERANCE
-    reading.faults.bounds(f"{path}.tolerance", tolerance, at_least=0.0)
+    tolerance = message.tolerance if message.HasField("tolerance") else None
+    reading.faults.bounds(f"{path}.tolerance", tolerance or 0.0, at_least=0.0)
     return CallTest(tuple(args), expected, tolerance, message.raises, message.unordered, held_out)
 
 
@@ -70,18 +71,22 @@ class _WithNames(ast.NodeTransformer):
         return ast.Constant(float(node.id)) if node.id in ("inf", "nan") else node
 
 
-def _check_test(code: str, held_out: bool = False) -> CheckTest:
-    """Compiled to say early that it can't be, and parsed to see whether it calls its own `check`."""
-    try:
-        tree = syntax.parse(code)
-        syntax.compiled(code, "tests.py")  # a return outside of a function parses
-        return CheckTest(code, any(_calls_check(statement) for statement in tree.body), held_out)
-    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
-        raise ValueError(f"is no Python: {clip(str(error) or type(error).__name__)}") from None
-
-
-def _calls_check(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return False
-    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
-    return any(isinstance(called, ast.Name) and called.id == "check" for called in calls)
+def _check_test(
+    message: problem_pb2.CheckTest, entry_point: str, held_out: bool, path: str, reading: Reading
+) -> CheckTest:
+    shared = message.grading == problem_pb2.CheckTest.GRADING_SHARED
+    if message.grading not in problem_pb2.CheckTest.Grading.values():
+        reading.faults.add(f"{path}.grading", f"must be one of those that there are, and {message.grading} is none")
+    if shared and held_out:
+        reading.faults.add(
+            f"{path}.grading", "must be strict for a held-out test: a program sees what shares its process"
+        )
+    for name in message.names:
+        if not name.isidentifier() or keyword.iskeyword(name) or hasattr(builtins, name):
+            reading.faults.add(f"{path}.names", f"must be names that are no builtins, and {clip(name)!r} is none")
+    names = tuple(message.names)
+    fallback = TestCode(False, names)
+    code = reading.take(
+        f"{path}.code", lambda text: test_code.read(text, entry_point, names, shared), message.code, fallback
+    )
+    return CheckTest(message.code, code.calls_check, held_out, code.names, code.modules, shared)

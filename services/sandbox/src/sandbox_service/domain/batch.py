@@ -38,6 +38,12 @@ class Batch:
     end_time: datetime | None = None
     programs_done: int = 0
 
+    def seen_by(self, caller: str) -> "Batch":
+        """Itself. Raises NotFound for anybody but the caller whose batch it is."""
+        if caller != self.caller:
+            raise NotFound(f"there is no batch {self.id!r}")
+        return self
+
     def succeed(self, now: datetime) -> "Batch":
         self.must_run("succeed")
         return replace(self, state=State.SUCCEEDED, end_time=now)

@@ -1,10 +1,11 @@
-"""Use cases of stored batches: create, get, list, watch, cancel, delete."""
+"""Use cases of stored batches: create, get, list, watch, cancel, delete. Each caller has its own, and sees no other."""
 
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, Unavailable
 from ratchet_kit.faults import Faults
@@ -58,7 +59,7 @@ class Batches:
     ) -> Batch:
         """Stores and queues it. Raises InvalidArgument, AlreadyExists, and what `settle` raises."""
         _check(programs, request_id)
-        request = Request(request_id or new_id("req"), _fingerprint(programs, priority))
+        request = Request(request_id or new_id("req"), _fingerprint(programs, priority), owner=caller)
         if existing := await self._store.find(request):
             return existing
         # In a thread: what imports something is parsed, and these are many.
@@ -74,33 +75,34 @@ class Batches:
         log.info("batch.created", batch_id=batch.id, programs=batch.programs_total)
         return batch
 
-    async def get(self, id: str) -> Batch:
+    async def get(self, id: str, caller: str = "") -> Batch:
         """Raises NotFound."""
-        return await self._store.get(id)
+        return (await self._store.get(id)).seen_by(caller)
 
-    async def page(self, page_size: int, page_token: str) -> Page[Batch]:
+    async def page(self, page_size: int, page_token: str, caller: str = "") -> Page[Batch]:
         """Newest first. Raises InvalidArgument."""
-        return await fetch_page(self._store.page, lambda batch: batch.id, str, page_size, page_token)
+        return await fetch_page(partial(self._store.page, caller), lambda batch: batch.id, str, page_size, page_token)
 
-    async def cancel(self, id: str) -> Batch:
+    async def cancel(self, id: str, caller: str = "") -> Batch:
         """What runs is killed within seconds, and nothing more is recorded. Raises NotFound, FailedPrecondition when
         it has succeeded."""
         now = self._clock.now()
-        return await self._store.change(id, lambda batch: batch.cancel(now))
+        return await self._store.change(id, lambda batch: batch.seen_by(caller).cancel(now))
 
-    async def delete(self, id: str) -> None:
+    async def delete(self, id: str, caller: str = "") -> None:
         """With its items. Raises NotFound, FailedPrecondition while it is running."""
+        (await self._store.get(id)).seen_by(caller)
         await self._store.delete(id)
         log.info("batch.deleted", batch_id=id)
 
-    async def watch(self, id: str) -> AsyncIterator[Progress]:
+    async def watch(self, id: str, caller: str = "") -> AsyncIterator[Progress]:
         """What is recorded, a few at a time, then what comes, whichever node recorded it; last the batch as it ended.
 
         Raises NotFound.
         """
         first, seen, begun = 0, set[int](), False
         while True:
-            batch = await self._store.get(id)  # before the records: when it has ended, no more come
+            batch = (await self._store.get(id)).seen_by(caller)  # before the records: when it has ended, no more come
             there = await self._store.recorded(id, first) if batch.programs_done > first + len(seen) else ()
             new = [index for index in there if index not in seen]
             for start in range(0, len(new), _RECORDS_AT_A_TIME):
@@ -147,19 +149,19 @@ class NoBatches(Batches):
     ) -> Batch:
         raise FailedPrecondition(self._reason)
 
-    async def get(self, id: str) -> Batch:
+    async def get(self, id: str, caller: str = "") -> Batch:
         raise FailedPrecondition(self._reason)
 
-    async def page(self, page_size: int, page_token: str) -> Page[Batch]:
+    async def page(self, page_size: int, page_token: str, caller: str = "") -> Page[Batch]:
         raise FailedPrecondition(self._reason)
 
-    async def cancel(self, id: str) -> Batch:
+    async def cancel(self, id: str, caller: str = "") -> Batch:
         raise FailedPrecondition(self._reason)
 
-    async def delete(self, id: str) -> None:
+    async def delete(self, id: str, caller: str = "") -> None:
         raise FailedPrecondition(self._reason)
 
-    def watch(self, id: str) -> AsyncIterator[Progress]:
+    def watch(self, id: str, caller: str = "") -> AsyncIterator[Progress]:
         raise FailedPrecondition(self._reason)
 
 

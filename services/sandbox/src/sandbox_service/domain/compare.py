@@ -1,42 +1,90 @@
-"""Is a value the expected one? Asked outside the graded process, about plain values."""
+"""Is an answer the expected value? Asked outside the graded process, about the forms of values: see forms.py.
 
+Time is n log n in the sizes of both, whatever the program sent.
+"""
+
+import cmath
 import math
 from collections import defaultdict
-from collections.abc import Sequence, Set
+from dataclasses import dataclass
 
-_NUMBERS = (int, float, complex)
+from sandbox_service.domain import forms
+from sandbox_service.domain.forms import Form, Number
+
+_MOST_WORK = 200_000
+_PLAIN = {int, str, bool, type(None)}
 
 
-_MOST_PAIRED = 256
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far a number may be from an expected float: `relative` to the larger of both, or `absolute`."""
+
+    relative: float = 1e-6
+    absolute: float = 0.0
 
 
-def matches(got: object, expected: object, tolerance: float = 1e-6) -> bool:
-    """As Python's == (so True equals 1, and a tuple is no list), with two allowances.
+# What is left of 0.1 + 0.2 - 0.3 passes for an expected 0.0; no small number passes for another.
+_ROUNDING = 1e-12
+DEFAULT = Tolerance()
 
-    Where either side is a float or complex, numbers may differ by `tolerance`, absolute or relative to the larger
-    (math.isclose); this also holds inside containers. NaN matches NaN. Both values come from literals or from the
-    cage's codec, so both are finite trees.
+
+def matches(got: Form, expected: Form, tolerance: Tolerance = DEFAULT) -> bool:
+    """As Python's == (so True equals 1, a tuple is no list, a Counter equals a dict), with two allowances.
+
+    Where a float or complex is expected, a number may be within the tolerance; this holds inside containers, too, and
+    for what is rounding where 0.0 is expected. NaN matches NaN. Both forms are checked ones.
     """
-    if isinstance(got, _NUMBERS) and isinstance(expected, _NUMBERS):
-        return _close(got, expected, tolerance)
-    if isinstance(expected, list | tuple):
-        return (
-            type(got) is type(expected)
-            and len(got) == len(expected)
-            and all(matches(mine, theirs, tolerance) for mine, theirs in zip(got, expected, strict=True))
-        )
-    if isinstance(expected, dict):
-        return isinstance(got, dict) and _same_dict(got, expected, tolerance)
-    if isinstance(expected, set | frozenset):
-        return isinstance(got, set | frozenset) and _same_set(got, expected, tolerance)
-    return bool(got == expected)
+    kind = type(expected)
+    if kind is str or expected is None:
+        return type(got) is kind and bool(got == expected)
+    if kind is list:
+        got = forms.base(got)
+        if type(got) is not list or len(got) != len(expected):
+            return False
+        if got == expected and set(map(type, expected)) <= _PLAIN:
+            return True
+        return all(matches(mine, theirs, tolerance) for mine, theirs in zip(got, expected, strict=True))
+    wanted = forms.number(expected)
+    if wanted is not None:
+        value = forms.number(got)
+        return value is not None and _same_number(value, wanted, tolerance)
+    if got is None or isinstance(got, int | float | str):
+        return False
+    return _same_tagged(forms.base(got), forms.base(expected), tolerance)
 
 
-def matches_unordered(got: object, expected: object, tolerance: float = 1e-6) -> bool:
+def _same_tagged(got: Form, expected: Form, tolerance: Tolerance) -> bool:
+    if isinstance(got, list) or isinstance(expected, list):
+        return isinstance(got, list) and isinstance(expected, list) and matches(got, expected, tolerance)
+    (tag, mine), (other, theirs) = forms.tagged(got), forms.tagged(expected)
+    if {tag, other} <= {"s", "f"}:
+        return _same_elements(_distinct(mine), _distinct(theirs), tolerance)
+    if tag != other or tag == "o":
+        return False
+    if tag == "t":
+        return matches(mine, theirs, tolerance)
+    if tag == "d":
+        return _same_dict(mine, theirs, tolerance)
+    if tag == "b":
+        return bool(mine.lower() == theirs.lower())
+    return mine[0] == theirs[0] and matches(mine[1:], theirs[1:], tolerance)
+
+
+def matches_unordered(got: Form, expected: Form, tolerance: Tolerance = DEFAULT) -> bool:
     """As `matches`, but the elements of a list or tuple may come in any order; those inside of them may not."""
-    if not isinstance(expected, list | tuple) or not isinstance(got, list | tuple):
+    mine, theirs = _elements(got), _elements(expected)
+    if mine is None or theirs is None:
         return matches(got, expected, tolerance)
-    return type(got) is type(expected) and _same_elements(got, expected, tolerance)
+    return mine[0] == theirs[0] and _same_elements(mine[1], theirs[1], tolerance)
+
+
+def _elements(form: Form) -> tuple[str, list[Form]] | None:
+    form = forms.base(form)
+    if isinstance(form, list):
+        return "[", form
+    if isinstance(form, dict) and "t" in form:
+        return "t", form["t"]
+    return None
 
 
 def tokens_match(got: str, expected: str) -> bool:
@@ -44,65 +92,76 @@ def tokens_match(got: str, expected: str) -> bool:
     return got.split() == expected.split()
 
 
-def _close(got: int | float | complex, expected: int | float | complex, tolerance: float) -> bool:
-    if isinstance(got, int) and isinstance(expected, int):
-        return got == expected
+def _same_number(got: Number | tuple[int, int], expected: Number | tuple[int, int], tolerance: Tolerance) -> bool:
+    if isinstance(expected, float | complex) and not isinstance(got, bool):
+        return _close(got, expected, tolerance)
+    if isinstance(got, tuple) or isinstance(expected, tuple):
+        return forms.number_key(got) == forms.number_key(expected)
+    return bool(got == expected)
+
+
+def _close(got: Number | tuple[int, int], expected: float | complex, tolerance: Tolerance) -> bool:
     try:
-        if isinstance(got, complex) or isinstance(expected, complex):
-            mine, theirs = complex(got), complex(expected)
-            return _close(mine.real, theirs.real, tolerance) and _close(mine.imag, theirs.imag, tolerance)
-        if math.isnan(got) or math.isnan(expected):
-            return math.isnan(got) and math.isnan(expected)
-        return math.isclose(got, expected, rel_tol=tolerance, abs_tol=tolerance)
-    except OverflowError:
-        return False  # an int beyond the floats is close to none of them
-
-
-def _same_dict(got: dict[object, object], expected: dict[object, object], tolerance: float) -> bool:
-    if len(got) != len(expected):
+        value, wanted = complex(got[0] / got[1] if isinstance(got, tuple) else got), complex(expected)
+    except OverflowError:  # an int beyond the floats is close to none of them
         return False
-    return all(key in got and matches(got[key], value, tolerance) for key, value in expected.items())
+    if cmath.isnan(value) or cmath.isnan(wanted):
+        return _same_text(value.real, wanted.real) and _same_text(value.imag, wanted.imag)
+    if wanted == 0 and tolerance.relative:
+        return math.hypot(value.real, value.imag) <= max(tolerance.absolute, _ROUNDING)
+    return cmath.isclose(value, wanted, rel_tol=tolerance.relative, abs_tol=tolerance.absolute)
 
 
-def _same_set(got: Set[object], expected: Set[object], tolerance: float) -> bool:
-    return got == expected or _same_elements(tuple(got - expected), tuple(expected - got), tolerance)
+def _same_text(got: float, expected: float) -> bool:
+    return got == expected or (math.isnan(got) and math.isnan(expected))
 
 
-def _same_elements(got: Sequence[object], expected: Sequence[object], tolerance: float) -> bool:
+def _same_dict(got: list[Form], expected: list[Form], tolerance: Tolerance) -> bool:
+    mine = {forms.key(name): item for name, item in got}
+    theirs = {forms.key(name): item for name, item in expected}
+    if len(mine) != len(theirs):
+        return False
+    return all(name in mine and matches(mine[name], item, tolerance) for name, item in theirs.items())
+
+
+def _distinct(items: list[Form]) -> list[Form]:
+    return list({forms.key(item): item for item in items}.values())
+
+
+def _same_elements(got: list[Form], expected: list[Form], tolerance: Tolerance) -> bool:
     """Whether each of `expected` has one of `got` for itself.
 
-    Most are found by their text. The others are within a tolerance or wrong: numbers are paired in their order, which
-    is exact; of anything else at most 256 are paired with each other.
+    Most are found by their key. The others are within a tolerance or wrong: numbers are paired in their order, which
+    is exact; anything else by a search that does no more than a bounded work.
     """
     if len(got) != len(expected):
         return False
-    left: dict[str, list[object]] = defaultdict(list)
+    left: dict[str, list[Form]] = defaultdict(list)
     for item in expected:
-        left[_text(item)].append(item)
+        left[forms.key(item)].append(item)
     mine = []
     for item in got:
-        same = left.get(_text(item))
-        if same and matches(item, same[-1], tolerance):
+        same = left.get(forms.key(item))
+        if same:
             same.pop()
         else:
             mine.append(item)
     theirs = [item for items in left.values() for item in items]
-    if len(mine) != len(theirs):
-        return False
     if all(isinstance(item, int | float) for item in [*mine, *theirs]):
         pairs = zip(sorted(mine, key=_real), sorted(theirs, key=_real), strict=True)
         return all(matches(one, other, tolerance) for one, other in pairs)
-    return len(mine) <= _MOST_PAIRED and _paired(mine, theirs, tolerance)
+    size = sum(map(_size, mine)) + sum(map(_size, theirs))
+    return len(mine) * size <= _MOST_WORK and _paired(mine, theirs, tolerance)
 
 
-def _text(item: object) -> str:
-    try:
-        return repr(item)
-    except (ValueError, RecursionError):  # an integer with more digits than Python prints
-        return ""
+def _size(form: Form) -> int:
+    """The number of scalars in it."""
+    if isinstance(form, dict):
+        return sum(map(_size, form.values()))
+    return sum(map(_size, form)) if isinstance(form, list) else 1
 
 
-def _paired(mine: Sequence[object], theirs: Sequence[object], tolerance: float) -> bool:
+def _paired(mine: list[Form], theirs: list[Form], tolerance: Tolerance) -> bool:
     """A perfect matching, by augmenting paths: what fits two may have to leave one of them to another."""
     fits = [[i for i, other in enumerate(theirs) if matches(item, other, tolerance)] for item in mine]
     owner: dict[int, int] = {}
@@ -119,8 +178,7 @@ def _paired(mine: Sequence[object], theirs: Sequence[object], tolerance: float) 
     return all(place(item, set()) for item in range(len(mine)))
 
 
-def _real(item: object) -> float:
-    assert isinstance(item, int | float)
+def _real(item: float) -> float:
     try:
         number = float(item)
     except OverflowError:

@@ -10,7 +10,12 @@ from sandbox_service.domain.signs import Sighting
 
 
 class Verdict(StrEnum):
-    """About the program, never about the platform: a platform that fails raises."""
+    """About the program, never about the platform: a platform that fails raises.
+
+    NONE: the tests can judge no program, and Execution.failure says why.
+    """
+
+    NONE = "none"
 
     PASSED = "passed"
     FAILED = "failed"
@@ -36,6 +41,7 @@ class TestResult:
     expected: str = ""
     error: str = ""
     held_out: bool = False
+    forgeable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,10 @@ class Execution:
     """There was more on stdout or stderr than is here."""
     signs: tuple[Sighting, ...] = ()
     """Of cheating, whatever the verdict."""
+    failure: str = ""
+    """Why the tests can judge no program: the problem's fault. Then the verdict is NONE."""
+    forgeable: bool = False
+    """Whether tests ran in the program's process, which could say what it likes there."""
 
     @property
     def tests_passed(self) -> int:

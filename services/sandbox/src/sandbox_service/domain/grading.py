@@ -12,9 +12,11 @@ from datetime import timedelta
 from itertools import groupby
 
 from ratchet_kit.text import clip as clip_to
-from sandbox_service.domain import signs
-from sandbox_service.domain.compare import matches, matches_unordered, tokens_match
+from sandbox_service.cage.codec import encode
+from sandbox_service.domain import shown, signs
+from sandbox_service.domain.compare import DEFAULT, Tolerance, matches, matches_unordered, tokens_match
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
+from sandbox_service.domain.forms import Form
 from sandbox_service.domain.jobs import (
     Answer,
     CallJob,
@@ -46,6 +48,7 @@ class Outcome:
     stop: bool = False
     held_out: bool = False
     signs: tuple[Sighting, ...] = ()
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,8 @@ def _hidden(outcome: Outcome, report: Report) -> Outcome:
     results = tuple(TestResult(result.passed, held_out=True) for result in outcome.results)
     shown = outcome.verdict in (Verdict.PASSED, Verdict.TAMPERED) or report.stage is Stage.STARTED
     detail = outcome.detail if shown else "in a held-out test"
-    return replace(outcome, results=results, detail=detail, held_out=True)
+    failure = "a held-out test can judge no program" if outcome.failure else ""
+    return replace(outcome, results=results, detail=detail, held_out=True, failure=failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +116,23 @@ def _single_step(program: Program, test: Test) -> Step:
     assert isinstance(test, CheckTest)
     return Step(
         lambda limits: CheckJob(
-            program.source, program.entry_point, test.code, not test.calls_check, limits, _setting(program)
+            program.source,
+            program.entry_point,
+            test.code,
+            not test.calls_check,
+            limits,
+            _setting(program),
+            test.names,
+            test.modules,
+            test.shared,
         ),
-        lambda report: replace(judge_check(report), signs=signs.of(report)),
+        lambda report: _labelled(replace(judge_check(report), signs=signs.of(report)), test.shared),
         test.held_out,
     )
+
+
+def _labelled(outcome: Outcome, forgeable: bool) -> Outcome:
+    return replace(outcome, results=tuple(replace(result, forgeable=forgeable) for result in outcome.results))
 
 
 def _script(program: Program, stdin: str, limits: Limits) -> ScriptJob | CommandJob:
@@ -160,6 +176,8 @@ def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Re
         max_memory_bytes=max(report.max_rss_bytes for report in reports),
         level=min(report.level for report in reports),
         signs=tuple(dict.fromkeys(sign for outcome in outcomes for sign in outcome.signs)),
+        failure=clip(decisive.failure),
+        forgeable=any(isinstance(test, CheckTest) and test.shared for test in program.tests),
     )
 
 
@@ -209,11 +227,12 @@ def _judge_answer(test: CallTest, answer: Answer) -> TestResult:
     if test.raises:
         return TestResult(False, show(answer.value), _wanted(test))
     same = matches_unordered if test.unordered else matches
-    return TestResult(same(answer.value, test.expected, test.tolerance), show(answer.value), _wanted(test))
+    tolerance = DEFAULT if test.tolerance is None else Tolerance(test.tolerance, test.tolerance)
+    return TestResult(same(answer.value, encode(test.expected), tolerance), show(answer.value), _wanted(test))
 
 
 def _wanted(test: CallTest) -> str:
-    return f"raises {test.raises}" if test.raises else show(test.expected)
+    return f"raises {test.raises}" if test.raises else show(encode(test.expected))
 
 
 def _verdict_of_answer(result: TestResult, answer: Answer) -> Verdict:
@@ -239,6 +258,8 @@ def judge_check(report: Report) -> Outcome:
         trouble = _Trouble(Verdict.MEMORY_LIMIT if memory else Verdict.RUNTIME_ERROR, tester.detail)
     elif tester.verdict is CheckVerdict.BROKEN:
         trouble = _Trouble(Verdict.RUNTIME_ERROR, f"the test code raised {tester.detail}")
+    elif tester.verdict is CheckVerdict.UNABLE:
+        return Outcome(Verdict.NONE, stop=True, failure=tester.detail)
     elif tester.verdict is CheckVerdict.GARBLED:
         trouble = _Trouble(Verdict.TAMPERED, "unasked bytes on the channel to the tests")
     else:
@@ -267,6 +288,8 @@ def _trouble(report: Report) -> _Trouble:
     """Of a job that didn't end as it should: which limit, which error, which signal."""
     if report.end is End.CPU:
         return _Trouble(Verdict.TIME_LIMIT, f"used {report.cpu_time.total_seconds():.2f} s of CPU time")
+    if report.end is End.TESTS:
+        return _Trouble(Verdict.TIME_LIMIT, "its tests used more CPU time than the program itself may")
     if report.end is End.MEMORY:
         return _Trouble(Verdict.MEMORY_LIMIT, "its processes and files took more memory than its limit")
     if report.end in (End.IDLE, End.WALL):
@@ -276,6 +299,8 @@ def _trouble(report: Report) -> _Trouble:
         return _Trouble(Verdict.OUTPUT_LIMIT, "printed more than its limit")
     if report.end is End.RESULT:
         return _Trouble(Verdict.OUTPUT_LIMIT, "its answers together are more than the sandbox takes")
+    if report.end is End.LANE:
+        return _Trouble(Verdict.RUNTIME_ERROR, f"took down the lane that it ran in, twice: {report.error}")
     if report.stage is Stage.STARTED:
         reason = str(report.error) if report.error else f"the compiler {_how_it_ended(report.exit_status)}"
         return _Trouble(Verdict.COMPILE_ERROR, reason)
@@ -296,13 +321,9 @@ def _how_it_ended(status: int) -> str:
         return f"was killed by signal {-status}"
 
 
-def show(value: object) -> str:
-    """A value for people. An integer beyond Python's limit for decimal text has none: its size is shown instead."""
-    try:
-        return clip(repr(value))
-    except (ValueError, RecursionError):
-        bits = f" of {value.bit_length()} bits" if isinstance(value, int) else " too large to print"
-        return f"<{type(value).__name__}{bits}>"
+def show(form: Form) -> str:
+    """A value for people."""
+    return clip(shown.text(form, _TEXT_BYTES))
 
 
 def clip(text: str) -> str:

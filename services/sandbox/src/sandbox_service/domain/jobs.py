@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
+from sandbox_service.domain.forms import Form
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import File, Limits
 
@@ -42,7 +43,10 @@ class ScriptJob:
 
 @dataclass(frozen=True, slots=True)
 class CheckJob:
-    """Run `code` in one process against the program in another. `call_check`: call the `check` that it defines."""
+    """Run `code` in one process against the program in another. `call_check`: call the `check` that it defines.
+
+    `names` and `modules`: see CheckTest. `shared`: in one process with the program.
+    """
 
     source: str
     entry_point: str
@@ -50,6 +54,9 @@ class CheckJob:
     call_check: bool
     limits: Limits
     setting: Setting = Setting()
+    names: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +92,13 @@ class End(StrEnum):
 
     EXITED = "exited"  # by themselves: see Report.exit_status
     CPU = "cpu"
+    TESTS = "tests"  # the tester's process computed for too long
     MEMORY = "memory"  # all its processes together
     IDLE = "idle"  # for too long it neither computed nor ended
     WALL = "wall"
     OUTPUT = "output"
     RESULT = "result"  # more bytes of answers than the cage takes
+    LANE = "lane"  # its lane ended with it, and so did another, while others ran well
 
 
 class Stage(StrEnum):
@@ -115,12 +124,12 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A plain value of the program, rebuilt by the receiver: no code of the sender is in it.
+    """A value of the program, in the form in which it came: see forms.py. Nothing of the sender's is rebuilt.
 
-    `opaque`: the name of the type of a value that isn't plain, and so equals nothing.
+    `opaque`: the name of the type of a value that has no form, and so equals nothing.
     """
 
-    value: object
+    value: Form
     opaque: str = ""
 
 
@@ -135,12 +144,14 @@ Answer = Returned | Raised | Oversized
 
 
 class CheckVerdict(StrEnum):
-    """What the tester's own process said, over a pipe that the program's process never had."""
+    """What the tester's own process said, over a pipe that the program's process never had; or, where tests share the
+    program's process, what that said."""
 
     PASSED = "passed"
     FAILED = "failed"  # an assertion
     RAISED = "raised"  # an exception of the program that the tests didn't expect
     BROKEN = "broken"  # an exception of the test code itself
+    UNABLE = "unable"  # the tests can judge no program: the program was asked nothing before that was known
     GONE = "gone"  # the program's process ended
     GARBLED = "garbled"  # the program's process sent what doesn't keep to the protocol
 

@@ -86,8 +86,8 @@ class BatchStore(Protocol):
         """Raises NotFound."""
         ...
 
-    async def page(self, limit: int, after: str | None) -> Sequence[Batch]:
-        """Newest first: those made before the batch whose id is `after`, or from the newest on."""
+    async def page(self, caller: str, limit: int, after: str | None) -> Sequence[Batch]:
+        """The caller's, newest first: those made before the batch whose id is `after`, or from the newest on."""
         ...
 
     async def change(self, id: str, change: Callable[[Batch], Batch]) -> Batch:

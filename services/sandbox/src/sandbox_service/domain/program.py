@@ -23,13 +23,15 @@ class Limits:
 class CallTest:
     """The entry point, called with `args`, returns `expected`: floats within `tolerance`, absolute and relative.
 
+    No `tolerance`: within compare.DEFAULT.
+
     `raises`: it raises an exception of that name, or of a kind of it, instead. `unordered`: the elements of a list or
     tuple come in any order.
     """
 
     args: tuple[object, ...]
     expected: object = None
-    tolerance: float = 1e-6
+    tolerance: float | None = None
     raises: str = ""
     unordered: bool = False
     held_out: bool = False
@@ -46,12 +48,19 @@ class StdioTest:
 
 @dataclass(frozen=True, slots=True)
 class CheckTest:
-    """Test code that calls the program: plain asserts, classes of unittest, functions named `test_...`, or
-    `def check(candidate)`, called here if the code doesn't."""
+    """Test code that calls the program: plain asserts, tests of pytest, unittest and doctest, a script, or
+    `def check(candidate)`, called here if the code doesn't.
+
+    `names`: what it may use of the program beside the entry point. `modules`: of the library, what it uses without an
+    import. `shared`: it runs in the program's process, and sees all of it.
+    """
 
     code: str
     calls_check: bool = False
     held_out: bool = False
+    names: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    shared: bool = False
 
 
 Test = CallTest | StdioTest | CheckTest

@@ -75,7 +75,7 @@ async def _open(job: JobConfig, background: Background, clients: contextlib.Asyn
     async def channel(target: str) -> grpc.aio.Channel:
         return await clients.enter_async_context(client.channel(target))
 
-    sandbox = GrpcSandbox(await channel(job.sandbox_target))
+    sandbox = GrpcSandbox(await channel(job.sandbox_target), caller=f"trainer/{job.run_id}")
     executor = await clients.enter_async_context(Executor(sandbox, attempts=GRADING_ATTEMPTS))
     # An algorithm that learns from examples has no reward, and nothing is judged.
     reward = ratchet_rewards.get(job.spec.reward) if job.spec.reward else None

@@ -11,10 +11,15 @@ class Authenticator:
     def __init__(self, keys: Keys | None) -> None:
         self._keys = keys
 
-    async def check(self, secret: str, scope: Scope) -> None:
-        """Raises Unauthenticated without a valid key, PermissionDenied when the key lacks the scope."""
+    async def check(self, secret: str, scope: Scope) -> str:
+        """The key's id, empty where there are no keys.
+
+        Raises Unauthenticated without a valid key, PermissionDenied when the key lacks the scope.
+        """
         if self._keys is None:
-            return
+            return ""
         if not secret:
             raise Unauthenticated("an API key is needed: Authorization: Bearer rk_...")
-        (await self._keys.authenticate(secret)).require(scope)
+        key = await self._keys.authenticate(secret)
+        key.require(scope)
+        return key.id

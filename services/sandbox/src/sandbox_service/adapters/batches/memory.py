@@ -38,8 +38,9 @@ class MemoryBatchStore:
             raise NotFound(f"there is no batch {id!r}")
         return replace(self._batches[id], programs_done=len(self._records[id]))
 
-    async def page(self, limit: int, after: str | None) -> Sequence[Batch]:
-        ids = [id for id in sorted(self._batches, reverse=True) if after is None or id < after]
+    async def page(self, caller: str, limit: int, after: str | None) -> Sequence[Batch]:
+        own = [id for id, batch in self._batches.items() if batch.caller == caller]
+        ids = [id for id in sorted(own, reverse=True) if after is None or id < after]
         return [await self.get(id) for id in ids[:limit]]
 
     async def change(self, id: str, change: Callable[[Batch], Batch]) -> Batch:

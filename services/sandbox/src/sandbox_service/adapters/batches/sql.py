@@ -53,8 +53,9 @@ class SqlBatchStore:
             raise _no_batch(id)
         return _to_batch(row)
 
-    async def page(self, limit: int, after: str | None) -> Sequence[Batch]:
-        query = _BATCH.order_by(t.batches.c.id.desc()).limit(limit)  # ids are in the order of time
+    async def page(self, caller: str, limit: int, after: str | None) -> Sequence[Batch]:
+        own = _BATCH.where(t.batches.c.caller == _storable(caller))
+        query = own.order_by(t.batches.c.id.desc()).limit(limit)  # ids are in the order of time
         if after is not None:
             query = query.where(t.batches.c.id < _storable(after))
         return [_to_batch(row) for row in await self._database.rows(query)]

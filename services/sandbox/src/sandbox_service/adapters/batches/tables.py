@@ -5,6 +5,7 @@ from sqlalchemy import (
     Column,
     ForeignKey,
     ForeignKeyConstraint,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -28,6 +29,7 @@ batches = Table(
     Column("create_time", UtcDateTime, nullable=False),
     Column("end_time", UtcDateTime),
     *request_columns(),
+    Index("ix_sandbox_batches_caller", "caller", "id"),
 )
 
 chunks = Table(

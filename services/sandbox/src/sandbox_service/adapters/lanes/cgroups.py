@@ -1,9 +1,12 @@
-"""One cgroup a lane, version 1 or 2: what all its processes together may take of memory and of process ids.
+"""One cgroup a lane, version 1 or 2: what all its processes together may take of memory, process ids and processors.
 
 Resource limits of a process (cage/jail.py) come first and are what an ordinary program meets. This one counts what
 they don't: files in the lane's tmpfs, page tables, several processes. Where the kernel kills for it, that's seen.
+With the controller `cpu` every lane has the same share of a core, however many processes it runs there. The CPU time
+that a cgroup has used is the only account that no process gets out of: cage/cpu_time.py reads it.
 """
 
+import contextlib
 import itertools
 import os
 import time
@@ -12,6 +15,7 @@ from pathlib import Path
 
 PREFIX = "ratchet-sandbox-"
 PIDS = 256
+_USEFUL = ("cpu", "cpuacct")  # in version 1
 _SLACK = 64 << 20  # bytes: page tables, pipes, and a page cache that isn't reclaimed at every step
 _REMOVE_LIMIT = 3.0  # seconds
 _numbers = itertools.count()
@@ -23,16 +27,25 @@ class NoCgroup(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The folders below which this process makes its cgroups. In version 2 both are the same."""
+    """The folders below which this process makes its cgroups. In version 2 all are the same.
+
+    `more`: those of the controllers cpu and cpuacct of version 1, as far as they are here.
+    """
 
     memory: Path
     pids: Path
     unified: bool
+    more: tuple[Path, ...] = ()
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        return tuple(dict.fromkeys((self.memory, self.pids, *self.more)))
 
     def make(self) -> "LaneCgroup":
         """An empty cgroup. Raises NoCgroup."""
         name = f"{PREFIX}{os.getpid()}-{next(_numbers)}"
-        group = LaneCgroup(self.memory / name, self.pids / name, self.unified)
+        more = tuple(folder / name for folder in self.more)
+        group = LaneCgroup(self.memory / name, self.pids / name, self.unified, more)
         try:
             group.create()
         except OSError as error:
@@ -43,7 +56,7 @@ class Home:
     def sweep(self) -> list[str]:
         """Removes what services left behind that are no more, and returns the names. One in use stays."""
         removed = []
-        for folder in {self.memory, self.pids}:
+        for folder in self.folders:
             for path in folder.glob(f"{PREFIX}*"):
                 if not _alive(path.name):
                     try:
@@ -55,8 +68,7 @@ class Home:
 
     def own(self) -> list[str]:
         """The cgroups of this process that are there now."""
-        folders = {self.memory, self.pids}
-        return sorted({path.name for folder in folders for path in folder.glob(f"{PREFIX}{os.getpid()}-*")})
+        return sorted({path.name for folder in self.folders for path in folder.glob(f"{PREFIX}{os.getpid()}-*")})
 
 
 def _alive(name: str) -> bool:
@@ -65,15 +77,18 @@ def _alive(name: str) -> bool:
 
 
 class LaneCgroup:
-    def __init__(self, memory: Path, pids: Path, unified: bool) -> None:
+    def __init__(self, memory: Path, pids: Path, unified: bool, more: tuple[Path, ...] = ()) -> None:
         self._memory, self._pids, self._unified = memory, pids, unified
+        self._folders = tuple(dict.fromkeys((memory, pids, *more)))
         self._spare = _SLACK
         self._limit = 0
         self._events = -1
+        self.cpu_usage = -1
+        """A descriptor of the account of its CPU time, where there's one."""
 
     def create(self) -> None:
         """Raises OSError."""
-        for folder in dict.fromkeys((self._memory, self._pids)):
+        for folder in self._folders:
             folder.mkdir()
         (self._pids / "pids.max").write_text(str(PIDS))
         if self._unified:
@@ -84,6 +99,10 @@ class LaneCgroup:
             self._write_if_there("memory.swappiness", "0")
         events = self._memory / ("memory.events" if self._unified else "memory.oom_control")
         self._events = os.open(events, os.O_RDONLY | os.O_CLOEXEC)
+        accounts = [folder / ("cpu.stat" if self._unified else "cpuacct.usage") for folder in self._folders]
+        for account in accounts:
+            if self.cpu_usage < 0 and account.exists():
+                self.cpu_usage = os.open(account, os.O_RDONLY | os.O_CLOEXEC)
 
     def _write_if_there(self, name: str, text: str) -> None:
         if (path := self._memory / name).exists():
@@ -91,7 +110,7 @@ class LaneCgroup:
 
     def enter(self, pid: int) -> None:
         """Moves a process in, whose children then start inside. What it already holds stays charged elsewhere."""
-        for folder in dict.fromkeys((self._memory, self._pids)):
+        for folder in self._folders:
             (folder / "cgroup.procs").write_text(str(pid))
 
     def settle(self, spare_bytes: int) -> None:
@@ -116,10 +135,11 @@ class LaneCgroup:
 
     def remove(self) -> bool:
         """Once its processes are dead, which may take the kernel a moment. False if it wouldn't go."""
-        if self._events >= 0:
-            os.close(self._events)
-            self._events = -1
-        gone = [_remove(folder) for folder in dict.fromkeys((self._memory, self._pids))]
+        for descriptor in (self._events, self.cpu_usage):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._events = self.cpu_usage = -1
+        gone = [_remove(folder) for folder in self._folders]
         return all(gone)
 
 
@@ -150,7 +170,10 @@ def find(proc: Path = Path("/proc")) -> Home:
         memory, pids = (_folder(mounts[name], memberships[name]) for name in ("memory", "pids"))
         for folder in (memory, pids):
             _demand_writable(folder)
-        return Home(memory, pids, unified=False)
+        more = [
+            _folder(mounts[name], memberships[name]) for name in _USEFUL if name in memberships.keys() & mounts.keys()
+        ]
+        return Home(memory, pids, False, tuple(folder for folder in dict.fromkeys(more) if _is_writable(folder)))
     if "" not in mounts or "" not in memberships:
         raise NoCgroup("no cgroup file system with the controllers memory and pids is mounted")
     top = mounts[""].point
@@ -201,18 +224,30 @@ def _folder(mount: _Mount, path: str) -> Path:
     return folder if folder.is_dir() else mount.point
 
 
+def _is_writable(folder: Path) -> bool:
+    return os.access(folder, os.W_OK) and not os.statvfs(folder).f_flag & os.ST_RDONLY
+
+
 def _demand_writable(folder: Path) -> None:
-    if not os.access(folder, os.W_OK) or os.statvfs(folder).f_flag & os.ST_RDONLY:
+    if not _is_writable(folder):
         raise NoCgroup(f"{folder} can't be written")
 
 
 def _delegate(folder: Path, alone: bool) -> None:
-    """Sees to it that children of `folder` have both controllers. Raises NoCgroup."""
+    """Sees to it that children of `folder` have both controllers, and cpu if it's offered. Raises NoCgroup."""
     _demand_writable(folder)
     offered = (folder / "cgroup.controllers").read_text().split()
     if missing := {"memory", "pids"} - set(offered):
         raise NoCgroup(f"{folder} lacks the controllers {', '.join(sorted(missing))}")
     control = folder / "cgroup.subtree_control"
+    _enable(control, alone)
+    if "cpu" in offered and "cpu" not in control.read_text().split():
+        with contextlib.suppress(OSError):  # where a task of the machine is scheduled in real time
+            control.write_text("+cpu")
+
+
+def _enable(control: Path, alone: bool) -> None:
+    folder = control.parent
     if {"memory", "pids"} <= set(control.read_text().split()):
         return
     try:

@@ -19,9 +19,9 @@ from ratchet_kit.errors import FailedPrecondition, Unavailable
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
 from sandbox_service.adapters.lanes.options import ANSWERS, LaneOptions, Plan
-from sandbox_service.cage import scratch
+from sandbox_service.cage import scratch, wire
 from sandbox_service.domain import levels
-from sandbox_service.domain.jobs import Command, End, Report, Stage
+from sandbox_service.domain.jobs import Command, End, Raised, Report, Stage
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import File
 
@@ -31,6 +31,7 @@ _lost = metrics.counter("sandbox_lanes_lost", "Lanes that ended under a program,
 CAGE = Path(__file__).parents[2] / "cage"
 _START_LIMIT = timedelta(seconds=20)
 _ANSWER_GRACE = timedelta(seconds=10)
+_KEEPERS_NICE = -10
 _STOP_GRACE = timedelta(seconds=0.5)
 # Hash order, time zone and locale are the same in every lane. -I would ignore PYTHONHASHSEED, so -s -P take its place.
 _FLAGS = ("-s", "-S", "-P", "-B")
@@ -61,6 +62,14 @@ class Answer:
     size: int = 0
 
 
+class LaneLost(Unavailable):
+    """A lane ended under a job. `innocent`: for what was left behind in it before that, so that the job had no part."""
+
+    def __init__(self, reason: str, *, innocent: bool) -> None:
+        super().__init__(f"a sandbox lane was lost: {reason}")
+        self.reason, self.innocent = reason, innocent
+
+
 class Lane:
     """One keeper process, started when needed, and thrown away whenever something about it is in doubt."""
 
@@ -86,6 +95,7 @@ class Lane:
         try:
             self._stage = tempfile.mkdtemp(prefix=f"{cleanup.STAGE_PREFIX}{os.getpid()}-")
             no_cgroup = self._make_cgroup()
+            cpu_usage = self._cgroup.cpu_usage if self._cgroup else -1
             with theirs:
                 arguments = [
                     str(theirs.fileno()),
@@ -103,14 +113,14 @@ class Lane:
                     stderr=asyncio.subprocess.PIPE,
                     env=_ENVIRONMENT,
                     cwd="/",
-                    pass_fds=(theirs.fileno(),),
+                    pass_fds=(theirs.fileno(), *([cpu_usage] if cpu_usage >= 0 else [])),
                     start_new_session=True,
                 )
             if self._cgroup:
                 # before it gets its setup: until then it waits, and forks nothing that would stay outside
                 await asyncio.to_thread(self._cgroup.enter, self._process.pid)
             self._reader, self._writer = await asyncio.open_unix_connection(sock=ours)
-            self._writer.write(protocol.frame(self._setup()))
+            self._writer.write(protocol.frame(self._setup(cpu_usage)))
             async with asyncio.timeout(_START_LIMIT.total_seconds()):
                 hello = await self._receive()
         except (OSError, EOFError, TimeoutError) as error:
@@ -125,6 +135,10 @@ class Lane:
         if self._cgroup:
             self._cgroup.settle(scratch.SIZE + ANSWERS * self._options.max_result_bytes)
             self.layers += ("cgroup",)
+        if os.geteuid() == 0:
+            with contextlib.suppress(OSError):
+                # its keeper, no program: it looks in time, however many of these are busy
+                os.setpriority(os.PRIO_PROCESS, self._process.pid, _KEEPERS_NICE)
         self.refused = dict.fromkeys((*levels.NAMESPACES, "private-root"), hello["refused"]) if hello["refused"] else {}
         self.refused |= {"cgroup": no_cgroup} if no_cgroup else {}
         self.level = levels.level_of(self.layers)
@@ -138,8 +152,9 @@ class Lane:
             os.rmdir(self._stage)
         self._at_rest = await asyncio.to_thread(self._census)
 
-    def _setup(self) -> dict[str, object]:
+    def _setup(self, cpu_usage: int) -> dict[str, object]:
         return {
+            "cpu_usage": cpu_usage,
             # a little more than the limits, so that reaching them can be seen
             "result": ANSWERS * self._options.max_result_bytes + 4096,
             "output": self._options.max_output_bytes + 4096,
@@ -192,6 +207,7 @@ class Lane:
         return process is not None and process.returncode is None
 
     async def run(self, job: protocol.Job | Command, core: int) -> Answer:
+        """Raises LaneLost when the lane ended under the job, Unavailable when none could be started for it."""
         idle = job.limits.idle_time
         if idle is None:
             idle = job.limits.cpu_time + self._options.idle_extra
@@ -210,13 +226,14 @@ class Lane:
                 files = tuple([File(name, await self._reader.readexactly(size)) for name, size in head["files"]])
         except (OSError, EOFError, TimeoutError) as error:
             killed = self._killed_for_memory()
+            words = "" if killed else await self._last_words()
             if not killed:
                 _lost.inc()
-                log.warning("lane.lost", lane=self.number, reason=repr(error), last_words=await self._last_words())
+                log.warning("lane.lost", lane=self.number, reason=repr(error), last_words=words)
             await self.stop()
             if killed:
-                return Answer(partial(_out_of_memory, self.layers, self.level, job))
-            raise Unavailable(f"a sandbox lane was lost: {type(error).__name__}") from error
+                return Answer(partial(ended_with_its_lane, End.MEMORY, self.layers, self.level, job))
+            raise LaneLost(words or type(error).__name__, innocent=words.startswith(wire.LEFT_BEHIND)) from error
         except BaseException:
             # cancelled: the program dies with its lane
             await self.stop()
@@ -241,7 +258,7 @@ class Lane:
             return float((await self._receive())["seconds"])
         except (OSError, EOFError) as error:
             await self.stop()
-            raise Unavailable(f"a sandbox lane was lost: {type(error).__name__}") from error
+            raise LaneLost(type(error).__name__, innocent=True) from error
         except BaseException:
             await self.stop()
             raise
@@ -296,16 +313,19 @@ class Lane:
                 log.warning("lane.scratch_left_behind", folder=self._stage, reason=str(error))
 
 
-def _out_of_memory(layers: tuple[str, ...], level: Level, job: protocol.Job | Command) -> Report:
-    """Of a job with which the whole lane was killed, so that what it used is not known."""
+def ended_with_its_lane(
+    end: End, layers: tuple[str, ...], level: Level, job: protocol.Job | Command, error: Raised | None = None
+) -> Report:
+    """Of a job that took its whole lane along, so that what it used is not known."""
     return Report(
-        end=End.MEMORY,
+        end=end,
         exit_status=-signal.SIGKILL,
         stage=Stage.LOADED,
         cpu_time=timedelta(),
         wall_time=timedelta(),
         layers=layers,
         level=level,
-        max_rss_bytes=job.limits.memory_bytes,
+        max_rss_bytes=job.limits.memory_bytes if end is End.MEMORY else 0,
+        error=error,
         runtime=job.setting.runtime,
     )

@@ -15,7 +15,7 @@ from ratchet_kit.errors import FailedPrecondition, Unimplemented
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters import attack_suite
 from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
-from sandbox_service.adapters.lanes.lane import CAGE, Lane
+from sandbox_service.adapters.lanes.lane import CAGE, Lane, LaneLost, ended_with_its_lane
 from sandbox_service.adapters.lanes.options import LaneOptions, Plan
 from sandbox_service.adapters.lanes.uids import Uids
 from sandbox_service.adapters.languages import environments
@@ -23,8 +23,9 @@ from sandbox_service.adapters.languages.commands import Commands
 from sandbox_service.adapters.languages.toolchains import Toolchains
 from sandbox_service.domain import audit, levels
 from sandbox_service.domain.capabilities import Capabilities
-from sandbox_service.domain.jobs import Command, CommandJob, Job, Report
+from sandbox_service.domain.jobs import CallJob, Command, CommandJob, End, Job, Raised, Report, Setting
 from sandbox_service.domain.levels import Level
+from sandbox_service.domain.program import Limits
 from sandbox_service.domain.sandbox import Sandbox
 
 log = get_logger(__name__)
@@ -45,6 +46,8 @@ class Kind:
 _PLAIN = Kind("python", processes=False)
 # Lanes that are kept, for each job that may run at a time: one of plain Python, and some of other kinds.
 _LANES_FOR_EACH = 4
+# Lanes that a job may lose, whoever is to blame, until that is a fault of the platform.
+_MOST_LANES_LOST = 5
 
 
 def _cgroup_home() -> cgroups.Home | cgroups.NoCgroup:
@@ -189,6 +192,28 @@ class LanePool:
         return await self._run_in(Kind("python", processes=True), command)
 
     async def _run_in(self, kind: Kind, job: protocol.Job | Command) -> Report:
+        """A job whose lane is lost is run in another. One that loses two is to blame, if a trivial one then runs."""
+        losses = 0
+        for _ in range(_MOST_LANES_LOST):
+            try:
+                return await self._run_once(kind, job)
+            except LaneLost as lost:
+                losses += not lost.innocent
+                if losses == 2:
+                    return await self._blame(kind, job, lost)
+                error = lost
+        raise error
+
+    async def _blame(self, kind: Kind, job: protocol.Job | Command, lost: LaneLost) -> Report:
+        """Raises Unavailable where a trivial program does not run either."""
+        setting = Setting(kind.runtime, kind.processes)
+        report = await self._run_once(kind, CallJob("def f(x):\n    return x\n", "f", ((1,),), Limits(), setting))
+        if report.end is not End.EXITED or len(report.answers) != 1:
+            raise lost
+        log.warning("program.took_down_its_lanes", reason=lost.reason)
+        return ended_with_its_lane(End.LANE, report.layers, report.level, job, Raised("LaneLost", lost.reason))
+
+    async def _run_once(self, kind: Kind, job: protocol.Job | Command) -> Report:
         async with self._gate:
             free = self._free[kind]
             lane = free.pop() if free else await self._new_lane(kind)
@@ -196,12 +221,15 @@ class LanePool:
             # the core with the fewest jobs, and where there are several the lane's own
             core = min(self._cores, key=lambda core: (self._cores[core], core != lane.core))
             self._cores[core] += 1
+            lost = True
             try:
                 answer = await lane.run(job, core)
+                lost = False
             finally:
                 self._cores[core] -= 1
                 self.lanes_busy -= 1
-                free.append(lane)
+                # the next one gets the lane that is warm; one that was lost has its turn after the others
+                free.insert(0 if lost else len(free), lane)
         await asyncio.sleep(0)  # the next program is sent to the lane first
         # what a program answers may take long to read, and others wait meanwhile
         report = await asyncio.to_thread(answer.read) if answer.size > _LARGE_ANSWER else answer.read()

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from sandbox_service.cage import codec
+from sandbox_service.domain import forms
 from sandbox_service.domain.jobs import (
     Answer,
     CallJob,
@@ -68,10 +69,14 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
         case Command():
             mode, stdin = "command", job.stdin
             arguments = (job.argv, dict(job.environment))
+        case CheckJob() if job.shared:
+            mode = "beside"
+            arguments = (job.source, job.code, job.entry_point, job.call_check)
         case CheckJob():
             mode = "check"
             arguments = (job.source, job.entry_point)
-            tests = _payload("tests", tests_nonce, (job.code, job.entry_point, job.call_check), job.limits) + mark
+            judging = (job.code, job.entry_point, job.call_check, job.names, job.modules)
+            tests = _payload("tests", tests_nonce, judging, job.limits) + mark
     files = job.setting.files
     program = _payload(mode, nonce, arguments, job.limits, stdin, files)
     head: dict[str, Any] = {
@@ -132,7 +137,7 @@ def report(
         output_cut=bool(head["cut"]),
         error=program.error,
         answers=tuple(program.answers),
-        tester=_tester(tests, sent.tests_nonce) if tests.strip() else None,
+        tester=_tester(tests, sent.tests_nonce) if tests.strip() else program.tester,
         malformed=malformed,
         runtime=sent.runtime,
         files=files,
@@ -147,6 +152,7 @@ class _ProgramFrames:
         self.stage = Stage.STARTED
         self.error: Raised | None = None
         self.answers: list[Answer] = []
+        self.tester: CheckReport | None = None
 
     def read(self, data: bytes, nonce: str, whole: bool) -> str:
         """Returns what doesn't keep to the protocol, or an empty text."""
@@ -173,11 +179,13 @@ class _ProgramFrames:
                 case [got, "end"] if got == nonce and self.stage in (Stage.COMPILED, Stage.LOADED):
                     self.stage = Stage.ENDED
                 case [got, "value", int(index), value] if got == nonce and index == len(self.answers):
-                    self.answers.append(_returned(codec.decode(value)))
+                    self.answers.append(_returned(value))
                 case [got, "raised", int(index), str(name), str(text), [*kinds]] if got == nonce and index == len(
                     self.answers
                 ):
                     self.answers.append(Raised(name, text, tuple(str(kind) for kind in kinds)))
+                case [got, "tests", str(kind), *parts] if got == nonce and self.tester is None:
+                    self.tester = _said(kind, parts)
                 case [got, "error", str(name), str(text)] if got == nonce and self.error is None:
                     self.error = Raised(name, text)
                 case _:
@@ -187,8 +195,9 @@ class _ProgramFrames:
         return True
 
 
-def _returned(value: object) -> Returned:
-    return Returned(value, value.type_name if isinstance(value, codec.Opaque) else "")
+def _returned(form: Any) -> Returned:
+    """Raises what forms.checked raises."""
+    return Returned(forms.checked(form), form["o"][0][:256] if isinstance(form, dict) and "o" in form else "")
 
 
 def _tester(data: bytes, nonce: str) -> CheckReport | None:
@@ -197,7 +206,12 @@ def _tester(data: bytes, nonce: str) -> CheckReport | None:
     try:
         match json.loads(lines[-1]):
             case [got, str(kind), *parts] if got == nonce:
-                return CheckReport(CheckVerdict(kind), ": ".join(str(part) for part in parts if part))
-    except ValueError:
+                return _said(kind, parts)
+    except (ValueError, RecursionError, MemoryError):
         pass
     return None
+
+
+def _said(kind: str, parts: list[object]) -> CheckReport:
+    """Raises ValueError for a kind that is none."""
+    return CheckReport(CheckVerdict(kind), ": ".join(str(part) for part in parts if part))

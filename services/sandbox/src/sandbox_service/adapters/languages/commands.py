@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import hashlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import TypeVar
 
 from ratchet_kit.errors import Unavailable, Unimplemented
 from sandbox_service.adapters.languages.toolchains import Toolchain, Toolchains
@@ -13,7 +15,10 @@ from sandbox_service.domain.jobs import Command, CommandJob, End, Raised, Report
 from sandbox_service.domain.program import File, Limits
 
 COMPILE_LIMITS = Limits(timedelta(seconds=30), 2 << 30, 64 << 10)
+CANNOT_START = 127
+"""The status of a command that could not be started: cage/command.py."""
 _KEPT_BYTES = 64 << 20
+_LARGE = 1 << 16  # bytes or characters
 _ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "HOME": "/tmp",
@@ -23,6 +28,8 @@ _ENVIRONMENT = {
 }
 
 Run = Callable[[Command], Awaitable[Report]]
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +61,18 @@ class Commands:
         if tool is None:
             raise Unimplemented(f"language {job.language!r} is not on this node")
         environment = {**_ENVIRONMENT, **tool.environment}
-        source = File(tool.source_file(job.source), job.source.encode("utf-8", "surrogatepass"))
+        words = await _apart(len(job.source), tool.words, job.source)
+        source = File(words["file"], job.source.encode("utf-8", "surrogatepass"))
         own = {source.name, *(name.rstrip("/") for name in tool.language.keep)}
         others = tuple(file for file in job.setting.files if file.name.partition("/")[0] not in own)
         files = (*others, *tool.language.files, source)
         build = None
         if tool.language.compile:
-            build = await self._build(tool, job, files, environment)
+            build = await self._build(tool, words, files, environment)
             if not build.files:
                 return _compile_error(build, tool)
             files = (*others, *build.files)
-        argv = tool.command(tool.language.run, job.source, job.limits.memory_bytes)
+        argv = tool.command(tool.language.run, words, job.limits.memory_bytes)
         setting = Setting("python", True, files, job.setting.fetch)
         report = _with_own_memory_error(
             await self._run(Command(argv, environment, job.stdin, job.limits, setting)), tool
@@ -75,17 +83,17 @@ class Commands:
         return replace(report, compile_output=build.output, compile_time=build.report.cpu_time)
 
     async def _build(
-        self, tool: Toolchain, job: CommandJob, files: tuple[File, ...], environment: dict[str, str]
+        self, tool: Toolchain, words: Mapping[str, str], files: tuple[File, ...], environment: dict[str, str]
     ) -> _Build:
-        key = (tool.language.name, files)
+        key = tool.language.name, await _apart(sum(len(file.content) for file in files), _digest, files)
         async with self._alone(key):
             if key in self._builds:
                 self._builds.move_to_end(key)
                 return self._builds[key]
-            argv = tool.command(tool.language.compile, job.source, COMPILE_LIMITS.memory_bytes)
+            argv = tool.command(tool.language.compile, words, COMPILE_LIMITS.memory_bytes)
             setting = Setting("python", True, files, tool.language.keep)
             report = await self._run(Command(argv, environment, "", COMPILE_LIMITS, setting))
-            if report.error is not None:
+            if report.error is not None and report.exit_status == CANNOT_START:
                 raise Unavailable(f"{argv[0]} can't be started in the sandbox: {report.error}")
             made = report.end is End.EXITED and report.exit_status == 0
             build = _Build(report.files if made else (), replace(report, files=()))
@@ -106,6 +114,21 @@ class Commands:
         finally:
             if not lock.locked():
                 self._under_way.pop(key, None)
+
+
+async def _apart(size: int, work: Callable[[_T], _R], on: _T) -> _R:
+    """What is large is read in a thread, so that others are served meanwhile."""
+    return await asyncio.to_thread(work, on) if size > _LARGE else work(on)
+
+
+def _digest(files: tuple[File, ...]) -> bytes:
+    """And not the files themselves, which would be kept as long as the build."""
+    digest = hashlib.sha256()
+    for file in files:
+        name = file.name.encode()
+        digest.update(b"%d %d " % (len(name), len(file.content)) + name)
+        digest.update(file.content)
+    return digest.digest()
 
 
 def _with_own_memory_error(report: Report, tool: Toolchain) -> Report:
@@ -130,6 +153,7 @@ def _compile_error(build: _Build, tool: Toolchain) -> Report:
         End.WALL: "did not end",
         End.MEMORY: f"used more than {limits.memory_bytes >> 30} GiB",
         End.OUTPUT: f"printed more than {limits.output_bytes >> 10} KiB",
+        End.LANE: "took down the lane that it ran in, twice",
     }.get(report.end, f"ended with status {report.exit_status}")
     lines = build.output.splitlines()
     plain = [line for line in lines if line.strip() and not line.startswith("#")]
@@ -139,7 +163,7 @@ def _compile_error(build: _Build, tool: Toolchain) -> Report:
         end=End.EXITED,
         exit_status=report.exit_status or 1,
         stage=Stage.STARTED,
-        error=Raised(f"the compiler {reason}", telling.strip()),
+        error=report.error or Raised(f"the compiler {reason}", telling.strip()),
         stdout="",
         stderr="",
         cpu_time=timedelta(),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ratchet_kit.logs import get_logger
-from sandbox_service.adapters.languages import go_cache
+from sandbox_service.adapters.languages import go_cache, java
 from sandbox_service.domain.capabilities import Runtime
 from sandbox_service.domain.program import File
 
@@ -141,17 +141,16 @@ class Toolchain:
             environment |= {"GOROOT": str(root), "GOCACHE": str(self.cache or "/tmp/.cache/go")}
         return environment
 
-    def source_file(self, source: str) -> str:
-        return f"{_public_class(source)}.java" if self.language.name == "java" else self.language.file
+    def words(self, source: str) -> Mapping[str, str]:
+        """What the source itself says for the commands: "file", "main"."""
+        if self.language.name != "java":
+            return {"file": self.language.file}
+        names = java.read(source)
+        return {"file": f"{names.file}.java", "main": names.main}
 
-    def command(self, template: tuple[str, ...], source: str, memory_bytes: int) -> tuple[str, ...]:
-        words = {
-            **self.programs,
-            "file": self.source_file(source),
-            "main": _main_class(source) if self.language.name == "java" else "",
-            "mib": str(memory_bytes >> 20),
-        }
-        return tuple(part.format_map(words) for part in template)
+    def command(self, template: tuple[str, ...], words: Mapping[str, str], memory_bytes: int) -> tuple[str, ...]:
+        known = {**self.programs, **words, "mib": str(memory_bytes >> 20)}
+        return tuple(part.format_map(known) for part in template)
 
 
 class Toolchains:
@@ -267,26 +266,3 @@ async def _output(*command: str) -> str:
             process.kill()
             await process.wait()
     return output.decode("utf-8", "replace") if process.returncode == 0 else ""
-
-
-_PUBLIC_CLASS = re.compile(r"^\s*public\s+(?:(?:final|abstract|sealed|strictfp)\s+)*"
-                           r"(?:class|interface|enum|record)\s+(\w+)", re.MULTILINE)  # fmt: skip
-_ANY_CLASS = re.compile(r"\b(?:class|interface|enum|record)\s+(\w+)")
-_MAIN = re.compile(r"\bstatic\s+(?:final\s+)?void\s+main\s*\(")
-_PACKAGE = re.compile(r"^\s*package\s+([\w.]+)\s*;", re.MULTILINE)
-
-
-def _public_class(source: str) -> str:
-    """javac wants a file of that name."""
-    found = _PUBLIC_CLASS.search(source)
-    return found.group(1) if found else "Main"
-
-
-def _main_class(source: str) -> str:
-    """The public class, or the last one that begins before `main` does."""
-    main = _MAIN.search(source)
-    before = [found for found in _ANY_CLASS.finditer(source) if main and found.start() < main.start()]
-    public = _PUBLIC_CLASS.search(source)
-    name = public.group(1) if public else (before[-1].group(1) if before else "Main")
-    package = _PACKAGE.search(source)
-    return f"{package.group(1)}.{name}" if package else name

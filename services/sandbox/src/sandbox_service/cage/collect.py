@@ -1,0 +1,306 @@
+"""What test code holds to run, and running it: the same for tests apart from the program and tests beside it.
+
+In this order: the file itself as a script (`__name__` is "__main__"), `check(candidate)`, functions `test...` and
+classes `Test...` as pytest runs them, classes of unittest. Where there's none of these, the examples in its docstrings.
+The first test that fails raises.
+"""
+
+# ruff: noqa: BLE001 (tests may raise anything)
+
+import functools
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import comparisons
+import little_pytest
+
+
+class LeftWith(AssertionError):
+    """The script of the tests ended with a status that isn't 0."""
+
+
+class Collector:
+    """One text of test code in a module."""
+
+    def __init__(self, module: types.ModuleType, code: str, entry: object, call_check: bool) -> None:
+        """`module`: holds what the tests may use of the program, and becomes `__main__`."""
+        self._module, self._code, self._entry, self._call_check = module, code, entry, call_check
+        self._given = dict(vars(module))
+
+    def run(self) -> None:
+        """Raises what the first test raised that failed."""
+        names = vars(self._module)
+        names.update(__name__="__main__", __file__="tests.py", candidate=self._entry)
+        self._given["candidate"] = self._entry
+        sys.modules["__main__"] = self._module
+        self._prepare()
+        self._compiled = comparisons.counted(comparisons.parse(self._code))
+        try:
+            exec(self._compiled, names)
+        except SystemExit as error:
+            if error.code not in (None, 0, False):
+                raise LeftWith(f"the tests ended with status {error.code!r}") from None
+        own = {name: item for name, item in names.items() if item is not self._given.get(name)}
+        check = own.get("check") if self._call_check else None
+        if isinstance(check, types.FunctionType):
+            _finish(check(self._entry))
+        found = self._run_tests(own)
+        if not found and check is None and ">>>" in self._code:
+            run_examples(self._module)
+        if _failed_case is not None:  # of a suite that the code ran itself
+            raise _failed_case
+
+    def _prepare(self) -> None:
+        """Stands in for what the code names and would run it again, or keep to itself what failed."""
+        code = self._code
+        if "pytest" in code:
+            little_pytest.install()
+        if "unittest" in code:
+            _prepare_unittest()
+        if "doctest" in code:
+            import doctest
+
+            doctest.testmod = lambda m=None, *_, **__: run_examples(m or self._module)
+        if "inspect" in code or "traceback" in code:
+            import linecache
+
+            linecache.cache["tests.py"] = (len(code), None, code.splitlines(True), "tests.py")
+
+    def _run_tests(self, own: Mapping[str, Any]) -> bool:
+        """Whether there was any."""
+        unittest = sys.modules.get("unittest")
+        module_marks = _marks(own.get("pytestmark", ()))
+        found = False
+        _call_if_there(own.get("setup_module"), self._module)
+        for name, item in own.items():
+            if not _is_of(self._module, item):
+                continue
+            if isinstance(item, type) and unittest and issubclass(item, unittest.TestCase):
+                found = _run_case(unittest, item) or found
+            elif isinstance(item, type) and name.startswith("Test") and getattr(item, "__test__", True):
+                found = self._run_class(item, module_marks) or found
+            elif name.startswith("test") and getattr(item, "__test__", True) and not isinstance(item, type):
+                found = True
+                around = (own.get("setup_function"), own.get("teardown_function"))
+                self._run_function(name, item, [*module_marks, *_marks(item)], around)
+        _call_if_there(own.get("teardown_module"), self._module)
+        return found
+
+    def _run_class(self, made: type, marks: Sequence[little_pytest.Mark]) -> bool:
+        """A class of pytest: a new object for each test."""
+        names = [name for base in reversed(made.__mro__) for name in vars(base) if name.startswith("test")]
+        names = [name for name in dict.fromkeys(names) if callable(getattr(made, name))]
+        if names and any(name in vars(base) for base in made.__mro__[:-1] for name in ("__init__", "__new__")):
+            raise little_pytest.Unsupported(f"{made.__name__} has an __init__, and so pytest runs none of its tests")
+        marks = [*marks, *(mark for base in made.__mro__ for mark in _marks(vars(base)))]
+        _call_if_there(getattr(made, "setup_class", None))
+        for name in names:
+            it = made()
+            around = (getattr(it, "setup_method", None), getattr(it, "teardown_method", None))
+            method = getattr(it, name)
+            self._run_function(f"{made.__name__}.{name}", method, [*marks, *_marks(method)], around)
+        _call_if_there(getattr(made, "teardown_class", None))
+        return bool(names)
+
+    def _run_function(self, name: str, test: Any, marks: Sequence[little_pytest.Mark], around: Sequence[Any]) -> None:
+        if _is_skipped(marks):
+            return
+        for values, own_marks in _parameters(marks):
+            if _is_skipped(own_marks):
+                continue
+            with_program = {"candidate": self._entry} if "candidate" in needed(test) else {}
+            missing = [parameter for parameter in needed(test) if parameter not in values | with_program]
+            if missing:
+                if not values and _mentions(self._compiled, name):
+                    return  # a helper: other tests call it with what it needs
+                raise little_pytest.Unsupported(f"{name} takes {missing[0]!r}: fixtures are not offered here")
+            _call_if_there(around[0], test)
+            try:
+                _finish(test(**with_program, **values))
+            except little_pytest.Skipped:
+                pass
+            except Exception as error:
+                if type(error).__name__ != "SkipTest":
+                    raise with_name(error, name) from None
+            finally:
+                _call_if_there(around[1], test)
+
+
+def needed(function: Any) -> list[str]:
+    """The parameters of a test that it must be given."""
+    if isinstance(function, functools.partial):
+        given = [*needed(function.func)[len(function.args) :]]
+        return [name for name in given if name not in function.keywords]
+    first = int(isinstance(function, types.MethodType))
+    function = getattr(function, "__func__", function)
+    # unittest.mock.patch hands its mocks over itself, before all others
+    first += sum(not one.attribute_name for one in getattr(function, "patchings", ()) if _is_default(one.new))
+    function = getattr(function, "__wrapped__", function)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return []
+    names = code.co_varnames[first : code.co_argcount]
+    optional = len(function.__defaults__ or ())
+    keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    required = names[: len(names) - optional] if optional else names
+    return [*required, *(name for name in keywords if name not in (function.__kwdefaults__ or {}))]
+
+
+def _is_default(new: object) -> bool:
+    return new is sys.modules["unittest.mock"].DEFAULT  # it is there: it made the patch
+
+
+def _mentions(code: types.CodeType, name: str) -> bool:
+    inner = (one for one in code.co_consts if isinstance(one, types.CodeType))
+    return name in code.co_names or any(_mentions(one, name) for one in inner)
+
+
+def _is_of(module: types.ModuleType, item: Any) -> bool:
+    """Whether it's made here, and not imported."""
+    if isinstance(item, types.FunctionType | type):
+        return item.__module__ == module.__name__ or item.__module__ == vars(module)["__name__"]
+    return isinstance(item, functools.partial | types.MethodType)
+
+
+def _marks(it: Any) -> list[little_pytest.Mark]:
+    """Of a test, of the names of a class, or of a list of them."""
+    if isinstance(it, Mapping | types.MappingProxyType):
+        it = it.get("pytestmark", ())
+    elif not isinstance(it, list | tuple | little_pytest.Mark):
+        it = getattr(it, "pytestmark", ())
+    return [it] if isinstance(it, little_pytest.Mark) else [one for one in it if isinstance(one, little_pytest.Mark)]
+
+
+def _is_skipped(marks: Sequence[little_pytest.Mark]) -> bool:
+    """One that is expected to fail decides nothing either way."""
+    return any(
+        mark.name == "skip"
+        or (mark.name in ("skipif", "xfail") and all(bool(_value(condition)) for condition in _conditions(mark)))
+        for mark in marks
+    )
+
+
+def _conditions(mark: little_pytest.Mark) -> Sequence[Any]:
+    return mark.args or ((mark.kwargs["condition"],) if "condition" in mark.kwargs else ())
+
+
+def _value(condition: object) -> object:
+    if isinstance(condition, str):
+        raise little_pytest.Unsupported("conditions of pytest's marks that are texts are not offered here")
+    return condition
+
+
+def _parameters(marks: Sequence[little_pytest.Mark]) -> Iterator[tuple[dict[str, Any], list[little_pytest.Mark]]]:
+    """Every combination of what the marks parametrize hold; one without any, where there's no such mark."""
+    combinations: list[tuple[dict[str, Any], list[little_pytest.Mark]]] = [({}, [])]
+    for mark in marks:
+        if mark.name == "parametrize":
+            combinations = [
+                (values | more, [*own, *more_own]) for values, own in combinations for more, more_own in _rows(mark)
+            ]
+    yield from combinations
+
+
+def _rows(mark: little_pytest.Mark) -> Iterator[tuple[dict[str, Any], list[little_pytest.Mark]]]:
+    if mark.kwargs.get("indirect"):
+        raise little_pytest.Unsupported("parametrize with indirect=True needs fixtures, which are not offered here")
+    bound = dict(zip(("argnames", "argvalues"), mark.args, strict=False)) | mark.kwargs
+    names = bound["argnames"]
+    alone = isinstance(names, str) and "," not in names
+    names = [name.strip() for name in names.split(",") if name.strip()] if isinstance(names, str) else list(names)
+    for row in bound["argvalues"]:
+        own: Sequence[little_pytest.Mark] = ()
+        if isinstance(row, little_pytest.Param):
+            values, own = row.values, row.marks
+        else:
+            values = (row,) if alone else tuple(row)
+        if len(values) != len(names):
+            raise little_pytest.Unsupported(f"parametrize names {', '.join(names)}, and a row has {len(values)} values")
+        yield dict(zip(names, values, strict=True)), list(own)
+
+
+def _finish(result: Any) -> None:
+    """Of an async test, all that it does."""
+    if isinstance(result, types.CoroutineType):
+        import asyncio
+
+        asyncio.run(result)
+    elif isinstance(result, types.GeneratorType | types.AsyncGeneratorType):
+        raise little_pytest.Unsupported("a test that yields is run by no test runner")
+
+
+def _call_if_there(hook: Any, *given: object) -> None:
+    if hook is not None:
+        _finish(hook(*given[: len(needed(hook))]))
+
+
+def _prepare_unittest() -> None:
+    """Test files end with unittest.main(). And whoever runs its tests, what failed is known here."""
+    import unittest
+
+    unittest.main = lambda *_, **__: None  # type: ignore[assignment]
+
+    def failing(name: str) -> Callable[..., None]:
+        before = getattr(unittest.TestResult, name)
+
+        def method(self: Any, test: Any, *more: Any) -> None:
+            error = more[-1][1] if more and more[-1] else None
+            if name == "addUnexpectedSuccess":
+                error = AssertionError("unexpected success")
+            if error is not None and _failed_case is None and not isinstance(error, little_pytest.Skipped):
+                _fail_case(with_name(error, str(getattr(test, "_testMethodName", test))))
+            before(self, test, *more)
+
+        return method
+
+    for name in ("addError", "addFailure", "addSubTest", "addUnexpectedSuccess"):
+        setattr(unittest.TestResult, name, failing(name))
+
+
+_failed_case: BaseException | None = None  # what a test of unittest raised, whichever runner ran it
+
+
+def _fail_case(error: BaseException) -> None:
+    global _failed_case
+    _failed_case = error
+
+
+def _run_case(unittest: types.ModuleType, case: type) -> bool:
+    """Raises what the first test raised that didn't succeed, with its name."""
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(case)
+    result = unittest.TestResult()
+    result.failfast = True
+    suite.run(result)
+    if _failed_case is not None:
+        raise _failed_case
+    return bool(result.testsRun > 0)
+
+
+def run_examples(module: types.ModuleType) -> Any:
+    """The examples in docstrings, as doctest does; each with an output compares. Raises for the first that fails."""
+    import doctest
+
+    seen: Any = getattr(__import__("builtins"), "@checked")
+    attempted = 0
+    for test in doctest.DocTestFinder(exclude_empty=True).find(module, "tests", globs=dict(vars(module))):
+        attempted += len(test.examples)
+        try:
+            doctest.DebugRunner(verbose=False).run(test, clear_globs=False)
+        except doctest.DocTestFailure as failure:
+            want, got = failure.example.want.strip(), failure.got.strip()
+            raise AssertionError(f">>> {failure.example.source.strip()}: {got!r}, and not {want!r}") from None
+        except doctest.UnexpectedException as failure:
+            raise failure.exc_info[1] from None
+        for example in test.examples:
+            if example.want:
+                seen()
+    return doctest.TestResults(0, attempted)
+
+
+def with_name(error: BaseException, name: str) -> BaseException:
+    """The exception with the test's name before its message, where it has a plain one."""
+    if isinstance(error, Exception) and len(error.args) <= 1:
+        error.args = (f"{name}: {error}" if error.args else name,)
+    return error

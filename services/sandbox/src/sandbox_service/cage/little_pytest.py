@@ -1,0 +1,261 @@
+"""What `import pytest` gives to test code: the same on every node, whether pytest is there or not.
+
+The real one takes half a second of CPU time to import, and its runner as much again. Here are raises, approx, warns,
+fail, skip, importorskip, param, main and the marks parametrize, skip, skipif, xfail and usefixtures; other marks say
+nothing. All else raises Unsupported by its name: fixtures, plugins, hooks. See collect.py for what is run.
+"""
+
+import cmath
+import math
+import numbers
+import sys
+import types
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+NOTHING = object()
+
+
+class Unsupported(BaseException):
+    """Test code asks for what isn't offered here: no Exception, so that no test catches it by chance."""
+
+
+class Skipped(BaseException):
+    """Raised by skip()."""
+
+
+class Failed(AssertionError):
+    """Raised by fail(), and where an expected exception did not come."""
+
+
+class Mark:
+    def __init__(self, name: str, arguments: tuple[Any, ...] = (), keywords: Mapping[str, Any] | None = None) -> None:
+        self.name, self.args, self.kwargs = name, arguments, dict(keywords or {})
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """On a test alone it marks it; on anything else it's the mark with these arguments."""
+        if len(arguments) == 1 and not keywords and not self.args and _is_test(arguments[0]):
+            _mark(arguments[0], self)
+            return arguments[0]
+        return Mark(self.name, self.args + arguments, self.kwargs | keywords)
+
+
+def _is_test(it: object) -> bool:
+    return isinstance(it, types.FunctionType | type) and getattr(it, "__name__", "") != "<lambda>"
+
+
+def _mark(test: Any, mark: Mark) -> None:
+    test.pytestmark = [*vars(test).get("pytestmark", ()), mark]
+
+
+class _Marks:
+    def __getattr__(self, name: str) -> Mark:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return Mark(name)
+
+
+class Param:
+    def __init__(self, values: tuple[Any, ...], marks: Sequence[Mark]) -> None:
+        self.values, self.marks = values, marks
+
+
+def param(*values: Any, marks: Mark | Sequence[Mark] = (), id: object = None) -> Param:
+    return Param(values, [marks] if isinstance(marks, Mark) else list(marks))
+
+
+def fail(reason: str = "", pytrace: bool = True, msg: str = "") -> NoReturn:
+    raise Failed(reason or msg)
+
+
+def skip(reason: str = "", allow_module_level: bool = False, msg: str = "") -> NoReturn:
+    raise Skipped(reason or msg)
+
+
+def importorskip(name: str, *_: Any, **__: Any) -> Any:
+    try:
+        __import__(name)
+    except ImportError as error:
+        raise Skipped(str(error)) from None
+    return sys.modules[name]
+
+
+def main(*_: Any, **__: Any) -> int:
+    """Nothing: what the file holds is run when it's read."""
+    return 0
+
+
+class ExceptionInfo:
+    """What `raises` gives: value, type, match()."""
+
+    value: Any = None
+
+    @property
+    def type(self) -> Any:
+        return type(self.value)
+
+    @property
+    def typename(self) -> str:
+        return type(self.value).__name__
+
+    def match(self, pattern: Any) -> bool:
+        import re
+
+        if re.search(pattern, str(self.value)) is None:
+            raise Failed(f"the exception says {str(self.value)!r}, and is expected to match {pattern!r}")
+        return True
+
+    def __str__(self) -> str:
+        return repr(self.value)
+
+
+class _Raises:
+    def __init__(self, expected: Any, match: Any, check: Callable[[Any], bool] | None) -> None:
+        self._expected, self._match, self._check = expected, match, check
+        self._info = ExceptionInfo()
+
+    def __enter__(self) -> ExceptionInfo:
+        return self._info
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        if error is None:
+            raise Failed(f"did not raise {self._expected}")
+        if not isinstance(error, self._expected):
+            return False
+        self._info.value = error
+        if self._match is not None:
+            self._info.match(self._match)
+        if self._check is not None and not self._check(error):
+            raise Failed(f"the check of the exception {error!r} gave false")
+        return True
+
+
+def raises(
+    expected: Any = BaseException, *arguments: Any, match: Any = None, check: Any = None, **keywords: Any
+) -> Any:
+    context = _Raises(expected, match, check)
+    if not arguments:
+        return context
+    with context as info:
+        arguments[0](*arguments[1:], **keywords)
+    return info
+
+
+class _Warns(warnings.catch_warnings):
+    def __init__(self, expected: Any, match: Any) -> None:
+        super().__init__(record=True)
+        self._expected, self._match = expected, match
+
+    def __enter__(self) -> Any:
+        self._seen: Any = super().__enter__()
+        warnings.simplefilter("always")
+        return self._seen
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        if error[0] is not None:
+            return
+        fitting = [str(one.message) for one in self._seen if issubclass(one.category, self._expected)]
+        if self._match is not None:
+            import re
+
+            fitting = [text for text in fitting if re.search(self._match, text)]
+        if not fitting:
+            raise Failed(f"did not warn of {self._expected}")
+
+
+def warns(expected: Any = Warning, *arguments: Any, match: Any = None, **keywords: Any) -> Any:
+    if not arguments:
+        return _Warns(expected, match)
+    with _Warns(expected, match):
+        return arguments[0](*arguments[1:], **keywords)
+
+
+class _Approx:
+    """Equal to what is near: numbers, and lists, tuples, mappings and arrays of them."""
+
+    __array_ufunc__ = None
+    __array_priority__ = 100
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, expected: Any, rel: Any = None, abs: Any = None, nan_ok: bool = False) -> None:
+        self._expected, self._rel, self._abs, self._nan_ok = expected, rel, abs, nan_ok
+
+    def __repr__(self) -> str:
+        return f"approx({self._expected!r})"
+
+    def __eq__(self, got: Any) -> bool:
+        return self._near(got, self._expected)
+
+    def __ne__(self, got: Any) -> bool:
+        return not self == got
+
+    def __bool__(self) -> bool:
+        raise Failed("approx() is compared with ==, and is no truth by itself")
+
+    def _near(self, got: Any, expected: Any) -> bool:
+        if hasattr(expected, "tolist"):
+            expected = expected.tolist()
+        if hasattr(got, "tolist"):
+            got = got.tolist()
+        if isinstance(expected, Mapping):
+            return (
+                isinstance(got, Mapping)
+                and got.keys() == expected.keys()
+                and all(self._near(got[key], value) for key, value in expected.items())
+            )
+        if isinstance(expected, Sequence) and not isinstance(expected, str | bytes):
+            return (
+                isinstance(got, Sequence)
+                and not isinstance(got, str | bytes)
+                and len(got) == len(expected)
+                and all(map(self._near, got, expected))
+            )
+        return self._number_near(got, expected)
+
+    def _number_near(self, got: Any, expected: Any) -> bool:
+        number = isinstance(expected, numbers.Complex) or type(expected).__name__ == "Decimal"
+        if not number or isinstance(expected, bool) or isinstance(got, bool):
+            return bool(got == expected)
+        if got == expected:
+            return True
+        try:
+            if cmath.isnan(expected):
+                return self._nan_ok and cmath.isnan(got)
+            if cmath.isinf(expected) or cmath.isinf(got):
+                return False
+            return bool(abs(got - expected) <= self._tolerance(expected))
+        except (TypeError, ValueError, OverflowError):
+            return False
+
+    def _tolerance(self, expected: Any) -> Any:
+        """As pytest: 1e-6 of what is expected or 1e-12, whichever is more; with abs alone, that."""
+        kind = type(expected) if type(expected).__name__ == "Decimal" else float
+        least = kind("1e-12") if self._abs is None else kind(self._abs)
+        if least < 0 or math.isnan(least):
+            raise ValueError("approx: abs must be 0 or more")
+        if self._rel is None and self._abs is not None:
+            return least
+        relative = kind("1e-6") if self._rel is None else kind(self._rel)
+        return max(relative * abs(expected), least)
+
+
+def approx(expected: Any, rel: Any = None, abs: Any = None, nan_ok: bool = False) -> _Approx:
+    return _Approx(expected, rel, abs, nan_ok)
+
+
+def install() -> types.ModuleType:
+    """As the module pytest of this process."""
+    module = types.ModuleType("pytest", __doc__)
+    offered: list[Any] = [raises, approx, warns, fail, skip, importorskip, param, main, ExceptionInfo]
+    vars(module).update({one.__name__: one for one in offered}, mark=_Marks(), __version__="8.0", __getattr__=_refuse)
+    fail.Exception, skip.Exception = Failed, Skipped  # type: ignore[attr-defined]
+    sys.modules["pytest"] = module
+    return module
+
+
+def _refuse(name: str) -> NoReturn:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise Unsupported(f"pytest.{name} is not offered here: fixtures and plugins are not, see the guide for what is")

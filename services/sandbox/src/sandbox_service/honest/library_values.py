@@ -1,0 +1,75 @@
+"""Values of the standard library that programs return: equality is Python's own."""
+
+from sandbox_service.honest import call, check
+
+
+def same(name: str, imports: str, made: str, as_written: str = "") -> object:
+    """The program returns `made`; the tests compare it with the same, or with `as_written`."""
+    return check(name, f"{imports}\ndef f():\n    return {made}\n", f"{imports}\nassert f() == {as_written or made}\n")
+
+
+CASES = (
+    call("Fraction is its number", "from fractions import Fraction\ndef f():\n    return Fraction(6, 3)\n", ((), 2)),
+    call("Decimal is its number", "from decimal import Decimal\ndef f():\n    return Decimal('3.0')\n", ((), 3)),
+    call("Counter is a dict", "from collections import Counter\ndef f(s):\n    return Counter(s)\n", (("aab",), {"a": 2, "b": 1})),
+    call("defaultdict is a dict", "from collections import defaultdict\ndef f():\n    d = defaultdict(list)\n"
+         "    d[1].append(2)\n    return d\n", ((), {1: [2]})),
+    call("OrderedDict is a dict", "from collections import OrderedDict\ndef f():\n    return OrderedDict([('b', 1), ('a', 2)])\n",
+         ((), {"a": 2, "b": 1})),
+    call("namedtuple is a tuple", "from collections import namedtuple\nP = namedtuple('P', 'x y')\ndef f():\n    return P(1, 2)\n",
+         ((), (1, 2))),
+    call("NamedTuple is a tuple", "from typing import NamedTuple\nclass P(NamedTuple):\n    x: int\n    y: int = 2\n"
+         "def f():\n    return P(1)\n", ((), (1, 2))),
+    call("IntEnum is its number", "from enum import IntEnum\nclass C(IntEnum):\n    RED = 1\ndef f():\n    return C.RED\n", ((), 1)),
+    call("str subclass is text", "class S(str):\n    pass\ndef f():\n    return S('a')\n", ((), "a")),
+    call("bytearray is bytes", "def f():\n    return bytearray(b'ab')\n", ((), b"ab")),
+    call("bool in place of int", "def f(x):\n    return x > 0\n", ((1,), 1)),
+    call("float that is an int", "def f(x):\n    return x / 2\n", ((4,), 2)),
+    call("frozenset is a set", "def f():\n    return frozenset({1, 2})\n", ((), {1, 2})),
+    call("keys are a set", "def f():\n    return {1: 2}.keys()\n", ((), {1})),
+    same("Decimal", "from decimal import Decimal", "Decimal('0.1') + Decimal('0.2')", "Decimal('0.3')"),
+    same("Decimal is no float", "from decimal import Decimal", "Decimal('1') / Decimal('3')"),
+    same("Fraction", "from fractions import Fraction", "Fraction(1, 3) + Fraction(1, 6)", "Fraction(1, 2)"),
+    same("date", "from datetime import date", "date(2024, 2, 29)"),
+    same("datetime", "from datetime import datetime, timedelta", "datetime(2024, 1, 31) + timedelta(days=1)", "datetime(2024, 2, 1)"),
+    same("datetime with its zone", "from datetime import datetime, timezone", "datetime(2024, 1, 1, tzinfo=timezone.utc)"),
+    same("time of day", "from datetime import time", "time(12, 30)"),
+    same("timedelta", "from datetime import timedelta", "timedelta(hours=36)", "timedelta(days=1.5)"),
+    same("deque", "from collections import deque", "deque([1, 2, 3], maxlen=3)"),
+    same("deque of tuples", "from collections import deque", "deque([(1, 'a')])"),
+    same("range", "", "range(0, 10, 3)", "range(0, 12, 3)"),
+    same("slice", "", "slice(1, None, 2)"),
+    same("Path", "from pathlib import Path", "Path('a') / 'b'", "Path('a/b')"),
+    same("PurePosixPath", "from pathlib import PurePosixPath", "PurePosixPath('/a/../b')"),
+    same("UUID", "from uuid import UUID", "UUID(int=5)"),
+    same("array", "from array import array", "array('i', [1, 2, 3])"),
+    same("bytearray", "", "bytearray(b'abc')"),
+    same("Counter", "from collections import Counter", "Counter('hello')", "Counter(h=1, e=1, l=2, o=1)"),
+    same("Counter with zeros", "from collections import Counter", "Counter(a=1, b=0)", "Counter(a=1)"),
+    same("OrderedDict", "from collections import OrderedDict", "OrderedDict(a=1, b=2)"),
+    same("ChainMap", "from collections import ChainMap", "ChainMap({'a': 1}, {'b': 2})"),
+    same("SimpleNamespace", "from types import SimpleNamespace", "SimpleNamespace(a=1, b=[2])"),
+    same("MappingProxyType", "from types import MappingProxyType", "MappingProxyType({'a': 1})"),
+    same("ip addresses", "import ipaddress", "ipaddress.ip_network('10.0.0.0/8')"),
+    same("dict items", "", "{1: 2, 3: 4}.items()", "{(3, 4), (1, 2)}"),
+    same("dict values as a list", "", "list({1: 2}.values())"),
+    same("type", "", "int"),
+    same("NotImplemented", "", "NotImplemented"),
+    same("Ellipsis", "", "..."),
+    same("nested library values", "from fractions import Fraction\nfrom datetime import date",
+         "{'a': [Fraction(1, 2), (date(2024, 1, 1), {Fraction(3)})]}"),
+    same("compiled pattern", "import re", "re.compile('a+', re.I)"),
+    same("memoryview", "", "memoryview(b'abc')"),
+    same("struct_time", "import time", "time.gmtime(0)"),
+    same("statistics", "import statistics", "statistics.NormalDist(0, 1)"),
+    same("urlsplit", "from urllib.parse import urlsplit", "urlsplit('http://a/b?c')"),
+    same("StrEnum", "from enum import Enum", "Enum('Kind', 'A B')['A'].name", "'A'"),
+    check("order of an OrderedDict", "from collections import OrderedDict\ndef f():\n    return OrderedDict([('b', 1), ('a', 2)])\n",
+          "assert list(f()) == ['b', 'a']\n"),
+    check("fields of a namedtuple", "from collections import namedtuple\nP = namedtuple('P', 'x y')\ndef f():\n    return P(1, 2)\n",
+          "p = f()\nassert p.x == 1 and p.y == 2 and p == (1, 2)\n"),
+    check("Decimal with a number", "from decimal import Decimal\ndef f(x):\n    return Decimal(x) * 2\n",
+          "assert f(3) == 6\nassert float(f('0.25')) == 0.5\nassert f(1) > 1\n"),
+    check("sorted dates", "from datetime import date\ndef f(days):\n    return sorted(date(2024, 1, d) for d in days)\n",
+          "from datetime import date\nassert f([3, 1]) == [date(2024, 1, 1), date(2024, 1, 3)]\nassert f([2])[0].day == 2\n"),
+)  # fmt: skip
