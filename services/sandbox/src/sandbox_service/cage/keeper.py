@@ -243,7 +243,7 @@ class Keeper:
         if self._processes:
             # a signal to its group must not reach the lane's own processes
             os.setsid()
-            # for the exact count of shared memory: process_tree.py. Nobody else here has a /proc, or may trace.
+            # for the exact count of shared memory: process_tree.py. To Landlock it's another's domain for all but it.
             libc.prctl(libc.PR_SET_DUMPABLE, 1)
         jail.limit_program(memory + self._data_bytes, cpu, self._processes)
         if self._filter:

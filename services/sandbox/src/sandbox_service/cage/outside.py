@@ -31,12 +31,12 @@ def main() -> None:
     if not begin["refused"]:
         begin["layers"] = _go_in(own_root, uid)
         _begin_again(python, parent, begin)
+    import start
+
     if os.geteuid() == 0:
         os.chown(stage, uid, uid)
         jail.become(uid)
         begin["layers"] = ["unprivileged-uid"]
-    import start
-
     start.main(begin)
 
 

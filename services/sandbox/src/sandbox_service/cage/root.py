@@ -53,13 +53,14 @@ class Root:
             os.symlink(target, stage + path)
         self._copy_cage()
         libc.mount("none", stage, None, libc.MS_REMOUNT | libc.MS_RDONLY | libc.MS_NOSUID)
+        os.chdir(stage)  # whoever this process becomes may not be able to
         return all(own)
 
     def enter(self) -> None:
-        """What was built becomes this process's root. Raises OSError."""
-        # once more upon itself: what came from another user namespace can't be pivoted to
-        libc.mount(self._stage, self._stage, None, libc.MS_BIND | libc.MS_REC)
-        os.chdir(self._stage)
+        """What was built, and is the current folder, becomes this process's root. Raises OSError."""
+        # once more in another place: what came from another user namespace can't be pivoted to
+        libc.mount(".", f".{MACHINE_PROC}", None, libc.MS_BIND | libc.MS_REC)
+        os.chdir(f".{MACHINE_PROC}")
         libc.mount("/proc", f".{MACHINE_PROC}", None, libc.MS_BIND | libc.MS_REC)
         # pivot_root(".", "."): the old root ends up stacked on the new one, pivot_root(2)
         libc.syscall(libc.PIVOT_ROOT, b".", b".")

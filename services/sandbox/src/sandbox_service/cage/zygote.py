@@ -24,8 +24,9 @@ class Zygote:
     """A process that does nothing but fork and wait, for good.
 
     All that it ever reads is the word to do so, and descriptors to hand on: each child begins where the first began,
-    and no trace of one is in the next. What else is new for each it makes before, unread: world.py. And what the keeper writes while a child runs is copied by neither: a fork
-    shares all memory until one side writes to it, and the copies are most of what a program costs.
+    and no trace of one is in the next. What else is new for each it makes before, unread: world.py. And what the
+    keeper writes while a child runs is copied by neither: a fork shares all memory until one side writes to it, and
+    the copies are most of what a program costs.
 
     It's pid 1 of the lane's pid namespace, where that has one: no program can do anything to it, and what a program
     leaves running becomes its child. `pid` is its number outside.
