@@ -1,18 +1,20 @@
-"""The start of one lane, by enter.py: with a clean environment and one descriptor it locks itself in, and serves."""
+"""The start of one lane, inside its root where it has one: it locks itself in, and serves. By enter.py."""
 
 import builtins
 import fcntl
 import gc
 import os
+import pwd
 import signal
 import socket
 import sys
 import types
+from collections.abc import Callable
+from typing import Any
 
 import jail
 import lockdown
 import runner
-import scratch
 import wire
 from keeper import Keeper
 from kernel import libc
@@ -29,33 +31,41 @@ for _name in ("random", *_WARM.split()):
     __import__(_name)
 os.register_at_fork = _register
 
-FILE_BYTES = scratch.SIZE
-
 
 def _is_of_the_cage(module: types.ModuleType) -> bool:
     """Such modules leave sys.modules before the first program: its `import files` must not find the cage's."""
     return str(getattr(module, "__file__", "")).startswith(os.path.dirname(__file__) + "/")
 
 
-def main() -> None:
-    descriptor, parent, uid = high(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[4])
+def note() -> dict[str, Any]:
+    """What this process wrote down before it began again: see outside.py."""
+    descriptor, parent = int(sys.argv[1]), int(sys.argv[2])
     libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
     if not jail.parent_is(parent):
         raise SystemExit("the service is gone")
+    begin: dict[str, Any] = wire.receive(descriptor)
+    os.close(descriptor)
+    return begin
+
+
+def main(begin: dict[str, Any]) -> None:
+    connection, proc, setup = high(begin["connection"]), high(begin["proc"]), begin["setup"]
+    if setup["cpu_usage"] >= 0:
+        setup["cpu_usage"] = high(setup["cpu_usage"])
+    complaints = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, 100)
+    _occupy()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     del os.environ["LD_BIND_NOW"]  # it has done its part, before this line
     own_modules = [name for name, module in sys.modules.items() if _is_of_the_cage(module) and name != "__main__"]
-    connection = socket.socket(fileno=descriptor)
-    setup = wire.receive(descriptor)
-    if setup["cpu_usage"] >= 0:
-        setup["cpu_usage"] = high(setup["cpu_usage"])
+    service = socket.socket(fileno=connection)
     try:
-        locked = lockdown.lock_in(sys.argv[3], uid, setup)
+        locked = lockdown.lock_in(begin, proc)
     except Lacking as error:
-        wire.send(connection, {"lacking": str(error)})
+        wire.send(service, {"lacking": str(error)})
         return
     # site.py would add them, and programs count on it
     builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]
+    _name_the_user()
     for name in own_modules:
         del sys.modules[name]
     del sys.path[0]
@@ -64,18 +74,16 @@ def main() -> None:
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(0)
     runner.make_streams()
-    jail.limit_lane(FILE_BYTES, locked.processes)
-    complaints = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, 100)  # descriptor 2 will be the programs' own
-    keeper = Keeper(connection, locked, setup, complaints)
+    keeper = Keeper(service, locked, setup, complaints)
     keeper.rehearse()
     gc.collect()
     gc.freeze()
     try:
         keeper.make_zygote()
     except Lacking as error:
-        wire.send(connection, {"lacking": str(error)})
+        wire.send(service, {"lacking": str(error)})
         return
-    wire.send(connection, {"layers": locked.layers, "refused": locked.refused, "python": sys.version.split()[0]})
+    wire.send(service, {"layers": locked.layers, "refused": locked.refused, "python": sys.version.split()[0]})
     try:
         keeper.serve()
     except BaseException as error:
@@ -83,3 +91,31 @@ def main() -> None:
         raise
     finally:
         keeper.end_zygote()
+
+
+def _name_the_user() -> None:
+    """There's no /etc/passwd to read, and programs ask for their user's name: getpass, pathlib, tempfile."""
+    uid, gid = os.geteuid(), os.getegid()
+    user = pwd.struct_passwd(("sandbox", "x", uid, gid, "sandbox", os.environ["HOME"], "/bin/sh"))
+
+    def find(place: int, name: str) -> Callable[[object], pwd.struct_passwd]:
+        def get(key: object, /) -> pwd.struct_passwd:
+            if user[place] == key:
+                return user
+            raise KeyError(f"{name}(): {key!r} not found")
+
+        return get
+
+    pwd.getpwuid, pwd.getpwnam, pwd.getpwall = find(2, "getpwuid"), find(0, "getpwnam"), lambda: [user]
+
+
+def _occupy() -> None:
+    """Places that programs get their own pipes at, with a pipe: streams over them are made before (make_streams), and
+    what is received later lies above."""
+    reader, writer = os.pipe()
+    for place in (1, 2, wire.RESULT_FD, wire.CHANNEL_FD):
+        if place not in (reader, writer):
+            os.dup2(writer, place, inheritable=False)
+    for descriptor in (reader, writer):
+        if descriptor > wire.CHANNEL_FD:
+            os.close(descriptor)
