@@ -3,8 +3,8 @@
 They take away what a single-process program never needs: new processes, other programs, sockets, signals to others,
 tracing, mounts, namespaces, io_uring, bpf, keyrings, System V IPC, watches of files, what the kernel has for all users
 together (io_setup), and the kinds of memory that RLIMIT_DATA doesn't count (anonymous files, shared anonymous
-mappings). A denied call fails with EPERM, so the program sees an ordinary OSError. What honest programs do on the way
-succeeds without effect where it could reach others. For x86-64 and ARM64, each with its own numbers: see syscalls.py.
+mappings). A denied call fails with EPERM, so the program sees an ordinary OSError. For x86-64 and ARM64, each with its
+own numbers: see syscalls.py.
 
 Others, for lanes that have their own process and network namespaces, let a program start processes and talk to them,
 by signals and local sockets. Memory that RLIMIT_DATA doesn't count is then counted by process_tree.py.
@@ -149,11 +149,11 @@ def _demand(number: int, *values: int) -> list[bytes]:
     ]
 
 
-def _answer(numbers: dict[str, int], names: set[str], answer: int = _EPERM) -> list[bytes]:
+def _deny(numbers: dict[str, int], names: set[str]) -> list[bytes]:
     """The end of a filter."""
-    those = sorted(numbers[name] for name in names if name in numbers)
-    steps = [_instruction(_JEQ, number, len(those) - index, 0) for index, number in enumerate(those)]
-    return [*steps, _instruction(_RET, _ALLOW), _instruction(_RET, answer)]
+    denied = sorted(numbers[name] for name in names if name in numbers)
+    steps = [_instruction(_JEQ, number, len(denied) - index, 0) for index, number in enumerate(denied)]
+    return [*steps, _instruction(_RET, _ALLOW), _instruction(_RET, _EPERM)]
 
 
 def assemble_for_lane(machine: str, processes: bool) -> bytes:
@@ -179,21 +179,23 @@ def assemble_for_lane(machine: str, processes: bool) -> bytes:
             _instruction(_RET, _EPERM),
             _instruction(_RET, _ALLOW),
         ]
-    program += _answer(numbers, set(DENIED) - FOR_THE_LANE - (WITH_PROCESSES if processes else set()))
+    program += _deny(numbers, set(DENIED) - FOR_THE_LANE - (WITH_PROCESSES if processes else set()))
     return b"".join(program)
 
 
 def assemble_for_zygote(machine: str, own_locks: bool, own_attributes: bool) -> bytes:
-    """What succeeds without effect in all that it forks. `own_locks`: no lock of theirs is seen by others anyway."""
+    """For all that it forks. `own_locks`: no lock of theirs is seen by others anyway, else it succeeds without effect.
+
+    `own_attributes`: they can reach the attributes of no file but theirs, else they can change none.
+    """
     numbers = syscalls.numbers_of(machine)
     program = [_instruction(_LOAD, _NR)]
-    names = set(WITHOUT_EFFECT)
+    without_effect = WITHOUT_EFFECT | (set() if own_locks else LOCKS)
+    for name in sorted(without_effect):
+        program += [_instruction(_JEQ, numbers[name], 0, 1), _instruction(_RET, _NOTHING)]
     if not own_locks:
         program += _among(numbers["fcntl"], FCNTL_LOCKS, _NOTHING, _ALLOW)
-        names |= LOCKS
-    if not own_attributes:
-        names |= ATTRIBUTES
-    return b"".join([*program, *_answer(numbers, names, _NOTHING)])
+    return b"".join([*program, *_deny(numbers, set() if own_attributes else ATTRIBUTES)])
 
 
 def assemble(machine: str, own_pid: int) -> bytes:
@@ -217,14 +219,14 @@ def assemble(machine: str, own_pid: int) -> bytes:
         _instruction(_JEQ, PR_SET_DUMPABLE, 0, 1),
         _instruction(_RET, _EPERM),
         _instruction(_RET, _ALLOW),
-        *_answer(numbers, FOR_THE_LANE),
+        *_deny(numbers, FOR_THE_LANE),
     ]
     return b"".join(program)
 
 
 def assemble_with_processes(machine: str) -> bytes:
     numbers = syscalls.numbers_of(machine)
-    return b"".join([_instruction(_LOAD, _NR), *_answer(numbers, FOR_THE_LANE - WITH_PROCESSES)])
+    return b"".join([_instruction(_LOAD, _NR), *_deny(numbers, FOR_THE_LANE - WITH_PROCESSES)])
 
 
 class _Program(ctypes.Structure):
