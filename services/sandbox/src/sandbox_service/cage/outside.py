@@ -6,6 +6,7 @@ Where namespaces or the root are refused, the lane goes on here, as far as secco
 
 import marshal
 import os
+import resource
 import signal
 import sys
 from typing import Any, NoReturn
@@ -50,6 +51,9 @@ def _begin_again(python: str, parent: int, begin: dict[str, Any]) -> NoReturn:
             os.set_inheritable(descriptor, True)
     # to mount, and to take from itself what it could ever get
     libc.keep_over_execve(libc.CAP_SYS_ADMIN, libc.CAP_SETPCAP)
+    # the kernel leaves as much room below the stack as this says now: see jail.limit_program
+    most = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    resource.setrlimit(resource.RLIMIT_STACK, (most, most))
     script = f"{root.CAGE}/{os.path.basename(sys.argv[0])}"
     # the service's id stays among the words, by which the processes of its lanes can be told
     os.execv(python, [python, *sys.orig_argv[1:-5], script, str(note), str(parent)])

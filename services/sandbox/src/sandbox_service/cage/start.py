@@ -32,6 +32,9 @@ for _name in ("random", *_WARM.split()):
 os.register_at_fork = _register
 
 
+_THREAD_STACK = 8 << 20
+
+
 def _is_of_the_cage(module: types.ModuleType) -> bool:
     """Such modules leave sys.modules before the first program: its `import files` must not find the cage's."""
     return str(getattr(module, "__file__", "")).startswith(os.path.dirname(__file__) + "/")
@@ -56,6 +59,7 @@ def main(begin: dict[str, Any]) -> None:
     _occupy()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     del os.environ["LD_BIND_NOW"]  # it has done its part, before this line
+    libc.set_thread_stack(_THREAD_STACK)
     own_modules = [name for name, module in sys.modules.items() if _is_of_the_cage(module) and name != "__main__"]
     service = socket.socket(fileno=connection)
     try:

@@ -48,6 +48,15 @@ def umount(target: str, flags: int) -> None:
     _check(_libc.umount2(os.fsencode(target), flags), f"umount {target}")
 
 
+def set_thread_stack(size: int) -> None:
+    """What every thread gets from now on that doesn't ask for a stack of its own size. Else RLIMIT_STACK decides, as it
+    was when this process began."""
+    attributes = ctypes.create_string_buffer(64)
+    _libc.pthread_attr_init(attributes)
+    _libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(size))
+    _libc.pthread_setattr_default_np(attributes)
+
+
 def syscall(number: int, *arguments: object) -> int:
     values = [ctypes.c_long(v) if isinstance(v, int) else v for v in arguments]
     return _check(_libc.syscall(ctypes.c_long(number), *values), f"syscall {number}")
