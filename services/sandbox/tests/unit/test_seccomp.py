@@ -42,12 +42,15 @@ def answer(program: bytes, arch: int, number: int, *arguments: int) -> int:
             place += yes if holds else no
 
 
+SHARED_BYTES = 1 << 14
+
+
 class Machine:
     def __init__(self, seccomp: ModuleType, name: str, processes: bool) -> None:
         self.arch = seccomp.AUDIT_ARCH[name]
         self.numbers = seccomp.syscalls.numbers_of(name)
         own = seccomp.assemble_with_processes(name) if processes else seccomp.assemble(name, OWN_PID)
-        self._lane = seccomp.assemble_for_lane(name, processes)
+        self._lane = seccomp.assemble_for_lane(name, processes, SHARED_BYTES)
         self._filters = (self._lane, own)
 
     def call(self, name: str, *arguments: int) -> int:
@@ -101,8 +104,12 @@ def test_signals_and_limits_for_oneself(strict: Machine, name: str) -> None:
 
 def test_memory_that_is_counted(strict: Machine) -> None:
     assert strict.call("mmap", 0, 4096, 3, 0x22) == ALLOW
-    assert strict.call("mmap", 0, 4096, 3, 0x21) == EPERM
-    assert strict.call("mmap", 0, 4096, 3, 0x01) == ALLOW
+    for length in (SHARED_BYTES + 1, 1 << 30, 1 << 32, (1 << 32) + 4096):
+        assert strict.call("mmap", 0, length, 3, 0x21) == EPERM
+        assert strict.call("mmap", 0, length, 3, 0x23) == EPERM
+        assert strict.call("mmap", 0, length, 3, 0x22) == ALLOW
+    assert strict.call("mmap", 0, SHARED_BYTES, 3, 0x21) == ALLOW
+    assert strict.call("mmap", 0, 1 << 30, 3, 0x01) == ALLOW
 
 
 def test_it_stays_mortal_and_is_not_dumped(strict: Machine) -> None:

@@ -20,6 +20,7 @@ import command
 import files
 import jail
 import lockdown
+import process_tree
 import runner
 import scratch
 import tester
@@ -45,7 +46,8 @@ class Keeper:
         self._meter = None if self._own_root else scratch.Meter(self._scratch)
         self._tree, self._account, self._processes = locked.tree, locked.account, locked.processes
         self._base_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-        self._filter = seccomp.Filter(processes=locked.processes) if "seccomp" in locked.layers else None
+        shared_bytes = -1 if setup["cgroup"] else process_tree.SHARED_BYTES[locked.processes]
+        self._filter = seccomp.Filter(locked.processes, shared_bytes) if "seccomp" in locked.layers else None
         self._result, self._tests = Pipe(setup["result"]), Pipe(64 << 10)
         self._output, self._error = Pipe(setup["output"]), Pipe(setup["output"])
         self._data_bytes = locked.data_bytes

@@ -57,7 +57,7 @@ def lock_in(begin: dict[str, Any], proc: int) -> Locked:
     if processes:
         _demand_holds_processes(layers)
     account = _account(setup["cpu_usage"]) if processes else None
-    return Locked(layers, world, refused, ProcessTree(proc, processes), processes, account, data_bytes)
+    return Locked(layers, world, refused, ProcessTree(proc, processes, setup["cgroup"]), processes, account, data_bytes)
 
 
 def _demand_holds_processes(layers: list[str]) -> None:

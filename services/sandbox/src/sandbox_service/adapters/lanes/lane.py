@@ -157,6 +157,7 @@ class Lane:
     def _setup(self, cpu_usage: int) -> dict[str, object]:
         return {
             "cpu_usage": cpu_usage,
+            "cgroup": self._cgroup is not None,
             # a little more than the limits, so that reaching them can be seen
             "result": ANSWERS * self._options.max_result_bytes + 4096,
             "output": self._options.max_output_bytes + 4096,

@@ -156,7 +156,8 @@ def _deny(numbers: dict[str, int], names: set[str]) -> list[bytes]:
     return [*steps, _instruction(_RET, _ALLOW), _instruction(_RET, _EPERM)]
 
 
-def assemble_for_lane(machine: str, processes: bool) -> bytes:
+def assemble_for_lane(machine: str, processes: bool, shared_bytes: int = -1) -> bytes:
+    """`shared_bytes`: of one shared anonymous mapping, at most; -1 for any."""
     numbers = syscalls.numbers_of(machine)
     program = [*_preamble(machine, numbers), *_no_strings_attached(numbers)]
     if processes:
@@ -170,12 +171,16 @@ def assemble_for_lane(machine: str, processes: bool) -> bytes:
             *_demand(numbers["prlimit64"], 0),
             *_demand(numbers["socket"], AF_UNIX),
         ]
-    else:
+    if shared_bytes >= 0:
         program += [
-            _instruction(_JEQ, numbers["mmap"], 0, 5),
+            _instruction(_JEQ, numbers["mmap"], 0, 9),
             _instruction(_LOAD, _ARG3),
             _instruction(_AND, MAP_SHARED | MAP_ANONYMOUS),
-            _instruction(_JEQ, MAP_SHARED | MAP_ANONYMOUS, 0, 1),
+            _instruction(_JEQ, MAP_SHARED | MAP_ANONYMOUS, 0, 5),
+            _instruction(_LOAD, _ARG1 + 4),
+            _instruction(_JEQ, 0, 0, 2),
+            _instruction(_LOAD, _ARG1),
+            _instruction(_JGE, shared_bytes + 1, 0, 1),
             _instruction(_RET, _EPERM),
             _instruction(_RET, _ALLOW),
         ]
@@ -241,11 +246,11 @@ class Filter:
 
     _MARK = 0x5EC0DE77
 
-    def __init__(self, processes: bool = False) -> None:
+    def __init__(self, processes: bool, shared_bytes: int) -> None:
         """Confines this process as well, for good: see assemble_for_lane."""
         machine = os.uname().machine
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
-        self._load(assemble_for_lane(machine, processes))
+        self._load(assemble_for_lane(machine, processes, shared_bytes))
         self._code = assemble_with_processes(machine) if processes else assemble(machine, self._MARK)
         self._memory = mmap.mmap(-1, len(self._code), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._memory[:] = self._code
