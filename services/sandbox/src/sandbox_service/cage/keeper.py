@@ -118,7 +118,7 @@ class Keeper:
         # what comes with the lane is not the program's, where each of its pages counts and not its share of them
         memory = head["memory"] + (0 if self._processes else self._data_bytes)
         limits = Limits(head["cpu"], head["idle"], head["wall"], memory)
-        budget = Budget(children, limits, self._tree, self._account, self._zygote.pid)
+        budget = Budget(children, limits, self._tree, self._account, self._zygote.pid, self._bytes_of_files)
         if not self._own_root:
             os.mkdir(self._scratch, 0o700)
         self._zygote.open_world()
@@ -162,6 +162,13 @@ class Keeper:
         self._zygote.close_world()
         if not self._own_root:
             self._remove_scratch()
+
+    def _bytes_of_files(self) -> int:
+        """Where they are in memory."""
+        if not self._own_root:
+            return 0
+        file_system = os.statvfs(self._scratch)
+        return (file_system.f_blocks - file_system.f_bfree) * file_system.f_frsize
 
     def _move_to(self, core: int) -> None:
         """All of the lane: its processes take turns, and to wake one on another core costs more than it gains."""

@@ -37,8 +37,8 @@ class ProcessTree:
     def forget(self) -> None:
         self.cpu, self.memory, self.peak, self.busy = 0.0, 0, 0, False
 
-    def look(self, children: list[Child], limit: int) -> None:
-        """`children`: the program and, where there's one, its tester.
+    def look(self, children: list[Child], limit: int, files: int) -> None:
+        """`children`: the program and, where there's one, its tester. `files`: bytes of its files that are in memory.
 
         Memory is what's resident, and only above `limit` exactly: shared pages then count once in all. What can't be
         seen counts as busy.
@@ -56,11 +56,14 @@ class ProcessTree:
                 members.append(member)
                 seen, busy = True, busy or self._wants_processor(member, fields)
         busy = busy or any(self._wants_processor(each, self._fields(f"{each}/stat")) for each in tester)
-        if memory > limit:
-            memory = sum(self._exact_memory(member) for member in members)
+        if memory + files > limit:
+            sizes = [self._exact_memory(member) for member in members]
+            # files that are mapped are among what is shared
+            memory = sum(own for own, _ in sizes) + max(sum(shared for _, shared in sizes) - files, 0)
+        memory += files
         memory += _THREAD * max(0, threads - _FREE_THREADS)
         if self._many:
-            memory += sum(self._sizes(f"{member}/status", b"VmPTE:") for member in members)
+            memory += sum(self._sizes(f"{member}/status", b"VmPTE:")[0] for member in members)
             if not self._cgroup:
                 shared = {each for member in members for each in self._shared_mappings(member)}
                 memory += SHARED_BYTES[True] * max(0, len(shared) - _FREE_SHARED)
@@ -106,15 +109,22 @@ class ProcessTree:
         finally:
             os.close(folder)
 
-    def _exact_memory(self, process: str) -> int:
-        if exact := self._sizes(f"{process}/smaps_rollup", b"Pss_Anon:", b"Pss_Shmem:"):
-            return exact
-        return self._sizes(f"{process}/status", b"RssAnon:", b"RssShmem:")
+    def _exact_memory(self, process: str) -> tuple[int, int]:
+        """Its own and its part of what is shared."""
+        own, shared = self._sizes(f"{process}/smaps_rollup", b"Pss_Anon:", b"Pss_Shmem:")
+        if own or shared:
+            return own, shared
+        own, shared = self._sizes(f"{process}/status", b"RssAnon:", b"RssShmem:")
+        return own, shared
 
-    def _sizes(self, path: str, *names: bytes) -> int:
-        """Bytes, of these lines together."""
-        lines = [line.split() for line in self._read(path).splitlines()]
-        return sum(int(words[1]) << 10 for words in lines if words and words[0] in names)
+    def _sizes(self, path: str, *names: bytes) -> list[int]:
+        """Bytes, of the lines that begin so."""
+        found = dict.fromkeys(names, 0)
+        for line in self._read(path).splitlines():
+            words = line.split()
+            if words and words[0] in found:
+                found[words[0]] = int(words[1]) << 10
+        return list(found.values())
 
     def _shared_mappings(self, process: str) -> Iterator[bytes]:
         """What tells them apart: of those that are no file's."""
