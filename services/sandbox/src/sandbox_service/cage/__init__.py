@@ -3,7 +3,7 @@
 Each lane is a Python process of its own. `enter.py` is its script, exec'd once per lane with a clean environment; its
 folder is first on sys.path, so the modules here import one another by bare names (`import jail`).
 
-    outside.py   makes namespaces (jail.py) and a private root (root.py), and begins again inside, where these are allowed
+    outside.py   makes namespaces (jail.py) and a private root (root.py) where it may, and begins again inside
     start.py     locks the process in (lockdown.py), takes the cage's modules out of reach, and makes the keeper
     keeper.py    takes requests, supervises programs, answers. It never reads a program, its tests or its results into
                  its own memory: a child inherits that memory by copy, and would find there what other programs left
