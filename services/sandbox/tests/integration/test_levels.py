@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import ratchet_kit
+import ratchet_problems
 import sandbox_service
 
 pytestmark = pytest.mark.integration
@@ -22,7 +23,9 @@ PYTHONS = [os.path.realpath(sys.executable), "/usr/bin/python3"]
 
 def _command(nobody: bool) -> list[str]:
     """How to start python as this user or as nobody, with what this python would import. Skips where that can't be."""
-    sources = [str(Path(module.__file__ or "").parent.parent) for module in (sandbox_service, ratchet_kit)]
+    sources = [
+        str(Path(module.__file__ or "").parent.parent) for module in (sandbox_service, ratchet_kit, ratchet_problems)
+    ]
     path = ":".join([*sources, *(entry for entry in sys.path if entry.endswith("site-packages"))])
     environment = ["env", f"PYTHONPATH={path}", "PYTHONDONTWRITEBYTECODE=1", "HOME=/tmp"]
     if not nobody or os.geteuid() != 0:

@@ -99,4 +99,4 @@ try:
 except (EOFError, OSError):
     print(os.read(reader, 64).decode(), "ended", os.read(words, 99).decode().replace(" ", "-"))
 """)
-    assert (opened, after, words) == ("opened", "ended", "LeftBehind:-a-mark")
+    assert (opened, after, words) == ("opened", "ended", "left-behind:-a-mark")

@@ -14,7 +14,7 @@ import wire
 from child import Child
 from kernel import libc
 from pipe import high
-from world import World
+from world import LeftBehind, World
 
 # What a child does, given open descriptors: it returns the exit status.
 Begin = Callable[[Sequence[int]], int]
@@ -58,6 +58,8 @@ class Zygote:
                 prepare()
                 os.write(ended, self._ENDED.pack(0, 0.0, 0))
                 self._serve(orders, ended, begin, world)
+            except LeftBehind as error:
+                os.write(complaints, f"{wire.LEFT_BEHIND}{error}"[:512].encode())
             except BaseException as error:  # noqa: BLE001
                 complain(complaints, error)
             finally:
