@@ -1,7 +1,8 @@
-"""Functions that a prompt gives beside the one to be written."""
+"""What a prompt gives beside the function to be written: helpers, which are the tests', and classes, which are not."""
 
 import ast
 import functools
+import re
 import sys
 
 from ratchet_kit import syntax
@@ -16,6 +17,19 @@ def with_helpers(check: str, prompt: str, entry_point: str) -> str:
     return f"{helpers}\n\n{check}" if helpers and "__future__" not in check else check
 
 
+def declared(check: str, prompt: str, entry_point: str) -> list[str]:
+    """Classes of the prompt that the test code names: the program has them from there, and the tests make objects of
+    them for it, as of LeetCode's TreeNode."""
+    return [name for name in _classes(prompt) if name != entry_point and re.search(rf"\b{name}\b", check)]
+
+
+@functools.lru_cache(maxsize=1024)
+def _classes(prompt: str) -> tuple[str, ...]:
+    if "class " not in prompt:
+        return ()
+    return tuple(dict.fromkeys(re.findall(r"^class ([A-Za-z_]\w*)", prompt, re.MULTILINE)))
+
+
 @functools.lru_cache(maxsize=1024)
 def _helpers(prompt: str, entry_point: str) -> str:
     if prompt.count("def ") < 2:
@@ -24,7 +38,8 @@ def _helpers(prompt: str, entry_point: str) -> str:
         body = syntax.parse(prompt).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""
-    functions = [node for node in body if isinstance(node, ast.FunctionDef) and node.name != entry_point]
+    entry = entry_point.partition(".")[0]
+    functions = [node for node in body if isinstance(node, ast.FunctionDef) and node.name != entry]
     if not functions:
         return ""
     imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom) and _from_library(node)]

@@ -24,8 +24,16 @@ class LeftWith(AssertionError):
 class Collector:
     """One text of test code in a module."""
 
-    def __init__(self, module: types.ModuleType, code: str, entry: object, call_check: bool) -> None:
+    def __init__(
+        self,
+        module: types.ModuleType,
+        code: str,
+        entry: object,
+        call_check: bool,
+        count: comparisons.Count,
+    ) -> None:
         """`module`: holds what the tests may use of the program, and becomes `__main__`."""
+        self._count = count
         self._module, self._code, self._entry, self._call_check = module, code, entry, call_check
         self._given = dict(vars(module))
 
@@ -47,7 +55,7 @@ class Collector:
         if isinstance(check, types.FunctionType):
             _finish(check(self._entry))
         found = self._run_tests(own)
-        if not found and check is None and ">>>" in self._code:
+        if not (found or check or self._count.compared) and ">>>" in self._code:
             run_examples(self._module)
         if _failed_case is not None:  # of a suite that the code ran itself
             raise _failed_case

@@ -92,7 +92,8 @@ class _Reader:
         collected = self._collected(calls_check)
         reached, used = self._reach(collected)
         free = bool(used & _DYNAMIC)
-        if not free and not (self._examples() and ("doctest" in used or not collected)):
+        examples = "doctest" in used or not (collected or any(map(comparisons.compares, self._top)))
+        if not free and not (self._examples() and examples):
             self._require_comparison(collected, reached, used)
         modules = () if self._shared or free or self._has_foreign_star() else self._modules(used)
         return TestCode(calls_check, self._names, modules)
