@@ -27,6 +27,9 @@ class Settings(ServiceSettings):
     """Programs that run at the same time; by default the cores of this process."""
     queue_limit: int = Field(default=4096, ge=1)
     """Programs admitted at a time, running ones included; beyond it a call gets RESOURCE_EXHAUSTED."""
+    held_out_attempts: int = Field(default=100_000, ge=0)
+    """How often one caller may have programs tried against the same held-out tests within a day, on this node; beyond
+    it a call gets RESOURCE_EXHAUSTED. 0 bounds nothing: whoever tries often enough finds out what the tests are."""
     python: str = sys.executable
     """The interpreter that programs run on: its standard library and nothing else."""
     max_cpu_time: timedelta = timedelta(seconds=60)

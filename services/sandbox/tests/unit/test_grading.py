@@ -173,6 +173,18 @@ def test_of_a_held_out_test_only_whether_it_passed_is_told() -> None:
         assert [result.held_out for result in execution.results] == [False, True]
     execution = conclude(program, [visible.outcome(good), check.outcome(asserted)], [good, asserted])
     assert (execution.verdict, "SECRET" in repr(execution)) == (Verdict.FAILED, False)
+    mine = replace(
+        good, cpu_time=timedelta(seconds=3), exit_status=83, max_rss_bytes=83, stage=Stage.LOADED, answers=()
+    )
+    loud = replace(good, malformed="unasked bytes: SECRET")
+    for report in (mine, loud, replace(mine, end=End.CPU), replace(mine, end=End.MEMORY), replace(mine, exit_status=0)):
+        execution = conclude(program, [visible.outcome(good), hidden.outcome(report)], [good, report])
+        assert execution.verdict is (Verdict.TAMPERED if report.malformed else Verdict.FAILED)
+        assert (execution.exit_status, execution.signs, execution.detail) == (None, (), "in a held-out test")
+        assert (execution.cpu_time, execution.wall_time) == (good.cpu_time, good.wall_time)
+        assert execution.max_memory_bytes == good.max_rss_bytes
+        assert "SECRET" not in repr(replace(execution, hidden_signs=()))
+        assert len(execution.results) == 2
     wordy = replace(good, stage=Stage.STARTED, exit_status=1, error=Raised("SyntaxError", "line 3"), answers=())
     assert "line 3" in conclude(program, [hidden.outcome(wordy)], [wordy]).detail
 

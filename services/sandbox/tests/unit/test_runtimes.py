@@ -35,11 +35,11 @@ HERE = Capabilities(
         ("if True: import numpy\nimport pandas", {"numpy", "pandas"}),
         ('"""\nimport numpy\n"""', set()),
         ("from . import numpy", set()),
-        ("import numpy\ndef (", set()),
+        ("import numpy\ndef (", {"numpy"}),
         ("x = 'import numpy'", set()),
         ("import numpy\n" + "x = 1\n" * 20_000, {"numpy"}),
-        ("import numpy\n" + "(" * 500, set()),
-        ("import numpy\nx = '\0'", set()),
+        ("import numpy\n" + "(" * 500, {"numpy"}),
+        ("import numpy\nx = '\0'", {"numpy"}),
     ],
 )
 def test_foreign_imports(source: str, found: set[str]) -> None:

@@ -36,7 +36,7 @@ class PrometheusMeter:
             phases["compile"] = execution.compile_time
         for phase, time in phases.items():
             self._seconds.labels(phase, verdict).observe(time.total_seconds())
-        for sighting in execution.signs:
+        for sighting in (*execution.signs, *execution.hidden_signs):
             self._signs.labels(sighting.sign.value).inc()
 
     def faulted(self) -> None:

@@ -11,6 +11,7 @@ import time
 
 from child import cpu_clock
 from kernel import libc
+from pipe import high
 
 _PERF_EVENT_OPEN = 241 if os.uname().machine == "aarch64" else 298
 _SOFTWARE, _TASK_CLOCK, _CLOSE_ON_EXEC = 1, 1, 8
@@ -31,7 +32,8 @@ class Account:
             # the time in the kernel is in the clock of a task all the same; to ask for it takes a right
             flags = _INHERIT | _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR
             attributes = _PERF_ATTRIBUTES.pack(_SOFTWARE, _PERF_ATTRIBUTES.size, _TASK_CLOCK, 0, 0, 0, flags)
-            self._descriptor = libc.syscall(_PERF_EVENT_OPEN, ctypes.c_char_p(attributes), 0, -1, -1, _CLOSE_ON_EXEC)
+            event = libc.syscall(_PERF_EVENT_OPEN, ctypes.c_char_p(attributes), 0, -1, -1, _CLOSE_ON_EXEC)
+            self._descriptor = high(event)
 
     def seconds(self, zygote: int) -> float:
         """All but this process and the one whose number is given: the programs', up to now."""

@@ -80,10 +80,9 @@ def grade_from_proto(request: pb.GradeRequest, bounds: Bounds) -> Call:
     priority = priority_from_proto(request.priority, reading.faults)
     fits = reading.fits("completion", request.completion) and reading.fits("problem.prompt", problem.prompt)
     reading.faults.unless(problem.tests, "problem.tests", "holds no test to grade by")
-    is_python = problem.language in ("", "python")
     source = ""
     if fits:
-        source = source_for(problem.prompt, problem.entry_point if is_python else "", request.completion)
+        source = source_for(problem.prompt, problem.entry_point, request.completion, problem.language)
         for test in problem.tests:
             if test.WhichOneof("kind") == "check":
                 complete(test.check, problem.prompt, problem.entry_point)

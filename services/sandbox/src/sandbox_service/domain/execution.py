@@ -61,13 +61,15 @@ class Execution:
     compile_output: str = ""
     compile_time: timedelta = timedelta()
     exit_status: int | None = 0
-    """Of the program's process; None where it never had one, as its compiler failed."""
+    """Of the program's process; None where it never had one, as its compiler failed, and in a held-out test."""
     max_memory_bytes: int = 0
     level: Level = Level.NONE
     output_cut: bool = False
     """There was more on stdout or stderr than is here."""
     signs: tuple[Sighting, ...] = ()
     """Of cheating, whatever the verdict."""
+    hidden_signs: tuple[Sighting, ...] = ()
+    """Those shown in held-out tests: counted, and never sent."""
     failure: str = ""
     """Why the tests can judge no program: the problem's fault. Then the verdict is NONE."""
     forgeable: bool = False

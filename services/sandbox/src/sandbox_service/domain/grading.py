@@ -6,7 +6,7 @@ exit status and no printed word is one.
 """
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import groupby
@@ -58,21 +58,35 @@ class Step:
     job: Callable[[Limits], Job]
     judge: Callable[[Report], Outcome]
     held_out: bool = False
+    tests: int = 1
 
     def outcome(self, report: Report) -> Outcome:
         outcome = self.judge(report)
         if outcome.verdict is Verdict.TAMPERED:
             outcome = replace(outcome, signs=(signs.unasked_bytes(outcome.detail), *outcome.signs))
-        return _hidden(outcome, report) if self.held_out else outcome
+        return self._hidden(outcome, report) if self.held_out else outcome
 
+    def _hidden(self, outcome: Outcome, report: Report) -> Outcome:
+        """Nothing of held-out tests but which passed: how a program fails could tell what it was asked.
 
-def _hidden(outcome: Outcome, report: Report) -> Outcome:
-    """Nothing of a held-out test but whether it passed. What went wrong before the program saw any may be shown."""
-    results = tuple(TestResult(result.passed, held_out=True) for result in outcome.results)
-    shown = outcome.verdict in (Verdict.PASSED, Verdict.TAMPERED) or report.stage is Stage.STARTED
-    detail = outcome.detail if shown else "in a held-out test"
-    failure = "a held-out test can judge no program" if outcome.failure else ""
-    return replace(outcome, results=results, detail=detail, held_out=True, failure=failure)
+        What went wrong before the program saw any is shown, and that it tampered.
+        """
+        early = outcome.verdict is Verdict.COMPILE_ERROR and report.stage is Stage.STARTED
+        told = early or outcome.verdict in (Verdict.PASSED, Verdict.TAMPERED, Verdict.NONE)
+        results = tuple(TestResult(result.passed, held_out=True) for result in outcome.results)
+        return replace(
+            outcome,
+            verdict=outcome.verdict if told else Verdict.FAILED,
+            results=results + self.unreached().results[len(results) :],
+            detail=outcome.detail if early else "in a held-out test" if outcome.verdict is not Verdict.PASSED else "",
+            held_out=True,
+            failure="a held-out test can judge no program" if outcome.failure else "",
+        )
+
+    def unreached(self) -> Outcome:
+        """Of held-out tests after one that ended all: as if they had failed, so that it's not told where that was."""
+        results = (TestResult(False, held_out=True),) * self.tests
+        return Outcome(Verdict.FAILED, results, "in a held-out test", held_out=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +117,7 @@ def _call_step(program: Program, tests: Sequence[CallTest], held_out: bool) -> S
         lambda limits: CallJob(program.source, program.entry_point, calls, limits, _setting(program)),
         lambda report: replace(judge_calls(tests, report), signs=signs.of(report)),
         held_out,
+        len(tests),
     )
 
 
@@ -148,14 +163,16 @@ def _setting(program: Program) -> Setting:
 def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Report]) -> Execution:
     """One execution out of all the jobs of a program, at least one.
 
-    Times add up; the texts are those of the job that decided, unless its tests are held out.
+    Times add up; the texts are those of the job that decided. Of jobs whose tests are held out there is neither.
     """
+    visible = [report for report, outcome in zip(reports, outcomes, strict=True) if not outcome.held_out]
     decisive = next((outcome for outcome in outcomes if outcome.verdict is Verdict.TAMPERED), None)
     decisive = decisive or next(
         (outcome for outcome in outcomes if outcome.verdict is not Verdict.PASSED), outcomes[-1]
     )
     seen = reports[outcomes.index(decisive)]
     shown = replace(seen, stdout="", stderr="", output_cut=False, files=()) if decisive.held_out else seen
+    no_process = seen.stage is Stage.STARTED and seen.compile_time > timedelta()
     return Execution(
         program_id=program.id,
         verdict=decisive.verdict,
@@ -164,21 +181,26 @@ def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Re
         stdout=shown.stdout,
         stderr=shown.stderr,
         output_cut=shown.output_cut,
-        cpu_time=sum((report.cpu_time for report in reports), timedelta()),
-        wall_time=sum((report.wall_time for report in reports), timedelta()),
+        cpu_time=sum((report.cpu_time for report in visible), timedelta()),
+        wall_time=sum((report.wall_time for report in visible), timedelta()),
         layers=seen.layers,
         detail=clip(decisive.detail),
         runtime=seen.runtime,
         files=shown.files,
         compile_output=seen.compile_output,
         compile_time=seen.compile_time,
-        exit_status=None if seen.stage is Stage.STARTED and seen.compile_time else seen.exit_status,
-        max_memory_bytes=max(report.max_rss_bytes for report in reports),
+        exit_status=None if decisive.held_out or no_process else seen.exit_status,
+        max_memory_bytes=max((report.max_rss_bytes for report in visible), default=0),
         level=min(report.level for report in reports),
-        signs=tuple(dict.fromkeys(sign for outcome in outcomes for sign in outcome.signs)),
+        signs=_signs(outcome for outcome in outcomes if not outcome.held_out),
+        hidden_signs=_signs(outcome for outcome in outcomes if outcome.held_out),
         failure=clip(decisive.failure),
         forgeable=any(isinstance(test, CheckTest) and test.shared for test in program.tests),
     )
+
+
+def _signs(outcomes: Iterable[Outcome]) -> tuple[Sighting, ...]:
+    return tuple(dict.fromkeys(sign for outcome in outcomes for sign in outcome.signs))
 
 
 def judge_run(report: Report) -> Outcome:

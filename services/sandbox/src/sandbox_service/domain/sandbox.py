@@ -11,10 +11,11 @@ from ratchet_kit.work import Priority
 from sandbox_service.domain.admission import Admission
 from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.execution import Execution
-from sandbox_service.domain.grading import Outcome, conclude, plan
+from sandbox_service.domain.grading import Outcome, Step, conclude, plan
+from sandbox_service.domain.held_out import Attempts
 from sandbox_service.domain.jobs import Job, Report
 from sandbox_service.domain.ports import Executor, Meter
-from sandbox_service.domain.program import Program
+from sandbox_service.domain.program import Limits, Program
 from sandbox_service.domain.runtimes import is_plain, settle
 from sandbox_service.domain.stream import Item, PlatformFault, Stream
 
@@ -34,9 +35,14 @@ class NoMeter:
 
 
 class Sandbox:
-    def __init__(self, executor: Executor, queue_limit: int, meter: Meter | None = None) -> None:
-        """`queue_limit`: programs admitted at a time, running ones included."""
+    def __init__(
+        self, executor: Executor, queue_limit: int, meter: Meter | None = None, held_out_attempts: int = 0
+    ) -> None:
+        """`queue_limit`: programs admitted at a time, running ones included.
+        `held_out_attempts`: how often a caller may try the same held-out tests within a day; 0 bounds nothing.
+        """
         self._executor = executor
+        self._attempts = Attempts(held_out_attempts)
         self._meter = meter or NoMeter()
         self._admission = Admission(self._grade, executor.capabilities.lanes, queue_limit, self._meter)
 
@@ -120,21 +126,25 @@ class Sandbox:
     def _settle(self, program: Program) -> Program:
         return program if is_plain(program) else settle(program, self.capabilities)
 
-    async def _grade(self, program: Program, waited: timedelta) -> Execution:
+    async def _grade(self, program: Program, waited: timedelta, caller: str) -> Execution:
+        self._attempts.count(program, caller)
         outcomes: list[Outcome] = []
         reports: list[Report] = []
-        limits = program.limits
-        judging = 0.0
+        judging, hidden_ended = 0.0, False
         for step in plan(program):
-            if reports:
-                limits = replace(limits, cpu_time=max(limits.cpu_time - reports[-1].cpu_time, _LEAST_CPU))
-            report = await self._run(step.job(limits))
+            if step.held_out and hidden_ended:
+                outcomes.append(step.unreached())
+                reports.append(reports[-1])
+                continue
+            report = await self._run(step.job(_left(program.limits, step, outcomes, reports)))
             started = time.perf_counter()
             outcomes.append(step.outcome(report))
             judging += time.perf_counter() - started
             reports.append(report)
             if outcomes[-1].stop:
-                break
+                if not step.held_out:
+                    break
+                hidden_ended = True  # whether visible tests are reached must not tell so
         execution = conclude(program, outcomes, reports)
         self._meter.executed(execution, waited, timedelta(seconds=judging))
         return execution
@@ -144,3 +154,10 @@ class Sandbox:
             return await self._executor.run(job)
         except Unavailable:
             return await self._executor.run(job)
+
+
+def _left(limits: Limits, step: Step, outcomes: Sequence[Outcome], reports: Sequence[Report]) -> Limits:
+    """What held-out tests took is not missing where it could be seen: visible tests share the time among themselves."""
+    seen = zip(reports, outcomes, strict=True)
+    used = sum((report.cpu_time for report, one in seen if step.held_out or not one.held_out), timedelta())
+    return replace(limits, cpu_time=max(limits.cpu_time - used, _LEAST_CPU))
