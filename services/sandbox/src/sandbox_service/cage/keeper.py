@@ -64,7 +64,7 @@ class Keeper:
         payload = marshal.dumps(("calls", "rehearsal", calls, "", [], 1 << 30, 5.0))
         payload = wire.LENGTH.pack(len(payload)) + payload
         reader, writer = os.pipe()
-        nowhere = os.open(os.devnull, os.O_WRONLY)
+        nowhere, path = os.open(os.devnull, os.O_WRONLY), list(sys.path)
         for _ in range(20):
             os.write(writer, payload)
             mode, nonce, arguments, stdin, *_ = wire.receive(reader)
@@ -76,6 +76,7 @@ class Keeper:
         for descriptor in (reader, writer, nowhere):
             os.close(descriptor)
         del sys.modules["program"]
+        sys.path[:] = path
 
     def make_zygote(self) -> None:
         """Raises Lacking where processes could not be counted."""
@@ -219,7 +220,6 @@ class Keeper:
             except OSError as error:
                 wire.Frames(wire.RESULT_FD, nonce).send("error", *runner.describe(error))
                 return 1
-            sys.path.insert(0, self._scratch)  # where Python would look for modules first
         if len(descriptors) > 1:
             os.dup2(descriptors[1], wire.RESULT_FD)
         if descriptors:

@@ -33,7 +33,7 @@ def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
     if code is None:
         return 1
     try:
-        module = runner.load(code, "program")
+        module = runner.load(code, "program", source)
         entry = runner.find(module, entry_point)
     except BaseException as error:
         runner.report(error, frames)
@@ -71,7 +71,7 @@ def run_beside(frames: wire.Frames, source: str, tests: str, entry_point: str, c
     if code is None:
         return 1
     try:
-        module = runner.load(code, "program")
+        module = runner.load(code, "program", source)
         entry = runner.find(module, entry_point)
     except BaseException as error:
         runner.report(error, frames)
