@@ -1,7 +1,7 @@
 """Shared mappings, which a limit on private memory does not count.
 
 Kind: overspend
-Expect: RUNTIME_ERROR
+Expect: RUNTIME_ERROR, MEMORY_LIMIT
 """
 
 import mmap
