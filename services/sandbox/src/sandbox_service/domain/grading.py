@@ -6,7 +6,7 @@ exit status and no printed word is one.
 """
 
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import groupby
@@ -69,10 +69,10 @@ class Step:
     def _hidden(self, outcome: Outcome, report: Report) -> Outcome:
         """Nothing of held-out tests but which passed: how a program fails could tell what it was asked.
 
-        What went wrong before the program saw any is shown, and that it tampered.
+        What went wrong before the program saw any is shown.
         """
         early = outcome.verdict is Verdict.COMPILE_ERROR and report.stage is Stage.STARTED
-        told = early or outcome.verdict in (Verdict.PASSED, Verdict.TAMPERED, Verdict.NONE)
+        told = early or outcome.verdict in (Verdict.PASSED, Verdict.NONE)
         results = tuple(TestResult(result.passed, held_out=True) for result in outcome.results)
         return replace(
             outcome,
@@ -192,15 +192,15 @@ def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Re
         exit_status=None if decisive.held_out or no_process else seen.exit_status,
         max_memory_bytes=max((report.max_rss_bytes for report in visible), default=0),
         level=min(report.level for report in reports),
-        signs=_signs(outcome for outcome in outcomes if not outcome.held_out),
-        hidden_signs=_signs(outcome for outcome in outcomes if outcome.held_out),
+        signs=signs_of(outcomes, held_out=False),
         failure=clip(decisive.failure),
         forgeable=any(isinstance(test, CheckTest) and test.shared for test in program.tests),
     )
 
 
-def _signs(outcomes: Iterable[Outcome]) -> tuple[Sighting, ...]:
-    return tuple(dict.fromkeys(sign for outcome in outcomes for sign in outcome.signs))
+def signs_of(outcomes: Sequence[Outcome], *, held_out: bool) -> tuple[Sighting, ...]:
+    """Each once. Those that were shown in held-out tests are counted, and never sent."""
+    return tuple(dict.fromkeys(sign for outcome in outcomes if outcome.held_out == held_out for sign in outcome.signs))
 
 
 def judge_run(report: Report) -> Outcome:

@@ -10,6 +10,7 @@ from sandbox_service.domain.batch import Batch, Chunk, ChunkRef, Claim, Record
 from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.execution import Execution
 from sandbox_service.domain.jobs import Job, Report
+from sandbox_service.domain.signs import Sighting
 
 
 class Executor(Protocol):
@@ -59,7 +60,11 @@ class Pool(Executor, Lanes, Protocol):
 class Meter(Protocol):
     """Counts what happens, for those who watch the service."""
 
-    def executed(self, execution: Execution, waited: timedelta, graded: timedelta) -> None: ...
+    def executed(
+        self, execution: Execution, waited: timedelta, graded: timedelta, hidden: Sequence[Sighting] = ()
+    ) -> None:
+        """`hidden`: signs of cheating in held-out tests, of which the execution says nothing."""
+        ...
 
     def faulted(self) -> None: ...
 

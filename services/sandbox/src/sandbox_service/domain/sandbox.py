@@ -11,12 +11,13 @@ from ratchet_kit.work import Priority
 from sandbox_service.domain.admission import Admission
 from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.execution import Execution
-from sandbox_service.domain.grading import Outcome, Step, conclude, plan
+from sandbox_service.domain.grading import Outcome, Step, conclude, plan, signs_of
 from sandbox_service.domain.held_out import Attempts
 from sandbox_service.domain.jobs import Job, Report
 from sandbox_service.domain.ports import Executor, Meter
 from sandbox_service.domain.program import Limits, Program
 from sandbox_service.domain.runtimes import is_plain, settle
+from sandbox_service.domain.signs import Sighting
 from sandbox_service.domain.stream import Item, PlatformFault, Stream
 
 _LEAST_CPU = timedelta(milliseconds=10)
@@ -25,7 +26,9 @@ _LEAST_CPU = timedelta(milliseconds=10)
 class NoMeter:
     """Counts nothing."""
 
-    def executed(self, execution: Execution, waited: timedelta, graded: timedelta) -> None: ...
+    def executed(
+        self, execution: Execution, waited: timedelta, graded: timedelta, hidden: Sequence[Sighting] = ()
+    ) -> None: ...
 
     def faulted(self) -> None: ...
 
@@ -146,7 +149,8 @@ class Sandbox:
                     break
                 hidden_ended = True  # whether visible tests are reached must not tell so
         execution = conclude(program, outcomes, reports)
-        self._meter.executed(execution, waited, timedelta(seconds=judging))
+        hidden = signs_of(outcomes, held_out=True)
+        self._meter.executed(execution, waited, timedelta(seconds=judging), hidden)
         return execution
 
     async def _run(self, job: Job) -> Report:
