@@ -9,6 +9,7 @@ from ratchet_kit.work import Priority, Waiting
 from sandbox_service.domain.batch import Batch, Chunk, ChunkRef, Claim, Record
 from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.execution import Execution
+from sandbox_service.domain.grading import Outcome
 from sandbox_service.domain.jobs import Job, Report
 from sandbox_service.domain.signs import Sighting
 
@@ -35,6 +36,21 @@ class Executor(Protocol):
         held.
 
         Nothing of the job is left afterwards, also when it's cancelled.
+        """
+        ...
+
+
+class Overrun(Exception):
+    """What a program answered took more than the time or the memory that there is to judge it."""
+
+
+class Judge(Protocol):
+    """Judges what is large, without holding up others."""
+
+    async def __call__(self, report: Report, judge: Callable[[Report], Outcome]) -> tuple[Report, Outcome]:
+        """The whole report, without its answers, and what came of it. Both can be sent to another process.
+
+        Raises Overrun, Unavailable.
         """
         ...
 
