@@ -34,7 +34,7 @@ ANSWER = "First:\n```\nplain\n```\nthen\n```python\na = 1\n```\nand\n```py\na = 
         (
             "Take this:\nimport math\ndef f():\n\n    return 1\nIt works.",
             "python",
-            "import math\ndef f():\n    return 1\n",
+            "import math\ndef f():\n\n    return 1\n",
         ),
         ("no code at all", "python", ""),
         ("", "python", ""),

@@ -1,38 +1,163 @@
-import pytest
+"""What a completion means, told by running it."""
 
-from ratchet_problems.extraction import extract_code
+import itertools
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ratchet_problems import outline
+from ratchet_problems.extraction import extract_code, first_block, source_for
 
 FUNCTION = "def add(a, b):\n    return a + b\n"
+STUB = 'from typing import List\n\ndef add(a: int, b: int) -> int:\n    """Adds."""\n'
+
+ANSWERS = {
+    "a program": FUNCTION,
+    "a program with CRLF": FUNCTION.replace("\n", "\r\n"),
+    "a fence": f"```python\n{FUNCTION}```",
+    "words and a fence": f"Sure! Here it is:\n\n```python\n{FUNCTION}```\nHope that helps.",
+    "a heading and a fence": f"# Solution\n\nHere it is.\n\n```python\n{FUNCTION}```",
+    "an open fence": f"```python\n{FUNCTION}",
+    "tildes": f"~~~ python\n{FUNCTION}~~~",
+    "four ticks around three": f'````python\nTEXT = """\n```\n"""\n{FUNCTION}````\nend',
+    "a fence in a list": "1. First:\n   ```python\n   def add(a, b):\n       return a + b\n   ```\n2. done",
+    "code away from the margin": "```python\n    def add(a, b):\n        return a + b\n```",
+    "a fence behind words": f"Here: ```python\n{FUNCTION}```",
+    "a fence that ends the code's last line": "```python\ndef add(a, b):\n    return a + b```",
+    "a fence that the prompt opened": f"{FUNCTION}```\nThis adds two numbers.",
+    "and another one after it": f"{FUNCTION}```\nThis adds two numbers:\n```python\nprint(add(1, 2))\n```",
+    "markdown in a fence": f"```markdown\n# Title\n```python\n{FUNCTION}```\n```",
+    "words before": f"Here is the function:\n{FUNCTION}",
+    "words after": f"{FUNCTION}\nThis adds the two numbers and returns their sum.",
+    "words with brackets and apostrophes": f"Sure, here's the code (as you asked:\n\n{FUNCTION}\nIt's O(1) time.",
+    "markdown without a fence": f"**Solution**\n\n{FUNCTION}\n**Explanation**: it's easy\n- uses +\n- O(1)\n",
+    "words of another script": f"以下是代码：\n{FUNCTION}这个函数返回两个数的和。",
+    "a last word": f"{FUNCTION}\nDone\n",
+    "an indented block": "Here you go\n\n    def add(a, b):\n        return a + b\n",
+    "tags": f"[PYTHON]\n{FUNCTION}[/PYTHON]\n[TESTS]\nassert add(1, 2) == 4\n[/TESTS]",
+    "a special token after": f"{FUNCTION}<|im_end|>",
+    "special tokens around": f"<|assistant|>\n```python\n{FUNCTION}```</s>",
+    "the next turn": f"```python\n{FUNCTION}```<|im_end|>\n<|im_start|>user\nthanks",
+    "a thought": f"<think>maybe ```python\ndef add(): pass\n``` no</think>\n{FUNCTION}",
+    "a thought that the prompt opened": f"```python\ndef add(a, b): pass\n```\n</think>\n\n```python\n{FUNCTION}```",
+    "two thoughts": f"<think>a</think>\n<think>b</think>\n{FUNCTION}",
+    "a correction": f"First:\n```python\ndef add(a, b):\n    return a\n```\nBetter:\n```python\n{FUNCTION}```",
+    "a command after it": f"```python\n{FUNCTION}```\nRun it:\n```bash\npython add.py\n```",
+    "an example after it": f"```python\n{FUNCTION}```\nUse:\n```python\nprint(add(1, 2))\n```",
+    "output after it": f"```\n{FUNCTION}```\nOutput:\n```\n5\n```",
+    "a helper in a block before": "```python\nimport math\ndef floor(x): return math.floor(x)\n```\nand\n"
+    "```python\ndef add(a, b):\n    return floor(a) + b\n```",
+    "cut off in what comes next": f"```python\n{FUNCTION}\ndef other(x):\n    return (x +",
+    "cut off without a fence": f"{FUNCTION}\ndef other(x):\n    return (x +",
+    "a fence in a string": 'def add(a, b):\n    """\n    >>> x = "```"\n    """\n    return a + b\n',
+    "a fence in a docstring": 'def add(a, b):\n    """\n```\nadd(1)\n```\n    """\n    return a + b\n',
+    "a torn docstring before": f"```python\ndef add(a, b):\n    '''doc\n    pass\n```\nNo:\n```python\n{FUNCTION}```",
+    "a lambda": "add = lambda a, b: a + b",
+    "a choice of definitions": "try:\n    from math import no\nexcept ImportError:\n    def add(a, b): return a + b\n",
+    "decorators": "import functools\n@functools.lru_cache(maxsize=None)\ndef add(a, b):\n    return a + b",
+    "statements of every kind": f"if (n := 5) > 3: k = 1\nmatch n:\n    case 1:\n        y = 2\nfirst, *rest = 1, 2\n"
+    f"x = [1,\n2]\n{FUNCTION}\nassert add(1, 2) == 3\nprint(add(2, 2), end='')\nif __name__ == '__main__':\n  add()\n",
+    "golf": "def add(a,b):return a+b if 1else 0\nx=[1if i else 0for i in(1,2)]\n",
+}
 
 
-@pytest.mark.parametrize(
-    "completion",
-    [
-        FUNCTION,
-        f"```python\n{FUNCTION}```",
-        f"Sure! Here it is:\n\n```python\n{FUNCTION}```\nHope that helps.",
-        f"```python\n{FUNCTION}",
-        f"~~~py\n{FUNCTION}~~~",
-        f"Here is the function:\n{FUNCTION}",
-        f"{FUNCTION}\nThis adds the two numbers and returns their sum.",
-        f"{FUNCTION}<|im_end|>",
-        f"<think>maybe ```python\ndef add(): pass\n``` no</think>\n{FUNCTION}",
-        f"First try:\n```python\ndef add(a, b):\n    return a\n```\nBetter:\n```python\n{FUNCTION}```",
-        f"```python\n{FUNCTION}```\nRun it:\n```bash\npython add.py\n```",
-        f"```python\n{FUNCTION}```\nUse:\n```python\nprint(add(1, 2))\n```",
-        f"```\r\n{FUNCTION}```".replace("\n", "\r\n"),
-        f"  ```python\n{FUNCTION}  ```",
-    ],
-)
+def call(source: str, name: str, *arguments: object) -> object:
+    scope: dict = {"__name__": "program"}
+    exec(source, scope)
+    return scope[name](*arguments)
+
+
+@pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("completion", ANSWERS.values(), ids=ANSWERS)
 def test_finds_the_function(completion: str) -> None:
-    namespace: dict = {}
-    exec(extract_code(completion, "add"), namespace)
-    assert namespace["add"](2, 3) == 5
+    code = extract_code(completion, "add")
+    assert call(code, "add", 2, 3) == 5
+    assert extract_code(code, "add") == code
+    assert call(source_for(STUB, "add", completion), "add", 2, 3) == 5
+
+
+STRINGS = {
+    "html": ("'<s>' + 'x' + '</s>'", "<s>x</s>"),
+    "padding": "['<pad>', '<eos>', '<bos>', '<unk>']",
+    "turns": "'<|im_end|><|endoftext|>'",
+    "thoughts": "'a<think>b</think>c'",
+    "markdown": "'''\n```\n''' + 'x' + '''\n```\n'''",
+    "markdown with a language": '"""\n```python\nx = 1\n```\n"""',
+    "a thought of its own": '"""\n<think>\nhm\n</think>\n"""',
+    "html of many lines": "'''\n<s>\nold\n</s>\n'''",
+    "an escape": r"'\'```\''",
+}
+
+
+@pytest.mark.parametrize("frame", ["```python\n{}\n```", "{}", "Here you go:\n\n```\n{}\n```\nIt's done.", "~~~\n{}"])
+@pytest.mark.parametrize("literal", [each if isinstance(each, str) else each[0] for each in STRINGS.values()])
+def test_strings_are_left_alone(frame: str, literal: str) -> None:
+    code = f"def f():\n    return {literal}\n"
+    assert call(extract_code(frame.format(code), "f"), "f") == eval(literal)
+
+
+PROMPT = (
+    "from typing import List\nimport math\n\ndef poly(x):\n    return math.floor(x)\n\n\n"
+    'def f(x: List[int]) -> int:\n    """ Doc\n    >>> f(1)\n    """\n'
+)
+CONTINUATIONS = {
+    "the body": "    return poly(x)\n",
+    "the body in a fence": "You can do:\n```python\n    return poly(x)\n```\n",
+    "the body at the margin of a fence": "```python\ny = poly(x)\nreturn y\n```",
+    "the body and a fence": "    return poly(x)\n```\nHope this helps",
+    "the body and words": "    return poly(x)\n\nThis function returns the floor.\n",
+    "a thought and the body": "<think>hm</think>    return poly(x)\n",
+    "a body with a function": "    def g(y):\n        return poly(y)\n    return g(x)\n",
+    "a body with a fence in a string": '    """more\n```\nf(1)\n```\n    """\n    return poly(x)\n',
+    "what comes next is cut off": "    return poly(x)\n\n\ndef g(x):\n    return (",
+    "the function again": "```python\ndef f(x: List[int]) -> int:\n    return poly(x)\n```",
+    "the function again, without a fence": "def f(x: List[int]) -> int:\n    return poly(x)\n",
+    "with half of the imports": "from typing import List\ndef f(x: List[int]) -> int:\n    return math.floor(x)\n",
+    "with a __future__": "from __future__ import annotations\ndef f(x: List[int]) -> int:\n    return poly(x)\n",
+    "away from the margin": "    def f(x):\n        return poly(x)\n",
+    "all of it": f"```python\n{PROMPT}    return poly(x)\n```",
+}
+
+
+@pytest.mark.parametrize("frame", ["{}", "Complete this:\n```python\n{}```\n", "```python\n{}", "Write it.\n\n{}"])
+@pytest.mark.parametrize("completion", CONTINUATIONS.values(), ids=CONTINUATIONS)
+def test_an_answer_has_its_prompts_imports_and_helpers(completion: str, frame: str) -> None:
+    assert call(source_for(frame.format(PROMPT), "f", completion), "f", 2.5) == 2
+
+
+def test_nothing_comes_in_front_of_what_lacks_nothing() -> None:
+    again = "def add(a, b): return a\n"
+    assert source_for("def add(a, b):\n", "add", again) == again
+    assert source_for("Write `add`.", "add", f"```python\n{FUNCTION}```") == FUNCTION
+
+
+def test_a_solution_has_the_names_that_its_judge_lends() -> None:
+    method = "    def f(self, xs: List[int], k: Optional[int]) -> Dict[int, List[int]]:\n"
+    body = "        heapq.heapify(xs)\n        return deque(xs)[0] + bisect_left(xs, 3) + gcd(4, 6)\n"
+    source = source_for("", "Solution.f", f"```python\nclass Solution:\n{method}{body}```")
+    assert call(f"{source}\nrun = Solution().f", "run", [3, 1, 2], None) == 4
+    own = "from typing import List\nclass Solution:\n    def f(self, xs: List[int]): return xs\n"
+    assert source_for("", "Solution.f", own) == own
+
+
+def test_other_languages_are_found_by_their_fences() -> None:
+    answer = "So:\n```cpp\nint main() {}\n```\nIt prints:\n```\n3\n```"
+    assert extract_code(answer, language="cpp") == "int main() {}\n"
+    assert extract_code("#include <x>\nclass A {};\n", language="cpp") == "#include <x>\nclass A {};\n"
+    assert source_for("", "f", "```js\n1\n```\n```python\n2\n```", "javascript") == "1\n"
+
+
+def test_the_first_block_is_what_the_other_door_takes() -> None:
+    assert first_block(ANSWERS["a correction"], "python") == "def add(a, b):\n    return a"
+    assert first_block("no code at all", "python") == ""
 
 
 def test_what_cannot_be_found_is_not_invented() -> None:
     assert extract_code("I am not able to do that.", "add") == "I am not able to do that."
     assert extract_code("", "add") == ""
+    assert extract_code("<think>hm\ndef add(a, b): ...") == ""
 
 
 def test_broken_code_stays_broken() -> None:
@@ -43,29 +168,65 @@ def test_a_lone_surrogate_becomes_valid_utf8() -> None:
     extract_code("x = '\udc80'").encode()
 
 
-def test_a_string_with_a_fence_in_it_is_no_fence() -> None:
-    code = 'def add(a, b):\n    """\n    >>> x = "```"\n    """\n    return a + b\n'
-    assert extract_code(code, "add") == code
+def nested(depth: int, returns: int) -> str:
+    """What takes a compiler gigabytes: each level's code is there once for each way out."""
+    source = "def f(x):\n"
+    for level in range(1, depth + 1):
+        margin = " " * level
+        source += f"{margin}try:\n" + f"{margin} if x: return 1\n" * returns + f"{margin}finally:\n"
+    return source + " " * (depth + 1) + "pass\n"
 
 
-def test_an_unclosed_thought_leaves_nothing() -> None:
-    assert extract_code("<think>hm\ndef add(a, b): ...") == ""
+UNITS = [
+    "```", "a", "def f(:\n", "x = [\n", "```\n", "<think>", "</think>", "</think>\n", "<|im_end|>", "'''", "'''\n",
+    "```\n'''\n```\n", "a b (\n", "don't (x\n", "x = (a b\n", "'\\\n", '"""\\', "()", "\\", "#\n", "@a\n", " \n", "\n",
+    "\r", "\t", "~~~\n", "```python\n", "~~~~\n```\n", "from a import b\n", "import a,", "a=b;", "if x:\n", "Time: O\n",
+    "'\n", "\"\n'\n", "</s>", "<s>\n", "````\n```\n", "[", "def f(x):\n  '''\n```\n'''\n", "    ", "x ", "1 ",
+    "List ", "return 1\n", "```markdown\n", "x```python\n", "import a\n```\n", "```markdown\n```\n", "from x import (",
+]  # fmt: skip
 
 
-def test_deep_nesting_does_not_raise() -> None:
-    extract_code("x = " + "(" * 100_000)
+def seconds(text: str) -> float:
+    began = time.process_time()
+    source_for(PROMPT, "f", text)
+    source_for(text, "Solution.f", "    return 1\n")
+    first_block(text, "python")
+    outline.imported(text)
+    return time.process_time() - began
 
 
-@pytest.mark.timeout(30)
-@pytest.mark.parametrize(
-    "text",
-    [
-        "```" + "a" * 1_000_000,
-        "def f(:\n" * 100_000,
-        "import a\n" + "x = [\n" * 150_000,
-        "```\n" * 200_000,
-        "<think>" * 150_000,
-    ],
+@pytest.mark.parametrize("before", ["", "def f(x):\n    return x\n", "```python\n"], ids=["bare", "code", "fence"])
+def test_reading_takes_time_in_proportion(before: str) -> None:
+    """Eight times the text takes eight times as long; with a square in it, it would be 64."""
+    slow = {}
+    for unit in UNITS:
+        short, long = (before + unit * (size // len(unit)) for size in (1_000, 8_000))
+        least = min(seconds(short), seconds(short))
+        most = min(seconds(long) for _ in range(2)) if least < 0.02 else seconds(long)
+        if most > 25 * max(least, 0.002):
+            slow[unit] = (least, most)
+    assert slow == {}
+
+
+def test_no_text_is_compiled() -> None:
+    assert seconds(nested(8, 12)) < 0.5
+    assert seconds("x = " + "(" * 1_000_000) < 5
+
+
+PIECES = st.sampled_from(
+    [*UNITS, FUNCTION, STUB, "    return f(x)\n", "```", '"""', "class Solution:\n", "words here\n"]
 )
-def test_a_long_text_takes_no_time_that_grows_with_its_square(text: str) -> None:
-    assert isinstance(extract_code(text, "f"), str)
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(PIECES | st.text(max_size=8), max_size=12).map("".join), st.sampled_from(["", "f", "Solution.f", "add"])
+)
+def test_any_text_is_read(text: str, entry_point: str) -> None:
+    for prompt, completion in ((PROMPT, text), (text, FUNCTION), (text, text)):
+        source_for(prompt, entry_point, completion).encode()
+    for language in ("python", "cpp", ""):
+        extract_code(text, "f", language).encode()
+        first_block(text, language).encode()
+    read = list(outline.statements(text))
+    assert all(a.end <= b.start for a, b in itertools.pairwise(read))

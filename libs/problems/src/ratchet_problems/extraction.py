@@ -1,80 +1,158 @@
-"""The program in a completion: what's left without markdown fences, thoughts, special tokens and chat."""
+"""The program that a completion means: the one reader of completions, for training, evaluation, serving and the doors.
 
-import re
+A completion is a model's text, so that nothing of it is compiled or parsed here, and what is done to it takes time in
+proportion to its length (outline.py). Whether the program is one, its lane says.
+"""
 
-from ratchet_kit import syntax
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-_SPECIAL = re.compile(r"<\|[^|<>\n]{1,40}\|>|</?s>|<(?:eos|bos|pad)>")
-_THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
-_FENCE = re.compile(
-    r"^[ \t]*(?:```|~~~)[ \t]*([\w+.-]*+)[^\n]*+\n"  # an opening fence, with its language; nothing to try twice
-    r"(.*?)"
-    r"(?:^[ \t]*(?:```|~~~)[ \t]*$|\Z)",
-    re.DOTALL | re.MULTILINE,
-)
-_PYTHON = frozenset({"", "python", "python3", "py", "py3"})
-_CODE_LINE = re.compile(r"(?:def |async def |class |import |from \w[\w.]* import |@\w|if __name__)")
-_MOST_TRIMS = 60
-_MOST_PARSED = 2 << 20  # characters, over all trims
+from ratchet_problems import fences, outline, preludes, prose
+from ratchet_problems.fences import Block
 
 
-def extract_code(completion: str, entry_point: str = "") -> str:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    code: str
+    fenced: bool
+    cut_off: bool
+    """Its end may be missing."""
+
+
+def extract_code(completion: str, entry_point: str = "", language: str = "python") -> str:
     """The program that a model meant, as valid UTF-8. What can't be found is not invented: the text itself comes back.
 
     In this order:
-    1. Thoughts (`<think>...</think>`, also unclosed) and special tokens (`<|im_end|>`, `</s>`) go.
-    2. With markdown fences: the last Python block that defines `entry_point`, since a model that corrects itself
-       means its last word; if none does, the last Python block; if none is Python, the last block. An unclosed fence
-       ends with the text.
-    3. Without: a text that parses is the program. Otherwise prose goes from the front, up to the first line that
-       looks like code, and from the end, line by line, until the rest parses.
+    1. Thoughts (`<think>...</think>`, also unclosed, or opened by the prompt) go, and special tokens at both ends.
+    2. With markdown fences: the last block in the language that defines `entry_point`, since a model that corrects
+       itself means its last word, with what it uses of those before; if none does, the last one in the language; if
+       none is, the last. An unclosed fence ends with the text. What stands in a fence is not edited.
+    3. Without, in Python: what is left when lines go that are words for certain. Where the model was cut off, a last
+       definition that is torn goes, if `entry_point` is complete.
     """
-    text = _THOUGHTS.sub("", completion.encode("utf-8", "replace").decode())
-    text = _SPECIAL.sub("", text).replace("\r\n", "\n")
-    blocks = [(match[1].lower(), match[2]) for match in _FENCE.finditer(text)]
-    if blocks:
-        return _choose([code for language, code in blocks if language in _PYTHON] or [blocks[-1][1]], entry_point)
-    return text if _parses(text) else _without_chat(text)
+    return _find(completion, entry_point, language).code
 
 
-def source_for(prompt: str, entry_point: str, completion: str) -> str:
-    """The program that a completion means. Where the prompt begins it and the completion goes on (as in HumanEval:
-    signature and docstring), both together."""
+def first_block(completion: str, language: str, *, any_language: bool = False) -> str:
+    """By SandboxFusion's choice: the first block in the language, or the first of any; else the program that stands
+    without a fence. Empty if there is none."""
+    language = fences.language_of(language)
+    found = fences.read(_clean(completion), language)
+    if found.blocks and not found.blocks[0].leading:
+        fitting = [block for block in found.blocks if block.language == language and not any_language]
+        return _flat((fitting or found.blocks)[0].code, "").removesuffix("\n")
+    text = found.blocks[0].code if found.blocks else "".join(found.outside)
+    if language != "python" or len(text) > outline.MOST:
+        return text if found.blocks else ""
+    return (prose.programs(text) or [""])[0]
+
+
+def source_for(prompt: str, entry_point: str, completion: str, language: str = "python") -> str:
+    """The program that a completion means as an answer to its prompt.
+
+    Where the prompt begins the program and the completion goes on (as in HumanEval: signature and docstring), both
+    together. Where the completion repeats the prompt's function, what the prompt has beside it (imports, helpers) and
+    the completion lacks comes in front. A `Solution` without imports gets those names that LeetCode's judge lends.
+    """
     name = entry_point.partition(".")[0]
-    code = extract_code(completion, name)
-    if name and not defines(code, name) and defines(prompt, name):
-        return extract_code(prompt + code, name)
-    return code
+    if not name or fences.language_of(language or "python") != "python":
+        return extract_code(completion, "", language or "python")
+    found, given = _find(completion, name, "python"), _given(prompt, name)
+    code = found.code if found.fenced else _flat(found.code, name)
+    if defines(code, name):
+        code = preludes.with_prelude(given, name, code)
+    elif given:
+        code = _continued(given, name, found)
+    return preludes.with_judges_names(code) if name == "Solution" else code
 
 
 def defines(code: str, name: str) -> bool:
-    """Whether a top-level line of `code` defines something of that name; the code need not parse."""
-    name = re.escape(name)
-    return bool(re.search(rf"^(?:(?:async )?def|class) {name}\b|^{name}\s*=[^=]", code, re.MULTILINE))
+    """Whether the top level of `code` defines something of that name; the code need not be Python."""
+    return bool(name) and name in code and name in outline.defined(code)
 
 
-def _choose(blocks: list[str], entry_point: str) -> str:
-    fitting = [code for code in blocks if entry_point and defines(code, entry_point)]
-    return (fitting or blocks)[-1]
+@functools.lru_cache(maxsize=1024)
+def _given(prompt: str, name: str) -> str:
+    """The code in a prompt, if it begins what is to be written; else nothing."""
+    code = extract_code(prompt, name) if name in prompt else ""
+    return code if defines(code, name) else ""
 
 
-def _without_chat(text: str) -> str:
-    lines = text.split("\n")
-    start = next((i for i, line in enumerate(lines) if _CODE_LINE.match(line)), None)
-    if start is None:
-        return text
-    code = lines[start:]
-    trims = min(_MOST_TRIMS, _MOST_PARSED // max(1, len(text)))
-    for end in range(len(code), max(0, len(code) - trims), -1):
-        candidate = "\n".join(code[:end])
-        if _parses(candidate):
-            return candidate + "\n"
-    return "\n".join(code)
+def _clean(completion: str) -> str:
+    return completion.encode("utf-8", "replace").decode()
 
 
-def _parses(code: str) -> bool:
-    try:
-        syntax.compiled(code, "completion")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
+def _find(completion: str, name: str, language: str) -> _Found:
+    language = fences.language_of(language)
+    found = fences.read(_clean(completion), language)
+    fenced = [block for block in found.blocks if not block.leading]
+    leading = next((block for block in found.blocks if block.leading), None)
+    if leading and not any(defines(block.code, name) for block in fenced):
+        # code that the text began with, and nothing after it is the program instead
+        answers = not name or _begins_inside(leading.code) or defines(leading.code, name)
+        if answers or not fenced:
+            return _bare(leading.code, name, language, cut_off=not leading.closed)
+    if fenced:
+        return _chosen(fenced, name, language)
+    return _bare("".join(found.outside), name, language, cut_off=True)
+
+
+def _chosen(blocks: Sequence[Block], name: str, language: str) -> _Found:
+    """The last that fits best."""
+
+    def fit(block: Block) -> tuple[bool, bool, bool, bool]:
+        says = block.language == language
+        untold = not block.language and (language != "python" or prose.begins_as_code(block.code, language))
+        return (says or untold) and defines(block.code, name), says, untold, bool(block.code.strip())
+
+    place = max(range(len(blocks)), key=lambda i: (fit(blocks[i]), i))
+    block = blocks[place]
+    earlier = [each.code for each in blocks[:place] if each.language == block.language]
+    code = _flat(block.code if block.closed else _without_torn_end(block.code, name), name)
+    if defines(code, name):
+        code = preludes.with_used(earlier, code)
+    return _Found(code, fenced=True, cut_off=not block.closed)
+
+
+def _bare(text: str, name: str, language: str, *, cut_off: bool) -> _Found:
+    reads = language == "python" and len(text) <= outline.MOST
+    pieces = prose.programs(text) if reads else []
+    if reads and not pieces and not defines(text, name):
+        # words, and code that stands apart from the margin
+        pieces = [piece for piece in prose.programs(preludes.without_margin(text, 4)) if defines(piece, name)]
+    code = next((piece for piece in pieces if defines(piece, name)), pieces[0] if pieces else text)
+    return _Found(_without_torn_end(code, name) if cut_off else code, fenced=False, cut_off=cut_off)
+
+
+def _without_torn_end(code: str, name: str) -> str:
+    """Without a last definition that lacks its end, as a model leaves it that may say no more. Not if it's what was
+    asked for: broken code stays broken."""
+    parts = list(outline.parts(code)) if name else []
+    if len(parts) < 2 or not parts[-1].torn or parts[-1].kind not in ("function", "class"):
+        return code
+    complete = any(name in part.names for part in parts[:-1])
+    return code[: parts[-1].start] if complete and name not in parts[-1].names else code
+
+
+def _begins_inside(code: str) -> bool:
+    first = next(outline.statements(code), None)
+    return bool(first and first.indent)
+
+
+def _flat(code: str, name: str) -> str:
+    """A whole program that stands apart from the margin comes to it; a body that goes on stays where it is."""
+    statements = list(outline.statements(code)) if _begins_inside(code) else []
+    if not statements or any(each.indent < statements[0].indent for each in statements):
+        return code
+    flat = preludes.without_margin(code, statements[0].indent)
+    return flat if not name or defines(flat, name) else code
+
+
+def _continued(given: str, name: str, found: _Found) -> str:
+    code = found.code
+    if found.fenced and not _begins_inside(code):
+        code = preludes.as_body(given, name, code)
+    if not given.endswith("\n") and (found.fenced or code[:1] in (" ", "\t")):
+        given += "\n"
+    return _without_torn_end(given + code, name) if found.cut_off else given + code

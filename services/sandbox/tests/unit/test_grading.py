@@ -63,6 +63,7 @@ def test_more_answers_than_calls_are_tampering() -> None:
         ({"end": End.OUTPUT}, Verdict.OUTPUT_LIMIT),
         ({"end": End.RESULT}, Verdict.OUTPUT_LIMIT),
         ({"exit_status": -24}, Verdict.TIME_LIMIT),
+        ({"exit_status": -25}, Verdict.OUTPUT_LIMIT),
         ({"exit_status": -11}, Verdict.RUNTIME_ERROR),
         ({"exit_status": -200}, Verdict.RUNTIME_ERROR),
         ({"error": Raised("MemoryError", "")}, Verdict.MEMORY_LIMIT),

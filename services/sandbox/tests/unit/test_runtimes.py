@@ -35,17 +35,11 @@ HERE = Capabilities(
         ("if True: import numpy\nimport pandas", {"numpy", "pandas"}),
         ('"""\nimport numpy\n"""', set()),
         ("from . import numpy", set()),
-        # what is no Python is not parsed here, where that could take long: its error is the same in any runtime
         ("import numpy\ndef (", {"numpy"}),
         ("x = 'import numpy'", set()),
         ("import numpy\n" + "x = 1\n" * 20_000, {"numpy"}),
         ("import numpy\n" + "(" * 500, {"numpy"}),
         ("import numpy\nx = '\0'", {"numpy"}),
-        ("x = [\n    import numpy\n]", set()),
-        ("'''\nimport numpy\n'''; import pandas # import scipy", {"pandas"}),
-        ("r'\\'\nimport numpy", {"numpy"}),
-        ("from .numpy import x\nfrom numpy import pandas", {"numpy"}),
-        ("import numpy # '''\nimport pandas", {"numpy", "pandas"}),
     ],
 )
 def test_foreign_imports(source: str, found: set[str]) -> None:

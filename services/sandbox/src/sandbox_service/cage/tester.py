@@ -33,7 +33,7 @@ def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
     if code is None:
         return 1
     try:
-        module = runner.load(code, "program")
+        module = runner.load(code, "program", source)
         entry = runner.find(module, entry_point)
     except BaseException as error:
         runner.report(error, frames)
@@ -53,13 +53,13 @@ def run_tests(
     wanted = (entry_point.partition(".")[0], *names)
     missing: list[str] = []
 
-    def judge() -> None:
+    def judge(count: comparisons.Count) -> None:
         given = program.names(entry_point, wanted)
         missing.extend(name for name in names if name not in given)
         _lend(given)
         module = types.ModuleType("__main__")
         vars(module).update({name: __import__(name) for name in modules} | given)
-        collect.Collector(module, tests, program.entry, call_check).run()
+        collect.Collector(module, tests, program.entry, call_check, count).run()
 
     frames.send(*_end(judge, lambda: program.asked, lambda error: _is_the_programs(error, missing)))
     return 0
@@ -71,14 +71,17 @@ def run_beside(frames: wire.Frames, source: str, tests: str, entry_point: str, c
     if code is None:
         return 1
     try:
-        module = runner.load(code, "program")
+        module = runner.load(code, "program", source)
         entry = runner.find(module, entry_point)
     except BaseException as error:
         runner.report(error, frames)
         return 1
     frames.send("loaded")
     sys.modules["solution"] = module
-    judge = collect.Collector(module, tests, entry, call_check).run
+
+    def judge(count: comparisons.Count) -> None:
+        collect.Collector(module, tests, entry, call_check, count).run()
+
     frames.send("tests", *_end(judge, lambda: True, _is_from_program))
     runner.flush()
     return 0
@@ -104,12 +107,14 @@ def _lend(given: dict[str, Any]) -> None:
 
 
 def _end(
-    judge: Callable[[], None], asked: Callable[[], bool], is_the_programs: Callable[[BaseException], bool]
+    judge: Callable[[comparisons.Count], None],
+    asked: Callable[[], bool],
+    is_the_programs: Callable[[BaseException], bool],
 ) -> tuple[str, ...]:
     count = comparisons.Count(asked)
     count.install()
     try:
-        judge()
+        judge(count)
     except proxies.ProgramGone:
         return ("gone",)
     except proxies.Garbled:

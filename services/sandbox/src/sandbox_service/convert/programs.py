@@ -10,8 +10,8 @@ from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit.faults import Faults
 from ratchet_kit.times import duration_from_proto
 from ratchet_kit.work import Priority
+from ratchet_problems.convert import complete
 from ratchet_problems.extraction import source_for
-from ratchet_problems.helpers import with_helpers
 from ratchet_problems.problem import is_entry_point
 from sandbox_service.convert.reading import Bounds, Reading, priority_from_proto
 from sandbox_service.convert.tests import literal, test_from_proto
@@ -80,13 +80,12 @@ def grade_from_proto(request: pb.GradeRequest, bounds: Bounds) -> Call:
     priority = priority_from_proto(request.priority, reading.faults)
     fits = reading.fits("completion", request.completion) and reading.fits("problem.prompt", problem.prompt)
     reading.faults.unless(problem.tests, "problem.tests", "holds no test to grade by")
-    is_python = problem.language in ("", "python")
     source = ""
     if fits:
-        source = source_for(problem.prompt, problem.entry_point if is_python else "", request.completion)
+        source = source_for(problem.prompt, problem.entry_point, request.completion, problem.language)
         for test in problem.tests:
             if test.WhichOneof("kind") == "check":
-                test.check.code = with_helpers(test.check.code, problem.prompt, problem.entry_point)
+                complete(test.check, problem.prompt, problem.entry_point)
     message = pb.Program(
         id=problem.id,
         source=source,

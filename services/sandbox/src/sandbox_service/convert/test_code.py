@@ -73,6 +73,7 @@ class _Reader:
         for statement in self._top:
             if isinstance(statement, _Definition):
                 self._definitions.setdefault(statement.name, []).append(statement)
+        self._decorated = {name for name, (*_, last) in self._definitions.items() if last.decorator_list}
         self._scopes: dict[str, list[symtable.SymbolTable]] = {}
         for scope in table.get_children():
             self._scopes.setdefault(scope.get_name() if scope.get_name() in self._definitions else "", []).append(scope)
@@ -90,9 +91,11 @@ class _Reader:
             raise ValueError("holds no test")
         calls_check = "check" in self._at_top
         collected = self._collected(calls_check)
+        collected |= self._decorated  # fixtures, and what a decorator registers
         reached, used = self._reach(collected)
         free = bool(used & _DYNAMIC)
-        if not free and not (self._examples() and ("doctest" in used or not collected)):
+        examples = "doctest" in used or not (collected or any(map(comparisons.compares, self._top)))
+        if not free and not (self._examples() and examples):
             self._require_comparison(collected, reached, used)
         modules = () if self._shared or free or self._has_foreign_star() else self._modules(used)
         return TestCode(calls_check, self._names, modules)
@@ -110,11 +113,14 @@ class _Reader:
             elif name == "check" and not calls_check:
                 found.add(name)
             elif name.startswith("test"):
-                needed = [] if last.decorator_list else [arg for arg in _needed(last) if arg != "candidate"]
+                needed = [arg for arg in _needed(last) if arg not in self._decorated | {"candidate"}]
+                needed = [] if last.decorator_list else needed
                 if not needed:
                     found.add(name)
                 elif not self._is_mentioned(name):
-                    raise ValueError(f"{name} takes {needed[0]!r}, and fixtures of pytest are not offered here")
+                    raise ValueError(
+                        f"{name} takes {needed[0]!r}, which is no fixture of the test code, nor a parameter"
+                    )
         return found
 
     def _is_case(self, node: ast.ClassDef, depth: int = 0) -> bool:

@@ -352,6 +352,8 @@ def _trouble(report: Report) -> _Trouble:
         return _Trouble(Verdict.MEMORY_LIMIT if memory else Verdict.RUNTIME_ERROR, str(report.error))
     if report.exit_status == -signal.SIGXCPU:
         return _Trouble(Verdict.TIME_LIMIT, "used up its CPU time")
+    if report.exit_status == -signal.SIGXFSZ:
+        return _Trouble(Verdict.OUTPUT_LIMIT, "wrote more to a file than a file may hold")
     return _Trouble(Verdict.RUNTIME_ERROR, f"the program {_how_it_ended(report.exit_status)} before it was done")
 
 

@@ -18,6 +18,7 @@ class Setting:
     processes: bool = False
     files: tuple[File, ...] = ()
     fetch: tuple[str, ...] = ()
+    fetch_bytes: int = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)

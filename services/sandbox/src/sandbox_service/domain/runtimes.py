@@ -1,28 +1,18 @@
 """Which of the runtimes at hand a program gets, or the reason for none."""
 
 import functools
-import itertools
 import re
 import sys
 from dataclasses import replace
 
 from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, Unimplemented
+from ratchet_problems import outline
 from sandbox_service.domain.capabilities import Capabilities, Runtime
 from sandbox_service.domain.program import CheckTest, Program, StdioTest
 
 ALIASES = {"c++": "cpp", "js": "javascript", "node": "javascript", "nodejs": "javascript", "golang": "go", "rs": "rust",
            "sh": "bash", "python3": "python", "py": "python", "": "python"}  # fmt: skip
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([\w.]+(?:[ \t]*,[ \t]*[\w.]+)*)", re.MULTILINE)
-_TOKEN = re.compile(
-    r"""
-      \#[^\n]*+ | \\\r?\n
-    | \"{3}(?>[^"\\]++|\\.|"(?!""))*+(?:\"{3})? | '{3}(?>[^'\\]++|\\.|'(?!''))*+(?:'{3})?
-    | "(?>[^"\\\n]++|\\.)*+"? | '(?>[^'\\\n]++|\\.)*+'?
-    | (?P<word>[^\W\d]\w*+) | \d[\w.]*+ | (?P<sign>[][(){}.,*:;\n])
-    """,
-    re.DOTALL | re.VERBOSE,
-)
-_LARGE = 1 << 16  # characters
 
 
 def is_plain(program: Program) -> bool:
@@ -94,43 +84,16 @@ def _python_runtime(program: Program, capabilities: Capabilities) -> Runtime:
 def foreign_imports(source: str) -> frozenset[str]:
     """Top-level names of what the source imports, the standard library left out.
 
-    The pattern finds candidates in a few microseconds; only where it finds some is the source read, since the words
-    may stand in a text. A large source isn't: it would take long.
+    The pattern finds candidates in a few microseconds; only where it finds some is the source read, since the words may
+    stand in a text. A large source isn't: it would take long.
     """
     candidates = {name.strip().partition(".")[0] for match in _IMPORT.findall(source) for name in match.split(",")}
     if candidates <= sys.stdlib_module_names:
         return frozenset()
-    imports = frozenset(candidates) if len(source) > _LARGE else _imports(source)
+    imports = frozenset(candidates) if len(source) > outline.MOST else _imported(source)
     return imports - sys.stdlib_module_names
 
 
 @functools.lru_cache(maxsize=256)
-def _imports(source: str) -> frozenset[str]:
-    """Of the statements that begin with import or from. In time linear in the source, whatever that is."""
-    found: set[str] = set()
-    statement: list[str] = []
-    depth = 0
-    for token in _TOKEN.finditer(f"{source}\n"):
-        word, sign = token["word"], token["sign"]
-        if word:
-            statement.append(word)
-        elif not sign:
-            statement.append("#")  # a text: no statement that imports has one
-        elif sign in "([{":
-            depth += 1
-        elif sign in ")]}":
-            depth = max(0, depth - 1)
-        elif sign in ".,*":
-            statement.append(sign)
-        elif sign in ":;" or (sign == "\n" and not depth):
-            found |= _imported(statement)
-            statement = []
-    return frozenset(found)
-
-
-def _imported(statement: list[str]) -> set[str]:
-    if statement[:1] == ["from"]:
-        return {name for name in statement[1:2] if name != "."}
-    if statement[:1] != ["import"]:
-        return set()
-    return {name for before, name in itertools.pairwise(statement) if before in ("import", ",")}
+def _imported(source: str) -> frozenset[str]:
+    return outline.imported(source)

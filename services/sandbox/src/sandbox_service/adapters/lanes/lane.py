@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -35,6 +36,7 @@ _LARGE = 1 << 15  # bytes, of an answer that is read where it can hold up nobody
 _ANSWER_GRACE = timedelta(seconds=10)
 _KEEPERS_NICE = -10
 _STOP_GRACE = timedelta(seconds=0.5)
+_TAKING_DOWN = timedelta(milliseconds=50)
 # Hash order, time zone and locale are the same in every lane. -I would ignore PYTHONHASHSEED, so -s -P take its place.
 _FLAGS = ("-s", "-S", "-P", "-B")
 _ENVIRONMENT = {
@@ -149,6 +151,7 @@ class Lane:
     def _setup(self, cpu_usage: int) -> dict[str, object]:
         return {
             "cpu_usage": cpu_usage,
+            "cgroup": self._cgroup is not None,
             # a little more than the limits, so that reaching them can be seen
             "result": ANSWERS * self._options.max_result_bytes + 4096,
             "output": self._options.max_output_bytes + 4096,
@@ -182,7 +185,14 @@ class Lane:
         return len(members), sum(cleanup.mounts(pid) for pid in members)
 
     def leftovers(self) -> list[str]:
-        """Of an idle lane."""
+        """Of an idle lane, which may still be taking down what its last program had."""
+        found = self._more_than_at_rest()
+        if found:
+            time.sleep(_TAKING_DOWN.total_seconds())
+            found = self._more_than_at_rest()
+        return found
+
+    def _more_than_at_rest(self) -> list[str]:
         processes, mounts = self._census()
         found = []
         if processes > self._at_rest[0]:

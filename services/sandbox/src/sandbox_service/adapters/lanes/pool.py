@@ -117,7 +117,7 @@ class LanePool:
         for attack in attack_suite.attacks():
             if attack.probe and attack.level <= self.capabilities.level:
                 finding = await audit.attempt(sandbox, attack)
-                if not finding.caught:
+                if not finding.good:
                     log.error("attack.got_through", attack=attack.name, verdict=finding.verdict, detail=finding.detail)
                     self._ceiling = Level(attack.level - 1)
                     self._broken.append(f"{attack.level} does not hold: {attack.name}, {finding.detail}")

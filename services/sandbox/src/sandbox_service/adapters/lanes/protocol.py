@@ -88,6 +88,7 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
         "memory": job.limits.memory_bytes,
         "output": job.limits.output_bytes,
         "fetch": list(job.setting.fetch),
+        "fetch_bytes": job.setting.fetch_bytes,
         "core": core,
         "mark": mark,
     }
