@@ -24,6 +24,7 @@ from ratchet_kit.work import WorkQueue, every
 from ratchet_kit.worker import Timing, Worker
 from sandbox_service import honest
 from sandbox_service.adapters import attack_suite
+from sandbox_service.adapters.judging.process import JudgeProcess
 from sandbox_service.adapters.lanes.metered import MeteredLanes
 from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.pool import LanePool
@@ -88,7 +89,8 @@ async def provision(
         if pool is None:
             pool = await stack.enter_async_context(LanePool(_lane_options(settings)))
         executor = MeteredLanes(pool)
-        sandbox = Sandbox(executor, settings.queue_limit, meter or PrometheusMeter(), settings.held_out_attempts)
+        judge = await stack.enter_async_context(JudgeProcess())
+        sandbox = Sandbox(executor, settings.queue_limit, meter or PrometheusMeter(), settings.held_out_attempts, judge)
         bounds = Bounds(settings.max_limits, settings.max_source_bytes)
         background: list[Background] = []
         batches: Batches = NoBatches(settings.missing_for_batches)
