@@ -1,45 +1,24 @@
 """The attack suite where the machine gives less: another user, no namespaces. And where it gives too little."""
 
 import json
-import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import ratchet_kit
-import sandbox_service
+from ratchet_testing import weaker
 
 pytestmark = pytest.mark.integration
 
 HERE = Path(__file__).parent
-NOBODY = 65534
-# Where nobody may read what runs this test, the machine's own python can stand in.
-PYTHONS = [os.path.realpath(sys.executable), "/usr/bin/python3"]
 
 
 def _command(nobody: bool) -> list[str]:
-    """How to start python as this user or as nobody, with what this python would import. Skips where that can't be."""
-    sources = [str(Path(module.__file__ or "").parent.parent) for module in (sandbox_service, ratchet_kit)]
-    path = ":".join([*sources, *(entry for entry in sys.path if entry.endswith("site-packages"))])
-    environment = ["env", f"PYTHONPATH={path}", "PYTHONDONTWRITEBYTECODE=1", "HOME=/tmp"]
-    if not nobody or os.geteuid() != 0:
-        return [*environment, PYTHONS[0]]
-    setpriv = shutil.which("setpriv")
-    if setpriv is None:
-        pytest.skip("there is no setpriv to become another user with")
-    become = [setpriv, f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *environment]
-    for python in PYTHONS:
-        if (
-            subprocess.run(
-                [*become, python, "-c", "import sandbox_service.adapters.lanes.pool"], capture_output=True
-            ).returncode
-            == 0
-        ):
-            return [*become, python]
-    pytest.skip("no python here that another user can run")
+    """Skips where that can't be."""
+    try:
+        return weaker.python("sandbox_service.adapters.lanes.pool", nobody=nobody)
+    except LookupError as error:
+        pytest.skip(str(error))
 
 
 def _audit(*options: str, nobody: bool) -> subprocess.CompletedProcess[str]:
