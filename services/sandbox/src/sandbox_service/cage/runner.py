@@ -20,6 +20,8 @@ import library
 import wire
 
 _TEXT_LIMIT = 1024
+_FILE, _MARK = "program.py", "\ufeff"
+_LOOKS_AT_ITS_FILE = ("__file__", "argv", "linecache", "multiprocessing", _FILE)
 
 
 def relieve(error: BaseException) -> None:
@@ -44,8 +46,6 @@ def kinds(kind: type) -> list[str]:
 
 def make_stdin(text: str) -> None:
     """Standard input is an anonymous file: it can't block, and no process has to feed it."""
-    if not text:
-        return
     descriptor = os.memfd_create("stdin")
     wire.write_all(descriptor, text.encode())
     os.lseek(descriptor, 0, os.SEEK_SET)
@@ -66,7 +66,7 @@ def make_streams() -> None:
 
 def compile_program(source: str, frames: wire.Frames) -> types.CodeType | None:
     try:
-        code = compile(source, "program.py", "exec", dont_inherit=True)
+        code = compile(source.removeprefix(_MARK), _FILE, "exec", dont_inherit=True)
     except BaseException as error:
         frames.send("error", *describe(error))
         return None
@@ -74,9 +74,35 @@ def compile_program(source: str, frames: wire.Frames) -> types.CodeType | None:
     return code
 
 
-def load(code: types.CodeType, name: str) -> types.ModuleType:
+class Source:
+    """A module's loader. inspect, linecache and traceback ask it for the text, where there is no file."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def get_source(self, name: str) -> str:
+        return self._text.removeprefix(_MARK)
+
+    def write_file(self) -> None:
+        """Leaves a file that is there alone: the program may have come with it."""
+        try:
+            descriptor = os.open(_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return
+        wire.write_all(descriptor, self._text.encode())
+        os.close(descriptor)
+
+
+def load(code: types.CodeType, name: str, source: str) -> types.ModuleType:
+    """As Python does with a file in the current folder; the file itself is only there for what may look at it."""
     module = types.ModuleType(name)
-    module.__dict__["__builtins__"] = builtins
+    folder, loader = os.getcwd(), Source(source)
+    vars(module).update(
+        __builtins__=builtins, __file__=f"{folder}/{_FILE}", __cached__=None, __loader__=loader, __annotations__={}
+    )
+    if any(word in source for word in _LOOKS_AT_ITS_FILE):
+        loader.write_file()
+    sys.path.insert(0, folder)
     sys.modules[name] = module
     exec(code, module.__dict__)
     return module
@@ -87,10 +113,16 @@ def report(error: BaseException, frames: wire.Frames) -> None:
     relieve(error)
     frames.send("error", *describe(error))
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename != "program.py":
+    while trace is not None and trace.tb_frame.f_code.co_filename != _FILE:
         trace = trace.tb_next
     try:
-        sys.__excepthook__(type(error), error.with_traceback(trace), trace)
+        if trace is not None and isinstance(loader := trace.tb_frame.f_globals.get("__loader__"), Source):
+            loader.write_file()  # the lines in a trace come from there
+        error = error.with_traceback(trace)
+        try:
+            sys.excepthook(type(error), error, trace)  # it may be the program's own
+        except BaseException:
+            sys.__excepthook__(type(error), error, trace)
         flush()
     except BaseException:
         pass
@@ -110,7 +142,7 @@ def run_calls(frames: wire.Frames, source: str, entry_point: str, calls: list[An
     if code is None:
         return 1
     try:
-        entry = find(load(code, "program"), entry_point)
+        entry = find(load(code, "program", source), entry_point)
     except BaseException as error:
         report(error, frames)
         return 1
@@ -157,7 +189,7 @@ def run_script(frames: wire.Frames, source: str) -> int:
         return 1
     status = 0
     try:
-        load(code, "__main__")
+        load(code, "__main__", source)
     except SystemExit as error:
         status = _exit_status(error)
     except BaseException as error:
@@ -180,5 +212,8 @@ def _exit_status(leave: SystemExit) -> int:
         return 0
     if isinstance(leave.code, int):
         return leave.code & 0xFF
-    print(leave.code, file=sys.stderr)
+    try:
+        print(leave.code, file=sys.stderr)
+    except BaseException:
+        pass
     return 1
