@@ -15,5 +15,6 @@ folder is first on sys.path, so the modules here import one another by bare name
                  owner.py and guests.py, the tests' proxies.py, standing.py, operators.py, mirrors.py and lent.py
     child.py     what the keeper holds of a program: its process, its pipes (pipe.py), its files (files.py), its time
                  and memory (budget.py, process_tree.py)
-    wire.py      how all of them speak; codec.py: the form of values (library.py, arrays.py). adapters/lanes/protocol.py is the service's side
+    wire.py      how all of them speak; codec.py: the form of values (library.py, arrays.py).
+                 adapters/lanes/protocol.py is the service's side
 """
