@@ -18,8 +18,8 @@ from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet.sandbox.v1 import program_pb2_grpc
 from ratchet_kit.client import channel, wait_healthy
 from ratchet_testing import free_port, weaker
-from sandbox_service import honest
 from sandbox_service.adapters import attack_suite
+from sandbox_service.domain.execution import Verdict
 from sandbox_service.domain.program import CallTest, CheckTest, StdioTest
 
 CORES = len(os.sched_getaffinity(0))
@@ -67,7 +67,7 @@ def service(folder: Path, lanes: int, level: str = "L3") -> Iterator[Service]:
         "REDIS_URL": "",
     }
     folder.chmod(0o777)
-    python = weaker.python("sandbox_service.main", nobody=nobody)
+    python = weaker.python_as_nobody("sandbox_service.main") if nobody else [sys.executable]
     command = [*python, "-c", f"{before}from sandbox_service.main import main; main()"]
     process = subprocess.Popen(command, env=os.environ | settings, cwd="/")
     try:
@@ -94,7 +94,9 @@ def hostile(level: int = 3, kinds: Iterable[str] = ("call", "check", "stdio")) -
     found = []
     for attack in attack_suite.attacks():
         for processes in (False, True):
-            if attack.level <= level and attack.tried_with(processes) and (test := _test(attack.test)):
+            refused = Verdict.NONE in attack.expected  # such test code, when it's read
+            if attack.level <= level and attack.tried_with(processes) and not refused:
+                test = _test(attack.test)
                 name = f"attack:{attack.name}" + "/processes" * processes
                 language = "" if attack.language == "python" else attack.language
                 program = pb.Program(id=name, source=attack.source, tests=[test], language=language)
@@ -120,25 +122,25 @@ def _test(test: object) -> problem_pb2.Test:
     return problem_pb2.Test(call=call, held_out=test.held_out)
 
 
-async def offered(target: str) -> tuple[list[pb.Program], list[str]]:
-    """The honest programs that a service can run, and what it can't, in words."""
+async def offered(target: str, programs: Iterable[pb.Program]) -> tuple[list[pb.Program], list[str]]:
+    """Those that a service can run, and what it lacks for the others, in words."""
     async with channel(target) as door:
         await wait_healthy(target, timedelta(seconds=60))
         found = await program_pb2_grpc.ProgramServiceStub(door).GetCapabilities(pb.GetCapabilitiesRequest())
     languages = {runtime.language for runtime in found.runtimes}
     runtimes = {runtime.name for runtime in found.runtimes} | {""}
-    programs, lacking = [], set()
-    for case in honest.cases():
-        language = case.language or "python"
+    chosen, lacking = [], set()
+    for program in programs:
+        language = program.language or "python"
         if language not in languages:
-            lacking.add(f"{language} is not on this machine")
-        elif case.runtime not in runtimes:
-            lacking.add(f"the runtime {case.runtime} is not on this machine")
-        elif case.processes and not found.processes:
+            lacking.add(f"no {language} here")
+        elif program.runtime not in runtimes:
+            lacking.add(f"no runtime {program.runtime} here")
+        elif program.processes and not found.processes:
             lacking.add("programs may not start processes here")
         else:
-            programs.append(case)
-    return programs, sorted(lacking)
+            chosen.append(program)
+    return chosen, sorted(lacking)
 
 
 async def run(target: str, programs: Iterable[pb.Program], size: int = BATCH) -> AsyncIterator[pb.ExecutionItem]:

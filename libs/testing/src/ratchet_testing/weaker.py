@@ -34,15 +34,15 @@ def deny(*numbers: int) -> None:
             raise OSError(ctypes.get_errno(), "prctl refused")
 
 
-def python(probe: str, *, nobody: bool) -> list[str]:
-    """How to start a python as this user or as nobody, with what this one can import and no file of its own written.
+def python_as_nobody(probe: str) -> list[str]:
+    """How to start a python as nobody, or as this user who isn't root, that can import what this one can.
 
     `probe`: a module that it must be able to import. Raises LookupError where there's none.
     """
     own = sysconfig.get_path("stdlib")
     path = ":".join(entry for entry in sys.path if os.path.isdir(entry) and not entry.startswith(own))
     environment = ["env", f"PYTHONPATH={path}", "PYTHONDONTWRITEBYTECODE=1", "HOME=/tmp"]
-    if not nobody or os.geteuid() != 0:
+    if os.geteuid() != 0:
         return [*environment, _PYTHONS[0]]
     setpriv = shutil.which("setpriv")
     if setpriv is None:

@@ -149,7 +149,9 @@ FORMS = {
 async def run(sandbox: Sandbox, source: str, code: str, shared: bool, names: tuple[str, ...] = ()) -> Execution:
     code = textwrap.dedent(code)
     read = test_code.read(code, "f", names, shared)
-    test = CheckTest(code, read.calls_check, names=read.names, modules=read.modules, shared=shared)
+    test = CheckTest(
+        code, read.calls_check, names=read.names, modules=read.modules, shared=shared, unknown=read.unknown
+    )
     return await sandbox.execute(Program("p", source, "f", (test,), limits=LIMITS))
 
 
@@ -172,6 +174,7 @@ async def test_forms(sandbox: Sandbox, code: str, shared: bool) -> None:
         ("import pytest\nwith pytest.deprecated_call():\n    assert f(1)", "pytest.deprecated_call is not offered"),
         ("class TestF:\n    def __init__(self): pass\n    def test_f(self): assert f(1)", "has an __init__"),
         ("class TestF:\n    def test_f(self, capsys): assert f(1) == 2", "takes 'capsys'"),
+        ("assert f(1) == isclose(2, 2)", "NameError: 'isclose' is neither defined nor imported"),
         ("eval('f(1')\nassert f(1)", "SyntaxError"),
     ],
 )  # fmt: skip

@@ -13,16 +13,16 @@ pytestmark = pytest.mark.integration
 HERE = Path(__file__).parent
 
 
-def _command(nobody: bool) -> list[str]:
+def _command() -> list[str]:
     """Skips where that can't be."""
     try:
-        return weaker.python("sandbox_service.adapters.lanes.pool", nobody=nobody)
+        return weaker.python_as_nobody("sandbox_service.adapters.lanes.pool")
     except LookupError as error:
         pytest.skip(str(error))
 
 
-def _audit(*options: str, nobody: bool) -> subprocess.CompletedProcess[str]:
-    command = [*_command(nobody), str(HERE / "weaker_machine.py"), *options]
+def _audit(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [*_command(), str(HERE / "weaker_machine.py"), *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd="/")
 
 
@@ -30,7 +30,7 @@ def _audit(*options: str, nobody: bool) -> subprocess.CompletedProcess[str]:
     ("options", "level"), [([], "L2"), (["--deny-namespaces"], "L1")], ids=["user-namespaces", "no-namespaces"]
 )
 def test_another_user(options: list[str], level: str) -> None:
-    done = _audit(*options, nobody=True)
+    done = _audit(*options)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["uid"] != 0
@@ -43,7 +43,7 @@ def test_another_user(options: list[str], level: str) -> None:
 
 def test_too_little_is_refused_in_words() -> None:
     """Neither namespaces nor Landlock: a program could read the service's files."""
-    done = _audit("--deny-all", nobody=True)
+    done = _audit("--deny-all")
     assert done.returncode != 0
     assert "below L1" in done.stderr
     assert "L1 lacks landlock" in done.stderr

@@ -66,7 +66,7 @@ def test_the_suite_that_ships() -> None:
 # Harmless enough to be let loose, in a process of their own and with no cage around it.
 LOOSE = (
     "clone_by_hand environment file_names host_name multiprocessing_pool other_files outlive_the_lane posix_spawn "
-    "process_files process_ids socket_families sockets subprocess_shell"
+    "process_files process_ids socket_families sockets subprocess_shell kernel_budgets watch_shared_files"
 )
 
 

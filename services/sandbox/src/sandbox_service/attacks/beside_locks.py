@@ -28,13 +28,12 @@ def f(x):
             return 2
         except OSError:
             pass
-        for command in (fcntl.F_SETLK, 37):
-            for kind in (WHOLE, SHARED):
-                try:
-                    fcntl.fcntl(descriptor, command, kind)
-                except BlockingIOError:
-                    return 2
-                except OSError:
-                    pass
+        for kind in (WHOLE, SHARED):
+            try:
+                fcntl.fcntl(descriptor, fcntl.F_SETLK, kind)
+            except BlockingIOError:
+                return 2
+            except OSError:
+                pass
     time.sleep(0.15)
     return 3

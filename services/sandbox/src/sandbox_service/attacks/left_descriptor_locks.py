@@ -25,18 +25,28 @@ def places():
 
 
 def f(x):
-    for descriptor in places():
+    found = list(places())
+    for descriptor in found:
         for command in (fcntl.F_GETLK, OFD_GET):
             try:
                 if struct.unpack_from("h", fcntl.fcntl(descriptor, command, WHOLE))[0] != fcntl.F_UNLCK:
                     return 2
             except OSError:
                 pass
-        for command in (fcntl.F_SETLK, OFD_SET):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return 2
+        except OSError:
+            pass
+    for descriptor in found:
+        for command in (OFD_SET, fcntl.F_SETLK):
             try:
                 fcntl.fcntl(descriptor, command, WHOLE)
-            except BlockingIOError:
-                return 2
             except OSError:
                 pass
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            pass
     return 3

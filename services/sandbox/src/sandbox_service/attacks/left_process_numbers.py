@@ -11,7 +11,7 @@ import os
 
 
 def f(x):
-    if os.getpid() > 60:
+    if os.getpid() % 1000 > 60:
         return 2
     for _ in range(60):
         pid = os.fork()

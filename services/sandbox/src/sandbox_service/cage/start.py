@@ -3,6 +3,7 @@
 import builtins
 import fcntl
 import gc
+import mmap
 import os
 import pwd
 import signal
@@ -72,6 +73,8 @@ def main(begin: dict[str, Any]) -> None:
     _name_the_user()
     if locked.refused:
         _let_attributes_be(os.path.realpath(locked.world.folder))
+    if not setup["cgroup"] and not locked.processes:
+        _share_with_nobody()
     for name in own_modules:
         del sys.modules[name]
     del sys.path[0]
@@ -97,6 +100,19 @@ def main(begin: dict[str, Any]) -> None:
         raise
     finally:
         keeper.end_zygote()
+
+
+def _share_with_nobody() -> None:
+    """Where shared memory can't be counted (process_tree.py), what a single process maps is its own anyway."""
+
+    def make(cls: type, fileno: int, length: int, flags: int = mmap.MAP_SHARED, *more: Any, **named: Any) -> Any:
+        if fileno == -1 and flags & mmap.MAP_SHARED and "access" not in named:
+            flags = flags & ~mmap.MAP_SHARED | mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        return original(cls, fileno, length, flags, *more, **named)
+
+    original = mmap.mmap.__new__
+    own = type("mmap", (mmap.mmap,), {"__new__": make, "__module__": "mmap"})
+    vars(mmap).update(mmap=own)
 
 
 def _name_the_user() -> None:

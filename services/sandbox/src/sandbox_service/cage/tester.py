@@ -45,10 +45,16 @@ def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
 
 
 def run_tests(
-    frames: wire.Frames, tests: str, entry_point: str, call_check: bool, names: Sequence[str], modules: Sequence[str]
+    frames: wire.Frames,
+    tests: str,
+    entry_point: str,
+    call_check: bool,
+    names: Sequence[str],
+    modules: Sequence[str],
+    unknown: str,
 ) -> int:
     """In the tester's process. `names`: what the tests may use of the program beside its entry point. `modules`: of the
-    library, what they use without importing it."""
+    library, what they use without importing it. `unknown`: what they use and nobody gives."""
     program = _Asked(socket.socket(fileno=wire.CHANNEL_FD))
     wanted = (entry_point.partition(".")[0], *names)
     missing: list[str] = []
@@ -56,6 +62,8 @@ def run_tests(
     def judge(count: comparisons.Count) -> None:
         given = program.names(entry_point, wanted)
         missing.extend(name for name in names if name not in given)
+        if unknown:
+            raise NameError(f"{unknown!r} is neither defined nor imported, nor declared as the program's (names)")
         _lend(given)
         module = types.ModuleType("__main__")
         vars(module).update({name: __import__(name) for name in modules} | given)

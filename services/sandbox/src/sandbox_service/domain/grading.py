@@ -148,6 +148,7 @@ def _single_step(program: Program, test: Test) -> Step:
             test.names,
             test.modules,
             test.shared,
+            test.unknown,
         ),
         partial(_judge_check, test.shared),
         test.held_out,

@@ -46,7 +46,7 @@ class ScriptJob:
 class CheckJob:
     """Run `code` in one process against the program in another. `call_check`: call the `check` that it defines.
 
-    `names` and `modules`: see CheckTest. `shared`: in one process with the program.
+    `names`, `modules` and `unknown`: see CheckTest. `shared`: in one process with the program.
     """
 
     source: str
@@ -58,6 +58,7 @@ class CheckJob:
     names: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     shared: bool = False
+    unknown: str = ""
 
 
 @dataclass(frozen=True, slots=True)

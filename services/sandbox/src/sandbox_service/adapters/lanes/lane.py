@@ -23,7 +23,7 @@ from sandbox_service.adapters.lanes.options import ANSWERS, LaneOptions, Plan
 from sandbox_service.cage import scratch, wire
 from sandbox_service.domain import levels
 from sandbox_service.domain.forms import WEIGHED, weight
-from sandbox_service.domain.jobs import CallJob, Command, End, Raised, Report, Stage
+from sandbox_service.domain.jobs import CallJob, CheckJob, Command, End, Raised, Report, Stage
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import File
 
@@ -225,7 +225,8 @@ class Lane:
         try:
             writer = await self._connected()
             if self._cgroup:
-                self._cgroup.limit_memory(job.limits.memory_bytes)
+                # tests have a process of their own, and as much memory for it
+                self._cgroup.limit_memory(job.limits.memory_bytes * (2 if isinstance(job, CheckJob) else 1))
             async with asyncio.timeout((wall + _ANSWER_GRACE).total_seconds()):
                 writer.write(request.data)
                 await writer.drain()

@@ -76,7 +76,7 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
         case CheckJob():
             mode = "check"
             arguments = (job.source, job.entry_point)
-            judging = (job.code, job.entry_point, job.call_check, job.names, job.modules)
+            judging = (job.code, job.entry_point, job.call_check, job.names, job.modules, job.unknown)
             tests = _payload("tests", tests_nonce, judging, job.limits) + mark
     files = job.setting.files
     program = _payload(mode, nonce, arguments, job.limits, stdin, files)
