@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
+from google.rpc import code_pb2
 
-from ratchet.common.v1 import verdict_pb2
+from ratchet.common.v1 import failure_pb2, verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments import Outcome, Task, judge
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_kit.errors import FieldViolation, InvalidArgument, Unavailable
-from ratchet_problems import CallTest, Message, Problem
+from ratchet_problems import CallTest, CheckTest, Message, Problem
 from ratchet_rewards import Grade, get
 
 TASK = Task.of(Problem("p", "Write f.", (CallTest("[1]", "2"),) * 4, entry_point="f"))
@@ -77,3 +78,20 @@ async def test_a_fault_of_the_platform_is_no_outcome() -> None:
     async with Executor(ScriptedSandbox(None), attempts=2, backoff=timedelta()) as executor:
         with pytest.raises(Unavailable, match="2 times: no sandbox"):
             await judge(CodeEnvironment(executor), TASK, "f = 1")
+
+
+async def test_tests_that_can_judge_no_program_are_the_problems_fault_and_no_reward() -> None:
+    failure = failure_pb2.Failure(code=code_pb2.INVALID_ARGUMENT, message="the test code never called the program")
+    async with Executor(ScriptedSandbox(pb.Execution(id="p", failure=failure))) as executor:
+        with pytest.raises(InvalidArgument, match=r"p: its tests can judge no program: .* never called"):
+            await judge(CodeEnvironment(executor), TASK, "f = 1")
+
+
+async def test_a_reward_that_can_be_forged_is_given_where_it_is_asked_for_by_name() -> None:
+    task = Task.of(Problem("p", "Write f.", (CheckTest("assert f(1) is None", shared=True),), entry_point="f"))
+    passed = pb.Execution(verdict=verdict_pb2.VERDICT_PASSED, tests_passed=1, tests_total=1, forgeable=True)
+    async with Executor(ScriptedSandbox(passed)) as executor:
+        with pytest.raises(InvalidArgument, match="p: its tests share the program's process"):
+            await judge(CodeEnvironment(executor), task, "f = 1")
+        outcome = await judge(CodeEnvironment(executor, forgeable=True), task, "f = 1")
+    assert outcome == Outcome(Grade("PASSED", 1, 1, forgeable=True), 1.0)

@@ -111,10 +111,30 @@ def test_older_tables_hold_the_prompt_as_content() -> None:
     assert (work.entry_point, work.source.endswith("def f():\n\n    return 1")) == ("f", True)
 
 
-def test_test_code_that_tests_nothing_is_refused() -> None:
-    tests = "import unittest\nclass TestF(unittest.TestCase):\n    def test(self):\n        assert False\n"
-    with pytest.raises(Unimplemented, match="neither defines check"):
-        human_eval(Row({"prompt": "", "test": tests, "entry_point": "f"}, "row"), "", Options())
+@pytest.mark.parametrize(
+    ("setup", "tests", "names"),
+    [
+        ("", ["assert f([Pair(1, 2)]) == 3"], ("Pair",)),
+        ("root = Node(1)\nroot.left = Node(2)", ["assert f(root)"], ("Node",)),
+        ("", ["assert close(f(1), 2)", "assert f(Pair(1)) == Pair(2)"], ()),
+        ("", ["got = f(1)\nok = close(got, 2)\nassert ok"], ()),
+        ("", ["assert math.isclose(f(1), 2) and Counter(f(2)) == Counter([1])"], ()),
+    ],
+)
+def test_what_is_handed_to_the_function_may_be_the_programs_and_nothing_that_decides(
+    setup: str, tests: list[str], names: tuple[str, ...]
+) -> None:
+    work = mbpp(Row({"labels": {"test_setup_code": setup}, "test_list": tests}, "row"), "def f(x): return 0", Options())
+    (test,) = work.tests
+    assert isinstance(test, CheckTest)
+    assert test.names == names
+
+
+def test_the_prompts_helpers_and_the_library_are_the_tests_own() -> None:
+    prompt = "def poly(xs, x):\n    return 0\n\ndef f(xs):\n"
+    test = "def check(candidate):\n    assert abs(poly([1], candidate([1]))) < Counter([1])[1]\n"
+    work = human_eval(Row({"prompt": prompt, "test": test, "entry_point": "f"}, "row"), "    return 1", Options())
+    assert "from collections import Counter\ndef poly" in code_of(work)
 
 
 class Evil:

@@ -59,7 +59,7 @@ def test_all_caught(sandbox: Sandbox, audit: Any) -> None:
     sandbox.findings = [finding("fork", True), finding("sockets", True)]
     result = audit()
     assert result.returncode == 0, result.stderr
-    assert "Level L2: 2 of 2 attacks caught." in result.stdout
+    assert "Level L2: 2 of 2 attacks caught, 0 of 0 honest runs right." in result.stdout
     assert "L3 lacks cgroup: be root" in result.stdout
     assert "Tries [it]." in result.stdout
     assert "break-out" in result.stdout
@@ -69,8 +69,20 @@ def test_one_that_gets_through_is_a_failure(sandbox: Sandbox, audit: Any) -> Non
     sandbox.findings = [finding("fork", True), finding("sockets", False)]
     result = audit()
     assert result.returncode == 1
-    assert "1 of 2 attacks caught." in result.stdout
-    assert "1 attacks got through: sockets." in result.stderr
+    assert "1 of 2 attacks caught," in result.stdout
+    assert "1 went wrong: sockets." in result.stderr
+
+
+def test_an_honest_program_judged_wrong_is_a_failure(sandbox: Sandbox, audit: Any) -> None:
+    right = pb.AuditResponse(attack="go/Scan", title="an honest program", caught=True, detail="skipped: no go here")
+    wrong = pb.AuditResponse(attack="idioms/lambda", title="an honest program", detail="NameError")
+    sandbox.findings = [finding("fork", True), right, wrong]
+    result = audit()
+    assert result.returncode == 1
+    assert "1 of 1 attacks caught, 1 of 2 honest runs right." in result.stdout
+    assert "go/Scan skipped: no go here." in result.stdout
+    assert "WRONG" in result.stdout
+    assert "1 went wrong: idioms/lambda." in result.stderr
 
 
 def test_json_and_names(sandbox: Sandbox, audit: Any) -> None:

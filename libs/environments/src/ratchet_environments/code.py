@@ -13,8 +13,10 @@ from ratchet_rewards import Grade, RewardFunction, get
 class CodeEnvironment:
     """An Environment. `executor` stays the caller's to open and close; `reward` is tests_passed unless given."""
 
-    def __init__(self, executor: Executor, reward: RewardFunction | None = None) -> None:
+    def __init__(self, executor: Executor, reward: RewardFunction | None = None, *, forgeable: bool = False) -> None:
+        """`forgeable`: takes problems whose tests share the program's process, which can learn to forge its rewards."""
         self._executor = executor
+        self._forgeable = forgeable
         self._reward = reward or get("tests_passed")
 
     async def start(self, task: Task) -> Episode:
@@ -22,8 +24,13 @@ class CodeEnvironment:
 
     async def step(self, episode: Episode, answer: str) -> Episode:
         """The end of the episode. Raises Unavailable when the platform failed again and again, InvalidArgument for a
-        problem that the sandbox can't run. An answer that it can't, one that is too long, is graded COMPILE_ERROR."""
+        problem that the sandbox can't run, or whose tests can judge no program. An answer that it can't run, one that
+        is too long, is graded COMPILE_ERROR."""
         task = episode.task
+        if task.problem.forgeable and not self._forgeable:
+            raise InvalidArgument(
+                f"{task.problem.id}: its tests share the program's process: its rewards can be forged"
+            )
         try:
             grade = grade_of(await self._executor.execute(program_for(task, answer)))
         except InvalidArgument as error:
@@ -34,5 +41,8 @@ class CodeEnvironment:
 
 
 def grade_of(execution: pb.Execution) -> Grade:
+    """Raises InvalidArgument where the tests can judge no program."""
+    if execution.HasField("failure"):
+        raise InvalidArgument(f"{execution.id}: its tests can judge no program: {execution.failure.message}")
     verdict = verdict_pb2.Verdict.Name(execution.verdict).removeprefix("VERDICT_")
-    return Grade(verdict, execution.tests_passed, execution.tests_total, execution.detail)
+    return Grade(verdict, execution.tests_passed, execution.tests_total, execution.detail, execution.forgeable)

@@ -4,9 +4,8 @@ from ratchet.common.v1 import problem_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.task import Limits, Task
 from ratchet_kit.times import duration_to_proto
-from ratchet_problems.convert import test_to_proto
+from ratchet_problems.convert import complete, test_to_proto
 from ratchet_problems.extraction import source_for
-from ratchet_problems.helpers import with_helpers
 from ratchet_problems.problem import Problem, TestCase
 
 
@@ -35,5 +34,5 @@ def _limits(limits: Limits) -> problem_pb2.Limits:
 def _test(test: TestCase, problem: Problem) -> problem_pb2.Test:
     message = test_to_proto(test)
     if message.WhichOneof("kind") == "check":
-        message.check.code = with_helpers(message.check.code, problem.prompt, problem.entry_point)
+        complete(message.check, problem.prompt, problem.entry_point)
     return message

@@ -1,7 +1,15 @@
-"""Tests to protobuf. Pure."""
+"""Tests to protobuf, with what their prompt gives. Pure."""
 
 from ratchet.common.v1 import problem_pb2 as pb
+from ratchet_problems.helpers import declared, with_helpers
 from ratchet_problems.problem import CallTest, CheckTest, StdioTest, TestCase
+
+
+def complete(check: pb.CheckTest, prompt: str, entry_point: str) -> None:
+    """Adds what the prompt gives to test code that is apart from the program: its helpers, and its classes by name."""
+    if check.grading != pb.CheckTest.GRADING_SHARED:
+        check.code = with_helpers(check.code, prompt, entry_point)
+        check.names.extend(name for name in declared(check.code, prompt, entry_point) if name not in check.names)
 
 
 def test_to_proto(test: TestCase) -> pb.Test:
@@ -19,4 +27,7 @@ def test_to_proto(test: TestCase) -> pb.Test:
             stdio = pb.StdioTest(stdin=test.stdin, expected_stdout=test.expected_stdout)
             return pb.Test(stdio=stdio, held_out=test.held_out)
         case CheckTest():
-            return pb.Test(check=pb.CheckTest(code=test.code), held_out=test.held_out)
+            grading = pb.CheckTest.GRADING_SHARED if test.shared else pb.CheckTest.GRADING_UNSPECIFIED
+            return pb.Test(
+                check=pb.CheckTest(code=test.code, names=test.names, grading=grading), held_out=test.held_out
+            )

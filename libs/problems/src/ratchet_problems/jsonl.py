@@ -6,7 +6,8 @@ call it). A test is one of
     {"args": "[(1, 2)]", "expected": "{3}"}
     {"stdin": "1 2", "expected_stdout": "3"}
     {"args": [-1], "raises": "ValueError"}   an exception of that type, or of a kind of it
-    {"check": "def check(candidate): ..."}
+    {"check": "def check(candidate): ..."}   with "names": ["Node"], what it uses of the program beside the entry point,
+                                             and "shared": true where it must run in the program's process
 A call test may have "tolerance" (for floats; 0 compares exactly) and "unordered": true (the elements of a list come
 in any order), any test "held_out": true (it counts, and is never shown).
 """
@@ -29,7 +30,7 @@ _TEST_FIELDS = {
     "expected": _CALL,
     "stdin": _STDIO,
     "expected_stdout": _STDIO,
-    "check": ({"check"}, {"held_out"}),
+    "check": ({"check"}, {"names", "shared", "held_out"}),
 }
 
 
@@ -112,7 +113,12 @@ def _test(record: object, path: str, where: str) -> TestCase:
     prefix = f"{path}."
     held_out = _flag(record, "held_out", where, prefix)
     if "check" in needed:
-        return CheckTest(_text(record, "check", where, prefix), held_out)
+        names = [
+            _typed(name, str, f"{prefix}names[{index}]", where)
+            for index, name in enumerate(_list(record, "names", where, prefix))
+        ]
+        shared = _flag(record, "shared", where, prefix)
+        return CheckTest(_text(record, "check", where, prefix), held_out, tuple(names), shared)
     if "stdin" in needed:
         stdin, expected = _text(record, "stdin", where, prefix), _text(record, "expected_stdout", where, prefix)
         return StdioTest(stdin, expected, held_out)
@@ -149,10 +155,10 @@ def _text(record: Mapping[str, Any], name: str, where: str, prefix: str = "", *,
     return str(_typed(record[name], str, f"{prefix}{name}", where))
 
 
-def _list(record: Mapping[str, Any], name: str, where: str, *, required: bool = False) -> list[Any]:
+def _list(record: Mapping[str, Any], name: str, where: str, prefix: str = "", *, required: bool = False) -> list[Any]:
     if required and name not in record:
-        raise InvalidProblem(where, name, "is missing")
-    return list(_typed(record.get(name, []), list, name, where))
+        raise InvalidProblem(where, f"{prefix}{name}", "is missing")
+    return list(_typed(record.get(name, []), list, f"{prefix}{name}", where))
 
 
 def _typed(value: Any, kind: type | tuple[type, ...], path: str, where: str) -> Any:

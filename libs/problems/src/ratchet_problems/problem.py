@@ -71,14 +71,19 @@ class StdioTest:
 
 @dataclass(frozen=True, slots=True)
 class CheckTest:
-    """Opaque Python test code: `def check(candidate): ...`, which is given the entry point, plain asserts, classes of
-    unittest, or functions named `test_...`."""
+    """Opaque Python test code: `def check(candidate): ...`, which is given the entry point, plain asserts, tests of
+    pytest, unittest or doctest, a script."""
 
     code: str
     held_out: bool = False
+    names: tuple[str, ...] = ()
+    """What it uses of the program beside the entry point; it sees nothing else of it."""
+    shared: bool = False
+    """It runs in the program's process, for what can't be tested from outside. The program could forge its result."""
 
     def to_json(self) -> dict[str, Any]:
-        return {"check": self.code} | _held_out(self)
+        names = {"names": list(self.names)} if self.names else {}
+        return {"check": self.code} | names | ({"shared": True} if self.shared else {}) | _held_out(self)
 
 
 TestCase = CallTest | StdioTest | CheckTest
@@ -153,8 +158,18 @@ class Problem:
             case CheckTest():
                 if not test.code.strip():
                     raise InvalidProblem(self.id, f"{path}.check", "must not be empty")
+                for name in test.names:
+                    if not name.isidentifier():
+                        raise InvalidProblem(self.id, f"{path}.names", f"not a Python name: {name[:60]!r}")
+                if test.shared and test.held_out:
+                    raise InvalidProblem(self.id, f"{path}.shared", "a program sees what shares its process")
             case StdioTest():
                 pass
+
+    @property
+    def forgeable(self) -> bool:
+        """Whether tests share the program's process, which could forge their results."""
+        return any(isinstance(test, CheckTest) and test.shared for test in self.tests)
 
     def to_json(self) -> dict[str, Any]:
         """The record of one line of JSONL; `ratchet_problems.jsonl` reads it back."""

@@ -16,6 +16,8 @@ class Grade:
     tests_total: int
     detail: str = ""
     """One sentence on what went wrong first; empty for a pass."""
+    forgeable: bool = False
+    """Whether tests ran in the program's process, which could say what it likes there."""
 
     @property
     def passed(self) -> bool:

@@ -51,6 +51,7 @@ def report_to_proto(report: Report) -> pb.Evaluation:
         problems_total=evaluation.problems_total,
         pass_at_k=[_pass_at_k_to_proto(item) for item in evaluation.pass_at_k],
         verdicts=report.progress.verdicts,
+        forgeable_passes=report.progress.forgeable_passes,
         create_time=timestamp_to_proto(evaluation.create_time),
         start_time=timestamp_to_proto(evaluation.start_time) if evaluation.start_time else None,
         end_time=timestamp_to_proto(evaluation.end_time) if evaluation.end_time else None,
@@ -67,6 +68,7 @@ def sample_to_proto(sample: Sample) -> pb.Sample:
         tests_total=sample.tests_total,
         policy_id=sample.policy_id,
         detail=sample.detail,
+        forgeable=sample.forgeable,
     )
 
 

@@ -86,7 +86,7 @@ async def provision(
             host = EnginePolicyHost(rollout, settings.load_timeout)
         if environment is None:
             sandbox = GrpcSandbox(await channel(settings.sandbox_target), caller="eval")
-            environment = CodeEnvironment(await stack.enter_async_context(Executor(sandbox)))
+            environment = CodeEnvironment(await stack.enter_async_context(Executor(sandbox)), forgeable=True)
 
         redis = streams.connect(settings.redis_url)
         stack.push_async_callback(redis.aclose)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import grpc
 
@@ -22,18 +22,21 @@ from ratchet_kit.server import Background
 from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.work import WorkQueue, every
 from ratchet_kit.worker import Timing, Worker
+from sandbox_service import honest
 from sandbox_service.adapters import attack_suite
+from sandbox_service.adapters.judging.process import JudgeProcess
 from sandbox_service.adapters.lanes.metered import MeteredLanes
 from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.adapters.meter import PrometheusMeter
-from sandbox_service.convert import Bounds, program_from_bytes, record_from_item
-from sandbox_service.domain.audit import Audit
+from sandbox_service.convert import Bounds, program_from_bytes, programs_from_proto, record_from_item
+from sandbox_service.domain.audit import Audit, Honest
 from sandbox_service.domain.batch import CHUNK
 from sandbox_service.domain.batches import Batches, NoBatches
 from sandbox_service.domain.benchmark import Benchmark
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.ports import BatchStore, Meter, Pool
+from sandbox_service.domain.program import Program
 from sandbox_service.domain.sandbox import Sandbox
 from sandbox_service.fusion import app
 from sandbox_service.fusion.rows import RowFolder
@@ -86,7 +89,8 @@ async def provision(
         if pool is None:
             pool = await stack.enter_async_context(LanePool(_lane_options(settings)))
         executor = MeteredLanes(pool)
-        sandbox = Sandbox(executor, settings.queue_limit, meter or PrometheusMeter(), settings.held_out_attempts)
+        judge = await stack.enter_async_context(JudgeProcess())
+        sandbox = Sandbox(executor, settings.queue_limit, meter or PrometheusMeter(), settings.held_out_attempts, judge)
         bounds = Bounds(settings.max_limits, settings.max_source_bytes)
         background: list[Background] = []
         batches: Batches = NoBatches(settings.missing_for_batches)
@@ -101,8 +105,17 @@ async def provision(
             runner = Runner(sandbox, bounds, most_waiting=settings.queue_limit)
             door = app.build(runner, RowFolder(settings.datasets_dir))
             background.append(HttpServer(door, settings.host, settings.http_port, settings.grace).run)
-        audit = Audit(sandbox, pool, attack_suite.attacks())
+        audit = Audit(sandbox, pool, attack_suite.attacks(), cache(partial(_honest, bounds)))
         yield Service(sandbox, bounds, audit, Benchmark(sandbox, executor), batches, background)
+
+
+def _honest(bounds: Bounds) -> list[Honest]:
+    """The programs that ship, as a call would bring them."""
+
+    def program(message: program_pb2.Program) -> Program:
+        return programs_from_proto([message], bounds, 0)[0]
+
+    return [Honest(program(case), (twin := honest.wrong(case)) and program(twin)) for case in honest.cases()]
 
 
 def _lane_options(settings: Settings) -> LaneOptions:

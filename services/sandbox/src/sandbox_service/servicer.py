@@ -139,9 +139,12 @@ class DiagnosticsServicer(diagnostics_pb2_grpc.DiagnosticsServiceServicer):
     async def Audit(
         self, request: diagnostics_pb2.AuditRequest, context: Context
     ) -> AsyncIterator[diagnostics_pb2.AuditResponse]:
-        plan = self._audit.plan(request.attacks)
-        async for finding in self._audit.run(plan):
-            yield convert.finding_to_proto(finding, len(plan))
+        call = convert.audit_from_proto(request)
+        honest = await asyncio.to_thread(self._audit.honest, call.names)
+        attacks = self._audit.attacks(call.names)
+        total = len(attacks) + len(honest) + bool(call.mixed)
+        async for finding in self._audit.run(attacks, honest, call.mixed):
+            yield convert.finding_to_proto(finding, total)
 
     async def Benchmark(
         self, request: diagnostics_pb2.BenchmarkRequest, context: Context

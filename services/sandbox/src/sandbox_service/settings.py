@@ -42,8 +42,9 @@ class Settings(ServiceSettings):
     """The longest source, test text or standard input of a program."""
     idle_extra: timedelta = timedelta(seconds=1)
     """A program may sleep and wait for its CPU limit and this much more, in all."""
-    wall_factor: float = Field(default=10.0, ge=1)
-    """The bound on the clock is wall_factor x (CPU limit + idle_extra): the last resort, on an overloaded machine."""
+    wall_factor: float = Field(default=30.0, ge=1)
+    """The bound on the clock is wall_factor x (CPU limit + idle_extra): the last resort, on an overloaded machine,
+    where a program waits for its turn and neither computes nor idles."""
     runtimes_dir: Path | None = None
     """A folder of virtual environments, each a Python runtime of its name; by default those named sandbox-* beside the
     service's own."""

@@ -16,11 +16,14 @@ from ratchet_testing.processes import children
 from sandbox_service.adapters import attack_suite
 from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.pool import LanePool
-from sandbox_service.domain.audit import Attack, Audit, Kind, parse
+from sandbox_service.domain.attack import Attack, parse
+from sandbox_service.domain.audit import Audit, Trial
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import CallTest, Limits, Program
 from sandbox_service.domain.sandbox import Sandbox
+
+from .open_findings import OPEN
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
@@ -76,26 +79,23 @@ async def _grade(sandbox: Sandbox, source: str) -> Execution:
 
 
 async def _attack(sandbox: Sandbox, executor: LanePool, name: str, processes: bool) -> None:
+    if name in OPEN:
+        pytest.xfail(f"until {OPEN[name]} has landed")
     audit = Audit(sandbox, executor, attack_suite.attacks())
-    if (one := next((one for one in audit.plan([name]) if one[1] is processes), None)) is None:
+    if (one := next((one for one in audit.attacks([name]) if one.processes is processes), None)) is None:
         pytest.skip("not claimed at this machine's level")
-    (finding,) = [finding async for finding in audit.run([one])]
-    assert finding.caught, finding.detail
+    (finding,) = [finding async for finding in audit.run([one], (), 0)]
+    assert finding.good, finding.detail
     assert not PWNED.exists()  # noqa: ASYNC240 (a stat)
 
 
-@pytest.mark.parametrize("name", [attack.name for attack in attack_suite.attacks()])
+@pytest.mark.parametrize("name", [attack.name for attack in attack_suite.attacks() if attack.tried_with(False)])
 async def test_attack(sandbox: Sandbox, executor: LanePool, name: str) -> None:
     await _attack(sandbox, executor, name, processes=False)
     await _assert_nothing_is_left(sandbox, executor)
 
 
-BREAK_OUTS = [
-    attack.name for attack in attack_suite.attacks() if attack.kind is Kind.BREAK_OUT and not attack.strict_only
-]
-
-
-@pytest.mark.parametrize("name", BREAK_OUTS)
+@pytest.mark.parametrize("name", [attack.name for attack in attack_suite.attacks() if attack.tried_with(True)])
 async def test_attack_where_processes_are_allowed(sandbox: Sandbox, executor: LanePool, name: str) -> None:
     await _attack(sandbox, executor, name, processes=True)
 
@@ -103,8 +103,8 @@ async def test_attack_where_processes_are_allowed(sandbox: Sandbox, executor: La
 async def test_an_attack_that_gets_through_is_told(sandbox: Sandbox, executor: LanePool) -> None:
     attack = parse("knows", '"""Knows.\n\nKind: break-out\nExpect: FAILED\n"""\ndef f(x):\n    return 2\n')
     audit = Audit(sandbox, executor, [attack])
-    findings = [finding async for finding in audit.run([(attack, False)])]
-    assert [(one.caught, one.verdict, one.detail) for one in findings] == [(False, Verdict.PASSED, "it got through")]
+    findings = [finding async for finding in audit.run([Trial(attack)], (), 0)]
+    assert [(one.good, one.verdict, one.detail) for one in findings] == [(False, Verdict.PASSED, "it got through")]
 
 
 @pytest.mark.parametrize(("claimed", "left"), [("L3", Level.L2), ("L2", Level.L1)])

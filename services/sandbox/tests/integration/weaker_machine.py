@@ -4,14 +4,15 @@
 """
 
 import asyncio
-import ctypes
 import json
 import os
-import struct
 import sys
 from datetime import timedelta
 from pathlib import Path
 
+from open_findings import OPEN
+
+from ratchet_testing import weaker
 from sandbox_service.adapters import attack_suite
 from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.pool import LanePool
@@ -20,34 +21,14 @@ from sandbox_service.domain.jobs import ScriptJob
 from sandbox_service.domain.program import Limits
 from sandbox_service.domain.sandbox import Sandbox
 
-_UNSHARE, _MOUNT, _SECCOMP, _PRCTL = 272, 165, 317, 157
-
-
-def deny(*numbers: int) -> None:
-    """A seccomp filter that answers EPERM to these system calls (x86-64)."""
-
-    def instruction(code: int, k: int, jump_true: int = 0, jump_false: int = 0) -> bytes:
-        return struct.pack("=HBBI", code, jump_true, jump_false, k)
-
-    steps = [instruction(0x20, 0)]
-    for number in numbers:
-        steps += [instruction(0x15, number, 0, 1), instruction(0x06, 0x00050001)]
-    code = b"".join([*steps, instruction(0x06, 0x7FFF0000)])
-    buffer = ctypes.create_string_buffer(code, len(code))
-    program = struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer))
-    libc = ctypes.CDLL(None, use_errno=True)
-    zero = ctypes.c_ulong(0)
-    assert libc.prctl(38, ctypes.c_ulong(1), zero, zero, zero) == 0
-    assert libc.prctl(22, ctypes.c_ulong(2), ctypes.c_char_p(program), zero, zero) == 0
-
 
 async def main() -> None:
     got_through = {}
     async with LanePool(LaneOptions(lanes=1, idle_extra=timedelta(seconds=0.5))) as executor:
         audit = Audit(Sandbox(executor, 10), executor, attack_suite.attacks())
-        plan = audit.plan([])
-        async for finding in audit.run(plan):
-            if not finding.caught:
+        plan = [trial for trial in audit.attacks() if trial.attack.name not in OPEN]
+        async for finding in audit.run(plan, (), 0):
+            if not finding.good:
                 got_through[finding.name] = f"{finding.verdict} {finding.detail}"
         offered = executor.capabilities
         await cancel_one_that_hides(executor)
@@ -81,7 +62,7 @@ def keepers() -> list[str]:
 
 if __name__ == "__main__":
     if "--deny-namespaces" in sys.argv:
-        deny(_UNSHARE, _MOUNT)
+        weaker.deny(weaker.UNSHARE, weaker.MOUNT)
     if "--deny-all" in sys.argv:
-        deny(_UNSHARE, _MOUNT, 444)
+        weaker.deny(weaker.UNSHARE, weaker.MOUNT, weaker.LANDLOCK)
     asyncio.run(main())

@@ -1,19 +1,23 @@
 """What an attack's file says, and when an attack counts as caught."""
 
+import asyncio
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from ratchet_kit.errors import NotFound, Unavailable
 from sandbox_service.adapters import attack_suite
-from sandbox_service.domain.audit import Attack, Audit, Kind, attempt, parse
+from sandbox_service.domain.attack import Attack, Kind, Profile, parse
+from sandbox_service.domain.audit import Audit, Honest, attempt
 from sandbox_service.domain.capabilities import Capabilities
-from sandbox_service.domain.execution import Verdict
+from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.jobs import End, Job, Report, Returned, Stage
 from sandbox_service.domain.levels import Level
-from sandbox_service.domain.program import CheckTest
+from sandbox_service.domain.program import CallTest, CheckTest, Program, StdioTest
 from sandbox_service.domain.sandbox import Sandbox
 
 from ..doubles import ScriptedExecutor
@@ -30,7 +34,7 @@ def test_the_file_says_it_all() -> None:
     assert (found.title, found.kind, found.level) == ("Tries.", Kind.BREAK_OUT, Level.L2)
     assert found.expected == {Verdict.FAILED, Verdict.TIME_LIMIT}
     assert found.test == CheckTest("def check(candidate):\n    assert candidate(1) < 3\n")
-    assert (found.strict_only, found.runs, found.probe) == (True, 3, True)
+    assert (found.profile, found.runs, found.probe) == (Profile.STRICT, 3, True)
 
 
 @pytest.mark.parametrize(
@@ -52,9 +56,9 @@ def test_a_file_that_says_too_little_is_refused_by_name(source: str) -> None:
 
 def test_the_suite_that_ships() -> None:
     attacks = attack_suite.attacks()
-    assert len(attacks) >= 85
-    does = {(attack.source.split('"""')[2], attack.test) for attack in attacks}
-    assert len(does) == len(attacks), "two do the same"
+    assert len(attacks) >= 250
+    does = {(attack.source.replace(attack.title, ""), attack.test) for attack in attacks}
+    assert len(does) == len({attack.name for attack in attacks}) == len(attacks), "two do the same, or have one name"
     assert {attack.kind for attack in attacks} == set(Kind)
     assert sum(attack.probe for attack in attacks) >= 8
 
@@ -62,7 +66,7 @@ def test_the_suite_that_ships() -> None:
 # Harmless enough to be let loose, in a process of their own and with no cage around it.
 LOOSE = (
     "clone_by_hand environment file_names host_name multiprocessing_pool other_files outlive_the_lane posix_spawn "
-    "process_files process_ids socket_families sockets subprocess_shell"
+    "process_files process_ids socket_families sockets subprocess_shell kernel_budgets watch_shared_files"
 )
 
 
@@ -94,7 +98,7 @@ def sandbox(*values: object, level: Level = Level.L1, processes: bool = False) -
         if isinstance(value, Exception):
             raise value
         second = timedelta(seconds=1)
-        return Report(End.EXITED, 0, Stage.ENDED, second, second, "x", answers=(Returned(value),))
+        return Report(End.EXITED, 0, Stage.ENDED, second, second, "x", answers=(Returned(value),), stdout=f"{value}\n")
 
     executor = ScriptedExecutor(answer)
     executor.capabilities = Capabilities(("x",), "3.11", 1, level=level, processes=processes)
@@ -102,62 +106,139 @@ def sandbox(*values: object, level: Level = Level.L1, processes: bool = False) -
 
 
 async def test_a_wrong_answer_is_a_caught_attack() -> None:
-    assert (await attempt(sandbox(3), attack())).caught
+    assert (await attempt(sandbox(3), attack())).good
 
 
 async def test_a_right_answer_is_one_that_got_through() -> None:
     finding = await attempt(sandbox(2), attack())
-    assert (finding.caught, finding.verdict, finding.detail) == (False, Verdict.PASSED, "it got through")
+    assert (finding.good, finding.verdict, finding.detail) == (False, Verdict.PASSED, "it got through")
 
 
 async def test_what_is_left_is_found_in_a_later_run() -> None:
-    assert (await attempt(sandbox(3, 2), attack())).caught
-    assert not (await attempt(sandbox(3, 2), attack("\nRuns: 2"))).caught
+    assert (await attempt(sandbox(3, 2), attack())).good
+    assert not (await attempt(sandbox(3, 2), attack("\nRuns: 2"))).good
 
 
 async def test_a_lane_taken_down_is_not_caught() -> None:
     finding = await attempt(sandbox(Unavailable("lost")), attack())
-    assert (finding.caught, finding.verdict) == (False, None)
+    assert (finding.good, finding.verdict) == (False, None)
 
 
 async def test_an_unexpected_end_is_not_caught_unless_processes_widen_what_may_be() -> None:
     other = parse("a", '"""T.\n\nKind: break-out\nExpect: TIME_LIMIT\n"""\n')
-    assert not (await attempt(sandbox(3), other)).caught
-    assert (await attempt(sandbox(3, processes=True), other, processes=True)).caught
+    assert not (await attempt(sandbox(3), other)).good
+    assert (await attempt(sandbox(3, processes=True), other, processes=True)).good
 
 
 async def test_nothing_may_be_left() -> None:
     audit = Audit(sandbox(3, 2), Lanes([["a process"], ["a process"], []]), [attack()])
-    assert [finding.caught async for finding in audit.run(audit.plan([]))] == [True]
+    assert [finding.good async for finding in audit.run(audit.attacks(), (), 0)] == [True]
 
 
 async def test_what_stays_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sandbox_service.domain.audit._CLEAN_UP_LIMIT", timedelta(seconds=0.05))
     audit = Audit(sandbox(3), Lanes([["a process"]]), [attack()])
-    (finding,) = [finding async for finding in audit.run(audit.plan([]))]
-    assert (finding.caught, finding.detail) == (False, "left behind: a process")
+    (finding,) = [finding async for finding in audit.run(audit.attacks(), (), 0)]
+    assert (finding.good, finding.detail) == (False, "left behind: a process")
 
 
 async def test_the_next_program_must_not_suffer() -> None:
     audit = Audit(sandbox(3, 3), Lanes(), [attack()])
-    (finding,) = [finding async for finding in audit.run(audit.plan([]))]
-    assert not finding.caught
+    (finding,) = [finding async for finding in audit.run(audit.attacks(), (), 0)]
+    assert not finding.good
     assert finding.detail.startswith("the next program got FAILED")
 
 
 def test_only_what_the_level_claims_is_planned() -> None:
     both = [attack(name="low"), attack("\nFrom: L2", name="high")]
-    assert [one.name for one, _ in Audit(sandbox(3), Lanes(), both).plan([])] == ["low"]
-    assert [one.name for one, _ in Audit(sandbox(3, level=Level.L2), Lanes(), both).plan(["high"])] == ["high"]
+    assert [one.name for one in Audit(sandbox(3), Lanes(), both).attacks()] == ["low"]
+    assert [one.name for one in Audit(sandbox(3, level=Level.L2), Lanes(), both).attacks(["high"])] == ["high"]
     with pytest.raises(NotFound, match="'high' is none that this node, at L1"):
-        Audit(sandbox(3), Lanes(), both).plan(["high"])
+        Audit(sandbox(3), Lanes(), both).attacks(["high"])
 
 
 def test_break_outs_are_tried_with_processes_too() -> None:
     suite = [attack(name="both"), attack("\nProfile: strict", name="strict")]
-    planned = Audit(sandbox(3, processes=True), Lanes(), suite).plan([])
-    assert [(one.name, processes) for one, processes in planned] == [
+    planned = Audit(sandbox(3, processes=True), Lanes(), suite).attacks()
+    assert [(one.attack.name, one.processes) for one in planned] == [
         ("both", False),
         ("both", True),
         ("strict", False),
     ]
+
+
+def test_indented_lines_are_the_whole_test_code() -> None:
+    found = attack("\nTest: shared\nCheck:\n    import math\n\n    assert f(1) == 2")
+    assert found.test == CheckTest("import math\n\nassert f(1) == 2\n", shared=True)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "source", "language"),
+    [
+        (".c", f"/*\n{HEAD}\n*/\nint main(void) {{}}\n", "c"),
+        (".sh", "# " + HEAD.replace("\n", "\n# ") + "\n:\n", "bash"),
+    ],
+)
+def test_other_languages_say_it_in_their_first_comment(suffix: str, source: str, language: str) -> None:
+    found = parse("a", source, suffix)
+    assert (found.title, found.language, found.test) == ("Tries.", language, StdioTest("1\n", "2\n"))
+    assert [found.tried_with(processes) for processes in (False, True)] == [False, True]
+
+
+async def test_one_that_ends_in_an_error_of_the_service_is_not_caught() -> None:
+    finding = await attempt(sandbox(ValueError("zip")), attack())
+    assert (finding.good, finding.verdict) == (False, None)
+    assert "ValueError" in finding.detail
+
+
+async def test_one_that_holds_up_the_service_is_not_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sandbox_service.domain.audit._HELD_UP", timedelta(seconds=0.1))
+    held = sandbox(3)
+    answer = held.execute
+
+    async def slowly(program: Program) -> Execution:
+        await asyncio.sleep(0.1)
+        time.sleep(0.3)  # noqa: ASYNC251 (what it's about)
+        return await answer(program)
+
+    monkeypatch.setattr(held, "execute", slowly)
+    finding = await attempt(held, attack())
+    assert not finding.good
+    assert finding.detail.startswith("the service answered nobody for 0.")
+
+
+async def test_what_is_told_of_two_secrets_is_the_same() -> None:
+    teller = parse("a", '"""T.\n\nKind: tell-held-out\nExpect: FAILED\n"""\n')
+    assert (await attempt(sandbox(3), teller)).good
+    told = await attempt(sandbox(3, Unavailable("other")), teller)
+    assert not told.good
+
+
+def honest(name: str = "a/b", language: str = "python") -> Honest:
+    program = Program(name, "", "f", (CallTest((1,), 2),), language=language)
+    return Honest(program, replace(program, source="wrong"))
+
+
+async def findings(box: Sandbox, *ones: Honest, mixed: int = 0) -> list[tuple[str, bool, str]]:
+    audit = Audit(box, Lanes(), [attack()], lambda: ones)
+    chosen = [] if mixed else ones
+    return [(one.name, one.good, one.detail) async for one in audit.run([], chosen, mixed)]
+
+
+async def test_an_honest_program_passes_and_its_wrong_twin_does_not() -> None:
+    assert await findings(sandbox(2, 3), honest()) == [("a/b", True, "")]
+    ((_, good, detail),) = await findings(sandbox(2, 2), honest())
+    assert (good, detail) == (False, "a program that answers 'wrong' passes as well")
+    ((_, good, _),) = await findings(sandbox(3), honest())
+    assert not good
+
+
+async def test_what_the_node_lacks_is_skipped_in_words() -> None:
+    assert await findings(sandbox(2), honest(language="go")) == [("a/b", True, "skipped: go is not on this node")]
+
+
+async def test_the_mixed_run_tells_whom_it_judged_wrong() -> None:
+    box = sandbox(2)
+    told = await findings(box, honest(), mixed=20)
+    assert told[-1] == ("mixed", False, "18 honest, 2 hostile: 2 judged wrong")
+    assert [name for name, _, _ in told[:-1]] == ["mixed: a", "mixed: a"]

@@ -29,12 +29,8 @@ CHECKS = "def check(candidate):\n    assert candidate(1) == 2\n"
         ("def check(candidate):\n    return candidate(1) == 2\n", "compares nothing"),
         ("try:\n    f(1)\nexcept ValueError:\n    pass", "compares nothing"),
         ("if f(1) == 2:\n    print('ok')\nelse:\n    print('wrong')", "compares nothing"),
-        ("def test_f(x, want):\n    assert f(x) == want\n", "takes 'x', and fixtures"),
-        ("def test_f(tmp_path):\n    assert f(tmp_path)\n", "takes 'tmp_path', and fixtures"),
-        ("assert isclose(f(1), 2)", "uses 'isclose'"),
-        ("assert np.allclose(f(1), 2)", "uses 'np'"),
-        ("assert g(f(1)) == 2", "uses 'g'"),
-        ("def test_f():\n    assert helper(f(1))\n", "uses 'helper'"),
+        ("def test_f(x, want):\n    assert f(x) == want\n", "takes 'x', which is no fixture"),
+        ("def test_f(tmp_path):\n    assert f(tmp_path)\n", "takes 'tmp_path', which is no fixture"),
         ("return f(1)", "is no Python: 'return' outside function"),
         ("def check(candidate:", "is no Python"),
         ("assert f(1)\0", "is no Python"),
@@ -69,6 +65,7 @@ def test_what_is_refused(code: str, why: str) -> None:
         "try:\n    f(1)\n    assert False\nexcept ValueError:\n    pass\n",
         "import pytest\nwith pytest.raises(ValueError):\n    f(1)\n",
         "import numpy as np\nnp.testing.assert_allclose(f(1), 2)\n",
+        "import pytest\n@pytest.fixture\ndef two():\n    return 2\ndef test_f(two):\n    assert f(1) == two\n",
         "exec('assert f(1) == 2')",
         "from solution import *\nassert f(1) == 2",
         "def never_called():\n    return undefined\nassert f(1) == 2",
@@ -83,6 +80,22 @@ def test_what_is_the_programs_is_declared_or_imported_from_it() -> None:
     assert test_code.read(code, "f", ("poly",), shared=False).names == ("poly", "g", "h")
     assert test_code.read("assert Solution().f(1) == Tree(2)", "Solution.f", ("Tree",), shared=False).names == ("Tree",)
     assert test_code.read("from solution import *\nassert f(1)", "f", (), shared=False).names == ()
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("assert isclose(f(1), 2)", "isclose"),
+        ("assert np.allclose(f(1), 2)", "np"),
+        ("assert f(1) == g(1)", "g"),
+        ("def test_f():\n    assert helper(f(1))\n", "helper"),
+        ("def never_called():\n    return helper\nassert f(1)", ""),
+        ("exec('helper = f')\nassert helper(1)", ""),
+        ("from other import *\nassert helper(f(1))", ""),
+    ],
+)
+def test_names_that_nobody_gives(code: str, name: str) -> None:
+    assert test_code.read(code, "f", (), shared=False).unknown == name
 
 
 def test_modules_of_the_library_are_the_tests_own() -> None:

@@ -11,6 +11,7 @@ CAGE = Path(next(iter(sandbox_service.cage.__path__)))
 
 def run(script: str) -> list[str]:
     start = f"import os, signal, sys, time\nsys.path.insert(0, {str(CAGE)!r})\nfrom zygote import Zygote\n"
+    start += "from world import LeftBehind, World\nworld = World('/', None)\nprepare = lambda: None\n"
     done = subprocess.run(
         [sys.executable, "-I", "-c", start + script], capture_output=True, text=True, timeout=30, check=True
     )
@@ -23,7 +24,7 @@ reader, writer = os.pipe()
 def begin(descriptors):
     os.write(writer, str(os.getpid()).encode())
     return 3
-zygote = Zygote(begin, 2)
+zygote = Zygote(prepare, begin, world, 2)
 child = zygote.fork()
 number = child.number()
 told = os.read(reader, 16).decode()
@@ -48,7 +49,7 @@ def begin(descriptors):
     while os.read(descriptors[0], 1) == b"s":
         time.sleep(60)
     return 4
-zygote = Zygote(begin, 2)
+zygote = Zygote(prepare, begin, world, 2)
 sleep, sleeper = os.pipe()
 os.write(sleeper, b"s")
 first = zygote.fork([sleep], awaited=False)
@@ -64,3 +65,38 @@ zygote.end()
 """)
     assert (first, last) == ("-9", "5")
     assert number != again
+
+
+def test_what_is_prepared_is_done_before_anything_else() -> None:
+    told, after = run("""
+reader, writer = os.pipe()
+zygote = Zygote(lambda: os.write(writer, b"prepared"), lambda _: 0, world, 2) and None
+told = os.read(reader, 16).decode()
+try:
+    Zygote(lambda: 1 / 0, lambda _: 0, world, os.open(os.devnull, os.O_WRONLY))
+except EOFError:
+    print(told, "ended")
+""")
+    assert (told, after) == ("prepared", "ended")
+
+
+def test_a_world_that_is_not_as_it_was_ends_it() -> None:
+    """Each order is carried out after the one before, so that nothing is forked into such a world."""
+    opened, after, words = run("""
+reader, writer = os.pipe()
+class Marked(World):
+    def open(self):
+        os.write(writer, b"opened")
+    def close(self):
+        raise LeftBehind("a mark")
+words, complaints = os.pipe()
+zygote = Zygote(prepare, lambda _: 0, Marked("/", None), complaints)
+zygote.open_world()
+zygote.fork().close()
+zygote.close_world()
+try:
+    zygote.fork().reap()
+except (EOFError, OSError):
+    print(os.read(reader, 64).decode(), "ended", os.read(words, 99).decode().replace(" ", "-"))
+""")
+    assert (opened, after, words) == ("opened", "ended", "left-behind:-a-mark")

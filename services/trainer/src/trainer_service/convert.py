@@ -49,6 +49,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         output_model=message.output_model,
         priority=_enum_from_proto(priority_pb2.Priority.DESCRIPTOR, message.priority),
         verl_overrides=tuple(message.verl_overrides),
+        forgeable_rewards=message.forgeable_rewards,
     )
 
 
@@ -77,6 +78,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         output_model=spec.output_model,
         priority=priority_pb2.Priority.Value(f"PRIORITY_{spec.priority.upper()}"),
         verl_overrides=spec.verl_overrides,
+        forgeable_rewards=spec.forgeable_rewards,
     )
 
 

@@ -21,6 +21,7 @@ from ratchet_client import SandboxBatches
 from ratchet_client.calls import to_json
 
 PLATFORM_ERROR = "PLATFORM_ERROR"
+NO_VERDICT = "NO_VERDICT"
 
 app = typer.Typer(help="Stored batches of programs.", no_args_is_help=True)
 
@@ -50,6 +51,8 @@ def batch(
         raise CommandError(f"Batch {made.id} was cancelled: {missing} programs have no result.")
     if verdicts[PLATFORM_ERROR]:
         raise CommandError(f"{verdicts[PLATFORM_ERROR]} programs could not be run; --jsonl gives the reasons.")
+    if verdicts[NO_VERDICT]:
+        raise CommandError(f"The tests of {verdicts[NO_VERDICT]} can judge no program; --jsonl gives the reasons.")
 
 
 def _watch(
@@ -72,6 +75,8 @@ def _watch(
 def _verdict(item: program_pb2.ExecutionItem) -> str:
     if item.WhichOneof("outcome") == "platform_error":
         return PLATFORM_ERROR
+    if item.execution.HasField("failure"):
+        return NO_VERDICT
     return verdict_pb2.Verdict.Name(item.execution.verdict).removeprefix("VERDICT_")
 
 

@@ -50,6 +50,9 @@ def train(
     hyper: Annotated[list[str], typer.Option("--set", help="Hyperparameter as key=value; repeat for more.")] = [],  # noqa: B006
     verl: Annotated[list[str], typer.Option("--verl", help="verl setting as key=value (Hydra); repeat.")] = [],  # noqa: B006
     logger: Annotated[list[str], typer.Option(help="verl logger: console, tensorboard, mlflow, wandb; repeat.")] = [],  # noqa: B006
+    forgeable_rewards: Annotated[
+        bool, typer.Option(help="Take problems whose tests share the program's process: rewards can be forged.")
+    ] = False,
     detach: DetachFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -77,6 +80,7 @@ def train(
             output_model=output or ("" if isinstance(base, Location) else base.model),
             priority=one_of(priority, PRIORITIES, "--priority"),
             verl_overrides=verl,
+            forgeable_rewards=forgeable_rewards,
         )
     with Client() as client:
         run = client.runs.create(spec)

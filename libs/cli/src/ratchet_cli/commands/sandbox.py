@@ -53,33 +53,42 @@ def capabilities(channel: grpc.Channel) -> program_pb2.GetCapabilitiesResponse:
 
 @app.command()
 def audit(
-    attacks: Annotated[list[str] | None, typer.Argument(help="Names of attacks; all unless given.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Attacks and honest programs; all unless given.")] = None,
+    mixed: Annotated[
+        int | None, typer.Option(help="Programs of the mixed run: 300, or none where names are given.")
+    ] = None,
     target: TargetOption = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Attack the sandbox with the suite that ships with it. Exits 1 if one attack gets through."""
+    """Attack the sandbox, have it run honest programs, and mix both. Exits 1 if one attack gets through or one honest
+    program is judged wrong."""
     with connected(target) as channel:
         offered = capabilities(channel)
-        found = _attacked(channel, pb.AuditRequest(attacks=attacks or ()), quiet=as_json)
+        found = _audited(channel, pb.AuditRequest(attacks=names or (), mixed=mixed), quiet=as_json)
     level = program_pb2.IsolationLevel.Name(offered.level).removeprefix("ISOLATION_LEVEL_")
-    through = [one for one in found if not one.caught]
+    attacks, honest = [one for one in found if one.kind], [one for one in found if not one.kind]
+    caught, passed = sum(one.caught for one in attacks), sum(one.caught for one in honest)
     if as_json:
         print_json(
             {
                 "level": level,
                 "missing_layers": list(offered.missing_layers),
-                "caught": len(found) - len(through),
-                "total": len(found),
-                "attacks": [to_json(one) for one in found],
+                "caught": caught,
+                "total": len(attacks),
+                "attacks": [to_json(one) for one in attacks],
+                "honest": [to_json(one) for one in honest],
             }
         )
     else:
         _print_table(found)
         for reason in offered.missing_layers:
             say(reason)
-        say(f"Level {level}: {len(found) - len(through)} of {len(found)} attacks caught.")
-    if through:
-        raise CommandError(f"{len(through)} attacks got through: {', '.join(one.attack for one in through)}.")
+        for one in honest:
+            if one.detail.startswith("skipped: "):
+                say(f"{one.attack} {one.detail}.")
+        say(f"Level {level}: {caught} of {len(attacks)} attacks caught, {passed} of {len(honest)} honest runs right.")
+    if wrong := [one.attack for one in found if not one.caught]:
+        raise CommandError(f"{len(wrong)} went wrong: {', '.join(wrong)}.")
 
 
 @app.command()
@@ -115,10 +124,10 @@ def bench(
     )
 
 
-def _attacked(channel: grpc.Channel, request: pb.AuditRequest, *, quiet: bool) -> list[pb.AuditResponse]:
+def _audited(channel: grpc.Channel, request: pb.AuditRequest, *, quiet: bool) -> list[pb.AuditResponse]:
     stub = diagnostics_pb2_grpc.DiagnosticsServiceStub(channel)
     found: list[pb.AuditResponse] = []
-    count = Count("attacking", "attacks")
+    count = Count("auditing", "programs")
     with following(count, quiet=quiet) as changed:
         for one in stub.Audit(request, timeout=AUDIT_TIMEOUT_S):
             found.append(one)
@@ -128,10 +137,24 @@ def _attacked(channel: grpc.Channel, request: pb.AuditRequest, *, quiet: bool) -
 
 
 def _print_table(found: list[pb.AuditResponse]) -> None:
+    """Attacks by kind, those that got through first; of honest programs those alone that were judged wrong."""
     rows = []
-    for one in sorted(found, key=lambda one: (one.caught, one.kind, one.attack)):
-        kind = pb.AttackKind.Name(one.kind).removeprefix("ATTACK_KIND_").lower().replace("_", "-")
+    shown = [one for one in found if one.kind or not one.caught]
+    for one in sorted(shown, key=lambda one: (one.caught, one.kind, one.attack)):
+        kind = (
+            pb.AttackKind.Name(one.kind).removeprefix("ATTACK_KIND_").lower().replace("_", "-")
+            if one.kind
+            else "honest"
+        )
         verdict = verdict_pb2.Verdict.Name(one.verdict).removeprefix("VERDICT_") if one.verdict else "-"
-        mark = Text("caught", "green") if one.caught else Text("GOT THROUGH", "bold red")
-        rows.append((one.attack, kind, one.title, mark, verdict if one.caught else f"{verdict}: {one.detail}"))
+        mark = Text("caught", "green") if one.caught else Text("GOT THROUGH" if one.kind else "WRONG", "bold red")
+        rows.append(
+            (
+                one.attack,
+                kind if one.kind else "honest",
+                one.title,
+                mark,
+                verdict if one.caught else f"{verdict}: {one.detail}",
+            )
+        )
     print_table(("attack", "kind", "what it tries", "", "verdict"), rows, breakable=("what it tries", "verdict"))

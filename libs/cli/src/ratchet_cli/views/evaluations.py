@@ -32,4 +32,5 @@ def show_result(evaluation: pb.Evaluation) -> None:
     ]
     print_table(("", "value", "95 % interval"), rows)
     counts = ", ".join(f"{name} {count}" for name, count in sorted(evaluation.verdicts.items(), key=lambda i: -i[1]))
-    say(f"{evaluation.id}: {evaluation.problems_done} problems; {counts}")
+    forgeable = f"; {evaluation.forgeable_passes} of the passes can be forged" if evaluation.forgeable_passes else ""
+    say(f"{evaluation.id}: {evaluation.problems_done} problems; {counts}{forgeable}")

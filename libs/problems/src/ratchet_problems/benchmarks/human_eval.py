@@ -7,6 +7,7 @@ from ratchet_problems.benchmarks.completions import extract, extract_first
 from ratchet_problems.benchmarks.python_tests import STARS, checked, imports
 from ratchet_problems.benchmarks.row import Row
 from ratchet_problems.benchmarks.work import Options, Work
+from ratchet_problems.helpers import declared, with_helpers
 
 _NEW_STATEMENT = re.compile(r"\n(?=\S)")
 
@@ -36,7 +37,9 @@ def _human_eval(row: Row, code: str, extracted: str) -> Work:
             "MultiPL-E rows (other languages) are not graded here: their tests run in the program itself"
         )
     entry_point = row.text("entry_point") if "entry_point" in row else row.row("labels").text("entry_point")
-    return checked(imports(code) + STARS + code, entry_point, row.text("test"), extracted)
+    prompt = _prompt(row) if "prompt" in row or "content" in row else ""
+    test = with_helpers(row.text("test"), prompt, entry_point)
+    return checked(imports(code) + STARS + code, entry_point, test, extracted, declared(test, prompt, entry_point))
 
 
 def _prompt(row: Row) -> str:

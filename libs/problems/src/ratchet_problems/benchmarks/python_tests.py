@@ -2,11 +2,13 @@
 
 import ast
 import builtins
-import contextlib
+import collections
 import re
+import typing
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ratchet_kit import syntax
-from ratchet_kit.errors import Unimplemented
 from ratchet_problems.benchmarks.work import Work
 from ratchet_problems.problem import CheckTest
 
@@ -17,23 +19,66 @@ STARS = "from typing import *\nfrom collections import *\n"
 MAIN = "if __name__ =="
 
 
-def checked(source: str, entry_point: str, test: str, extracted: str) -> Work:
-    """A program against test code. Raises Unimplemented for test code that tests nothing."""
-    _require_a_test(test)
-    # behind its own imports the tests may use what the pasted code could: not over a name of the program
-    defined = _defined(source)
-    helpers = "".join(line for line in imports(test).splitlines(True) if line.split()[-1] not in defined)
-    return Work(source, extracted, (CheckTest(helpers + test),), entry_point, test_code=test)
+def checked(source: str, entry_point: str, test: str, extracted: str, names: Sequence[str] = ()) -> Work:
+    """A program against test code. `names`: what the row says that it uses of the program beside the entry point."""
+    own = _own_imports(test, entry_point)
+    lent = [name for name in _lent(test, entry_point) if name not in names]
+    return Work(source, extracted, (CheckTest(own + test, names=(*names, *lent)),), entry_point, test_code=test)
 
 
-def _require_a_test(tests: str) -> None:
-    """Code that only defines things passes whatever it's run against."""
-    with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-        statements = syntax.parse(tests).body
-        idle = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
-        checks = any(isinstance(each, ast.FunctionDef) and each.name == "check" for each in statements)
-        if not checks and all(isinstance(each, idle) for each in statements):
-            raise Unimplemented("the test code neither defines check(candidate) nor asserts or calls anything")
+def _own_imports(test: str, entry_point: str) -> str:
+    """Behind these the tests may use what the pasted code could: never the program's under such a name."""
+    lines = [line for line in imports(test).splitlines(True) if line.split()[-1] != entry_point]
+    free = _names(test).free - {entry_point}
+    for module in (typing, collections):
+        lines += [f"from {module.__name__} import {name}\n" for name in sorted(free & set(module.__all__))]
+    return "".join(lines)
+
+
+def _lent(test: str, entry_point: str) -> list[str]:
+    """Names of nobody that stand in arguments of the entry point alone, as in `f([Pair(1, 2)])`, or in what is set up
+    before it's called. What they stand for is handed to the program, and says nothing of its answer."""
+    names = _names(test, entry_point)
+    library = {*_MODULES, *typing.__all__, *collections.__all__, "np", "candidate"}
+    return sorted(names.free - names.deciding - library - {entry_point.partition(".")[0]})
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    free: frozenset[str] = frozenset()
+    """Used, bound nowhere, and no builtins."""
+    deciding: frozenset[str] = frozenset()
+    """Used where they may decide: anywhere else."""
+
+
+def _names(test: str, entry_point: str = "") -> _Names:
+    try:
+        tree = syntax.parse(test)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _Names()  # the tests are read again, and their fault told, where the program is taken in
+    nodes = list(ast.walk(tree))
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    bound |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    bound |= {(alias.asname or alias.name).partition(".")[0] for node in nodes
+              if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}  # fmt: skip
+    handed = {id(name) for node in nodes if _is_call_of(node, entry_point) for name in _arguments(node)}
+    called = min((node.lineno for node in names if node.id in (entry_point, "candidate")), default=0)
+    setup = (each for each in tree.body if isinstance(each, ast.Assign) and each.lineno < called)
+    handed |= {id(name) for each in setup for name in ast.walk(each.value)}
+    free = {node.id for node in names if node.id not in bound and not hasattr(builtins, node.id)}
+    return _Names(frozenset(free), frozenset(node.id for node in names if id(node) not in handed))
+
+
+def _is_call_of(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in (name, "candidate")
+
+
+def _arguments(call: ast.AST) -> Iterator[ast.AST]:
+    assert isinstance(call, ast.Call)
+    for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+        yield from ast.walk(argument)
 
 
 def imports(code: str) -> str:
@@ -50,7 +95,8 @@ def entry_point_of(tests: str, code: str) -> str:
         nodes = []  # the tests are parsed again, and their fault told, where the program is taken in
     called = [node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
     local = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    called = [name for name in called if not hasattr(builtins, name) and name not in local]
+    called = [name for name in called if name not in local]
+    called = [name for name in called if not hasattr(builtins, name)] or called
     defined = _defined(code)
     return next((name for name in called if name in defined), called[0] if called else "candidate")
 

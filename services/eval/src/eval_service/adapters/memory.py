@@ -73,7 +73,8 @@ class MemoryEvaluationStore:
         drawn = Counter(key.problem_id for key in self._samples[id])
         wanted = self._evaluations[id].spec.samples_per_problem
         done = sum(count >= wanted for count in drawn.values())
-        return Progress(done, dict(Counter(sample.verdict for sample in self._samples[id].values())))
+        forgeable = sum(sample.forgeable and sample.verdict == PASSED for sample in self._samples[id].values())
+        return Progress(done, dict(Counter(sample.verdict for sample in self._samples[id].values())), forgeable)
 
     async def tallies(self, id: str) -> Mapping[str, Tally]:
         drawn: Counter[str] = Counter()

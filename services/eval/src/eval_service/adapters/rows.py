@@ -66,6 +66,7 @@ def to_sample(row: Row[Any]) -> Sample:
         tests_total=row.tests_total,
         policy_id=row.policy_id,
         detail=row.detail,
+        forgeable=row.forgeable,
     )
 
 

@@ -102,15 +102,23 @@ class SqlEvaluationStore:
             .group_by(drawn.c.evaluation_id)
         )
         counted = (
-            select(samples.c.evaluation_id, samples.c.verdict, func.count().label("samples"))
+            select(
+                samples.c.evaluation_id,
+                samples.c.verdict,
+                func.count().label("samples"),
+                func.sum(case((samples.c.forgeable, 1), else_=0)).label("forgeable"),
+            )
             .where(of_these)
             .group_by(samples.c.evaluation_id, samples.c.verdict)
         )
         problems = {row.evaluation_id: row.problems for row in await self._database.rows(done)}
         verdicts: dict[str, dict[str, int]] = {id: {} for id in ids}
+        forgeable: dict[str, int] = {}
         for row in await self._database.rows(counted):
             verdicts[row.evaluation_id][row.verdict] = row.samples
-        return {id: Progress(problems.get(id, 0), verdicts[id]) for id in ids}
+            if row.verdict == PASSED:
+                forgeable[row.evaluation_id] = row.forgeable
+        return {id: Progress(problems.get(id, 0), verdicts[id], forgeable.get(id, 0)) for id in ids}
 
     async def tallies(self, id: str) -> Mapping[str, Tally]:
         passed = func.sum(case((samples.c.verdict == PASSED, 1), else_=0)).label("passed")

@@ -1,6 +1,6 @@
 """The tables of eval-service. Prefixed, since services may share a database."""
 
-from sqlalchemy import JSON, Column, ForeignKey, Integer, MetaData, String, Table, Text
+from sqlalchemy import JSON, Boolean, Column, ForeignKey, Integer, MetaData, String, Table, Text
 
 from ratchet_kit.sql import UtcDateTime, hold_columns, request_columns
 
@@ -38,4 +38,5 @@ samples = Table(
     Column("tests_total", Integer, nullable=False),
     Column("policy_id", String(80), nullable=False),
     Column("detail", Text, nullable=False),
+    Column("forgeable", Boolean, nullable=False),
 )

@@ -153,6 +153,8 @@ class Progress:
     problems_done: int = 0
     verdicts: Mapping[str, int] = field(default_factory=dict)
     """Verdict name -> samples."""
+    forgeable_passes: int = 0
+    """Samples that passed by tests in the program's process, which could forge their result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +170,4 @@ class Sample:
     tests_total: int
     policy_id: str
     detail: str = ""
+    forgeable: bool = False

@@ -166,6 +166,7 @@ class Measurer:
             tests_total=grade.tests_total,
             policy_id=policy.policy_id,
             detail=grade.detail,
+            forgeable=grade.forgeable,
         )
         await self._insist(lambda: self._store.add_sample(evaluation.id, sample), progress)
         self._meter.sampled(sample.verdict)

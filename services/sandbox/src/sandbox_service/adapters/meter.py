@@ -1,10 +1,12 @@
 """Meter by Prometheus. Labels have few values each: no name that a caller chose is one."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from ratchet_kit import metrics
 from ratchet_kit.work import Priority
 from sandbox_service.domain.execution import Execution
+from sandbox_service.domain.signs import Sighting
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 
@@ -28,7 +30,9 @@ class PrometheusMeter:
         for priority in Priority:
             self._waiting.labels(priority.name.lower())
 
-    def executed(self, execution: Execution, waited: timedelta, graded: timedelta) -> None:
+    def executed(
+        self, execution: Execution, waited: timedelta, graded: timedelta, hidden: Sequence[Sighting] = ()
+    ) -> None:
         verdict = execution.verdict.value
         self._programs.labels(verdict, execution.runtime, str(execution.level)).inc()
         phases = {"queue": waited, "run": execution.wall_time, "cpu": execution.cpu_time, "judge": graded}
@@ -36,7 +40,7 @@ class PrometheusMeter:
             phases["compile"] = execution.compile_time
         for phase, time in phases.items():
             self._seconds.labels(phase, verdict).observe(time.total_seconds())
-        for sighting in (*execution.signs, *execution.hidden_signs):
+        for sighting in (*execution.signs, *hidden):
             self._signs.labels(sighting.sign.value).inc()
 
     def faulted(self) -> None:

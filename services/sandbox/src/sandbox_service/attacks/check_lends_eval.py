@@ -1,7 +1,7 @@
 """Lends the tests Python's eval under the name of a function of its own, and answers with code.
 
 Kind: fake-a-pass
-Expect: RUNTIME_ERROR
+Expect: NONE
 Test: check
 Check: assert verify(str(candidate(1))) == 2
 """

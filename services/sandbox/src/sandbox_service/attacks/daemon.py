@@ -1,6 +1,6 @@
 """Leaves a child behind.
 
-Kind: break-out
+Kind: leave-behind
 Expect: RUNTIME_ERROR, FAILED
 """
 

@@ -1,6 +1,6 @@
 """Opens files until there is none left to open.
 
-Kind: break-out
+Kind: overspend
 Expect: RUNTIME_ERROR, FAILED
 """
 

@@ -1,6 +1,6 @@
 """Fills the disk.
 
-Kind: break-out
+Kind: overspend
 Expect: RUNTIME_ERROR, FAILED, MEMORY_LIMIT
 """
 

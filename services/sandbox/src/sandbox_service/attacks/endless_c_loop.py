@@ -1,6 +1,6 @@
 """Computes for ever where no Python signal handler is ever run.
 
-Kind: break-out
+Kind: overspend
 Expect: TIME_LIMIT, MEMORY_LIMIT
 """
 

@@ -1,6 +1,6 @@
 """Computes for ever.
 
-Kind: break-out
+Kind: overspend
 Expect: TIME_LIMIT
 """
 

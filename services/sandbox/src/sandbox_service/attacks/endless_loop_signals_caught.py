@@ -1,6 +1,6 @@
 """Computes for ever and catches what can be caught.
 
-Kind: break-out
+Kind: overspend
 Expect: TIME_LIMIT
 """
 

@@ -1,6 +1,6 @@
 """Prints for ever, to the other stream, past the limit of one write.
 
-Kind: break-out
+Kind: overspend
 Expect: TIME_LIMIT
 """
 

@@ -1,6 +1,6 @@
 """Threads that never end, as many as there may be.
 
-Kind: break-out
+Kind: overspend
 Expect: TIME_LIMIT, RUNTIME_ERROR
 """
 

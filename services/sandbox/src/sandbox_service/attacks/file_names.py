@@ -11,5 +11,5 @@ import os
 
 
 def f(x):
-    paths = ("/etc/passwd", "/etc/hostname", "/var/log", "/proc/self", "/sys/kernel", "/boot", "/dev/pts")
+    paths = ("/etc/passwd", "/etc/hostname", "/var/log", "/proc/1", "/proc/meminfo", "/sys/kernel", "/boot", "/dev/pts")
     return 2 if any(os.path.exists(path) for path in paths) else 3

@@ -1,6 +1,6 @@
 """Makes processes without end.
 
-Kind: break-out
+Kind: overspend
 Expect: RUNTIME_ERROR
 """
 

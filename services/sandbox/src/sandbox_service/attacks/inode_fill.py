@@ -1,6 +1,6 @@
 """Takes all inodes.
 
-Kind: break-out
+Kind: overspend
 Expect: RUNTIME_ERROR, MEMORY_LIMIT, TIME_LIMIT
 """
 

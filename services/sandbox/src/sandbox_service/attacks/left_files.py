@@ -1,6 +1,6 @@
 """Leaves files wherever it can for the next program to find.
 
-Kind: break-out
+Kind: leave-behind
 Expect: FAILED, RUNTIME_ERROR
 Runs: 3
 """

@@ -1,6 +1,6 @@
 """Leaves marks in modules and types for the next program in the same lane.
 
-Kind: break-out
+Kind: leave-behind
 Expect: FAILED, RUNTIME_ERROR
 Runs: 3
 """

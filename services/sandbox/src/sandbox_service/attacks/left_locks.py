@@ -1,6 +1,6 @@
 """Leaves locks and shared mappings of files that all programs read.
 
-Kind: break-out
+Kind: leave-behind
 Expect: FAILED, RUNTIME_ERROR
 Runs: 3
 """

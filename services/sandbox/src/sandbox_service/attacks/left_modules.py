@@ -1,6 +1,6 @@
 """Leaves modules that the next program would import in place of the library's.
 
-Kind: break-out
+Kind: leave-behind
 Expect: FAILED, RUNTIME_ERROR
 Runs: 3
 """

@@ -1,6 +1,6 @@
 """Leaves a process that waits for the next program and hands it what it knows.
 
-Kind: break-out
+Kind: leave-behind
 Expect: FAILED, RUNTIME_ERROR
 Runs: 3
 """

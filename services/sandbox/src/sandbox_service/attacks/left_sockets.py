@@ -1,6 +1,6 @@
 """Leaves a local socket without a name in any folder, on which the next program finds it.
 
-Kind: break-out
+Kind: leave-behind
 Expect: FAILED, RUNTIME_ERROR
 Runs: 3
 """

@@ -1,6 +1,6 @@
 """Locks its memory, so that the machine cannot take it back.
 
-Kind: break-out
+Kind: overspend
 Expect: FAILED
 """
 

@@ -1,6 +1,6 @@
 """Takes memory until there is none.
 
-Kind: break-out
+Kind: overspend
 Expect: MEMORY_LIMIT
 """
 

@@ -1,6 +1,6 @@
 """Takes memory, and takes more when told that there is none.
 
-Kind: break-out
+Kind: overspend
 Expect: MEMORY_LIMIT, TIME_LIMIT, RUNTIME_ERROR
 """
 

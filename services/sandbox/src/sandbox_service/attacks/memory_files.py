@@ -1,6 +1,6 @@
 """Anonymous files, which no limit on memory counts.
 
-Kind: break-out
+Kind: overspend
 Expect: FAILED
 """
 

@@ -1,8 +1,7 @@
-"""Shared pages that it has written to and then shown nobody: they stay as long as a part of them is mapped.
+"""Shared pages that it has written to and no longer maps: they stay as long as a part of what they belong to is mapped.
 
 Kind: break-out
-Expect: MEMORY_LIMIT, RUNTIME_ERROR
-From: L3
+Expect: MEMORY_LIMIT, RUNTIME_ERROR, TIME_LIMIT
 """
 
 import mmap
@@ -10,9 +9,9 @@ import time
 
 
 def f(x):
-    region = mmap.mmap(-1, 512 << 20)
-    for place in range(0, len(region), 16 << 20):
-        region[place : place + (16 << 20)] = b"x" * (16 << 20)
-        region.madvise(mmap.MADV_DONTNEED, place, 16 << 20)
+    regions = [mmap.mmap(-1, 1 << 20) for _ in range(512)]
+    for region in regions:
+        region[:] = b"x" * len(region)
+        region.madvise(mmap.MADV_DONTNEED)
     time.sleep(0.1)
     return 2

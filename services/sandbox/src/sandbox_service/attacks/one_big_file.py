@@ -1,6 +1,6 @@
 """Writes one file without end.
 
-Kind: break-out
+Kind: overspend
 Expect: RUNTIME_ERROR
 """
 

@@ -1,6 +1,6 @@
 """Gives up its death signal, so as to live on when its lane is gone.
 
-Kind: break-out
+Kind: leave-behind
 Expect: FAILED
 Profile: strict
 """

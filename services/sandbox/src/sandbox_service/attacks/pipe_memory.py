@@ -1,6 +1,6 @@
 """Fills pipes and socket pairs, whose memory is the kernel's and counted nowhere.
 
-Kind: break-out
+Kind: overspend
 Expect: RUNTIME_ERROR, FAILED, MEMORY_LIMIT, TIME_LIMIT
 """
 

@@ -1,7 +1,7 @@
 """Overflows the stack of C.
 
 Kind: break-out
-Expect: RUNTIME_ERROR
+Expect: RUNTIME_ERROR, TIME_LIMIT
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Shared mappings, which a limit on private memory does not count.
 
-Kind: break-out
-Expect: RUNTIME_ERROR
+Kind: overspend
+Expect: RUNTIME_ERROR, MEMORY_LIMIT
 """
 
 import mmap

@@ -1,6 +1,6 @@
 """Makes a file that claims to be a terabyte.
 
-Kind: break-out
+Kind: overspend
 Expect: RUNTIME_ERROR, FAILED
 """
 

@@ -1,6 +1,6 @@
 """Gives each of many threads a huge stack and uses it.
 
-Kind: break-out
+Kind: overspend
 Expect: RUNTIME_ERROR, MEMORY_LIMIT, FAILED, TIME_LIMIT
 """
 

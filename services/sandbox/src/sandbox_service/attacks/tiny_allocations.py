@@ -1,6 +1,6 @@
 """Takes memory in many small pieces.
 
-Kind: break-out
+Kind: overspend
 Expect: MEMORY_LIMIT, TIME_LIMIT
 """
 

@@ -3,11 +3,12 @@
 Each lane is a Python process of its own. `enter.py` is its script, exec'd once per lane with a clean environment; its
 folder is first on sys.path, so the modules here import one another by bare names (`import jail`).
 
+    outside.py   makes namespaces (jail.py) and a private root (root.py) where it may, and begins again inside
     start.py     locks the process in (lockdown.py), takes the cage's modules out of reach, and makes the keeper
     keeper.py    takes requests, supervises programs, answers. It never reads a program, its tests or its results into
                  its own memory: a child inherits that memory by copy, and would find there what other programs left
-    lockdown.py  locks the keeper in: jail.py (namespaces, private root, limits), kernel/ (seccomp, Landlock)
-    zygote.py    forks a process for each program, and does nothing else
+    lockdown.py  locks the keeper in: no privilege, limits, kernel/ (seccomp, Landlock)
+    zygote.py    forks a process for each program, into what it has made new for it: world.py
     runner.py    runs a program in that process: calls or a script; command.py: another language; tester.py: test code,
                  in a process of its own. owner.py and proxies.py: how the two processes share objects (channel.py)
     child.py     what the keeper holds of a program: its process, its pipes (pipe.py), its files (files.py), its time

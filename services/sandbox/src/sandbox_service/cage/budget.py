@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from child import Child
@@ -38,10 +39,12 @@ class Budget:
         tree: ProcessTree,
         account: Account | None,
         zygote: int,
+        files: Callable[[], int],
     ) -> None:
-        """`account`: what tells the program's time where it may start processes."""
+        """`account`: what tells the program's time where it may start processes. `files`: bytes of its files that are
+        in memory."""
         self._children, self._limits = children, limits
-        self._tree, self._account, self._zygote = tree, account, zygote
+        self._tree, self._account, self._zygote, self._files = tree, account, zygote, files
         self._idle = limits.idle
         self._started = self._seen_at = time.monotonic()
         self._next_look = self._started + self._pause()
@@ -68,7 +71,7 @@ class Budget:
         return "wall" if now - self._started >= self._limits.wall else ""
 
     def _look(self, now: float) -> None:
-        self._tree.look(self._children, self._limits.memory)
+        self._tree.look(self._children, self._limits.memory, self._files())
         if not self._tree.busy:
             # a longer one means that this process itself did not run: a machine that slept, or a very busy one
             self._idle -= min(now - self._seen_at, self._LONGEST_INTERVAL)

@@ -7,12 +7,14 @@ The first test that fails raises.
 
 # ruff: noqa: BLE001 (tests may raise anything)
 
+import contextlib
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import arguments
 import comparisons
 import little_pytest
 
@@ -24,8 +26,16 @@ class LeftWith(AssertionError):
 class Collector:
     """One text of test code in a module."""
 
-    def __init__(self, module: types.ModuleType, code: str, entry: object, call_check: bool) -> None:
+    def __init__(
+        self,
+        module: types.ModuleType,
+        code: str,
+        entry: object,
+        call_check: bool,
+        count: comparisons.Count,
+    ) -> None:
         """`module`: holds what the tests may use of the program, and becomes `__main__`."""
+        self._count = count
         self._module, self._code, self._entry, self._call_check = module, code, entry, call_check
         self._given = dict(vars(module))
 
@@ -46,8 +56,10 @@ class Collector:
         check = own.get("check") if self._call_check else None
         if isinstance(check, types.FunctionType):
             _finish(check(self._entry))
-        found = self._run_tests(own)
-        if not found and check is None and ">>>" in self._code:
+        self._fixtures = arguments.Fixtures(own, self._entry)
+        with contextlib.closing(self._fixtures):
+            found = self._run_tests(own)
+        if not (found or check or self._count.compared) and ">>>" in self._code:
             run_examples(self._module)
         if _failed_case is not None:  # of a suite that the code ran itself
             raise _failed_case
@@ -71,7 +83,7 @@ class Collector:
     def _run_tests(self, own: Mapping[str, Any]) -> bool:
         """Whether there was any."""
         unittest = sys.modules.get("unittest")
-        module_marks = _marks(own.get("pytestmark", ()))
+        module_marks = arguments.marks_of(own.get("pytestmark", ()))
         found = False
         _call_if_there(own.get("setup_module"), self._module)
         for name, item in own.items():
@@ -84,7 +96,7 @@ class Collector:
             elif name.startswith("test") and getattr(item, "__test__", True) and not isinstance(item, type):
                 found = True
                 around = (own.get("setup_function"), own.get("teardown_function"))
-                self._run_function(name, item, [*module_marks, *_marks(item)], around)
+                self._run_function(name, item, [*module_marks, *arguments.marks_of(item)], around)
         _call_if_there(own.get("teardown_module"), self._module)
         return found
 
@@ -94,31 +106,30 @@ class Collector:
         names = [name for name in dict.fromkeys(names) if callable(getattr(made, name))]
         if names and any(name in vars(base) for base in made.__mro__[:-1] for name in ("__init__", "__new__")):
             raise little_pytest.Unsupported(f"{made.__name__} has an __init__, and so pytest runs none of its tests")
-        marks = [*marks, *(mark for base in made.__mro__ for mark in _marks(vars(base)))]
+        marks = [*marks, *(mark for base in made.__mro__ for mark in arguments.marks_of(vars(base)))]
         _call_if_there(getattr(made, "setup_class", None))
         for name in names:
             it = made()
             around = (getattr(it, "setup_method", None), getattr(it, "teardown_method", None))
             method = getattr(it, name)
-            self._run_function(f"{made.__name__}.{name}", method, [*marks, *_marks(method)], around)
+            self._run_function(f"{made.__name__}.{name}", method, [*marks, *arguments.marks_of(method)], around)
         _call_if_there(getattr(made, "teardown_class", None))
         return bool(names)
 
     def _run_function(self, name: str, test: Any, marks: Sequence[little_pytest.Mark], around: Sequence[Any]) -> None:
-        if _is_skipped(marks):
+        if arguments.is_skipped(marks):
             return
-        for values, own_marks in _parameters(marks):
-            if _is_skipped(own_marks):
+        for values, own_marks in arguments.parameters(marks):
+            if arguments.is_skipped(own_marks):
                 continue
-            with_program = {"candidate": self._entry} if "candidate" in needed(test) else {}
-            missing = [parameter for parameter in needed(test) if parameter not in values | with_program]
-            if missing:
-                if not values and _mentions(self._compiled, name):
-                    return  # a helper: other tests call it with what it needs
-                raise little_pytest.Unsupported(f"{name} takes {missing[0]!r}: fixtures are not offered here")
+            missing = [one for one in arguments.needed(test) if one not in values and one not in self._fixtures]
+            if missing and not values and _mentions(self._compiled, name):
+                return  # a helper: other tests call it with what it needs
             _call_if_there(around[0], test)
             try:
-                _finish(test(**with_program, **values))
+                with self._fixtures.open(getattr(test, "__self__", None), marks) as fixtures:
+                    given = {one: fixtures.value(one, name) for one in arguments.needed(test) if one not in values}
+                    _finish(test(**given, **values))
             except little_pytest.Skipped:
                 pass
             except Exception as error:
@@ -126,30 +137,6 @@ class Collector:
                     raise with_name(error, name) from None
             finally:
                 _call_if_there(around[1], test)
-
-
-def needed(function: Any) -> list[str]:
-    """The parameters of a test that it must be given."""
-    if isinstance(function, functools.partial):
-        given = [*needed(function.func)[len(function.args) :]]
-        return [name for name in given if name not in function.keywords]
-    first = int(isinstance(function, types.MethodType))
-    function = getattr(function, "__func__", function)
-    # unittest.mock.patch hands its mocks over itself, before all others
-    first += sum(not one.attribute_name for one in getattr(function, "patchings", ()) if _is_default(one.new))
-    function = getattr(function, "__wrapped__", function)
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return []
-    names = code.co_varnames[first : code.co_argcount]
-    optional = len(function.__defaults__ or ())
-    keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    required = names[: len(names) - optional] if optional else names
-    return [*required, *(name for name in keywords if name not in (function.__kwdefaults__ or {}))]
-
-
-def _is_default(new: object) -> bool:
-    return new is sys.modules["unittest.mock"].DEFAULT  # it is there: it made the patch
 
 
 def _mentions(code: types.CodeType, name: str) -> bool:
@@ -164,63 +151,6 @@ def _is_of(module: types.ModuleType, item: Any) -> bool:
     return isinstance(item, functools.partial | types.MethodType)
 
 
-def _marks(it: Any) -> list[little_pytest.Mark]:
-    """Of a test, of the names of a class, or of a list of them."""
-    if isinstance(it, Mapping | types.MappingProxyType):
-        it = it.get("pytestmark", ())
-    elif not isinstance(it, list | tuple | little_pytest.Mark):
-        it = getattr(it, "pytestmark", ())
-    return [it] if isinstance(it, little_pytest.Mark) else [one for one in it if isinstance(one, little_pytest.Mark)]
-
-
-def _is_skipped(marks: Sequence[little_pytest.Mark]) -> bool:
-    """One that is expected to fail decides nothing either way."""
-    return any(
-        mark.name == "skip"
-        or (mark.name in ("skipif", "xfail") and all(bool(_value(condition)) for condition in _conditions(mark)))
-        for mark in marks
-    )
-
-
-def _conditions(mark: little_pytest.Mark) -> Sequence[Any]:
-    return mark.args or ((mark.kwargs["condition"],) if "condition" in mark.kwargs else ())
-
-
-def _value(condition: object) -> object:
-    if isinstance(condition, str):
-        raise little_pytest.Unsupported("conditions of pytest's marks that are texts are not offered here")
-    return condition
-
-
-def _parameters(marks: Sequence[little_pytest.Mark]) -> Iterator[tuple[dict[str, Any], list[little_pytest.Mark]]]:
-    """Every combination of what the marks parametrize hold; one without any, where there's no such mark."""
-    combinations: list[tuple[dict[str, Any], list[little_pytest.Mark]]] = [({}, [])]
-    for mark in marks:
-        if mark.name == "parametrize":
-            combinations = [
-                (values | more, [*own, *more_own]) for values, own in combinations for more, more_own in _rows(mark)
-            ]
-    yield from combinations
-
-
-def _rows(mark: little_pytest.Mark) -> Iterator[tuple[dict[str, Any], list[little_pytest.Mark]]]:
-    if mark.kwargs.get("indirect"):
-        raise little_pytest.Unsupported("parametrize with indirect=True needs fixtures, which are not offered here")
-    bound = dict(zip(("argnames", "argvalues"), mark.args, strict=False)) | mark.kwargs
-    names = bound["argnames"]
-    alone = isinstance(names, str) and "," not in names
-    names = [name.strip() for name in names.split(",") if name.strip()] if isinstance(names, str) else list(names)
-    for row in bound["argvalues"]:
-        own: Sequence[little_pytest.Mark] = ()
-        if isinstance(row, little_pytest.Param):
-            values, own = row.values, row.marks
-        else:
-            values = (row,) if alone else tuple(row)
-        if len(values) != len(names):
-            raise little_pytest.Unsupported(f"parametrize names {', '.join(names)}, and a row has {len(values)} values")
-        yield dict(zip(names, values, strict=True)), list(own)
-
-
 def _finish(result: Any) -> None:
     """Of an async test, all that it does."""
     if isinstance(result, types.CoroutineType):
@@ -233,7 +163,7 @@ def _finish(result: Any) -> None:
 
 def _call_if_there(hook: Any, *given: object) -> None:
     if hook is not None:
-        _finish(hook(*given[: len(needed(hook))]))
+        _finish(hook(*given[: len(arguments.needed(hook))]))
 
 
 def _prepare_unittest() -> None:

@@ -1,4 +1,4 @@
-"""Where a lane's Python begins: `python -s -S -P -B enter.py FD PARENT STAGE UID`. See start.py.
+"""Where a lane's Python begins: `python -s -S -P -B enter.py FD PARENT STAGE UID`, and once more inside its root.
 
 Kept tiny: Python compiles a script at each start, and every fork inherits the memory that compiling used.
 """
@@ -8,6 +8,11 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import start
+if len(sys.argv) > 3:
+    import outside
 
-start.main()
+    outside.main()
+else:
+    import start
+
+    start.main(start.note())

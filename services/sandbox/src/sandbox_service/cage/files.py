@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import wire
 
-MAX_FETCHED, MAX_FILES = 16 << 20, 256
+MAX_FILES = 256
 # Of the paths in a folder that is fetched: their length in bytes, and how many are looked at.
 _MAX_PATH, _MAX_ENTRIES = 1020, 4096
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -49,10 +49,10 @@ class Fetched:
     Its processes are dead by now: what's there stays as it is.
     """
 
-    def __init__(self, scratch: str, names: list[str]) -> None:
+    def __init__(self, scratch: str, names: list[str], room: int) -> None:
+        """`room`: bytes, of all together."""
         self._scratch = scratch
         self.sizes: list[tuple[str, int]] = []
-        room = MAX_FETCHED
         for name in names:
             for path, status in self._named(name):
                 if stat.S_ISREG(status.st_mode) and status.st_size <= room and len(self.sizes) < MAX_FILES:

@@ -20,6 +20,7 @@ import command
 import files
 import jail
 import lockdown
+import process_tree
 import runner
 import scratch
 import tester
@@ -39,23 +40,21 @@ class Keeper:
         self, connection: socket.socket, locked: lockdown.Locked, setup: dict[str, Any], complaints: int
     ) -> None:
         self._connection, self._complaints = connection, complaints
-        self._scratch = locked.scratch
-        self._own_pids = "pid-ns" in locked.layers
-        self._meter = None if "private-root" in locked.layers else scratch.Meter(self._scratch)
+        self._world, self._scratch = locked.world, locked.world.folder
+        self._own_pids, self._own_root = "pid-ns" in locked.layers, "private-root" in locked.layers
+        self._own_files = "own-files" in locked.layers
+        self._meter = None if self._own_root else scratch.Meter(self._scratch)
         self._tree, self._account, self._processes = locked.tree, locked.account, locked.processes
         self._base_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-        self._filter = seccomp.Filter(processes=locked.processes) if "seccomp" in locked.layers else None
+        shared_bytes = -1 if setup["cgroup"] else process_tree.SHARED_BYTES[locked.processes]
+        self._filter = seccomp.Filter(locked.processes, shared_bytes) if "seccomp" in locked.layers else None
         self._result, self._tests = Pipe(setup["result"]), Pipe(64 << 10)
         self._output, self._error = Pipe(setup["output"]), Pipe(setup["output"])
         self._data_bytes = locked.data_bytes
-        # Where programs expect them, from now on; their descriptor 0 is this process's own, /dev/null.
-        for place, pipe in enumerate((self._output, self._error, self._result), start=1):
-            pipe.open(place)
         self._core = -1
         # Whether a program may leave processes behind: not where seccomp lets it make none.
         self._strays = self._own_pids and (self._processes or not self._filter)
         self._zygote: Zygote
-        os.chdir(self._scratch)
 
     def rehearse(self) -> None:
         """Does a few times what every program will do first. Python rewrites code that it runs often, and remembers
@@ -80,9 +79,17 @@ class Keeper:
 
     def make_zygote(self) -> None:
         """Raises Lacking where processes could not be counted."""
-        self._zygote = Zygote(self._be_child, self._complaints)
+        self._zygote = Zygote(self._be_zygote, self._be_child, self._world, self._complaints)
+        libc.set_capabilities(0)
         if self._processes and not self._tree.find(self._zygote.pid):
             raise Lacking("programs that start processes can't be held here: /proc does not show them")
+
+    def _be_zygote(self) -> None:
+        self._world.settle()
+        jail.limit_lane(scratch.SIZE, self._processes)
+        if self._filter:
+            # programs that start processes need locks among these
+            self._filter.load_for_zygote(self._own_files or self._processes, self._own_root)
 
     def end_zygote(self) -> None:
         """So that no zombie of this lane is left to whatever is pid 1 of the machine or the container."""
@@ -104,25 +111,33 @@ class Keeper:
         channel = None
         if head["mode"] == "check":
             channel = socket.socketpair()
-            self._tests.open()
             pipes += (self._tests,)
+        for pipe in pipes:
+            pipe.open()
         children: list[Child] = []
         self._move_to(head["core"])
         # what comes with the lane is not the program's, where each of its pages counts and not its share of them
         memory = head["memory"] + (0 if self._processes else self._data_bytes)
         limits = Limits(head["cpu"], head["idle"], head["wall"], memory)
-        budget = Budget(children, limits, self._tree, self._account, self._zygote.pid)
+        budget = Budget(children, limits, self._tree, self._account, self._zygote.pid, self._bytes_of_files)
+        if not self._own_root:
+            os.mkdir(self._scratch, 0o700)
+        self._zygote.open_world()
+        streams = [self._output.writer, self._error.writer]
         try:
             if channel:
-                children.append(self._zygote.fork([channel[0].fileno()], awaited=False))
+                program = [*streams, self._result.writer, channel[0].fileno()]
+                children.append(self._zygote.fork(program, awaited=False))
                 channel[0].close()
+                self._result.close_writer()
                 if self._has_read_payload(children[0], channel[1]):
                     wire.skip_to(self._connection, head["mark"])
-                    children.append(self._zygote.fork([channel[1].fileno(), self._tests.writer]))
+                    children.append(self._zygote.fork([*streams, self._tests.writer, channel[1].fileno()]))
                 channel[1].close()
-                self._tests.close_writer()
             else:
-                children.append(self._zygote.fork())
+                children.append(self._zygote.fork([*streams, self._result.writer]))
+            for pipe in pipes:
+                pipe.close_writer()
             end = "exited"
             if not channel or len(children) > 1:
                 end = self._watch(children, head, budget, pipes)
@@ -131,9 +146,8 @@ class Keeper:
                 child.close()
             strays_cpu = self._zygote.end_strays() if self._strays else 0.0
         cpu = budget.final_cpu(strays_cpu)
-        readers = {pipe.reader: pipe for pipe in pipes}
-        for reader in select.select(readers, (), (), 0)[0]:
-            readers[reader].fill()
+        for pipe in pipes:
+            pipe.drain()
         if end == "exited":
             end = (
                 self._overflow(head)
@@ -144,12 +158,18 @@ class Keeper:
         for _ in range(1 + (channel is not None) - (len(children) > 1)):
             wire.skip_to(self._connection, head["mark"])
         self._answer(head, children, end, cpu, budget.elapsed)
-        for pipe in pipes[:3]:
-            pipe.renew()
-        if channel:
-            self._tests.wipe()
-            self._tests.close()
-        self._clean_scratch()
+        for pipe in pipes:
+            pipe.close()
+        self._zygote.close_world()
+        if not self._own_root:
+            self._remove_scratch()
+
+    def _bytes_of_files(self) -> int:
+        """Where they are in memory."""
+        if not self._own_root:
+            return 0
+        file_system = os.statvfs(self._scratch)
+        return (file_system.f_blocks - file_system.f_bfree) * file_system.f_frsize
 
     def _move_to(self, core: int) -> None:
         """All of the lane: its processes take turns, and to wake one on another core costs more than it gains."""
@@ -212,7 +232,10 @@ class Keeper:
         return "result" if self._result.used == self._result.size else ""
 
     def _be_child(self, descriptors: Sequence[int]) -> int:
-        """`descriptors`: none, or that of the channel between program and tests; the tester's way out comes after."""
+        """`descriptors`: standard output and error, the way out, and that of the channel between program and tests."""
+        self._world.enter()
+        for place, descriptor in enumerate(descriptors, start=1):
+            os.dup2(descriptor, place)
         mode, nonce, arguments, stdin, taken, memory, cpu = wire.receive(self._connection.fileno())
         if taken:
             try:
@@ -220,19 +243,15 @@ class Keeper:
             except OSError as error:
                 wire.Frames(wire.RESULT_FD, nonce).send("error", *runner.describe(error))
                 return 1
-        if len(descriptors) > 1:
-            os.dup2(descriptors[1], wire.RESULT_FD)
-        if descriptors:
-            os.dup2(descriptors[0], wire.CHANNEL_FD)
         os.write(wire.RESULT_FD, b"\n")
-        os.closerange(wire.CHANNEL_FD + bool(descriptors), 256)
+        os.closerange(1 + len(descriptors), 256)
         runner.make_stdin(stdin)
         if not self._own_pids:  # there, all end with pid 1
             libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
         if self._processes:
             # a signal to its group must not reach the lane's own processes
             os.setsid()
-            # for the exact count of shared memory: process_tree.py. Nobody else here has a /proc, or may trace.
+            # for the exact count of shared memory: process_tree.py. To Landlock it's another's domain for all but it.
             libc.prctl(libc.PR_SET_DUMPABLE, 1)
         jail.limit_program(memory + self._data_bytes, cpu, self._processes)
         if self._filter:
@@ -243,7 +262,7 @@ class Keeper:
         streams = (self._output, self._error)
         blobs = [self._result.content(self._result.size), *(pipe.content(head["output"]) for pipe in streams)]
         blobs.append(self._tests.content(self._tests.size))
-        fetched = files.Fetched(self._scratch, head["fetch"]) if head["fetch"] else None
+        fetched = files.Fetched(self._scratch, head["fetch"], head["fetch_bytes"]) if head["fetch"] else None
         max_rss = max(self._tree.peak, children[0].max_rss)
         fields = {
             "end": end,
@@ -261,10 +280,11 @@ class Keeper:
         if fetched:
             fetched.send(self._connection.fileno())
 
-    def _clean_scratch(self) -> None:
-        """After the answer. What can't be removed ends the lane, and the next one starts on a fresh folder."""
+    def _remove_scratch(self) -> None:
+        """What can't be removed ends the lane, and the next one starts on a fresh folder."""
         try:
             scratch.empty(self._scratch)
+            os.rmdir(self._scratch)
         except OSError as error:
             raise SystemExit(f"the scratch folder can't be emptied: {error}") from None
 

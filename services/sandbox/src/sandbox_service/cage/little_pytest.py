@@ -1,8 +1,9 @@
 """What `import pytest` gives to test code: the same on every node, whether pytest is there or not.
 
 The real one takes half a second of CPU time to import, and its runner as much again. Here are raises, approx, warns,
-fail, skip, importorskip, param, main and the marks parametrize, skip, skipif, xfail and usefixtures; other marks say
-nothing. All else raises Unsupported by its name: fixtures, plugins, hooks. See collect.py for what is run.
+fail, skip, importorskip, param, main, fixture (of the test code's own, without params) and the marks parametrize, skip,
+skipif, xfail and usefixtures; other marks say nothing. All else raises Unsupported by its name: pytest's own fixtures,
+plugins, hooks. See collect.py for what is run.
 """
 
 import cmath
@@ -35,7 +36,7 @@ class Mark:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """On a test alone it marks it; on anything else it's the mark with these arguments."""
-        if len(arguments) == 1 and not keywords and not self.args and _is_test(arguments[0]):
+        if len(arguments) == 1 and not keywords and _is_test(arguments[0]):
             _mark(arguments[0], self)
             return arguments[0]
         return Mark(self.name, self.args + arguments, self.kwargs | keywords)
@@ -47,6 +48,22 @@ def _is_test(it: object) -> bool:
 
 def _mark(test: Any, mark: Mark) -> None:
     test.pytestmark = [*vars(test).get("pytestmark", ()), mark]
+
+
+class Fixture:
+    """A function whose value tests ask for by its name."""
+
+    def __init__(self, function: Callable[..., Any], keywords: Mapping[str, Any]) -> None:
+        self.function = function
+        self.name = keywords.get("name") or function.__name__
+        self.autouse = bool(keywords.get("autouse"))
+        self.cached = keywords.get("scope", "function") != "function"
+
+
+def fixture(function: Any = None, **keywords: Any) -> Any:
+    if keywords.get("params") is not None:
+        raise Unsupported("fixtures with params are not offered here: parametrize the tests")
+    return Fixture(function, keywords) if function else lambda function: Fixture(function, keywords)
 
 
 class _Marks:
@@ -248,7 +265,7 @@ def approx(expected: Any, rel: Any = None, abs: Any = None, nan_ok: bool = False
 def install() -> types.ModuleType:
     """As the module pytest of this process."""
     module = types.ModuleType("pytest", __doc__)
-    offered: list[Any] = [raises, approx, warns, fail, skip, importorskip, param, main, ExceptionInfo]
+    offered: list[Any] = [raises, approx, warns, fail, skip, importorskip, param, main, fixture, ExceptionInfo]
     vars(module).update({one.__name__: one for one in offered}, mark=_Marks(), __version__="8.0", __getattr__=_refuse)
     fail.Exception, skip.Exception = Failed, Skipped  # type: ignore[attr-defined]
     sys.modules["pytest"] = module
@@ -258,4 +275,4 @@ def install() -> types.ModuleType:
 def _refuse(name: str) -> NoReturn:
     if name.startswith("__"):
         raise AttributeError(name)
-    raise Unsupported(f"pytest.{name} is not offered here: fixtures and plugins are not, see the guide for what is")
+    raise Unsupported(f"pytest.{name} is not offered here: the guide says what is")

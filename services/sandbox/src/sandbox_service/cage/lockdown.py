@@ -6,11 +6,11 @@ import sys
 from typing import Any, NamedTuple
 
 import jail
-import scratch
+import root
 from cpu_time import Account
-from kernel import seccomp
-from pipe import high
+from kernel import landlock, libc, seccomp
 from process_tree import ProcessTree
+from world import OwnWorld, World
 
 
 class Lacking(Exception):
@@ -23,7 +23,7 @@ class Locked(NamedTuple):
     `data_bytes`: what the packages of a runtime take, which no program pays for out of its own limit."""
 
     layers: list[str]
-    scratch: str
+    world: World
     refused: str
     tree: ProcessTree
     processes: bool
@@ -31,46 +31,33 @@ class Locked(NamedTuple):
     data_bytes: int
 
 
-def lock_in(stage: str, uid: int, setup: dict[str, Any]) -> Locked:
-    """Every layer that this kernel and this user allow. See jail.py. `setup`: see protocol.py."""
-    layers: list[str] = []
-    folder = stage
-    processes, more, packages = setup["processes"], tuple(setup["paths"]), setup["packages"]
-    proc = high(os.open("/proc", os.O_RDONLY | os.O_DIRECTORY))
-    statm = high(os.open("/proc/self/statm", os.O_RDONLY))
-    refused = jail.refusal_to_unshare(stage, more, packages)
-    if not refused:
-        layers += jail.unshare()
-        owner = uid if os.geteuid() == 0 else os.geteuid()
-        jail.change_root(stage, scratch.SIZE, owner, more, packages, processes)
-        packages = packages and jail.PACKAGES
-        folder = jail.SCRATCH
-        layers.append("private-root")
-    if os.geteuid() == 0:
-        if refused:
-            os.chown(stage, uid, uid)
-        jail.become(uid)
-        layers.append("unprivileged-uid")
+def lock_in(begin: dict[str, Any], proc: int) -> Locked:
+    """Every layer that this kernel and this user allow. `begin`: see outside.py. `proc`: the machine's /proc."""
+    setup, refused, layers = begin["setup"], begin["refused"], list(begin["layers"])
+    processes, packages = setup["processes"], setup["packages"]
     if not os.access(os.__file__, os.R_OK):
-        raise SystemExit(f"{os.__file__} can't be read by uid {uid}: programs couldn't import the standard library")
-    jail.seal()
-    os.environ["HOME"] = os.environ["TMPDIR"] = folder
+        raise SystemExit(
+            f"{os.__file__} can't be read by uid {os.geteuid()}: programs couldn't import the standard library"
+        )
+    jail.seal(0 if refused else 1 << libc.CAP_SYS_ADMIN)
+    if not refused:
+        packages = packages and root.PACKAGES
     layers += ["no-new-privs", "rlimits", "clean-environment"]
-    if "private-root" not in layers:
-        # by a path, programs could open what this descriptor lets the keeper open
-        os.close(proc)
-        proc = -1
-    if jail.confine_files(folder, (*more, packages) if packages else more, proc, processes):
+    rights = landlock.rights()
+    rules = None
+    if rights:
+        more = [*setup["paths"], *([packages] if packages else [])]
+        rules = landlock.Rules(rights, [*root.readable_paths(tuple(more)), *root.DEVICES])
         layers.append("landlock")
     if seccomp.supported():
         layers.append("seccomp")
-    data_bytes = _warm_up(packages, setup["warm"], statm)
-    os.close(statm)
-    scratch.empty(folder)
+    world = World(f"{begin['stage']}/own", rules) if refused else OwnWorld(rules, processes)
+    os.environ["HOME"] = os.environ["TMPDIR"] = world.folder
+    data_bytes = _warm_up(packages, setup["warm"], proc)
     if processes:
         _demand_holds_processes(layers)
     account = _account(setup["cpu_usage"]) if processes else None
-    return Locked(layers, folder, refused, ProcessTree(proc, processes), processes, account, data_bytes)
+    return Locked(layers, world, refused, ProcessTree(proc, processes, setup["cgroup"]), processes, account, data_bytes)
 
 
 def _demand_holds_processes(layers: list[str]) -> None:
@@ -88,7 +75,7 @@ def _account(cpu_usage: int) -> Account | None:
         return None
 
 
-def _warm_up(packages: str, names: list[str], statm: int) -> int:
+def _warm_up(packages: str, names: list[str], proc: int) -> int:
     """Loads what programs import most of a runtime's packages: inside the cage, by the paths that programs know.
 
     Returns the bytes of writable memory that this process has then: what RLIMIT_DATA counts.
@@ -99,4 +86,8 @@ def _warm_up(packages: str, names: list[str], statm: int) -> int:
     os.environ["PYTHONPATH"] = packages  # for the Pythons that a program starts
     for name in names:
         importlib.import_module(name)
-    return int(os.pread(statm, 256, 0).split()[5]) * os.sysconf("SC_PAGESIZE")
+    statm = os.open("self/statm", os.O_RDONLY, dir_fd=proc)
+    try:
+        return int(os.read(statm, 256).split()[5]) * os.sysconf("SC_PAGESIZE")
+    finally:
+        os.close(statm)

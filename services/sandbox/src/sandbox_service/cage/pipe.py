@@ -30,16 +30,10 @@ class Pipe:
         self._view = memoryview(self._map)
         self.size, self.used, self.reader, self.writer = size, 0, -1, -1
 
-    def open(self, place: int = -1) -> None:
-        """`place`: the descriptor that the writing end is to have, for good."""
+    def open(self) -> None:
         self.used = 0
         self.reader, self.writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(self.writer, True)
-        if place >= 0:
-            self.reader, writer = high(self.reader), high(self.writer)
-            os.dup2(writer, place)
-            os.close(writer)
-            self.writer = place
 
     def close_writer(self) -> None:
         if self.writer >= 0:
@@ -56,27 +50,21 @@ class Pipe:
         self.used = min(self.used + count, self.size)
         return count > 0
 
+    def drain(self) -> None:
+        """All that's there, however it was cut into packets, when nobody writes any more."""
+        before = -1
+        while self.used != before and self.used < self.size:
+            before = self.used
+            self.fill()
+
     def close(self) -> None:
+        """And gives back the memory of a large answer; that of others is written over by the next."""
         self.close_writer()
         os.close(self.reader)
         self.reader = -1
-
-    def content(self, limit: int) -> memoryview:
-        return self._view[: min(self.used, limit)]
-
-    def renew(self) -> None:
-        """For the next program, when no writer is left: empty, and blocking as it was made."""
-        if self.used == self.size:  # there may be more than it took
-            try:
-                while os.read(self.reader, 1 << 16):
-                    pass
-            except BlockingIOError:
-                pass
-        self.wipe()
-        fcntl.fcntl(self.writer, fcntl.F_SETFL, os.O_WRONLY)
-
-    def wipe(self) -> None:
-        """Gives back the memory of a large answer; that of others is written over by the next."""
         if self.used > _KEPT:
             self._map.madvise(mmap.MADV_DONTNEED)
         self.used = 0
+
+    def content(self, limit: int) -> memoryview:
+        return self._view[: min(self.used, limit)]

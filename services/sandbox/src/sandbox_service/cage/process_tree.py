@@ -16,22 +16,29 @@ _PAGE = os.sysconf("SC_PAGESIZE")
 _THREAD, _SOCKET, _FREE_THREADS, _FREE_SOCKETS = 32 << 10, 208 << 10, 16, 64
 
 
+# Of one shared anonymous mapping, in bytes, where no cgroup counts memory: what was written there and is no longer
+# mapped can't be seen. Without processes and with. There may be 65530 mappings (vm.max_map_count).
+SHARED_BYTES = {False: 16 << 10, True: 1 << 20}
+_FREE_SHARED = 16
+
+
 class ProcessTree:
-    """`proc`: a descriptor of /proc, -1 without one. `many`: programs may start processes, which count as well.
+    """`proc`: a descriptor of /proc. `many`: programs may start processes, which count as well. `cgroup`: one counts
+    what is seen only in part.
 
     `cpu` (without the tester's), `memory` and `busy` are as of the last `look`, `peak` is the most memory seen.
     """
 
-    def __init__(self, proc: int, many: bool) -> None:
-        self._proc, self._many = proc, many
+    def __init__(self, proc: int, many: bool, cgroup: bool) -> None:
+        self._proc, self._many, self._cgroup = proc, many, cgroup
         self._zygote = ""
         self.forget()
 
     def forget(self) -> None:
         self.cpu, self.memory, self.peak, self.busy = 0.0, 0, 0, False
 
-    def look(self, children: list[Child], limit: int) -> None:
-        """`children`: the program and, where there's one, its tester.
+    def look(self, children: list[Child], limit: int, files: int) -> None:
+        """`children`: the program and, where there's one, its tester. `files`: bytes of its files that are in memory.
 
         Memory is what's resident, and only above `limit` exactly: shared pages then count once in all. What can't be
         seen counts as busy.
@@ -49,11 +56,17 @@ class ProcessTree:
                 members.append(member)
                 seen, busy = True, busy or self._wants_processor(member, fields)
         busy = busy or any(self._wants_processor(each, self._fields(f"{each}/stat")) for each in tester)
-        if memory > limit:
-            memory = sum(self._exact_memory(member) for member in members)
+        if memory + files > limit:
+            sizes = [self._exact_memory(member) for member in members]
+            # files that are mapped are among what is shared
+            memory = sum(own for own, _ in sizes) + max(sum(shared for _, shared in sizes) - files, 0)
+        memory += files
         memory += _THREAD * max(0, threads - _FREE_THREADS)
         if self._many:
-            memory += sum(self._sizes(f"{member}/status", b"VmPTE:") for member in members)
+            memory += sum(self._sizes(f"{member}/status", b"VmPTE:")[0] for member in members)
+            if not self._cgroup:
+                shared = {each for member in members for each in self._shared_mappings(member)}
+                memory += SHARED_BYTES[True] * max(0, len(shared) - _FREE_SHARED)
             memory += _SOCKET * max(0, self._sockets() - _FREE_SOCKETS)
         self.cpu, self.memory, self.peak = cpu / _TICK, memory, max(self.peak, memory)
         self.busy = busy or not seen
@@ -96,15 +109,28 @@ class ProcessTree:
         finally:
             os.close(folder)
 
-    def _exact_memory(self, process: str) -> int:
-        if exact := self._sizes(f"{process}/smaps_rollup", b"Pss_Anon:", b"Pss_Shmem:"):
-            return exact
-        return self._sizes(f"{process}/status", b"RssAnon:", b"RssShmem:")
+    def _exact_memory(self, process: str) -> tuple[int, int]:
+        """Its own and its part of what is shared."""
+        own, shared = self._sizes(f"{process}/smaps_rollup", b"Pss_Anon:", b"Pss_Shmem:")
+        if own or shared:
+            return own, shared
+        own, shared = self._sizes(f"{process}/status", b"RssAnon:", b"RssShmem:")
+        return own, shared
 
-    def _sizes(self, path: str, *names: bytes) -> int:
-        """Bytes, of these lines together."""
-        lines = [line.split() for line in self._read(path).splitlines()]
-        return sum(int(words[1]) << 10 for words in lines if words and words[0] in names)
+    def _sizes(self, path: str, *names: bytes) -> list[int]:
+        """Bytes, of the lines that begin so."""
+        found = dict.fromkeys(names, 0)
+        for line in self._read(path).splitlines():
+            words = line.split()
+            if words and words[0] in found:
+                found[words[0]] = int(words[1]) << 10
+        return list(found.values())
+
+    def _shared_mappings(self, process: str) -> Iterator[bytes]:
+        """What tells them apart: of those that are no file's."""
+        for line in self._read(f"{process}/maps").splitlines():
+            if line.endswith(b"/dev/zero (deleted)"):
+                yield line.split()[4]
 
     def _sockets(self) -> int:
         """How many there are in the lane's network."""
@@ -117,15 +143,16 @@ class ProcessTree:
 
     def _read(self, path: str) -> bytes:
         """Nothing for a process that has ended."""
-        if self._proc < 0:
-            return b""
+        data = b""
         try:
             descriptor = os.open(path, os.O_RDONLY, dir_fd=self._proc)
         except OSError:
-            return b""
+            return data
         try:
-            return os.read(descriptor, 1 << 16)
+            while chunk := os.read(descriptor, 1 << 16):
+                data += chunk
         except OSError:
-            return b""
+            pass
         finally:
             os.close(descriptor)
+        return data

@@ -46,8 +46,6 @@ def kinds(kind: type) -> list[str]:
 
 def make_stdin(text: str) -> None:
     """Standard input is an anonymous file: it can't block, and no process has to feed it."""
-    if not text:
-        return
     descriptor = os.memfd_create("stdin")
     wire.write_all(descriptor, text.encode())
     os.lseek(descriptor, 0, os.SEEK_SET)

@@ -7,7 +7,7 @@ import stat
 import time
 from collections.abc import Iterator
 
-SIZE, INODES = 64 << 20, 4096  # what a program may leave in it: the size of its file system, where it has its own
+SIZE, INODES = 64 << 20, 4096  # what a program may leave: the size of its file system, where it has its own
 
 
 def empty(folder: str) -> None:

@@ -1,13 +1,17 @@
-"""The start of one lane, by enter.py: with a clean environment and one descriptor it locks itself in, and serves."""
+"""The start of one lane, inside its root where it has one: it locks itself in, and serves. By enter.py."""
 
 import builtins
 import fcntl
 import gc
+import mmap
 import os
+import pwd
 import signal
 import socket
 import sys
 import types
+from collections.abc import Callable
+from typing import Any
 
 import jail
 import lockdown
@@ -28,7 +32,8 @@ for _name in ("random", *_WARM.split()):
     __import__(_name)
 os.register_at_fork = _register
 
-FILE_BYTES = 16 << 20
+
+_THREAD_STACK = 8 << 20
 
 
 def _is_of_the_cage(module: types.ModuleType) -> bool:
@@ -36,25 +41,40 @@ def _is_of_the_cage(module: types.ModuleType) -> bool:
     return str(getattr(module, "__file__", "")).startswith(os.path.dirname(__file__) + "/")
 
 
-def main() -> None:
-    descriptor, parent, uid = high(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[4])
+def note() -> dict[str, Any]:
+    """What this process wrote down before it began again: see outside.py."""
+    descriptor, parent = int(sys.argv[1]), int(sys.argv[2])
     libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
     if not jail.parent_is(parent):
         raise SystemExit("the service is gone")
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    del os.environ["LD_BIND_NOW"]  # it has done its part, before this line
-    own_modules = [name for name, module in sys.modules.items() if _is_of_the_cage(module) and name != "__main__"]
-    connection = socket.socket(fileno=descriptor)
-    setup = wire.receive(descriptor)
+    begin: dict[str, Any] = wire.receive(descriptor)
+    os.close(descriptor)
+    return begin
+
+
+def main(begin: dict[str, Any]) -> None:
+    connection, proc, setup = high(begin["connection"]), high(begin["proc"]), begin["setup"]
     if setup["cpu_usage"] >= 0:
         setup["cpu_usage"] = high(setup["cpu_usage"])
+    complaints = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, 100)
+    _occupy()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    del os.environ["LD_BIND_NOW"]  # it has done its part, before this line
+    libc.set_thread_stack(_THREAD_STACK)
+    own_modules = [name for name, module in sys.modules.items() if _is_of_the_cage(module) and name != "__main__"]
+    service = socket.socket(fileno=connection)
     try:
-        locked = lockdown.lock_in(sys.argv[3], uid, setup)
+        locked = lockdown.lock_in(begin, proc)
     except Lacking as error:
-        wire.send(connection, {"lacking": str(error)})
+        wire.send(service, {"lacking": str(error)})
         return
     # site.py would add them, and programs count on it
     builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]
+    _name_the_user()
+    if locked.refused:
+        _let_attributes_be(os.path.realpath(locked.world.folder))
+    if not setup["cgroup"] and not locked.processes:
+        _share_with_nobody()
     for name in own_modules:
         del sys.modules[name]
     del sys.path[0]
@@ -63,18 +83,16 @@ def main() -> None:
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(0)
     runner.make_streams()
-    jail.limit_lane(FILE_BYTES, locked.processes)
-    complaints = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, 100)  # descriptor 2 will be the programs' own
-    keeper = Keeper(connection, locked, setup, complaints)
+    keeper = Keeper(service, locked, setup, complaints)
     keeper.rehearse()
     gc.collect()
     gc.freeze()
     try:
         keeper.make_zygote()
     except Lacking as error:
-        wire.send(connection, {"lacking": str(error)})
+        wire.send(service, {"lacking": str(error)})
         return
-    wire.send(connection, {"layers": locked.layers, "refused": locked.refused, "python": sys.version.split()[0]})
+    wire.send(service, {"layers": locked.layers, "refused": locked.refused, "python": sys.version.split()[0]})
     try:
         keeper.serve()
     except BaseException as error:
@@ -82,3 +100,64 @@ def main() -> None:
         raise
     finally:
         keeper.end_zygote()
+
+
+def _share_with_nobody() -> None:
+    """Where shared memory can't be counted (process_tree.py), what a single process maps is its own anyway."""
+
+    def make(cls: type, fileno: int, length: int, flags: int = mmap.MAP_SHARED, *more: Any, **named: Any) -> Any:
+        if fileno == -1 and flags & mmap.MAP_SHARED and "access" not in named:
+            flags = flags & ~mmap.MAP_SHARED | mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        return original(cls, fileno, length, flags, *more, **named)
+
+    original = mmap.mmap.__new__
+    own = type("mmap", (mmap.mmap,), {"__new__": make, "__module__": "mmap"})
+    vars(mmap).update(mmap=own)
+
+
+def _name_the_user() -> None:
+    """There's no /etc/passwd to read, and programs ask for their user's name: getpass, pathlib, tempfile."""
+    uid, gid = os.geteuid(), os.getegid()
+    user = pwd.struct_passwd(("sandbox", "x", uid, gid, "sandbox", os.environ["HOME"], "/bin/sh"))
+
+    def find(place: int, name: str) -> Callable[[object], pwd.struct_passwd]:
+        def get(key: object, /) -> pwd.struct_passwd:
+            if user[place] == key:
+                return user
+            raise KeyError(f"{name}(): {key!r} not found")
+
+        return get
+
+    pwd.getpwuid, pwd.getpwnam, pwd.getpwall = find(2, "getpwuid"), find(0, "getpwnam"), lambda: [user]
+
+
+def _let_attributes_be(folder: str) -> None:
+    """Where seccomp lets nobody change rights and times, as it can't tell whose file it is: to ask for that within the
+    program's own folder, as shutil.copy does, is no error, and has no effect."""
+
+    def wrap(change: Callable[..., None]) -> Callable[..., None]:
+        def changed(path: Any, *arguments: Any, **keywords: Any) -> None:
+            try:
+                change(path, *arguments, **keywords)
+            except PermissionError:
+                inside = not isinstance(path, int) and f"{os.path.realpath(os.fsdecode(path))}/".startswith(
+                    f"{folder}/"
+                )
+                if not inside or not os.path.lexists(path):
+                    raise
+
+        return changed
+
+    os.chmod, os.utime = wrap(os.chmod), wrap(os.utime)
+
+
+def _occupy() -> None:
+    """Places that programs get their own pipes at, with a pipe: streams over them are made before (make_streams), and
+    what is received later lies above."""
+    reader, writer = os.pipe()
+    for place in (1, 2, wire.RESULT_FD, wire.CHANNEL_FD):
+        if place not in (reader, writer):
+            os.dup2(writer, place, inheritable=False)
+    for descriptor in (reader, writer):
+        if descriptor > wire.CHANNEL_FD:
+            os.close(descriptor)

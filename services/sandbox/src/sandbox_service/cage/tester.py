@@ -45,21 +45,29 @@ def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
 
 
 def run_tests(
-    frames: wire.Frames, tests: str, entry_point: str, call_check: bool, names: Sequence[str], modules: Sequence[str]
+    frames: wire.Frames,
+    tests: str,
+    entry_point: str,
+    call_check: bool,
+    names: Sequence[str],
+    modules: Sequence[str],
+    unknown: str,
 ) -> int:
     """In the tester's process. `names`: what the tests may use of the program beside its entry point. `modules`: of the
-    library, what they use without importing it."""
+    library, what they use without importing it. `unknown`: what they use and nobody gives."""
     program = _Asked(socket.socket(fileno=wire.CHANNEL_FD))
     wanted = (entry_point.partition(".")[0], *names)
     missing: list[str] = []
 
-    def judge() -> None:
+    def judge(count: comparisons.Count) -> None:
         given = program.names(entry_point, wanted)
         missing.extend(name for name in names if name not in given)
+        if unknown:
+            raise NameError(f"{unknown!r} is neither defined nor imported, nor declared as the program's (names)")
         _lend(given)
         module = types.ModuleType("__main__")
         vars(module).update({name: __import__(name) for name in modules} | given)
-        collect.Collector(module, tests, program.entry, call_check).run()
+        collect.Collector(module, tests, program.entry, call_check, count).run()
 
     frames.send(*_end(judge, lambda: program.asked, lambda error: _is_the_programs(error, missing)))
     return 0
@@ -78,7 +86,10 @@ def run_beside(frames: wire.Frames, source: str, tests: str, entry_point: str, c
         return 1
     frames.send("loaded")
     sys.modules["solution"] = module
-    judge = collect.Collector(module, tests, entry, call_check).run
+
+    def judge(count: comparisons.Count) -> None:
+        collect.Collector(module, tests, entry, call_check, count).run()
+
     frames.send("tests", *_end(judge, lambda: True, _is_from_program))
     runner.flush()
     return 0
@@ -104,12 +115,14 @@ def _lend(given: dict[str, Any]) -> None:
 
 
 def _end(
-    judge: Callable[[], None], asked: Callable[[], bool], is_the_programs: Callable[[BaseException], bool]
+    judge: Callable[[comparisons.Count], None],
+    asked: Callable[[], bool],
+    is_the_programs: Callable[[BaseException], bool],
 ) -> tuple[str, ...]:
     count = comparisons.Count(asked)
     count.install()
     try:
-        judge()
+        judge(count)
     except proxies.ProgramGone:
         return ("gone",)
     except proxies.Garbled:

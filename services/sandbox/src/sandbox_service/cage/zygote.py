@@ -14,6 +14,7 @@ import wire
 from child import Child
 from kernel import libc
 from pipe import high
+from world import LeftBehind, World
 
 # What a child does, given open descriptors: it returns the exit status.
 Begin = Callable[[Sequence[int]], int]
@@ -23,8 +24,9 @@ class Zygote:
     """A process that does nothing but fork and wait, for good.
 
     All that it ever reads is the word to do so, and descriptors to hand on: each child begins where the first began,
-    and no trace of one is in the next. And what the keeper writes while a child runs is copied by neither: a fork
-    shares all memory until one side writes to it, and the copies are most of what a program costs.
+    and no trace of one is in the next. What else is new for each it makes before, unread: world.py. And what the
+    keeper writes while a child runs is copied by neither: a fork shares all memory until one side writes to it, and
+    the copies are most of what a program costs.
 
     It's pid 1 of the lane's pid namespace, where that has one: no program can do anything to it, and what a program
     leaves running becomes its child. `pid` is its number outside.
@@ -33,11 +35,14 @@ class Zygote:
     _ENDED = struct.Struct("=idq")
     _NUMBER = struct.Struct("=I")
     _CREDENTIALS = struct.Struct("=iII")
-    _FORK, _FORK_WITH, _WAIT, _END_STRAYS, _TIME = b"f", b"d", b"w", b"e", b"t"
-    _DESCRIPTORS = 2  # at most
+    _OPEN, _FORK, _WAIT, _END_STRAYS, _CLOSE, _TIME = b"o", b"f", b"w", b"e", b"c", b"t"
+    _DESCRIPTORS = 4  # at most
 
-    def __init__(self, begin: Begin, complaints: int) -> None:
-        """`complaints`: a descriptor for its last words."""
+    def __init__(self, prepare: Callable[[], None], begin: Begin, world: World, complaints: int) -> None:
+        """`prepare`: what the zygote does first. `complaints`: a descriptor for its last words.
+
+        Raises EOFError if it ended at that.
+        """
         orders, self._orders = (high(side.detach()) for side in socket.socketpair())
         born, there = socket.socketpair()
         born.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
@@ -50,28 +55,37 @@ class Zygote:
                 libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
                 for descriptor in (self._orders, self._born.fileno(), self.ended):
                     os.close(descriptor)
-                self._serve(orders, ended, begin)
+                prepare()
+                os.write(ended, self._ENDED.pack(0, 0.0, 0))
+                self._serve(orders, ended, begin, world)
+            except LeftBehind as error:
+                os.write(complaints, f"{wire.LEFT_BEHIND}{error}"[:512].encode())
             except BaseException as error:  # noqa: BLE001
                 complain(complaints, error)
             finally:
                 os._exit(0)
         for descriptor in (orders, self._there, ended):
             os.close(descriptor)
+        self.wait()
 
-    def _serve(self, orders: int, ended: int, begin: Begin) -> None:
+    def _serve(self, orders: int, ended: int, begin: Begin, world: World) -> None:
         children: list[int] = []
         while word := os.read(orders, 1):
             if word == self._WAIT:
                 _, status, usage = os.wait4(children.pop(), 0)
                 cpu, max_rss = usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10
                 os.write(ended, self._ENDED.pack(status, cpu, max_rss))
+            elif word == self._OPEN:
+                world.open()
+            elif word == self._CLOSE:
+                world.close()
             elif word == self._END_STRAYS:
-                os.write(ended, self._ENDED.pack(0, _end_strays(), 0))
+                os.write(ended, self._ENDED.pack(0, world.end_strays(), 0))
             elif word == self._TIME:
                 (count,) = self._NUMBER.unpack(wire.read_exactly(orders, self._NUMBER.size))
                 os.write(ended, self._ENDED.pack(0, seconds_of_forks(count), 0))
             else:
-                descriptors = self._take_descriptors(orders) if word == self._FORK_WITH else ()
+                descriptors = self._take_descriptors(orders)
                 if pid := os.fork():
                     children.append(pid)
                     for descriptor in descriptors:
@@ -87,17 +101,21 @@ class Zygote:
         finally:
             connection.detach()
 
+    def open_world(self) -> None:
+        """For the next forks. All orders are carried out in turn."""
+        os.write(self._orders, self._OPEN)
+
+    def close_world(self) -> None:
+        """After the last of them. The zygote ends where something is left behind: see world.py."""
+        os.write(self._orders, self._CLOSE)
+
     def fork(self, descriptors: Sequence[int] = (), awaited: bool = True) -> Child:
         """`begin` gets them by the numbers that they have there. `awaited`: it's the last, for now."""
-        then = self._WAIT if awaited else b""
-        if not descriptors:
-            os.write(self._orders, self._FORK + then)
-            return Child(self, awaited)
         # apart, as descriptors go with the first byte of what they are sent with
-        os.write(self._orders, self._FORK_WITH)
+        os.write(self._orders, self._FORK)
         connection = socket.socket(fileno=self._orders)
         try:
-            socket.send_fds(connection, [b"." + then], descriptors)
+            socket.send_fds(connection, [b"." + (self._WAIT if awaited else b"")], descriptors)
         finally:
             connection.detach()
         return Child(self, awaited)
@@ -123,7 +141,7 @@ class Zygote:
         return status, cpu, max_rss
 
     def end_strays(self) -> float:
-        """Of pid 1: kills all other processes of its namespace. Returns their CPU seconds."""
+        """Kills what the program left running. Returns its CPU seconds."""
         os.write(self._orders, self._END_STRAYS)
         return self.wait()[1]
 
@@ -135,20 +153,6 @@ class Zygote:
     def seconds_of_forks(self, count: int) -> float:
         os.write(self._orders, self._TIME + self._NUMBER.pack(count))
         return self.wait()[1]
-
-
-def _end_strays() -> float:
-    try:
-        os.kill(-1, signal.SIGKILL)
-    except ProcessLookupError:
-        return 0.0
-    cpu = 0.0
-    while True:
-        try:
-            usage = os.wait4(-1, 0)[2]
-        except ChildProcessError:
-            return cpu
-        cpu += usage.ru_utime + usage.ru_stime
 
 
 def _enter(begin: Begin, descriptors: Sequence[int]) -> NoReturn:

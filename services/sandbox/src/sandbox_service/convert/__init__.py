@@ -9,7 +9,12 @@ from sandbox_service.convert.batches import (
     progress_to_proto,
     record_from_item,
 )
-from sandbox_service.convert.diagnostics import benchmark_size, finding_to_proto, measurement_to_proto
+from sandbox_service.convert.diagnostics import (
+    audit_from_proto,
+    benchmark_size,
+    finding_to_proto,
+    measurement_to_proto,
+)
 from sandbox_service.convert.executions import capabilities_to_proto, execution_to_proto, item_to_proto
 from sandbox_service.convert.programs import (
     MAX_BATCH,
@@ -30,6 +35,7 @@ __all__ = [
     "Bounds",
     "Call",
     "NewBatch",
+    "audit_from_proto",
     "batch_to_proto",
     "benchmark_size",
     "caller_from_proto",

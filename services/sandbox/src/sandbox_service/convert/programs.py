@@ -10,8 +10,8 @@ from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit.faults import Faults
 from ratchet_kit.times import duration_from_proto
 from ratchet_kit.work import Priority
+from ratchet_problems.convert import complete
 from ratchet_problems.extraction import source_for
-from ratchet_problems.helpers import with_helpers
 from ratchet_problems.problem import is_entry_point
 from sandbox_service.convert.reading import Bounds, Reading, priority_from_proto
 from sandbox_service.convert.tests import literal, test_from_proto
@@ -85,7 +85,7 @@ def grade_from_proto(request: pb.GradeRequest, bounds: Bounds) -> Call:
         source = source_for(problem.prompt, problem.entry_point, request.completion, problem.language)
         for test in problem.tests:
             if test.WhichOneof("kind") == "check":
-                test.check.code = with_helpers(test.check.code, problem.prompt, problem.entry_point)
+                complete(test.check, problem.prompt, problem.entry_point)
     message = pb.Program(
         id=problem.id,
         source=source,

@@ -30,18 +30,19 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 @dataclass(frozen=True, slots=True)
 class TestCode:
     """`calls_check`: it calls the `check` that it defines. `names`: what it uses of the program beside its entry point.
-    `modules`: of the library, what it uses without an import."""
+    `modules`: of the library, what it uses without an import. `unknown`: a name that it uses and nobody gives."""
 
     __test__ = False  # not for pytest
 
     calls_check: bool
     names: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    unknown: str = ""
 
 
 def read(code: str, entry_point: str, names: tuple[str, ...], shared: bool) -> TestCode:
     """`names`: what the problem declares. Raises ValueError for code that is no Python, runs nothing, uses nothing of
-    the program, compares nothing, or uses a name that is nobody's."""
+    the program, or compares nothing."""
     return (_read if len(code) > _LARGE else _read_once)(code, entry_point, names, shared)
 
 
@@ -73,6 +74,7 @@ class _Reader:
         for statement in self._top:
             if isinstance(statement, _Definition):
                 self._definitions.setdefault(statement.name, []).append(statement)
+        self._decorated = {name for name, (*_, last) in self._definitions.items() if last.decorator_list}
         self._scopes: dict[str, list[symtable.SymbolTable]] = {}
         for scope in table.get_children():
             self._scopes.setdefault(scope.get_name() if scope.get_name() in self._definitions else "", []).append(scope)
@@ -90,12 +92,16 @@ class _Reader:
             raise ValueError("holds no test")
         calls_check = "check" in self._at_top
         collected = self._collected(calls_check)
+        collected |= self._decorated  # fixtures, and what a decorator registers
         reached, used = self._reach(collected)
         free = bool(used & _DYNAMIC)
-        if not free and not (self._examples() and ("doctest" in used or not collected)):
+        examples = "doctest" in used or not (collected or any(map(comparisons.compares, self._top)))
+        if not free and not (self._examples() and examples):
             self._require_comparison(collected, reached, used)
-        modules = () if self._shared or free or self._has_foreign_star() else self._modules(used)
-        return TestCode(calls_check, self._names, modules)
+        nobodys = [] if self._shared or free or self._has_foreign_star() else self._nobodys(used)
+        modules = tuple(name for name in nobodys if name in sys.stdlib_module_names)
+        unknown = next((name for name in nobodys if name not in sys.stdlib_module_names), "")
+        return TestCode(calls_check, self._names, modules, unknown)
 
     def _examples(self) -> bool:
         return any(">>>" in text for text in self._docstrings)
@@ -110,11 +116,14 @@ class _Reader:
             elif name == "check" and not calls_check:
                 found.add(name)
             elif name.startswith("test"):
-                needed = [] if last.decorator_list else [arg for arg in _needed(last) if arg != "candidate"]
+                needed = [arg for arg in _needed(last) if arg not in self._decorated | {"candidate"}]
+                needed = [] if last.decorator_list else needed
                 if not needed:
                     found.add(name)
                 elif not self._is_mentioned(name):
-                    raise ValueError(f"{name} takes {needed[0]!r}, and fixtures of pytest are not offered here")
+                    raise ValueError(
+                        f"{name} takes {needed[0]!r}, which is no fixture of the test code, nor a parameter"
+                    )
         return found
 
     def _is_case(self, node: ast.ClassDef, depth: int = 0) -> bool:
@@ -170,20 +179,13 @@ class _Reader:
         stars = [one for one in self._top if isinstance(one, ast.ImportFrom) and one.names[0].name == "*"]
         return any(one not in self._imports for one in stars)
 
-    def _modules(self, used: set[str]) -> tuple[str, ...]:
-        """Of the names that nobody gives, those of the library's modules. Raises ValueError for another."""
-        bound = {
-            symbol.get_name() for symbol in self._table.get_symbols() if symbol.is_assigned() or symbol.is_imported()
-        }
+    def _nobodys(self, used: set[str]) -> list[str]:
+        """The names that are used, and neither the code's, nor the program's, nor builtins."""
+        symbols = self._table.get_symbols()
+        bound = {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
         for scope in self._scopes.values():
             bound |= {name for one in scope for name in _bound_as_globals(one)}
-        nobodys = sorted(used - bound - _KNOWN - {self._entry, "candidate", *self._names})
-        for name in nobodys:
-            if name not in sys.stdlib_module_names:
-                raise ValueError(
-                    f"uses {name!r}, which it neither defines nor imports: declare in names what is the program's"
-                )
-        return tuple(nobodys)
+        return sorted(used - bound - _KNOWN - {self._entry, "candidate", *self._names})
 
 
 def _globals_of(scope: symtable.SymbolTable) -> set[str]:

@@ -89,4 +89,4 @@ def _check_test(
     code = reading.take(
         f"{path}.code", lambda text: test_code.read(text, entry_point, names, shared), message.code, fallback
     )
-    return CheckTest(message.code, code.calls_check, held_out, code.names, code.modules, shared)
+    return CheckTest(message.code, code.calls_check, held_out, code.names, code.modules, shared, code.unknown)

@@ -1,181 +1,262 @@
-"""Attacks on the sandbox by itself: what an attack is, how it's run, and when it counts as caught.
+"""The audit of a node by itself: attacks that it claims to stop, honest programs that must pass, and both mixed."""
 
-An attack is asked for f(1) == 2 and doesn't compute it: it answers 2 once it has got through, so that one that is
-stopped never passes. Each is a file of `attacks/`, whose docstring says what it is:
-
-    What it tries, in a line.
-
-    Kind: fake-a-pass, or break-out
-    Expect: FAILED, RUNTIME_ERROR     the verdicts that it may get
-    From: L2                          the level that claims to stop it; L1 unless said
-    Test: check                       call, check or stdio; call unless said
-    Check: assert candidate(1) == 2   what the test does, for a check
-    Profile: strict                   not meant for programs that may start processes; break-out only
-    Runs: 3                           so often in a row: it leaves something, and then looks for it
-    Probe: yes                        tried at every start of the service
-"""
-
-import ast
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
-from dataclasses import dataclass
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from enum import StrEnum
+from itertools import chain, cycle, islice
 
-from ratchet_kit import syntax
-from ratchet_kit.errors import NotFound, Unavailable
-from sandbox_service.domain.execution import Verdict
-from sandbox_service.domain.levels import Level
+from ratchet_kit.errors import NotFound, RatchetError, Unavailable
+from sandbox_service.domain.attack import CALL, LIMITS, SECRETS, Attack, Kind
+from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.ports import Lanes
-from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest, Test
+from sandbox_service.domain.program import CallTest, Program, StdioTest
 from sandbox_service.domain.sandbox import Sandbox
+from sandbox_service.domain.stream import PlatformFault
 
-LIMITS = Limits(cpu_time=timedelta(seconds=0.5), memory_bytes=128 << 20)
-_CALL = CallTest((1,), 2)
-_DEFAULT_CHECK = "assert candidate(1) == 2"
 _CLEAN_UP_LIMIT = timedelta(seconds=3)
+_HELD_UP = timedelta(seconds=2)
+"""So long the service may answer nobody: judging has no business in its event loop, and others' processes have."""
+_MIXED_CPU = timedelta(seconds=0.1)
+_MIXED_BATCH = 50
+HOSTILE = 10
+"""Of so many programs of the mixed run one is hostile."""
 # What comes next in the lane: it finds nothing of those before it, and works.
-_HONEST = """
+_NEXT = """
 import os
 
 def f(x):
     assert os.listdir(".") == [], os.listdir(".")
     open("mine", "w").close()
+    assert os.stat("mine").st_size == 0
     return x + 1
 """
-
-
-class Kind(StrEnum):
-    FAKE_A_PASS = "fake-a-pass"
-    BREAK_OUT = "break-out"
+_NEXT_SCRIPT = "import sys\nprint(int(sys.stdin.read()) + 1)\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Attack:
-    name: str
-    title: str
-    kind: Kind
-    source: str
-    expected: frozenset[Verdict]
-    level: Level = Level.L1
-    test: Test = _CALL
-    strict_only: bool = False
-    runs: int = 1
-    probe: bool = False
+class Honest:
+    """A program that must pass, and a wrong one that must not pass the same tests, where there's one."""
+
+    program: Program
+    wrong: Program | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """How an attack ended. `verdict` is None where the platform had none to give, which counts as got through."""
+    """How an attack ended, or an honest program. `verdict` is None where the platform had none to give.
+
+    `kind` is None for honest programs. `good`: the attack was caught, or the honest program passed.
+    """
+
+    name: str
+    title: str
+    kind: Kind | None
+    good: bool
+    verdict: Verdict | None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """An attack, with processes or without."""
 
     attack: Attack
-    processes: bool
-    caught: bool
-    verdict: Verdict | None
-    detail: str
+    processes: bool = False
 
     @property
     def name(self) -> str:
         return f"{self.attack.name}/processes" if self.processes else self.attack.name
 
-
-def parse(name: str, source: str) -> Attack:
-    """Raises ValueError, with the name of the attack."""
-    try:
-        title, _, rest = (ast.get_docstring(syntax.parse(source)) or "").partition("\n\n")
-        fields = dict(line.split(": ", 1) for line in rest.strip().splitlines())
-        expected = frozenset(Verdict[word.strip()] for word in fields.pop("Expect").split(","))
-        attack = Attack(
-            name,
-            " ".join(title.split()),
-            Kind(fields.pop("Kind")),
-            source,
-            expected,
-            Level[fields.pop("From", "L1")],
-            _test(fields.pop("Test", "call"), fields.pop("Check", _DEFAULT_CHECK)),
-            fields.pop("Profile", "") == "strict",
-            int(fields.pop("Runs", "1")),
-            fields.pop("Probe", "") == "yes",
-        )
-    except (KeyError, ValueError, SyntaxError) as error:
-        raise ValueError(f"attack {name}: {type(error).__name__}: {error}") from None
-    if Verdict.PASSED in expected or not title or fields:
-        raise ValueError(f"attack {name}: a title, verdicts without PASSED, and no field but those that are known")
-    return attack
-
-
-def _test(kind: str, check: str) -> Test:
-    tests: dict[str, Test] = {
-        "call": _CALL,
-        "check": CheckTest(f"def check(candidate):\n    {check}\n"),
-        "stdio": StdioTest("1\n", "2\n"),
-    }
-    return tests[kind]
+    def found(self, verdict: Verdict | None, detail: str, good: bool = False) -> Finding:
+        return Finding(self.name, self.attack.title, self.attack.kind, good, verdict, detail)
 
 
 async def attempt(sandbox: Sandbox, attack: Attack, processes: bool = False) -> Finding:
-    """As often as it wants to, in a row. Caught if each time the verdict is one that it may get.
+    """As often as it wants to, in a row and at a time. Caught if each time the verdict is one that it may get, and the
+    service was not held up.
 
     With `processes` it can do more, and may come to other ends: any but PASSED.
     """
-    program = Program(attack.name, attack.source, "f", (attack.test,), limits=LIMITS, processes=processes)
-    verdict = None
-    for _ in range(attack.runs):
+    trial = Trial(attack, processes)
+    if attack.kind is Kind.TELL_HELD_OUT:
+        return await _tell(sandbox, trial)
+    program, allowed = attack.program(processes), set(attack.expected)
+    if processes and attack.language == "python":
+        allowed = set(Verdict) - {Verdict.PASSED}
+    verdict, detail = None, ""
+    async with _held_up() as held_up:
+        for _ in range(attack.runs):
+            try:
+                executions = await asyncio.gather(*(sandbox.execute(program) for _ in range(attack.at_once)))
+            except Unavailable as error:
+                return trial.found(None, f"it took the lane down: {error}")
+            except Exception as error:  # noqa: BLE001 (whatever it is, it's no verdict)
+                return trial.found(None, f"it ended in an error of the service: {type(error).__name__}: {error}")
+            for one in executions:
+                verdict, detail = one.verdict, one.detail
+                if verdict is Verdict.PASSED:
+                    return trial.found(verdict, "it got through")
+                if verdict not in allowed:
+                    return trial.found(verdict, f"an end that it should not come to: {detail}")
+    if held_up() > _HELD_UP.total_seconds():
+        return trial.found(verdict, f"the service answered nobody for {held_up():.1f} s")
+    return trial.found(verdict, detail, good=True)
+
+
+async def _tell(sandbox: Sandbox, trial: Trial) -> Finding:
+    """Caught if what comes back of two secrets is the same."""
+    executions = []
+    for secret in SECRETS:
+        test = CallTest((secret,), 2, held_out=True)
         try:
-            execution = await sandbox.execute(program)
-        except Unavailable as error:
-            return Finding(attack, processes, False, None, f"it took the lane down: {error}")
-        verdict, detail = execution.verdict, execution.detail
-        if verdict is Verdict.PASSED:
-            return Finding(attack, processes, False, verdict, "it got through")
-        if verdict not in attack.expected and not processes:
-            return Finding(attack, processes, False, verdict, f"an end that it should not come to: {detail}")
-    return Finding(attack, processes, True, verdict, detail)
+            executions.append(await sandbox.execute(replace(trial.attack.program(trial.processes), tests=(test,))))
+        except Exception as error:  # noqa: BLE001 (as above)
+            return trial.found(None, f"it ended in an error of the service: {type(error).__name__}: {error}")
+    one, other = executions
+    sent = [name for name in Execution.__dataclass_fields__ if not name.startswith("hidden_")]
+    told = [(name, getattr(one, name), getattr(other, name)) for name in sent]
+    differ = [f"{name}: {mine!r:.60} and {theirs!r:.60}" for name, mine, theirs in told if mine != theirs]
+    return trial.found(one.verdict, "; ".join(differ), good=not differ and one.verdict is not Verdict.PASSED)
+
+
+@asynccontextmanager
+async def _held_up() -> AsyncIterator[Callable[[], float]]:
+    """The longest time for which the event loop did nothing else, in seconds."""
+    longest = 0.0
+
+    async def watch() -> None:
+        nonlocal longest
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0.05)
+            longest = max(longest, time.monotonic() - before - 0.05)
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield lambda: longest
+    finally:
+        watching.cancel()
 
 
 class Audit:
-    """All attacks that a node claims to stop, one after the other, on its own lanes."""
+    """On a node's own lanes."""
 
-    def __init__(self, sandbox: Sandbox, lanes: Lanes, attacks: Sequence[Attack]) -> None:
-        self._sandbox, self._lanes, self._attacks = sandbox, lanes, attacks
+    def __init__(
+        self, sandbox: Sandbox, lanes: Lanes, attacks: Sequence[Attack], honest: Callable[[], Sequence[Honest]] = tuple
+    ) -> None:
+        """`honest` is asked when an audit needs them: they take seconds to read."""
+        self._sandbox, self._lanes, self._attacks, self._honest = sandbox, lanes, attacks, honest
 
-    def plan(self, names: Collection[str]) -> list[tuple[Attack, bool]]:
-        """Which, and whether with processes. All unless named. Raises NotFound."""
+    def attacks(self, names: Collection[str] = ()) -> list[Trial]:
+        """Those that this node claims to stop. All unless named. Raises NotFound."""
         offered = self._sandbox.capabilities
         claimed = [
-            (attack, processes)
+            Trial(attack, processes)
             for attack in self._attacks
             for processes in ((False, True) if offered.processes else (False,))
-            if attack.level <= offered.level
-            if not processes or (attack.kind is Kind.BREAK_OUT and not attack.strict_only)
+            if attack.level <= offered.level and attack.tried_with(processes) and self._lacks(attack.program()) is None
         ]
-        known = {attack.name for attack, _ in claimed}
+        known = {trial.attack.name for trial in claimed} | {one.program.id for one in self._honest()}
         if unknown := sorted(set(names) - known):
             raise NotFound(f"attack {unknown[0]!r} is none that this node, at {offered.level}, claims to stop")
-        return [(attack, processes) for attack, processes in claimed if not names or attack.name in names]
+        return [trial for trial in claimed if not names or trial.attack.name in names]
 
-    async def run(self, plan: Sequence[tuple[Attack, bool]]) -> AsyncIterator[Finding]:
-        for attack, processes in plan:
-            finding = await attempt(self._sandbox, attack, processes)
-            yield await self._look_after(finding) if finding.caught else finding
+    def honest(self, names: Collection[str] = ()) -> list[Honest]:
+        """All unless named."""
+        return [one for one in self._honest() if not names or one.program.id in names]
 
-    async def _look_after(self, finding: Finding) -> Finding:
-        """Not caught, after all, if it left something or if the next program suffers from it."""
+    async def run(self, attacks: Sequence[Trial], honest: Sequence[Honest], mixed: int) -> AsyncIterator[Finding]:
+        """One for each, and then one of the mixed run, of `mixed` programs, with one more for each that went wrong."""
+        for trial in attacks:
+            finding = await attempt(self._sandbox, trial.attack, trial.processes)
+            yield await self._look_after(finding, trial.processes) if finding.good else finding
+        for one in honest:
+            yield await self._pass(one)
+        if mixed:
+            async for finding in self._mix(mixed):
+                yield finding
+
+    def _lacks(self, program: Program) -> str | None:
+        """What the node lacks for it, in words."""
+        offered = self._sandbox.capabilities
+        if program.language not in {runtime.language for runtime in offered.runtimes}:
+            return f"{program.language} is not on this node"
+        if program.runtime and program.runtime not in {runtime.name for runtime in offered.runtimes}:
+            return f"the runtime {program.runtime} is not on this node"
+        return "programs may not start processes here" if program.processes and not offered.processes else None
+
+    async def _look_after(self, finding: Finding, processes: bool) -> Finding:
+        """Not caught, after all, if it left something or if the next programs suffer from it."""
         try:
             async with asyncio.timeout(_CLEAN_UP_LIMIT.total_seconds()):
                 while left := await self._lanes.leftovers():
                     await asyncio.sleep(0.02)
         except TimeoutError:
-            return _escaped(finding, f"left behind: {'; '.join(left)}")
-        honest = Program("honest", _HONEST, "f", (_CALL,), limits=LIMITS, processes=finding.processes)
-        try:
-            after = await self._sandbox.execute(honest)
-        except Unavailable as error:
-            return _escaped(finding, f"it spoiled the lane: {error}")
-        if after.verdict is not Verdict.PASSED:
-            return _escaped(finding, f"the next program got {after.verdict.name}: {after.detail}")
+            return replace(finding, good=False, detail=f"left behind: {'; '.join(left)}")
+        call = Program("next", _NEXT, "f", (CALL,), limits=LIMITS, processes=processes)
+        script = replace(call, source=_NEXT_SCRIPT, entry_point="", tests=(StdioTest("1\n", "2\n"),))
+        for honest in (call, script, call):
+            lanes = self._sandbox.capabilities.lanes  # one of them had it
+            try:
+                after = await asyncio.gather(*(self._sandbox.execute(honest) for _ in range(lanes)))
+            except RatchetError as error:
+                return replace(finding, good=False, detail=f"it spoiled the lane: {error}")
+            for one in after:
+                if one.verdict is not Verdict.PASSED:
+                    detail = f"the next program got {one.verdict.name}: {one.detail}"
+                    return replace(finding, good=False, detail=detail)
         return finding
 
+    async def _pass(self, honest: Honest) -> Finding:
+        name, title = honest.program.id, "an honest program"
+        if lack := self._lacks(honest.program):
+            return Finding(name, title, None, True, None, f"skipped: {lack}")
+        try:
+            found = await self._sandbox.execute(honest.program)
+            if found.verdict is not Verdict.PASSED:
+                return Finding(name, title, None, False, found.verdict, found.detail)
+            twin = await self._sandbox.execute(honest.wrong) if honest.wrong else None
+        except RatchetError as error:
+            return Finding(name, title, None, False, None, str(error))
+        if twin and twin.verdict is Verdict.PASSED:
+            return Finding(name, title, None, False, found.verdict, "a program that answers 'wrong' passes as well")
+        return Finding(name, title, None, True, found.verdict)
 
-def _escaped(finding: Finding, detail: str) -> Finding:
-    return Finding(finding.attack, finding.processes, False, finding.verdict, detail)
+    async def _mix(self, count: int) -> AsyncIterator[Finding]:
+        """Honest programs and hostile ones in random order, on all lanes: each verdict as when alone."""
+        title = "honest programs among hostile ones"
+        programs = self._mixture(count)
+
+        async def batches() -> AsyncIterator[Sequence[Program]]:
+            for start in range(0, len(programs), _MIXED_BATCH):
+                yield [program for program, _ in programs[start : start + _MIXED_BATCH]]
+
+        wrong = 0
+        async for items in self._sandbox.execute_stream(batches(), patient=True):
+            for item in items:
+                (program, hostile), outcome = programs[item.index], item.outcome
+                verdict = None if isinstance(outcome, PlatformFault) else outcome.verdict
+                if verdict is None or (verdict is Verdict.PASSED) is hostile:
+                    wrong += 1
+                    detail = outcome.message if isinstance(outcome, PlatformFault) else outcome.detail
+                    yield Finding(f"mixed: {program.id}", title, None, False, verdict, detail)
+        hostile_ones = sum(hostile for _, hostile in programs)
+        detail = f"{len(programs) - hostile_ones} honest, {hostile_ones} hostile: {wrong} judged wrong"
+        yield Finding("mixed", title, None, not wrong, None, detail)
+
+    def _mixture(self, count: int) -> list[tuple[Program, bool]]:
+        """With whether it's hostile. A hostile one comes first and last."""
+        order = random.Random(count)
+        honest = [one.program for one in self._honest() if self._lacks(one.program) is None]
+        hostile = [trial.attack.program(trial.processes) for trial in self.attacks()]
+        order.shuffle(honest)
+        order.shuffle(hostile)
+        limits = replace(LIMITS, cpu_time=_MIXED_CPU, idle_time=2 * _MIXED_CPU)
+        attacks = [(replace(one, limits=limits), True) for one in islice(cycle(hostile), max(count // HOSTILE, 2))]
+        mixed = [(one, False) for one in islice(cycle(honest), count - len(attacks))] + attacks[2:]
+        order.shuffle(mixed)
+        return list(chain(attacks[:1], mixed, attacks[1:2]))

@@ -68,8 +68,6 @@ class Execution:
     """There was more on stdout or stderr than is here."""
     signs: tuple[Sighting, ...] = ()
     """Of cheating, whatever the verdict."""
-    hidden_signs: tuple[Sighting, ...] = ()
-    """Those shown in held-out tests: counted, and never sent."""
     failure: str = ""
     """Why the tests can judge no program: the problem's fault. Then the verdict is NONE."""
     forgeable: bool = False

@@ -6,9 +6,10 @@ exit status and no printed word is one.
 """
 
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from itertools import groupby
 
 from ratchet_kit.text import clip as clip_to
@@ -16,7 +17,7 @@ from sandbox_service.cage.codec import encode
 from sandbox_service.domain import shown, signs
 from sandbox_service.domain.compare import DEFAULT, Tolerance, matches, matches_unordered, tokens_match
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
-from sandbox_service.domain.forms import Form
+from sandbox_service.domain.forms import Form, weight
 from sandbox_service.domain.jobs import (
     Answer,
     CallJob,
@@ -59,9 +60,14 @@ class Step:
     judge: Callable[[Report], Outcome]
     held_out: bool = False
     tests: int = 1
+    size: int = 0
+    """How much is compared with what the program says, about, in characters."""
 
     def outcome(self, report: Report) -> Outcome:
-        outcome = self.judge(report)
+        return self.concluded(self.judge(report), report)
+
+    def concluded(self, outcome: Outcome, report: Report) -> Outcome:
+        """What is told of what `judge` gave, wherever it did."""
         if outcome.verdict is Verdict.TAMPERED:
             outcome = replace(outcome, signs=(signs.unasked_bytes(outcome.detail), *outcome.signs))
         return self._hidden(outcome, report) if self.held_out else outcome
@@ -69,10 +75,10 @@ class Step:
     def _hidden(self, outcome: Outcome, report: Report) -> Outcome:
         """Nothing of held-out tests but which passed: how a program fails could tell what it was asked.
 
-        What went wrong before the program saw any is shown, and that it tampered.
+        What went wrong before the program saw any is shown.
         """
         early = outcome.verdict is Verdict.COMPILE_ERROR and report.stage is Stage.STARTED
-        told = early or outcome.verdict in (Verdict.PASSED, Verdict.TAMPERED, Verdict.NONE)
+        told = early or outcome.verdict in (Verdict.PASSED, Verdict.NONE)
         results = tuple(TestResult(result.passed, held_out=True) for result in outcome.results)
         return replace(
             outcome,
@@ -115,9 +121,10 @@ def _call_step(program: Program, tests: Sequence[CallTest], held_out: bool) -> S
     calls = tuple(test.args for test in tests)
     return Step(
         lambda limits: CallJob(program.source, program.entry_point, calls, limits, _setting(program)),
-        lambda report: replace(judge_calls(tests, report), signs=signs.of(report)),
+        partial(_judge_calls, tests),
         held_out,
         len(tests),
+        sum(weight(test.expected) for test in tests),
     )
 
 
@@ -125,8 +132,9 @@ def _single_step(program: Program, test: Test) -> Step:
     if isinstance(test, StdioTest):
         return Step(
             lambda limits: _script(program, test.stdin, limits),
-            lambda report: judge_stdio(test, report),
+            partial(judge_stdio, test),
             test.held_out,
+            size=len(test.expected_stdout),
         )
     assert isinstance(test, CheckTest)
     return Step(
@@ -140,14 +148,28 @@ def _single_step(program: Program, test: Test) -> Step:
             test.names,
             test.modules,
             test.shared,
+            test.unknown,
         ),
-        lambda report: _labelled(replace(judge_check(report), signs=signs.of(report)), test.shared),
+        partial(_judge_check, test.shared),
         test.held_out,
     )
 
 
 def _labelled(outcome: Outcome, forgeable: bool) -> Outcome:
     return replace(outcome, results=tuple(replace(result, forgeable=forgeable) for result in outcome.results))
+
+
+def _judge_calls(tests: Sequence[CallTest], report: Report) -> Outcome:
+    return replace(judge_calls(tests, report), signs=signs.of(report))
+
+
+def _judge_check(shared: bool, report: Report) -> Outcome:
+    return _labelled(replace(judge_check(report), signs=signs.of(report)), shared)
+
+
+def overrun() -> Outcome:
+    """Of a program that answered what cannot be judged within the time and the memory that there are for it."""
+    return Outcome(Verdict.OUTPUT_LIMIT, (), "its answers took too long to judge, or too much memory", stop=True)
 
 
 def _script(program: Program, stdin: str, limits: Limits) -> ScriptJob | CommandJob:
@@ -192,15 +214,15 @@ def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Re
         exit_status=None if decisive.held_out or no_process else seen.exit_status,
         max_memory_bytes=max((report.max_rss_bytes for report in visible), default=0),
         level=min(report.level for report in reports),
-        signs=_signs(outcome for outcome in outcomes if not outcome.held_out),
-        hidden_signs=_signs(outcome for outcome in outcomes if outcome.held_out),
+        signs=signs_of(outcomes, held_out=False),
         failure=clip(decisive.failure),
         forgeable=any(isinstance(test, CheckTest) and test.shared for test in program.tests),
     )
 
 
-def _signs(outcomes: Iterable[Outcome]) -> tuple[Sighting, ...]:
-    return tuple(dict.fromkeys(sign for outcome in outcomes for sign in outcome.signs))
+def signs_of(outcomes: Sequence[Outcome], *, held_out: bool) -> tuple[Sighting, ...]:
+    """Each once. Those that were shown in held-out tests are counted, and never sent."""
+    return tuple(dict.fromkeys(sign for outcome in outcomes if outcome.held_out == held_out for sign in outcome.signs))
 
 
 def judge_run(report: Report) -> Outcome:
@@ -331,6 +353,8 @@ def _trouble(report: Report) -> _Trouble:
         return _Trouble(Verdict.MEMORY_LIMIT if memory else Verdict.RUNTIME_ERROR, str(report.error))
     if report.exit_status == -signal.SIGXCPU:
         return _Trouble(Verdict.TIME_LIMIT, "used up its CPU time")
+    if report.exit_status == -signal.SIGXFSZ:
+        return _Trouble(Verdict.OUTPUT_LIMIT, "wrote more to a file than a file may hold")
     return _Trouble(Verdict.RUNTIME_ERROR, f"the program {_how_it_ended(report.exit_status)} before it was done")
 
 

@@ -1,7 +1,7 @@
 """What the cage is given to do and what it reports: jobs of four kinds, and one report, unjudged. Plain data."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 
@@ -18,6 +18,7 @@ class Setting:
     processes: bool = False
     files: tuple[File, ...] = ()
     fetch: tuple[str, ...] = ()
+    fetch_bytes: int = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class ScriptJob:
 class CheckJob:
     """Run `code` in one process against the program in another. `call_check`: call the `check` that it defines.
 
-    `names` and `modules`: see CheckTest. `shared`: in one process with the program.
+    `names`, `modules` and `unknown`: see CheckTest. `shared`: in one process with the program.
     """
 
     source: str
@@ -57,6 +58,7 @@ class CheckJob:
     names: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     shared: bool = False
+    unknown: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,3 +192,15 @@ class Report:
     files: tuple[File, ...] = ()
     compile_output: str = ""
     compile_time: timedelta = timedelta()
+    unread: "Callable[[], Report] | None" = None
+    """Reads the rest: of much that a program said, only what the cage itself says is here."""
+
+    def read(self) -> "Report":
+        """The whole. Time and memory are for the program to choose, within the bounds of what it may say."""
+        if self.unread is None:
+            return self
+        return replace(self.unread(), level=self.level, files=self.files)
+
+    def without_answers(self) -> "Report":
+        """Once they are judged."""
+        return replace(self, answers=())

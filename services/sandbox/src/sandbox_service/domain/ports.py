@@ -9,7 +9,9 @@ from ratchet_kit.work import Priority, Waiting
 from sandbox_service.domain.batch import Batch, Chunk, ChunkRef, Claim, Record
 from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.execution import Execution
+from sandbox_service.domain.grading import Outcome
 from sandbox_service.domain.jobs import Job, Report
+from sandbox_service.domain.signs import Sighting
 
 
 class Executor(Protocol):
@@ -38,6 +40,21 @@ class Executor(Protocol):
         ...
 
 
+class Overrun(Exception):
+    """What a program answered took more than the time or the memory that there is to judge it."""
+
+
+class Judge(Protocol):
+    """Judges what is large, without holding up others."""
+
+    async def __call__(self, report: Report, judge: Callable[[Report], Outcome]) -> tuple[Report, Outcome]:
+        """The whole report, without its answers, and what came of it. Both can be sent to another process.
+
+        Raises Overrun, Unavailable.
+        """
+        ...
+
+
 class Lanes(Protocol):
     """Where programs run, seen from outside. The counts can be read from any thread."""
 
@@ -59,7 +76,11 @@ class Pool(Executor, Lanes, Protocol):
 class Meter(Protocol):
     """Counts what happens, for those who watch the service."""
 
-    def executed(self, execution: Execution, waited: timedelta, graded: timedelta) -> None: ...
+    def executed(
+        self, execution: Execution, waited: timedelta, graded: timedelta, hidden: Sequence[Sighting] = ()
+    ) -> None:
+        """`hidden`: signs of cheating in held-out tests, of which the execution says nothing."""
+        ...
 
     def faulted(self) -> None: ...
 

@@ -52,7 +52,8 @@ class CheckTest:
     `def check(candidate)`, called here if the code doesn't.
 
     `names`: what it may use of the program beside the entry point. `modules`: of the library, what it uses without an
-    import. `shared`: it runs in the program's process, and sees all of it.
+    import. `shared`: it runs in the program's process, and sees all of it. `unknown`: a name that it uses and nobody
+    gives, so that it can judge no program.
     """
 
     code: str
@@ -61,6 +62,7 @@ class CheckTest:
     names: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     shared: bool = False
+    unknown: str = ""
 
 
 Test = CallTest | StdioTest | CheckTest

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -11,21 +11,26 @@ from ratchet_kit.work import Priority
 from sandbox_service.domain.admission import Admission
 from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.execution import Execution
-from sandbox_service.domain.grading import Outcome, Step, conclude, plan
+from sandbox_service.domain.grading import Outcome, Step, conclude, overrun, plan, signs_of
 from sandbox_service.domain.held_out import Attempts
 from sandbox_service.domain.jobs import Job, Report
-from sandbox_service.domain.ports import Executor, Meter
+from sandbox_service.domain.ports import Executor, Judge, Meter, Overrun
 from sandbox_service.domain.program import Limits, Program
 from sandbox_service.domain.runtimes import is_plain, settle
+from sandbox_service.domain.signs import Sighting
 from sandbox_service.domain.stream import Item, PlatformFault, Stream
 
+_LARGE = 1 << 15
+"""Characters: more than that is compared where it can hold up nobody."""
 _LEAST_CPU = timedelta(milliseconds=10)
 
 
 class NoMeter:
     """Counts nothing."""
 
-    def executed(self, execution: Execution, waited: timedelta, graded: timedelta) -> None: ...
+    def executed(
+        self, execution: Execution, waited: timedelta, graded: timedelta, hidden: Sequence[Sighting] = ()
+    ) -> None: ...
 
     def faulted(self) -> None: ...
 
@@ -34,14 +39,26 @@ class NoMeter:
     def refused(self) -> None: ...
 
 
+async def _judge_here(report: Report, judge: Callable[[Report], Outcome]) -> tuple[Report, Outcome]:
+    whole = report.read()
+    return whole, judge(whole)
+
+
 class Sandbox:
     def __init__(
-        self, executor: Executor, queue_limit: int, meter: Meter | None = None, held_out_attempts: int = 0
+        self,
+        executor: Executor,
+        queue_limit: int,
+        meter: Meter | None = None,
+        held_out_attempts: int = 0,
+        judge: Judge | None = None,
     ) -> None:
         """`queue_limit`: programs admitted at a time, running ones included.
+        `judge`: for what is large; without one it's judged here.
         `held_out_attempts`: how often a caller may try the same held-out tests within a day; 0 bounds nothing.
         """
         self._executor = executor
+        self._judge = judge or _judge_here
         self._attempts = Attempts(held_out_attempts)
         self._meter = meter or NoMeter()
         self._admission = Admission(self._grade, executor.capabilities.lanes, queue_limit, self._meter)
@@ -138,16 +155,27 @@ class Sandbox:
                 continue
             report = await self._run(step.job(_left(program.limits, step, outcomes, reports)))
             started = time.perf_counter()
-            outcomes.append(step.outcome(report))
+            report, outcome = await self._judged(step, report)
             judging += time.perf_counter() - started
+            outcomes.append(outcome)
             reports.append(report)
             if outcomes[-1].stop:
                 if not step.held_out:
                     break
                 hidden_ended = True  # whether visible tests are reached must not tell so
         execution = conclude(program, outcomes, reports)
-        self._meter.executed(execution, waited, timedelta(seconds=judging))
+        hidden = signs_of(outcomes, held_out=True)
+        self._meter.executed(execution, waited, timedelta(seconds=judging), hidden)
         return execution
+
+    async def _judged(self, step: Step, report: Report) -> tuple[Report, Outcome]:
+        if report.unread is None and max(step.size, len(report.stdout)) <= _LARGE:
+            return report, step.outcome(report)
+        try:
+            report, outcome = await self._judge(report, step.judge)
+        except Overrun:
+            outcome = overrun()
+        return report, step.concluded(outcome, report)
 
     async def _run(self, job: Job) -> Report:
         try:

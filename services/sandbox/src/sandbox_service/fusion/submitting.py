@@ -53,6 +53,8 @@ def _row(request: SubmitRequest, rows: RowFolder) -> Row:
 async def _run_once(work: Work, config: TestConfig, runner: Runner) -> EvalTestCase:
     timeout = config.run_timeout or min(datasets.RUN_TIMEOUT, runner.most_cpu_time.total_seconds())
     execution = await runner.run(_program(work, runner.limits(timeout)), patience(0, timeout))
+    if execution.HasField("failure"):
+        raise InvalidArgument(f"the row's tests can judge no program: {execution.failure.message}")
     results = [
         {"passed": result.passed, "got": result.got, "expected": result.expected, "error": result.error}
         for result in execution.results

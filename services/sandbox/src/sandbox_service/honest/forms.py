@@ -34,7 +34,6 @@ CASES = (
     form("pytest.raises", "import pytest\n\ndef test_a():\n    assert f(1) == 2\n    with pytest.raises(TypeError):\n        f(None)\n"),
     form("pytest.approx", "import pytest\n\ndef test_a():\n    assert f(0.1) == pytest.approx(1.1)\n"),
     form("pytest.mark.parametrize", "import pytest\n\n@pytest.mark.parametrize('x, want', [(1, 2), (2, 3)])\ndef test_a(x, want):\n    assert f(x) == want\n"),
-    form("pytest fixture", "import pytest\n\n@pytest.fixture\ndef one():\n    return 1\n\ndef test_a(one):\n    assert f(one) == 2\n"),
     form("doctest", 'import doctest\n\ndef t():\n    """\n    >>> f(1)\n    2\n    """\n\nassert doctest.testmod().failed == 0\nassert f(1) == 2\n'),
     form("loop over a table", "for x, want in [(1, 2), (3, 4)]:\n    got = f(x)\n    assert got == want, f'{x}: {got}'\n"),
     form("json of cases", "import json\nfor case in json.loads('[{\"x\": 1, \"y\": 2}]'):\n    assert f(case['x']) == case['y']\n"),

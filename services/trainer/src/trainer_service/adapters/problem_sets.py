@@ -22,4 +22,5 @@ def _look_up(ref: ProblemSetRef) -> FoundSet:
             raise NotFound(f"there is no file {ref.name}")
         ref = replace(ref, name=str(path))
     problems = load(ref.name, limit=ref.limit)
-    return FoundSet(replace(ref, digest=data_digest(problems)), len(problems))
+    forgeable = next((problem.id for problem in problems if problem.forgeable), "")
+    return FoundSet(replace(ref, digest=data_digest(problems)), len(problems), forgeable)

@@ -217,6 +217,8 @@ class FoundSet:
     """With its digest, and a name that holds everywhere (an absolute path)."""
     size: int
     """Problems."""
+    forgeable: str = ""
+    """The id of one whose tests share the program's process, where there is one."""
 
 
 class ProblemSets(Protocol):

@@ -103,3 +103,5 @@ class RunSpec:
     output_model: str = ""
     priority: str = ""
     verl_overrides: tuple[str, ...] = ()
+    forgeable_rewards: bool = False
+    """Whether problems may be learned from whose tests share the program's process."""

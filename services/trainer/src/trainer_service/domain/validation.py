@@ -48,6 +48,8 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     if algorithm is None:
         faults.one_of("algorithm", spec.algorithm.upper(), [name.upper() for name in ALGORITHMS])
         return
+    if not algorithm.takes_examples and not spec.forgeable_rewards:
+        _check_forgeable(found, faults)
     if spec.reward and algorithm.takes_examples:
         faults.add("reward.name", f"must be empty: {algorithm.name.upper()} learns from references")
     hyperparameters = Faults()
@@ -55,6 +57,16 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     faults.under("hyperparameters").extend(hyperparameters.violations)
     if not hyperparameters:
         _check_together(spec, found, limits, algorithm, faults)
+
+
+def _check_forgeable(found: Found, faults: Faults) -> None:
+    for field, there in (("problems", found.problems), ("validation_problems", found.validation_problems)):
+        if there and there.forgeable:
+            faults.add(
+                f"{field}.name",
+                f"holds problems whose tests share the program's process ({there.forgeable}): a policy can learn to "
+                "forge their rewards; set forgeable_rewards to take them all the same",
+            )
 
 
 def _check_resources(spec: RunSpec, limits: Limits, faults: Faults) -> None:

@@ -85,7 +85,7 @@ async def _open(job: JobConfig, background: Background, clients: contextlib.Asyn
         background=background,
         reporter=Reporter(background, await channel(job.trainer_target), job.run_id, job.attempt, job.patience),
         policy=RunPolicy.of(job, await channel(job.rollout_target)),
-        environment=CodeEnvironment(executor, reward),
+        environment=CodeEnvironment(executor, reward, forgeable=job.spec.forgeable_rewards),
         checkpoints=Checkpoints(job.work_dir, job.export_uri),
     )
 

@@ -26,23 +26,23 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from ratchet.common.v1 import verdict_pb2 as ratchet_dot_common_dot_v1_dot_verdict__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$ratchet/sandbox/v1/diagnostics.proto\x12\x12ratchet.sandbox.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fratchet/common/v1/verdict.proto\"\x1f\n\x0c\x41uditRequest\x12\x0f\n\x07\x61ttacks\x18\x01 \x03(\t\"\xb8\x01\n\rAuditResponse\x12\x0e\n\x06\x61ttack\x18\x01 \x01(\t\x12,\n\x04kind\x18\x02 \x01(\x0e\x32\x1e.ratchet.sandbox.v1.AttackKind\x12\r\n\x05title\x18\x03 \x01(\t\x12\x0e\n\x06\x63\x61ught\x18\x04 \x01(\x08\x12+\n\x07verdict\x18\x05 \x01(\x0e\x32\x1a.ratchet.common.v1.Verdict\x12\x0e\n\x06\x64\x65tail\x18\x06 \x01(\t\x12\r\n\x05total\x18\x07 \x01(\x05\"6\n\x10\x42\x65nchmarkRequest\x12\x15\n\x08programs\x18\x01 \x01(\x05H\x00\x88\x01\x01\x42\x0b\n\t_programs\"\xa0\x01\n\x11\x42\x65nchmarkResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1b\n\x13programs_per_second\x18\x02 \x01(\x01\x12\x10\n\x08of_limit\x18\x03 \x01(\x01\x12&\n\x03p50\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p99\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration*a\n\nAttackKind\x12\x1b\n\x17\x41TTACK_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x41TTACK_KIND_FAKE_A_PASS\x10\x01\x12\x19\n\x15\x41TTACK_KIND_BREAK_OUT\x10\x02\x32\xc0\x01\n\x12\x44iagnosticsService\x12N\n\x05\x41udit\x12 .ratchet.sandbox.v1.AuditRequest\x1a!.ratchet.sandbox.v1.AuditResponse0\x01\x12Z\n\tBenchmark\x12$.ratchet.sandbox.v1.BenchmarkRequest\x1a%.ratchet.sandbox.v1.BenchmarkResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$ratchet/sandbox/v1/diagnostics.proto\x12\x12ratchet.sandbox.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fratchet/common/v1/verdict.proto\"=\n\x0c\x41uditRequest\x12\x0f\n\x07\x61ttacks\x18\x01 \x03(\t\x12\x12\n\x05mixed\x18\x02 \x01(\x05H\x00\x88\x01\x01\x42\x08\n\x06_mixed\"\xb8\x01\n\rAuditResponse\x12\x0e\n\x06\x61ttack\x18\x01 \x01(\t\x12,\n\x04kind\x18\x02 \x01(\x0e\x32\x1e.ratchet.sandbox.v1.AttackKind\x12\r\n\x05title\x18\x03 \x01(\t\x12\x0e\n\x06\x63\x61ught\x18\x04 \x01(\x08\x12+\n\x07verdict\x18\x05 \x01(\x0e\x32\x1a.ratchet.common.v1.Verdict\x12\x0e\n\x06\x64\x65tail\x18\x06 \x01(\t\x12\r\n\x05total\x18\x07 \x01(\x05\"6\n\x10\x42\x65nchmarkRequest\x12\x15\n\x08programs\x18\x01 \x01(\x05H\x00\x88\x01\x01\x42\x0b\n\t_programs\"\xa0\x01\n\x11\x42\x65nchmarkResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1b\n\x13programs_per_second\x18\x02 \x01(\x01\x12\x10\n\x08of_limit\x18\x03 \x01(\x01\x12&\n\x03p50\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p99\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration*\xcf\x01\n\nAttackKind\x12\x1b\n\x17\x41TTACK_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x41TTACK_KIND_FAKE_A_PASS\x10\x01\x12\x19\n\x15\x41TTACK_KIND_BREAK_OUT\x10\x02\x12\x1c\n\x18\x41TTACK_KIND_LEAVE_BEHIND\x10\x03\x12\x19\n\x15\x41TTACK_KIND_OVERSPEND\x10\x04\x12\x14\n\x10\x41TTACK_KIND_DENY\x10\x05\x12\x1d\n\x19\x41TTACK_KIND_TELL_HELD_OUT\x10\x06\x32\xc0\x01\n\x12\x44iagnosticsService\x12N\n\x05\x41udit\x12 .ratchet.sandbox.v1.AuditRequest\x1a!.ratchet.sandbox.v1.AuditResponse0\x01\x12Z\n\tBenchmark\x12$.ratchet.sandbox.v1.BenchmarkRequest\x1a%.ratchet.sandbox.v1.BenchmarkResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.sandbox.v1.diagnostics_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ATTACKKIND']._serialized_start=564
-  _globals['_ATTACKKIND']._serialized_end=661
+  _globals['_ATTACKKIND']._serialized_start=595
+  _globals['_ATTACKKIND']._serialized_end=802
   _globals['_AUDITREQUEST']._serialized_start=125
-  _globals['_AUDITREQUEST']._serialized_end=156
-  _globals['_AUDITRESPONSE']._serialized_start=159
-  _globals['_AUDITRESPONSE']._serialized_end=343
-  _globals['_BENCHMARKREQUEST']._serialized_start=345
-  _globals['_BENCHMARKREQUEST']._serialized_end=399
-  _globals['_BENCHMARKRESPONSE']._serialized_start=402
-  _globals['_BENCHMARKRESPONSE']._serialized_end=562
-  _globals['_DIAGNOSTICSSERVICE']._serialized_start=664
-  _globals['_DIAGNOSTICSSERVICE']._serialized_end=856
+  _globals['_AUDITREQUEST']._serialized_end=186
+  _globals['_AUDITRESPONSE']._serialized_start=189
+  _globals['_AUDITRESPONSE']._serialized_end=373
+  _globals['_BENCHMARKREQUEST']._serialized_start=375
+  _globals['_BENCHMARKREQUEST']._serialized_end=429
+  _globals['_BENCHMARKRESPONSE']._serialized_start=432
+  _globals['_BENCHMARKRESPONSE']._serialized_end=592
+  _globals['_DIAGNOSTICSSERVICE']._serialized_start=805
+  _globals['_DIAGNOSTICSSERVICE']._serialized_end=997
 # @@protoc_insertion_point(module_scope)

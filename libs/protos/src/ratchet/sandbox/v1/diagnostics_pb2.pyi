@@ -32,6 +32,14 @@ class _AttackKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AttackKind
     """To pass without a right answer."""
     ATTACK_KIND_BREAK_OUT: _AttackKind.ValueType  # 2
     """To reach what is outside the program's cage."""
+    ATTACK_KIND_LEAVE_BEHIND: _AttackKind.ValueType  # 3
+    """To leave something for the programs that come after it, or to see what others left or do."""
+    ATTACK_KIND_OVERSPEND: _AttackKind.ValueType  # 4
+    """To use more than its limits."""
+    ATTACK_KIND_DENY: _AttackKind.ValueType  # 5
+    """To take a verdict from itself or from others, or to hold up the service."""
+    ATTACK_KIND_TELL_HELD_OUT: _AttackKind.ValueType  # 6
+    """To tell what a held-out test asks."""
 
 class AttackKind(_AttackKind, metaclass=_AttackKindEnumTypeWrapper): ...
 
@@ -40,6 +48,14 @@ ATTACK_KIND_FAKE_A_PASS: AttackKind.ValueType  # 1
 """To pass without a right answer."""
 ATTACK_KIND_BREAK_OUT: AttackKind.ValueType  # 2
 """To reach what is outside the program's cage."""
+ATTACK_KIND_LEAVE_BEHIND: AttackKind.ValueType  # 3
+"""To leave something for the programs that come after it, or to see what others left or do."""
+ATTACK_KIND_OVERSPEND: AttackKind.ValueType  # 4
+"""To use more than its limits."""
+ATTACK_KIND_DENY: AttackKind.ValueType  # 5
+"""To take a verdict from itself or from others, or to hold up the service."""
+ATTACK_KIND_TELL_HELD_OUT: AttackKind.ValueType  # 6
+"""To tell what a held-out test asks."""
 Global___AttackKind: _TypeAlias = AttackKind  # noqa: Y015
 
 @_typing.final
@@ -47,20 +63,26 @@ class AuditRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ATTACKS_FIELD_NUMBER: _builtins.int
+    MIXED_FIELD_NUMBER: _builtins.int
+    mixed: _builtins.int
+    """Programs of the mixed run. Absent means 300, or none where names are given."""
     @_builtins.property
     def attacks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of attacks; all unless set."""
+        """Names of attacks and honest programs; all unless set."""
 
     def __init__(
         self,
         *,
         attacks: _abc.Iterable[_builtins.str] | None = ...,
+        mixed: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_mixed", b"_mixed", "mixed", b"mixed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attacks", b"attacks"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_mixed", b"_mixed", "attacks", b"attacks", "mixed", b"mixed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__mixed: _TypeAlias = _typing.Literal["mixed"]  # noqa: Y015
+    _WhichOneofArgType__mixed: _TypeAlias = _typing.Literal["_mixed", b"_mixed"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__mixed) -> _WhichOneofReturnType__mixed | None: ...
 
 Global___AuditRequest: _TypeAlias = AuditRequest  # noqa: Y015
 
@@ -76,15 +98,19 @@ class AuditResponse(_message.Message):
     DETAIL_FIELD_NUMBER: _builtins.int
     TOTAL_FIELD_NUMBER: _builtins.int
     attack: _builtins.str
+    """The name of the attack, or of the honest program."""
     kind: Global___AttackKind.ValueType
+    """Unspecified for honest programs and the mixed run."""
     title: _builtins.str
     """What it tries, in a line."""
     caught: _builtins.bool
-    """Whether the attack was stopped: a verdict it may have, and nothing left behind."""
+    """Whether the attack was stopped: a verdict it may have, and nothing left behind. Of an honest program: whether it
+    passed, and one that answers "wrong" did not.
+    """
     verdict: _verdict_pb2.Verdict.ValueType
     detail: _builtins.str
     total: _builtins.int
-    """How many attacks there are in all."""
+    """How many lines are to come in all; one more for each program of the mixed run that was judged wrong."""
     def __init__(
         self,
         *,

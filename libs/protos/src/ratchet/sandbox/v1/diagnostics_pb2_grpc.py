@@ -52,7 +52,8 @@ class DiagnosticsServiceServicer(object):
     """
 
     def Audit(self, request, context):
-        """Attacks this node with the suite that ships with it, and reports how each attack ended. NOT_FOUND for an unknown attack.
+        """Attacks this node with the suite that ships with it, has it run honest programs, and then both mixed; reports how each
+        ended. NOT_FOUND for an unknown name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

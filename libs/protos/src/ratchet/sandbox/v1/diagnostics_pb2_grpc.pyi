@@ -34,7 +34,9 @@ class DiagnosticsServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> DiagnosticsServiceAsyncStub: ...
     Audit: _grpc.UnaryStreamMultiCallable[_diagnostics_pb2.AuditRequest, _diagnostics_pb2.AuditResponse]
-    """Attacks this node with the suite that ships with it, and reports how each attack ended. NOT_FOUND for an unknown attack."""
+    """Attacks this node with the suite that ships with it, has it run honest programs, and then both mixed; reports how each
+    ended. NOT_FOUND for an unknown name.
+    """
     Benchmark: _grpc.UnaryStreamMultiCallable[_diagnostics_pb2.BenchmarkRequest, _diagnostics_pb2.BenchmarkResponse]
     """Measures this node against its own fork limit: a few seconds of all its lanes per line."""
 
@@ -44,7 +46,9 @@ class DiagnosticsServiceAsyncStub(DiagnosticsServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Audit: _aio.UnaryStreamMultiCallable[_diagnostics_pb2.AuditRequest, _diagnostics_pb2.AuditResponse]  # type: ignore[assignment]
-    """Attacks this node with the suite that ships with it, and reports how each attack ended. NOT_FOUND for an unknown attack."""
+    """Attacks this node with the suite that ships with it, has it run honest programs, and then both mixed; reports how each
+    ended. NOT_FOUND for an unknown name.
+    """
     Benchmark: _aio.UnaryStreamMultiCallable[_diagnostics_pb2.BenchmarkRequest, _diagnostics_pb2.BenchmarkResponse]  # type: ignore[assignment]
     """Measures this node against its own fork limit: a few seconds of all its lanes per line."""
 
@@ -57,7 +61,9 @@ class DiagnosticsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _diagnostics_pb2.AuditRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_diagnostics_pb2.AuditResponse], _abc.AsyncIterator[_diagnostics_pb2.AuditResponse]]:
-        """Attacks this node with the suite that ships with it, and reports how each attack ended. NOT_FOUND for an unknown attack."""
+        """Attacks this node with the suite that ships with it, has it run honest programs, and then both mixed; reports how each
+        ended. NOT_FOUND for an unknown name.
+        """
 
     @_abc_1.abstractmethod
     def Benchmark(

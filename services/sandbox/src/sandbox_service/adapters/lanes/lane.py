@@ -7,8 +7,9 @@ import os
 import signal
 import socket
 import tempfile
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,8 @@ from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
 from sandbox_service.adapters.lanes.options import ANSWERS, LaneOptions, Plan
 from sandbox_service.cage import scratch, wire
 from sandbox_service.domain import levels
-from sandbox_service.domain.jobs import Command, End, Raised, Report, Stage
+from sandbox_service.domain.forms import WEIGHED, weight
+from sandbox_service.domain.jobs import CallJob, CheckJob, Command, End, Raised, Report, Stage
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import File
 
@@ -30,9 +32,11 @@ _lost = metrics.counter("sandbox_lanes_lost", "Lanes that ended under a program,
 
 CAGE = Path(__file__).parents[2] / "cage"
 _START_LIMIT = timedelta(seconds=20)
+_LARGE = 1 << 15  # bytes, of an answer that is read where it can hold up nobody
 _ANSWER_GRACE = timedelta(seconds=10)
 _KEEPERS_NICE = -10
 _STOP_GRACE = timedelta(seconds=0.5)
+_TAKING_DOWN = timedelta(milliseconds=50)
 # Hash order, time zone and locale are the same in every lane. -I would ignore PYTHONHASHSEED, so -s -P take its place.
 _FLAGS = ("-s", "-S", "-P", "-B")
 _ENVIRONMENT = {
@@ -52,14 +56,6 @@ _ENVIRONMENT = {
     "MPLBACKEND": "Agg",
     "MPLCONFIGDIR": "/tmp",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back, unread: the lane is free before that's done. `size` in bytes."""
-
-    read: Callable[[], Report]
-    size: int = 0
 
 
 class LaneLost(Unavailable):
@@ -155,6 +151,7 @@ class Lane:
     def _setup(self, cpu_usage: int) -> dict[str, object]:
         return {
             "cpu_usage": cpu_usage,
+            "cgroup": self._cgroup is not None,
             # a little more than the limits, so that reaching them can be seen
             "result": ANSWERS * self._options.max_result_bytes + 4096,
             "output": self._options.max_output_bytes + 4096,
@@ -188,7 +185,14 @@ class Lane:
         return len(members), sum(cleanup.mounts(pid) for pid in members)
 
     def leftovers(self) -> list[str]:
-        """Of an idle lane."""
+        """Of an idle lane, which may still be taking down what its last program had."""
+        found = self._more_than_at_rest()
+        if found:
+            time.sleep(_TAKING_DOWN.total_seconds())
+            found = self._more_than_at_rest()
+        return found
+
+    def _more_than_at_rest(self) -> list[str]:
         processes, mounts = self._census()
         found = []
         if processes > self._at_rest[0]:
@@ -206,18 +210,23 @@ class Lane:
         process = self._process
         return process is not None and process.returncode is None
 
-    async def run(self, job: protocol.Job | Command, core: int) -> Answer:
-        """Raises LaneLost when the lane ended under the job, Unavailable when none could be started for it."""
+    async def run(self, job: protocol.Job | Command, core: int) -> Callable[[], Report]:
+        """What reads the answer: the lane is free before that's done.
+
+        Raises LaneLost when the lane ended under the job, Unavailable when none could be started for it."""
         idle = job.limits.idle_time
         if idle is None:
             idle = job.limits.cpu_time + self._options.idle_extra
         wall = (job.limits.cpu_time + self._options.idle_extra) * self._options.wall_factor
         self.core = core
-        request = protocol.request(job, idle, wall, core, self._options.max_result_bytes)
+        asked = partial(protocol.request, job, idle, wall, core, self._options.max_result_bytes)
+        large = isinstance(job, CallJob) and weight(job.calls) >= WEIGHED
+        request = await asyncio.to_thread(asked) if large else asked()
         try:
             writer = await self._connected()
             if self._cgroup:
-                self._cgroup.limit_memory(job.limits.memory_bytes)
+                # tests have a process of their own, and as much memory for it
+                self._cgroup.limit_memory(job.limits.memory_bytes * (2 if isinstance(job, CheckJob) else 1))
             async with asyncio.timeout((wall + _ANSWER_GRACE).total_seconds()):
                 writer.write(request.data)
                 await writer.drain()
@@ -232,7 +241,7 @@ class Lane:
                 log.warning("lane.lost", lane=self.number, reason=repr(error), last_words=words)
             await self.stop()
             if killed:
-                return Answer(partial(ended_with_its_lane, End.MEMORY, self.layers, self.level, job))
+                return partial(ended_with_its_lane, End.MEMORY, self.layers, self.level, job)
             raise LaneLost(words or type(error).__name__, innocent=words.startswith(wire.LEFT_BEHIND)) from error
         except BaseException:
             # cancelled: the program dies with its lane
@@ -240,8 +249,10 @@ class Lane:
             raise
         if self._killed_for_memory():
             head["end"] = End.MEMORY.value
-        read = partial(protocol.report, request, head, data, self.layers, self.level, files)
-        return Answer(read, len(data))
+        sent = replace(request, data=b"")
+        if len(data) <= _LARGE or request.command:
+            return partial(protocol.report, sent, head, data, self.layers, self.level, files)
+        return partial(protocol.unread, sent, head, data, self.layers, self.level, files)
 
     def _killed_for_memory(self) -> bool:
         """Whether the kernel has done that in this lane since the last call."""

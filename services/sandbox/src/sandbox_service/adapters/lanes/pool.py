@@ -30,7 +30,6 @@ from sandbox_service.domain.sandbox import Sandbox
 
 log = get_logger(__name__)
 
-_LARGE_ANSWER = 64 << 10  # bytes
 # Without these, programs that start processes could get away, or be recognised by others.
 HOLDS_PROCESSES = frozenset({"pid-ns", "net-ns", "private-root", "seccomp"})
 
@@ -118,7 +117,7 @@ class LanePool:
         for attack in attack_suite.attacks():
             if attack.probe and attack.level <= self.capabilities.level:
                 finding = await audit.attempt(sandbox, attack)
-                if not finding.caught:
+                if not finding.good:
                     log.error("attack.got_through", attack=attack.name, verdict=finding.verdict, detail=finding.detail)
                     self._ceiling = Level(attack.level - 1)
                     self._broken.append(f"{attack.level} does not hold: {attack.name}, {finding.detail}")
@@ -223,7 +222,7 @@ class LanePool:
             self._cores[core] += 1
             lost = True
             try:
-                answer = await lane.run(job, core)
+                read = await lane.run(job, core)
                 lost = False
             finally:
                 self._cores[core] -= 1
@@ -231,8 +230,7 @@ class LanePool:
                 # the next one gets the lane that is warm; one that was lost has its turn after the others
                 free.insert(0 if lost else len(free), lane)
         await asyncio.sleep(0)  # the next program is sent to the lane first
-        # what a program answers may take long to read, and others wait meanwhile
-        report = await asyncio.to_thread(answer.read) if answer.size > _LARGE_ANSWER else answer.read()
+        report = read()
         return report if report.level <= self._ceiling else replace(report, level=self._ceiling)
 
     async def _new_lane(self, kind: Kind) -> Lane:

@@ -5,8 +5,9 @@ import json
 import marshal
 import secrets
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from sandbox_service.cage import codec
@@ -75,7 +76,7 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
         case CheckJob():
             mode = "check"
             arguments = (job.source, job.entry_point)
-            judging = (job.code, job.entry_point, job.call_check, job.names, job.modules)
+            judging = (job.code, job.entry_point, job.call_check, job.names, job.modules, job.unknown)
             tests = _payload("tests", tests_nonce, judging, job.limits) + mark
     files = job.setting.files
     program = _payload(mode, nonce, arguments, job.limits, stdin, files)
@@ -87,6 +88,7 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
         "memory": job.limits.memory_bytes,
         "output": job.limits.output_bytes,
         "fetch": list(job.setting.fetch),
+        "fetch_bytes": job.setting.fetch_bytes,
         "core": core,
         "mark": mark,
     }
@@ -144,6 +146,14 @@ def report(
     )
 
 
+def unread(
+    sent: Request, head: dict[str, Any], data: bytes, layers: tuple[str, ...], level: Level, files: tuple[File, ...]
+) -> Report:
+    """What the keeper itself said, and how to read the rest."""
+    known = report(sent, head | {"blobs": [0, 0, 0, 0]}, b"", layers, level, files)
+    return replace(known, unread=partial(report, sent, head, data, layers, level))
+
+
 class _ProgramFrames:
     """What a program's frames say, each checked for its form, in the order of the protocol."""
 
@@ -190,7 +200,7 @@ class _ProgramFrames:
                     self.error = Raised(name, text)
                 case _:
                     return False
-        except (ValueError, TypeError, LookupError, RecursionError, OverflowError, AttributeError, MemoryError):
+        except (ValueError, TypeError, LookupError, RecursionError, OverflowError, AttributeError):
             return False
         return True
 

@@ -17,6 +17,7 @@ from sandbox_service.domain.program import File, Limits
 COMPILE_LIMITS = Limits(timedelta(seconds=30), 2 << 30, 64 << 10)
 CANNOT_START = 127
 """The status of a command that could not be started: cage/command.py."""
+_BUILD_BYTES = 48 << 20  # what a compiler makes: large arrays are in it
 _KEPT_BYTES = 64 << 20
 _LARGE = 1 << 16  # bytes or characters
 _ENVIRONMENT = {
@@ -91,7 +92,7 @@ class Commands:
                 self._builds.move_to_end(key)
                 return self._builds[key]
             argv = tool.command(tool.language.compile, words, COMPILE_LIMITS.memory_bytes)
-            setting = Setting("python", True, files, tool.language.keep)
+            setting = Setting("python", True, files, tool.language.keep, _BUILD_BYTES)
             report = await self._run(Command(argv, environment, "", COMPILE_LIMITS, setting))
             if report.error is not None and report.exit_status == CANNOT_START:
                 raise Unavailable(f"{argv[0]} can't be started in the sandbox: {report.error}")

@@ -10,6 +10,8 @@ MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
 MNT_DETACH = 2
 PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE = 1, 3, 4
 PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 22, 24, 38
+PR_CAP_AMBIENT, _RAISE, _CLEAR_ALL = 47, 2, 4
+CAP_SETPCAP, CAP_SYS_ADMIN = 8, 21
 SECCOMP_MODE_FILTER = 2
 PIVOT_ROOT = 41 if os.uname().machine == "aarch64" else 155
 
@@ -46,17 +48,59 @@ def umount(target: str, flags: int) -> None:
     _check(_libc.umount2(os.fsencode(target), flags), f"umount {target}")
 
 
+def set_thread_stack(size: int) -> None:
+    """What every thread gets from now on that doesn't ask for a stack of its own size. Else RLIMIT_STACK decides, as it
+    was when this process began."""
+    attributes = ctypes.create_string_buffer(64)
+    _libc.pthread_attr_init(attributes)
+    _libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(size))
+    _libc.pthread_setattr_default_np(attributes)
+
+
 def syscall(number: int, *arguments: object) -> int:
     values = [ctypes.c_long(v) if isinstance(v, int) else v for v in arguments]
     return _check(_libc.syscall(ctypes.c_long(number), *values), f"syscall {number}")
 
 
-def drop_capabilities() -> None:
-    """Empties the bounding, effective, permitted and inheritable sets of the calling thread."""
+class Mount:
+    """One file system, mounted and unmounted again and again: all that takes is laid out beforehand."""
+
+    def __init__(self, kind: str, target: str, flags: int, options: str) -> None:
+        name, self._target = os.fsencode(kind), os.fsencode(target)
+        self._arguments = (name, self._target, name, ctypes.c_ulong(flags), os.fsencode(options))
+
+    def mount(self) -> None:
+        _check(_libc.mount(*self._arguments), "mount")
+
+    def umount(self) -> None:
+        _check(_libc.umount2(self._target, MNT_DETACH), "umount")
+
+
+_CAPABILITIES = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3, of this thread
+
+
+def set_capabilities(mask: int, inheritable: int = 0) -> None:
+    """The effective and the permitted ones, and those that outlast execve if they are made ambient."""
+    sets = (ctypes.c_uint32 * 6)()
+    for word, shift in ((0, 0), (3, 32)):
+        sets[word] = sets[word + 1] = mask >> shift & 0xFFFFFFFF
+        sets[word + 2] = inheritable >> shift & 0xFFFFFFFF
+    _check(_libc.capset(_CAPABILITIES, sets), "capset")
+
+
+def keep_over_execve(*capabilities: int) -> None:
+    """And no others: of a process that isn't root, execve takes all that are not ambient."""
+    mask = sum(1 << capability for capability in capabilities)
+    set_capabilities(mask, mask)
+    for capability in capabilities:
+        _check(_libc.prctl(PR_CAP_AMBIENT, _RAISE, capability, 0, 0), "prctl")
+
+
+def empty_bounding_set() -> None:
+    """And the ambient set. Needs CAP_SETPCAP, or that the set is empty or unreachable anyway."""
+    _libc.prctl(PR_CAP_AMBIENT, _CLEAR_ALL, 0, 0, 0)
     for capability in range(64):
         try:
             prctl(PR_CAPBSET_DROP, capability)
         except OSError:
             break
-    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
-    _check(_libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")

@@ -1,9 +1,10 @@
 """Seccomp-BPF filters, assembled here so that no library is needed.
 
 They take away what a single-process program never needs: new processes, other programs, sockets, signals to others,
-tracing, mounts, namespaces, io_uring, bpf, keyrings, System V IPC, and the kinds of memory that RLIMIT_DATA doesn't
-count (anonymous files, shared anonymous mappings). A denied call fails with EPERM, so the program sees an ordinary
-OSError. For x86-64 and ARM64, each with its own numbers: see syscalls.py.
+tracing, mounts, namespaces, io_uring, bpf, keyrings, System V IPC, watches of files, what the kernel has for all users
+together (io_setup), and the kinds of memory that RLIMIT_DATA doesn't count (anonymous files, shared anonymous
+mappings). A denied call fails with EPERM, so the program sees an ordinary OSError. For x86-64 and ARM64, each with its
+own numbers: see syscalls.py.
 
 Others, for lanes that have their own process and network namespaces, let a program start processes and talk to them,
 by signals and local sockets. Memory that RLIMIT_DATA doesn't count is then counted by process_tree.py.
@@ -30,14 +31,21 @@ X32_BIT = 0x40000000
 
 MAP_SHARED, MAP_ANONYMOUS = 0x01, 0x20
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
-IOCTL_DENIED = (0x5412, 0x8901, 0x8902)  # TIOCSTI, FIOSETOWN, SIOCSPGRP
-FCNTL_DENIED = (8, 10, 15, 1024, 1026, 1031)  # F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ
+# TCGETS, TCSETS, TCSETSW, TCSETSF, TIOCGPGRP, TIOCSPGRP, TIOCOUTQ, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX:
+# of the requests of all devices and file systems, those that honest programs make. Others are not supported.
+IOCTL_ALLOWED = (
+    0x5401, 0x5402, 0x5403, 0x5404, 0x540F, 0x5410, 0x5411, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451,
+)  # fmt: skip
+# F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ, F_SET_RW_HINT, F_SET_FILE_RW_HINT
+FCNTL_DENIED = (8, 10, 15, 1024, 1026, 1031, 1036, 1038)
+FCNTL_LOCKS = (6, 7, 37, 38)  # F_SETLK, F_SETLKW, and of open file descriptions
+PRIO_PROCESS = 0
 
 DENIED = [
     # processes and other programs
     "fork", "vfork", "execve", "execveat", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open",
     "pidfd_send_signal", "pidfd_getfd", "process_madvise", "process_mrelease", "ptrace", "process_vm_readv",
-    "process_vm_writev", "kcmp", "setpriority", "sched_setparam", "sched_setscheduler", "sched_setaffinity",
+    "process_vm_writev", "kcmp", "sched_setparam", "sched_setscheduler", "sched_setaffinity",
     "sched_setattr", "ioprio_set", "migrate_pages", "move_pages", "personality",
     # the network
     "socket", "connect", "accept", "bind", "listen", "accept4",
@@ -49,7 +57,9 @@ DENIED = [
     "finit_module", "delete_module", "acct", "quotactl", "quotactl_fd", "syslog", "fanotify_init", "seccomp",
     # what would outlive the program or its memory limit
     "shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv",
-    "msgctl", "mq_open", "memfd_create", "memfd_secret",
+    "msgctl", "mq_open", "memfd_create", "memfd_secret", "io_setup",
+    # what others do with files, and what they have read of them
+    "inotify_init", "inotify_init1", "inotify_add_watch", "fanotify_mark", "cachestat",
 ]  # fmt: skip
 
 # What a program needs that may start processes. Its sockets are local ones alone: see _assemble_with_processes.
@@ -59,10 +69,22 @@ WITH_PROCESSES = {
 }  # fmt: skip
 
 # What a lane needs, or a program before it is let go, and no program after.
-FOR_THE_LANE = {"memfd_create", "sched_setaffinity"}
+FOR_THE_LANE = {"memfd_create", "sched_setaffinity", "mount", "umount2"}
+
+# To write out what is on the disks, all programs' files.
+WITHOUT_EFFECT = {"sync", "syncfs"}
+# Locks on files that others have open, too.
+LOCKS = {"flock"}
+# Whatever may be changed of a file by a path or a descriptor that isn't open for writing: Landlock doesn't know of it.
+ATTRIBUTES = {
+    "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes",
+    "futimesat", "utimensat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr",
+    "fremovexattr", "removexattrat", "file_setattr",
+}  # fmt: skip
 
 _LOAD, _AND, _JEQ, _JGE, _JSET, _RET = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
-_ALLOW, _EPERM, _ENOSYS, _KILL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS, 0x80000000
+_ALLOW, _KILL, _NOTHING = 0x7FFF0000, 0x80000000, 0x00050000
+_EPERM, _ENOSYS, _ENOTTY = _NOTHING | errno.EPERM, _NOTHING | errno.ENOSYS, _NOTHING | errno.ENOTTY
 _NR, _ARCH, _ARG0, _ARG1, _ARG3 = 0, 4, 16, 24, 40
 
 
@@ -91,17 +113,28 @@ def _preamble(machine: str, numbers: dict[str, int]) -> list[bytes]:
 
 def _no_strings_attached(numbers: dict[str, int]) -> list[bytes]:
     """Nobody types into a terminal for others, has the kernel signal others when a descriptor is ready (F_SETOWN asks
-    only for the same uid), or changes the pipes that the next program gets."""
-    return [*_deny_requests(numbers["fcntl"], FCNTL_DENIED), *_deny_requests(numbers["ioctl"], IOCTL_DENIED)]
+    only for the same uid), marks a file, or gives another process a priority."""
+    return [
+        *_among(numbers["fcntl"], FCNTL_DENIED, _EPERM, _ALLOW),
+        *_among(numbers["ioctl"], IOCTL_ALLOWED, _ALLOW, _ENOTTY),
+        _instruction(_JEQ, numbers["setpriority"], 0, 6),
+        _instruction(_LOAD, _ARG0),
+        _instruction(_JEQ, PRIO_PROCESS, 0, 3),
+        _instruction(_LOAD, _ARG1),
+        _instruction(_JEQ, 0, 0, 1),  # itself
+        _instruction(_RET, _ALLOW),
+        _instruction(_RET, _EPERM),
+    ]
 
 
-def _deny_requests(number: int, requests: tuple[int, ...]) -> list[bytes]:
+def _among(number: int, requests: tuple[int, ...], then: int, otherwise: int) -> list[bytes]:
+    """For the second argument of a call."""
     return [
         _instruction(_JEQ, number, 0, 3 + len(requests)),
         _instruction(_LOAD, _ARG1),
         *(_instruction(_JEQ, request, len(requests) - index, 0) for index, request in enumerate(requests)),
-        _instruction(_RET, _ALLOW),
-        _instruction(_RET, _EPERM),
+        _instruction(_RET, otherwise),
+        _instruction(_RET, then),
     ]
 
 
@@ -123,7 +156,8 @@ def _deny(numbers: dict[str, int], names: set[str]) -> list[bytes]:
     return [*steps, _instruction(_RET, _ALLOW), _instruction(_RET, _EPERM)]
 
 
-def assemble_for_lane(machine: str, processes: bool) -> bytes:
+def assemble_for_lane(machine: str, processes: bool, shared_bytes: int = -1) -> bytes:
+    """`shared_bytes`: of one shared anonymous mapping, at most; -1 for any."""
     numbers = syscalls.numbers_of(machine)
     program = [*_preamble(machine, numbers), *_no_strings_attached(numbers)]
     if processes:
@@ -137,17 +171,36 @@ def assemble_for_lane(machine: str, processes: bool) -> bytes:
             *_demand(numbers["prlimit64"], 0),
             *_demand(numbers["socket"], AF_UNIX),
         ]
-    else:
+    if shared_bytes >= 0:
         program += [
-            _instruction(_JEQ, numbers["mmap"], 0, 5),
+            _instruction(_JEQ, numbers["mmap"], 0, 9),
             _instruction(_LOAD, _ARG3),
             _instruction(_AND, MAP_SHARED | MAP_ANONYMOUS),
-            _instruction(_JEQ, MAP_SHARED | MAP_ANONYMOUS, 0, 1),
+            _instruction(_JEQ, MAP_SHARED | MAP_ANONYMOUS, 0, 5),
+            _instruction(_LOAD, _ARG1 + 4),
+            _instruction(_JEQ, 0, 0, 2),
+            _instruction(_LOAD, _ARG1),
+            _instruction(_JGE, shared_bytes + 1, 0, 1),
             _instruction(_RET, _EPERM),
             _instruction(_RET, _ALLOW),
         ]
     program += _deny(numbers, set(DENIED) - FOR_THE_LANE - (WITH_PROCESSES if processes else set()))
     return b"".join(program)
+
+
+def assemble_for_zygote(machine: str, own_locks: bool, own_attributes: bool) -> bytes:
+    """For all that it forks. `own_locks`: no lock of theirs is seen by others anyway, else it succeeds without effect.
+
+    `own_attributes`: they can reach the attributes of no file but theirs, else they can change none.
+    """
+    numbers = syscalls.numbers_of(machine)
+    program = [_instruction(_LOAD, _NR)]
+    without_effect = WITHOUT_EFFECT | (set() if own_locks else LOCKS)
+    for name in sorted(without_effect):
+        program += [_instruction(_JEQ, numbers[name], 0, 1), _instruction(_RET, _NOTHING)]
+    if not own_locks:
+        program += _among(numbers["fcntl"], FCNTL_LOCKS, _NOTHING, _ALLOW)
+    return b"".join([*program, *_deny(numbers, set() if own_attributes else ATTRIBUTES)])
 
 
 def assemble(machine: str, own_pid: int) -> bytes:
@@ -193,11 +246,11 @@ class Filter:
 
     _MARK = 0x5EC0DE77
 
-    def __init__(self, processes: bool = False) -> None:
+    def __init__(self, processes: bool, shared_bytes: int) -> None:
         """Confines this process as well, for good: see assemble_for_lane."""
         machine = os.uname().machine
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
-        self._load(assemble_for_lane(machine, processes))
+        self._load(assemble_for_lane(machine, processes, shared_bytes))
         self._code = assemble_with_processes(machine) if processes else assemble(machine, self._MARK)
         self._memory = mmap.mmap(-1, len(self._code), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._memory[:] = self._code
@@ -205,6 +258,10 @@ class Filter:
         self._pids = [slice(i, i + 4) for i in range(0, len(self._code), 4) if self._code[i : i + 4] == mark]
         self._program = _Program(len(self._code) // 8, ctypes.addressof(ctypes.c_char.from_buffer(self._memory)))
         self._arguments = _arguments(libc.PR_SET_SECCOMP, libc.SECCOMP_MODE_FILTER, ctypes.addressof(self._program))
+
+    def load_for_zygote(self, own_locks: bool, own_attributes: bool) -> None:
+        """Confines the calling process as well: see assemble_for_zygote."""
+        self._load(assemble_for_zygote(os.uname().machine, own_locks, own_attributes))
 
     def _load(self, code: bytes) -> None:
         buffer = ctypes.create_string_buffer(code, len(code))

@@ -36,7 +36,15 @@ NUMBERS = {
     "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semop": (65, 193),
     "semtimedop": (220, 192), "semctl": (66, 191), "msgget": (68, 186), "msgsnd": (69, 189),
     "msgrcv": (70, 188), "msgctl": (71, 187), "mq_open": (240, 180), "memfd_create": (319, 279),
-    "memfd_secret": (447, 447),
+    "memfd_secret": (447, 447), "io_setup": (206, 0), "inotify_init": (253, NONE), "inotify_init1": (294, 26),
+    "inotify_add_watch": (254, 27), "fanotify_mark": (301, 263), "cachestat": (451, 451),
+    # what reaches others where files are shared
+    "flock": (73, 32), "sync": (162, 81), "syncfs": (306, 267), "chmod": (90, NONE), "fchmod": (91, 52),
+    "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, NONE), "fchown": (93, 55), "lchown": (94, NONE),
+    "fchownat": (260, 54), "utime": (132, NONE), "utimes": (235, NONE), "futimesat": (261, NONE),
+    "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
+    "setxattrat": (463, 463), "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
+    "removexattrat": (466, 466), "file_setattr": (469, 469),
 }  # fmt: skip
 
 

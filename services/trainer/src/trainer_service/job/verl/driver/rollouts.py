@@ -14,7 +14,7 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
 from ratchet_environments import Environment, Task, judge
-from ratchet_kit.errors import RatchetError, Unavailable
+from ratchet_kit.errors import InvalidArgument, RatchetError, Unavailable
 from ratchet_policies import Completion, Sampling, with_recovery
 from ratchet_problems import Problem
 from trainer_service.job.background import Background
@@ -113,11 +113,12 @@ class Rollouts:
         return Group(prompt, [sample for sample in samples if sample is not None])
 
     async def _sample(self, problem: Problem, completion: Completion) -> Sample | None:
-        """None when the platform could not reach a verdict, which says nothing about the completion."""
+        """None when the platform could not reach a verdict, or the problem's tests can judge no program: that says
+        nothing about the completion."""
         try:
             answer = self._detokenize(completion.token_ids)
             outcome = await judge(self._environment, Task.of(problem), answer)
-        except Unavailable as error:
+        except (Unavailable, InvalidArgument) as error:
             self.last_fault = error.message
             return None
         return Sample(completion.token_ids, completion.log_probs, outcome.reward)
