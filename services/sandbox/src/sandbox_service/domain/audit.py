@@ -79,14 +79,14 @@ async def attempt(sandbox: Sandbox, attack: Attack, processes: bool = False) -> 
     """As often as it wants to, in a row and at a time. Caught if each time the verdict is one that it may get, and the
     service was not held up.
 
-    With `processes` it can do more, and may come to other ends: any but PASSED.
+    With `processes` it can do more, and may come to other ends: any verdict but PASSED.
     """
     trial = Trial(attack, processes)
     if attack.kind is Kind.TELL_HELD_OUT:
         return await _tell(sandbox, trial)
     program, allowed = attack.program(processes), set(attack.expected)
     if processes and attack.language == "python":
-        allowed = set(Verdict) - {Verdict.PASSED}
+        allowed = set(Verdict) - {Verdict.PASSED, Verdict.NONE}
     verdict, detail = None, ""
     async with _held_up() as held_up:
         for _ in range(attack.runs):
