@@ -115,7 +115,14 @@ def _honest(bounds: Bounds) -> list[Honest]:
     def program(message: program_pb2.Program) -> Program:
         return programs_from_proto([message], bounds, 0)[0]
 
-    return [Honest(program(case), (twin := honest.wrong(case)) and program(twin)) for case in honest.cases()]
+    return [
+        Honest(
+            program(case),
+            (twin := honest.wrong(case)) and program(twin),
+            Level.L2 if case.id in honest.NEEDS_L2 else Level.L1,
+        )
+        for case in honest.cases()
+    ]
 
 
 def _lane_options(settings: Settings) -> LaneOptions:

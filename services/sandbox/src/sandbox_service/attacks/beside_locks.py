@@ -11,7 +11,7 @@ import os
 import struct
 import time
 
-PATHS = [os.__file__, "/dev/null", "/dev/zero", "/dev/urandom", "/usr", "/etc", "/proc/version", "/"]
+PATHS = [os.__file__, "/usr", "/usr/lib", "/etc", "/etc/ld.so.cache", "/proc/version", "/"]
 WHOLE = struct.pack("hhqqi", fcntl.F_WRLCK, 0, 0, 0, 0)
 SHARED = struct.pack("hhqqi", fcntl.F_RDLCK, 0, 0, 0, 0)
 
@@ -19,7 +19,7 @@ SHARED = struct.pack("hhqqi", fcntl.F_RDLCK, 0, 0, 0, 0)
 def f(x):
     for path in PATHS:
         try:
-            descriptor = os.open(path, os.O_RDWR if path.startswith("/dev") else os.O_RDONLY)
+            descriptor = os.open(path, os.O_RDONLY)
         except OSError:
             continue
         try:

@@ -14,14 +14,13 @@ def agree(*arguments):
 
 
 def patched(lending):
-    hello = lending.Owner._hello
+    names = lending.Owner._names
 
-    def more(self):
-        found = hello(self)
-        found["constants"]["__builtins__"] = {"d": [[name, self._encode(agree)] for name in ("isinstance", "str")]}
-        return found
+    def more(self, wanted):
+        entry, found = names(self, wanted)
+        return [entry, {**found, "__builtins__": {"isinstance": agree, "str": agree}, "isinstance": agree}]
 
-    lending.Owner._hello = more
+    lending.Owner._names = more
 
 
 frame = sys._getframe()

@@ -10,8 +10,11 @@ folder is first on sys.path, so the modules here import one another by bare name
     lockdown.py  locks the keeper in: no privilege, limits, kernel/ (seccomp, Landlock)
     zygote.py    forks a process for each program, into what it has made new for it: world.py
     runner.py    runs a program in that process: calls or a script; command.py: another language; tester.py: test code,
-                 in a process of its own. owner.py and proxies.py: how the two processes share objects (channel.py)
+                 in a process of its own
+    link.py      how these two ask each other, and hold objects in common (shared.py, channel.py). The program's side is
+                 owner.py and guests.py, the tests' proxies.py, standing.py, operators.py, mirrors.py and lent.py
     child.py     what the keeper holds of a program: its process, its pipes (pipe.py), its files (files.py), its time
                  and memory (budget.py, process_tree.py)
-    wire.py      how all of them speak; codec.py: the form of values. adapters/lanes/protocol.py is the service's side
+    wire.py      how all of them speak; codec.py: the form of values (library.py, arrays.py).
+                 adapters/lanes/protocol.py is the service's side
 """

@@ -1,126 +1,245 @@
-"""The program's side of opaque test code: it owns the objects that the tests use through proxies. See proxies.py."""
+"""The program's side of a check test: it owns the objects that the tests use through proxies. See proxies.py.
+
+What it lends, as forms:
+
+    r  an object: its place, the number of its type, and at the first mention of that the type's kinds, special methods
+       and functions
+    k  a class: its place, kinds, special methods and functions, and of an enum its members
+    v  a member of an enum: the place of its class, its name
+"""
 
 # ruff: noqa: BLE001 (programs may raise anything, and whatever they raise is an answer)
 
-import builtins
-import json
 import operator
 import socket
-import sys
 import types
 from collections.abc import Callable
 from typing import Any
 
-import arrays
 import channel
 import codec
-import library
+import guests
 import link
 import runner
 
-_CONSTANTS_LIMIT = 1 << 18
-_PLAIN = (int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
+# Types that tests may get as they are: what's done with them is done there, by the tests' own.
+_TYPES = {
+    "builtins", "types", "collections", "datetime", "decimal", "fractions", "pathlib", "uuid", "array", "ipaddress",
+    "numpy",
+}  # fmt: skip
+_MOST_FUNCTIONS = 500
 
 
-def _call(function: Callable[..., object], *arguments: object, **keywords: object) -> object:
-    return function(*arguments, **keywords)
+def _vars(value: Any) -> dict[str, Any]:
+    found = {name: getattr(value, name) for name in _slots(type(value)) if hasattr(value, name)}
+    return {**found, **getattr(value, "__dict__", {})}
 
 
-OPERATIONS: dict[str, Callable[..., object]] = {
-    "call": _call, "getattr": getattr, "setattr": setattr, "delattr": delattr, "len": len, "bool": bool, "str": str,
-    "repr": repr, "iter": iter, "next": next, "getitem": operator.getitem, "setitem": operator.setitem,
-    "delitem": operator.delitem, "enter": lambda it: it.__enter__(), "leave": lambda it: it.__exit__(None, None, None),
-    **{name: getattr(operator, name) for name in ["eq", *channel.COMPARISONS, *channel.ARITHMETIC, *channel.SINGLE]},
+def _slots(kind: type) -> list[str]:
+    slots = [base.__dict__.get("__slots__", ()) for base in kind.__mro__]
+    return [name for one in slots for name in ([one] if isinstance(one, str) else one) if name[:2] != "__"]
+
+
+def _special(value: Any, name: str, *arguments: Any) -> Any:
+    return getattr(type(value), name)(value, *arguments)
+
+
+def _base(value: Any) -> Any:
+    """What an instance of a subclass of a plain type is as that type."""
+    kind: Any = next((base for base in type(value).__mro__ if base in link.PLAIN), None)
+    if kind is None:
+        return NotImplemented
+    if kind in (list, tuple, set, frozenset):
+        return kind(kind.__iter__(value))
+    return dict(dict.items(value)) if kind is dict else kind.__new__(kind, value)
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "call": lambda function, *arguments, **keywords: function(*arguments, **keywords),
+    "method": lambda it, name, *arguments, **keywords: getattr(it, name)(*arguments, **keywords),
+    "exit": lambda it, error: type(it).__exit__(it, error and type(error), error, None),
+    "function": lambda cls, name, *arguments, **keywords: getattr(cls, name)(*arguments, **keywords),
+    "getattr": getattr, "setattr": setattr, "delattr": delattr, "special": _special, "iter": iter, "next": next,
+    "item": operator.getitem, "len": len, "vars": _vars, "base": _base, "member": operator.getitem,
 }  # fmt: skip
 
 
-class Owner:
+class Owner(link.Link):
     """Answers what the tests ask, one request at a time."""
 
     def __init__(self, connection: socket.socket, module: types.ModuleType, entry: object) -> None:
-        self._connection, self._module, self._entry = connection, module, entry
+        super().__init__(connection, -1)
+        self._module, self._entry = module, entry
         self._lent: list[object] = []
         self._places: dict[int, int] = {}
+        self._types: dict[type, int] = {}
+        self._guests = guests.Guests(self)
+        self._loop: Any = None
 
     def serve(self) -> None:
-        lines = self._connection.makefile("rb")
-        channel.send(self._connection, self._hello())
-        for line in lines:
-            channel.send(self._connection, self._answer(json.loads(line)))
+        """Until the tests hang up."""
+        while True:
+            try:
+                request = self._receive()
+            except EOFError:
+                return
+            self._send(self._answer(request))
 
-    def _hello(self) -> dict[str, Any]:
-        """What tests may want of the program: functions, classes, plain constants, what it imports of the library."""
-        hello: dict[str, Any] = {"entry": self._encode(self._entry), "constants": {}, "functions": {}, "classes": [],
-                                 "modules": [], "library": {}}  # fmt: skip
-        room = _CONSTANTS_LIMIT
-        for name, item in list(self._module.__dict__.items()):
-            if name.startswith("__"):
-                continue
-            if isinstance(item, types.ModuleType):
-                if item.__name__ == name:
-                    hello["modules"].append(name)
-            elif isinstance(item, _PLAIN):
-                form = self._encode(item)
-                room -= len(json.dumps(form))
-                hello["constants"][name] = form if room > 0 else {"r": self._lend(item)}
-            elif isinstance(item, type) and item.__module__ == self._module.__name__:
-                hello["classes"].append([name, self._encode(item), runner.kinds(item)])
-            elif callable(item):
-                home = getattr(item, "__module__", None)
-                if isinstance(home, str) and _is_of_the_library(home, name, item):
-                    hello["library"][name] = home
-                else:
-                    hello["functions"][name] = self._encode(item)
-        return hello
+    def ask(self, do: str, number: int, *arguments: object, **keywords: object) -> Any:
+        """Of an object of the tests. Raises what that raises."""
+        answer = self._request({**self._pack(do, arguments, keywords), "on": number})
+        try:
+            if "raised" in answer:
+                raise self._guests.error(answer["raised"], self._decode)
+            return self._decode(answer["value"])
+        finally:
+            self._forget(answer)
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        arguments = self._decode(request["arguments"])
-        keywords = self._decode(request["keywords"])
-        forms = request["arguments"]
-        own = [i for i, form in enumerate(forms) if not (isinstance(form, dict) and "r" in form)]  # copies of theirs
-        before = json.dumps([forms[i] for i in own])
-        try:
-            answer: dict[str, Any] = {"value": self._encode(OPERATIONS[request["do"]](*arguments, **keywords))}
-        except BaseException as error:
-            runner.relieve(error)
-            answer = {"raised": [*runner.describe(error), runner.kinds(type(error))]}
-        after = {i: self._encode(arguments[i]) for i in own}
-        if json.dumps(list(after.values())) != before:
-            answer["arguments"] = [after.get(i) for i in range(len(forms))]
+        answer = self._done(request)
         runner.flush()
         return answer
 
-    def _encode(self, value: object) -> object:
-        return codec.encode(value, self._rare)
+    def _done(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Apart, so that none of the objects is held when `_send` looks which are."""
+        try:
+            do = request["do"]
+            arguments, keywords = self._unpack(request)
+            self._forget(request)
+            if do == "make":
+                made = arguments[0](*arguments[1:], **keywords)
+                known = type(made).__module__ == self._module.__name__ and not _is_enum(type(made))
+                return {"value": self._lend(made) if known else self._encode(made)}
+            value = self._operation(do)(*arguments, **keywords)
+            self._sharing = request.get("sharing", False)
+            return {"value": self._encode(value)}
+        except BaseException as error:
+            return {"raised": self._raised(error)}
+        finally:
+            self._sharing = False
 
-    def _decode(self, data: object) -> Any:
-        return codec.decode(data, self._rebuild)
+    def _operation(self, do: str) -> Callable[..., Any]:
+        if do in OPERATIONS:
+            return OPERATIONS[do]
+        own: dict[str, Callable[..., Any]]
+        own = {"names": self._names, "subclass": self._subclass, "await": self._await, "anext": self._next}
+        return own[do]
 
-    def _rare(self, value: object, depth: int) -> object:
-        def below(part: object) -> object:
-            return codec.encode(part, self._rare, None, depth + 1)
+    def _names(self, wanted: tuple[str, ...]) -> list[Any]:
+        """The entry point, and what there is of the names."""
+        found = {name: self._module.__dict__[name] for name in wanted if name in self._module.__dict__}
+        return [self._entry, {name: item for name, item in found.items() if not isinstance(item, types.ModuleType)}]
 
-        form = arrays.form(value, below) if arrays.is_of_numpy(value) else library.form(value, below)
-        if form is None and not issubclass(type(value), _PLAIN):
-            return {"r": self._lend(value)}
-        return form
+    def _subclass(self, name: str, bases: tuple[type, ...], attributes: dict[str, Any]) -> int:
+        """The place of a class that the tests make over one of the program."""
+        namespace = {**attributes, "__module__": self._module.__name__}
+        return self._place(types.new_class(name, bases, {}, lambda made: made.update(namespace)))
 
-    def _rebuild(self, tag: str, body: Any, depth: int) -> object:
-        if tag == "r":
-            return self._found(body)
-        return link.value(body, lambda part: codec.decode(part, self._rebuild, depth + 1))
+    def _await(self, awaitable: Any) -> Any:
+        import asyncio
 
-    def _lend(self, value: object) -> object:
-        """Its number, and the names of its classes."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+        return self._loop.run_until_complete(awaitable)
+
+    def _next(self, iterator: Any) -> Any:
+        return self._await(iterator.__anext__())
+
+    # --- what crosses
+
+    def _own(self, value: Any) -> Any:
+        number = self._guests.number(value)
+        if number is not None:
+            return {"m": number}
+        kind = type(value)
+        if isinstance(value, type):
+            name = link.name_of(value)
+            if name and name[0].partition(".")[0] in _TYPES:
+                return {"g": name}
+            return {"k": self._class(value)}
+        if _is_enum(kind) and kind.__module__ == self._module.__name__ and isinstance(value._name_, str):
+            return {"v": [self._class(kind), value._name_]}
+        return self._lend(value) if id(value) in self._places else None
+
+    def _place(self, value: object) -> int:
         place = self._places.get(id(value))
         if place is None:
             place = self._places[id(value)] = len(self._lent)
             self._lent.append(value)  # and so its id stays its own
-        return [place, runner.kinds(type(value))]
+        return place
 
-    def _found(self, form: Any) -> object:
-        return getattr(builtins, form) if isinstance(form, str) else self._lent[form]
+    def _lend(self, value: Any) -> Any:
+        kind = type(value)
+        place, number = self._place(value), self._types.get(kind)
+        if number is not None:
+            return {"r": [place, number]}
+        number = self._types[kind] = len(self._types)
+        return {"r": [place, number, *_traits(kind)]}
+
+    def _class(self, kind: type) -> list[Any]:
+        known = id(kind) in self._places
+        place = self._place(kind)
+        if known:
+            return [place]
+        members = None
+        if _is_enum(kind):
+            bases = [base.__name__ for base in kind.__mro__ if base.__module__ == "enum"]
+            # no other names of a member: with these, one could stand for all
+            members = [
+                bases[0],
+                [
+                    [name, codec.encode(one.value)]
+                    for name, one in vars(kind)["_member_map_"].items()
+                    if one.name == name
+                ],
+            ]
+        return [place, *_traits(kind), members]
+
+    def _raised(self, error: BaseException, depth: int = 0) -> dict[str, Any]:
+        number = self._guests.number(error)
+        if number is not None:
+            return {"m": number}
+        form = super()._raised(error)
+        number = self._guests.number(type(error))
+        if number is not None:
+            form["of"] = number
+        elif type(error).__module__ != "builtins":
+            form["place"] = self._place(error)
+        cause = error.__cause__
+        if cause is not None and depth < 3:
+            form["cause"] = self._raised(cause, depth + 1)
+        return form
+
+    def lent(self, place: int) -> Any:
+        return self._lent[place]
+
+    def _found(self, number: int) -> Any:
+        return self._guests[number] if number in self._guests else self._shared[number]
+
+    def _theirs(self, tag: str, body: Any) -> Any:
+        if tag == "r":
+            return self._lent[body]
+        if tag == "k":
+            return self._lent[body]
+        if tag == "v":
+            return self._lent[body[0]][body[1]]
+        if tag == "g":
+            return link.find(*body)
+        if tag == "q":
+            number, what, name, specials, parameters, kind = body
+            return self._guests.stand_in(number, what, name, specials, parameters, self._decode(kind))
+        if tag == "e":
+            return self._guests.error_class(*body)
+        if tag == "x":
+            return self._guests.error(body, self._decode)
+        raise ValueError(tag)
 
 
-def _is_of_the_library(module: str, name: str, item: object) -> bool:
-    return module in channel.LIBRARY and getattr(sys.modules.get(module), name, None) is item
+def _is_enum(kind: type) -> bool:
+    return any(base.__module__ == "enum" and base.__name__ == "Enum" for base in kind.__mro__)
+
+
+def _traits(kind: type) -> list[Any]:
+    functions = [name for name, item in kind.__dict__.items() if isinstance(item, types.FunctionType)]
+    shown = [name for name in functions if not name.startswith("__") or name == "__init__"][:_MOST_FUNCTIONS]
+    return [runner.kinds(kind), channel.specials(kind), shown]

@@ -1,31 +1,46 @@
-"""How tests in one process use a program in another: by proxies of its objects. The program's side is owner.py.
+"""How tests in one process use a program in another. The program's side is owner.py; what both have in common, link.py.
 
-Plain values go as copies; lists, dicts and sets that the program changed in place are changed in the tests, too. All
-else stays in the program's process, and the tests hold a proxy of it. What the tests do with a proxy is done
-over there, so that its answer is the program's word. Hence they may do only what a test's own comparison stands behind:
-
-- With an object that the tests made by calling a class of the program: everything that a method can do.
-- With what the program handed out by itself: call it, iterate, index, measure, read attributes. No attribute is
-  called: else `assert f(1).startswith("a")` would pass for an object that says yes to all.
-- Two objects of one class of the program are equal if that class says so. A plain value equals none, and arithmetic
-  with one is a TypeError: the object would learn what was expected, and could agree.
+Values cross as copies, by their parts: what's compared is the tests' own. Lists and other objects that change in place
+are held in common, so each side sees what the other changed, at any depth. Objects of classes of the program stay
+there, and the tests hold proxies: what those may be used for is in standing.py. Objects of the tests stay here: see
+lent.py.
 """
 
-# ruff: noqa: BLE001 (programs may raise anything, and whatever they raise is an answer)
+# ruff: noqa: BLE001 (a callback may raise anything, and whatever it raises goes to the program)
 
-import builtins
-import json
 import socket
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from typing import Any
 
-import arrays
-import channel
-import codec
-import library
+import lent
 import link
+import mirrors
+import runner
+import standing
+from standing import CannotCross, Grade, Proxy, ProxyClass, Standing
 
-_PLAIN = (int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
+__all__ = ["CannotCross", "Garbled", "Program", "ProgramGone"]
+
+_TYPES = {
+    "builtins",
+    "types",
+    "collections",
+    "datetime",
+    "decimal",
+    "fractions",
+    "pathlib",
+    "uuid",
+    "array",
+    "ipaddress",
+}
+
+
+# What may change things over there.
+_ACTS = {"call", "make", "method", "function", "setattr", "delattr"}
+
+
+# What a failing test does to say so.
+_SHOWN = {"__str__", "__repr__", "__format__"}
 
 
 class ProgramGone(BaseException):
@@ -36,281 +51,264 @@ class Garbled(BaseException):
     """The program's process sent what its own loop never sends."""
 
 
-class CannotCross(BaseException):
-    """A test does with an object what it can't do from another process: no error of the program, so none to expect."""
-
-
-class Program:
+class Program(link.Link):
     """The program, as far as a test can see it."""
 
     def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._lines = connection.makefile("rb")
-        self._classes: dict[str, type] = {}
-        self._exceptions: dict[str, type[BaseException]] = {}
-        self._held: dict[int, object] = {}
-        self.entry: object = None
+        super().__init__(connection, 1)
+        self.entry: Any = None
+        self._classes: dict[int, Any] = {}  # by place
+        self._types: dict[int, type[Proxy]] = {}  # of objects, by the number of their type
+        self._by_name: dict[str, Any] = {}
+        self._proxies: dict[tuple[int, Standing], Proxy] = {}
+        self._given: list[Proxy] = []
+        self._standing = Grade(Standing.HANDED)
+        self.asked = False  # for anything that it computes
+        self.epoch = 0
+        self._lent: dict[int, Any] = {}
+        self._lent_numbers: dict[int, int] = {}  # by id
+        self._errors: dict[str, type[BaseException]] = {}
+        self._doubt: BaseException | None = None
 
     def names(self, entry_point: str, wanted: Collection[str]) -> dict[str, object]:
         """The entry point, and what is wanted of the program's functions, classes and plain constants (as copies).
 
         Nothing else is the program's: a name that the tests count on, of a module or of a builtin, is their own.
         """
+        self._standing = Grade(Standing.NAMED)
+        asked = tuple(sorted(name for name in wanted if not name.startswith("__")))
+        answer = self._exchange("names", (asked,), {})
+        self._standing = Grade(Standing.HANDED)
         try:
-            names = self._names(self._receive(), wanted)
-        except (ValueError, TypeError, LookupError, RecursionError, OverflowError, AttributeError):
+            self.entry, found = answer
+            names = {name: item for name, item in found.items() if name in asked}
+        except (ValueError, TypeError, AttributeError):
             raise Garbled from None
         if entry_point.isidentifier():
             names[entry_point] = self.entry
         return names
 
-    def _names(self, hello: dict[str, Any], wanted: Collection[str]) -> dict[str, object]:
-        names: dict[str, object] = {}
-        for name, form, kinds in hello["classes"]:
-            names[name] = self._class(form["r"][0], [str(kind) for kind in kinds])
-        for name, item in [*hello["constants"].items(), *hello["functions"].items()]:
-            if name in wanted:
-                names[name] = self._decode(item)
-        self.entry = self._decode(hello["entry"])
-        return {name: item for name, item in names.items() if name in wanted}
-
-    def _class(self, place: int, kinds: list[str]) -> type:
-        """A class of the program, or a real exception class in the place of an exception's."""
-        name, *bases = kinds
-        if "BaseException" in bases:
-            base = next((self._exceptions[kind] for kind in bases if kind in self._exceptions), None)
-            self._exceptions[name] = self._held[place] = exception = type(name, (base or _builtin_error(bases),), {})
-            return exception
-        parents = [self._classes[base] for base in bases if base in self._classes][:1]
-        made = _ProxyClass(name, tuple(parents) or (Proxy,), {"_proxied_program": self, "_place": place})
-        self._classes[name] = made
-        self._held[place] = made
-        return made
-
     def ask(self, do: str, *arguments: object, **keywords: object) -> Any:
-        sent = {"do": do, "arguments": self._encode(list(arguments)), "keywords": self._encode(keywords)}
-        try:
-            channel.send(self._connection, sent)
-        except OSError:
-            raise ProgramGone from None
-        answer = self._receive()
-        if "arguments" in answer:
-            for mine, theirs in zip(arguments, self._checked(answer["arguments"]), strict=False):
-                _update(mine, theirs)
-        if "raised" in answer:
-            raise self._rebuild_error(answer["raised"])
-        if "value" not in answer:
-            raise Garbled
-        return self._checked(answer["value"])
+        """What comes of it over there, or raised. References in the answer are handed out: see standing.py."""
+        return self.ask_for(Grade(Standing.HANDED), do, *arguments, **keywords)
 
-    def make(self, made: type, *arguments: object, **keywords: object) -> object:
-        """An object of a class of the program, made by the tests: they may call its methods."""
-        it = self.ask("call", made, *arguments, **keywords)
-        if isinstance(it, Proxy):
-            it.__dict__["_trusted"] = True
-        return it
+    def ask_for(self, grade: Grade, do: str, *arguments: object, **keywords: object) -> Any:
+        """As `ask`. `grade` says what stands a proxy in the answer has."""
+        if do in _ACTS:
+            self.epoch += 1
+        self.asked = self.asked or do != "special" or arguments[1] not in _SHOWN
+        before, self._standing = self._standing, grade
+        given, self._given = self._given, [one for one in arguments if isinstance(one, Proxy)]
+        try:
+            return self._exchange(do, arguments, keywords)
+        finally:
+            self._standing, self._given = before, given
+
+    def _exchange(self, do: str, arguments: Any, keywords: Any) -> Any:
+        request = self._pack(do, arguments, keywords)
+        if self._standing.sharing and do == "getattr":
+            request["sharing"] = True
+        try:
+            answer = self._request(request)
+        except (EOFError, OSError):
+            raise ProgramGone from None
+        except Exception:
+            raise Garbled from None
+        if self._doubt is not None:
+            raise self._doubt
+        try:
+            if "raised" in answer:
+                raised = self._error(answer["raised"])
+            else:
+                return self._decode(answer["value"])
+        except Exception:
+            raise Garbled from None
+        finally:
+            self._forget(answer)
+        raise raised
 
     def _receive(self) -> dict[str, Any]:
-        line = self._lines.readline(channel.LINE_LIMIT + 1)
-        if not line:
-            raise ProgramGone
         try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            message = None
-        if not isinstance(message, dict):
-            raise Garbled
-        return message
-
-    def _encode(self, value: object) -> object:
-        return codec.encode(value, self._rare)
-
-    def _rare(self, value: object, depth: int) -> object:
-        def below(part: object) -> object:
-            return codec.encode(part, self._rare, None, depth + 1)
-
-        form = arrays.form(value, below) if arrays.is_of_numpy(value) else library.form(value, below)
-        if form is None and not issubclass(type(value), _PLAIN):
-            return {"r": self._name(value)}
-        return form
-
-    @staticmethod
-    def _name(value: object) -> object:
-        """How the program's process finds it."""
-        if isinstance(value, Proxy | _ProxyClass):
-            return value._place
-        name = getattr(value, "__name__", "")
-        if isinstance(name, str) and getattr(builtins, name, None) is value:
-            return name
-        raise CannotCross(f"a test passes a {type(value).__name__}, and only plain values cross to the program")
-
-    def _decode(self, data: object) -> Any:
-        return codec.decode(data, self._rebuild)
-
-    def _rebuild(self, tag: str, body: Any, depth: int) -> object:
-        if tag == "r":
-            return self._hold(body)
-        return link.value(body, lambda part: codec.decode(part, self._rebuild, depth + 1))
-
-    def _checked(self, data: object) -> Any:
-        try:
-            return self._decode(data)
-        except (ValueError, TypeError, LookupError, RecursionError, OverflowError, AttributeError):
+            return super()._receive()
+        except (EOFError, OSError):
+            raise ProgramGone from None
+        except Exception:
             raise Garbled from None
 
-    def _hold(self, form: Any) -> object:
-        place, kinds = form
-        if place not in self._held:
-            made = next((self._classes[kind] for kind in kinds if kind in self._classes), Proxy)
-            self._held[place] = self.refer(made, int(place))
-        return self._held[place]
+    # --- what the program asks
 
-    def refer(self, made: "type[Proxy]", place: int, **more: bool) -> "Proxy":
-        it = object.__new__(made)
-        it.__dict__.update(_proxied_program=self, _place=place, **more)
-        return it
-
-    def _rebuild_error(self, raised: object) -> BaseException:
-        """The program's exception class, the builtin one of that name, or a new class of it."""
-        match raised:
-            case [str(name), str(message), [*kinds]]:
-                kind = self._exceptions.get(name)
-            case _:
-                return Garbled()
-        if kind is None:
-            kind = getattr(builtins, name, None)
-            if not (isinstance(kind, type) and issubclass(kind, Exception)):
-                kind = type(name, (_builtin_error(kinds),), {})
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        before, self._standing = self._standing, Grade(Standing.HANDED)
         try:
-            error = kind(message)
+            do, target = request["do"], self._lent[request["on"]]
+            arguments, keywords = self._unpack(request)
+            self._forget(request)
         except Exception:
-            error = type(name, (kind,), {"__init__": lambda self: None, "__str__": lambda self: message})()
+            raise Garbled from None
+        try:
+            return {"value": self._encode(_do(do, target, arguments, keywords))}
+        except Exception as error:
+            return {"raised": self._raised(error)}
+        except (ProgramGone, Garbled):
+            raise
+        except BaseException as error:
+            self._doubt = error  # the program may catch what it gets for this: the tests have ended all the same
+            return {"raised": {"kinds": ["RuntimeError"], "message": "the tests have ended"}}
+        finally:
+            self._standing = before
+
+    # --- what crosses
+
+    def _own(self, value: Any) -> Any:
+        if isinstance(value, Proxy):
+            return {"r": standing.place(value)}
+        if isinstance(value, ProxyClass):
+            return {"r": standing.class_place(value)}
+        kind = type(value)
+        place = mirrors.place_of_enum(value if isinstance(value, type) else kind)
+        if place is not None:
+            return {"r": place} if isinstance(value, type) else {"v": [place, value.name]}
+        number = self._lent_numbers.get(id(value))
+        if number is not None:
+            return {"m": number}
+        if not isinstance(value, type) and not callable(value):
+            return None
+        name = link.name_of(value)
+        if name is not None:
+            return {"g": name}
+        if isinstance(value, type) and issubclass(value, BaseException):
+            return {"e": [self._number(value), runner.kinds(value)]}
+        return None
+
+    def _lend(self, value: Any) -> Any:
+        """Raises CannotCross for what a program may not have."""
+        try:
+            described = lent.describe(value)
+        except lent.NotLent as error:
+            raise CannotCross(f"a test passes {error} to the program") from None
+        of_tests = described[0] == "object" and lent.is_of_the_tests(type(value))
+        return {"q": [self._number(value), *described, self._encode(type(value)) if of_tests else None]}
+
+    def _number(self, value: Any) -> int:
+        number = self._lent_numbers[id(value)] = len(self._lent) + (1 << 40)
+        self._lent[number] = value
+        return number
+
+    def _raised(self, error: BaseException) -> dict[str, Any]:
+        number = self._lent_numbers.get(id(error))
+        if number is not None:
+            return {"m": number}
+        place = getattr(error, "place_in_program", None)
+        form = super()._raised(error)
+        return {**form, "number": self._number(error)} if place is None else {**form, "place": place}
+
+    def _found(self, number: int) -> Any:
+        return self._lent[number] if number in self._lent else self._shared[number]
+
+    def _theirs(self, tag: str, body: Any) -> Any:
+        if tag == "r":
+            return self._object(*body)
+        if tag == "k":
+            return self._class_or_less(*body)
+        if tag == "v":
+            return self._class(*body[0]).__members__[body[1]]
+        if tag == "x":
+            return self._error(body)
+        if tag == "g" and (body[0] in _TYPES or body[0].partition(".")[0] == "numpy"):
+            found = link.find(*body)
+            if isinstance(found, type):
+                return mirrors.NotCalled(found) if self._standing.rank is Standing.ATTRIBUTE else found
+        raise ValueError(tag)
+
+    def _object(self, place: int, number: int, *traits: Any) -> Any:
+        if traits:
+            kinds, specials, functions = traits
+            parent = next((self._by_name[kind] for kind in kinds if kind in self._by_name), Proxy)
+            if parent is Proxy or parent.__name__ != kinds[0]:
+                parent = standing.make_class(kinds[0], parent, self, None, parent._is_known, specials, functions)
+            self._types[number] = parent
+        kind = self._types[number]
+        if kind.__name__ == "coroutine":
+            return mirrors.coroutine(self, self._proxy(kind, place, Standing.HANDED))
+        if kind.__name__ == "async_generator":
+            return mirrors.async_generator(self, self._proxy(kind, place, Standing.HANDED))
+        return self._proxy(kind, place, self._standing.of(kind))
+
+    def _proxy(self, kind: type[Proxy], place: int, rank: Standing) -> Proxy:
+        """What the tests gave along comes back as what it was."""
+        for given in self._given:
+            if standing.place(given) == place and rank is not Standing.ATTRIBUTE:
+                standing.came_back(given)
+                return given
+        known = self._proxies.get((place, rank))
+        if known is None or type(known) is not kind:
+            known = self._proxies[place, rank] = standing.make_proxy(kind, place, rank)
+        return known
+
+    def _class_or_less(self, place: int, *traits: Any) -> Any:
+        """A class that the tests get: to be called as it was called for."""
+        made, rank = self._class(place, *traits), self._standing.rank
+        if rank is Standing.ATTRIBUTE or (rank is Standing.HANDED and isinstance(made, ProxyClass)):
+            return standing.class_as_object(self, place, rank)
+        if isinstance(made, ProxyClass) and rank in (Standing.NAMED, Standing.METHOD):
+            made._is_known = made._is_known or made.__name__.lstrip("_")[:1].isupper()
+        return made
+
+    def _class(self, place: int, *traits: Any) -> Any:
+        if not traits:
+            return self._classes[place]
+        kinds, specials, functions, members = traits
+        if members is not None:
+            made = mirrors.make_enum(self, place, kinds[0], *members)
+        elif "BaseException" in kinds:
+            made = lent.error_class(kinds, self._errors)
+        else:
+            parent = next((self._by_name[kind] for kind in kinds[1:] if kind in self._by_name), Proxy)
+            made = standing.make_class(kinds[0], parent, self, place, False, specials, functions)
+            self._by_name[kinds[0]] = made
+        self._classes[place] = made
+        return made
+
+    def extend(self, made: Any, bases: tuple[Any, ...], namespace: dict[str, Any]) -> None:
+        """A class of the tests over one of the program: it's made over there, too, where its objects are."""
+        place = self.ask("subclass", made.__name__, bases, standing.attributes_of(namespace))
+        type.__setattr__(made, "_class_place", place)
+        self._classes[place] = self._by_name[made.__name__] = made
+
+    def _error(self, raised: Any) -> BaseException:
+        """The program's exception class, the builtin one of that name, or a new class of it."""
+        if "m" in raised:
+            error: BaseException = self._lent[raised["m"]]
+            return error
+        kinds, message = [str(kind) for kind in raised["kinds"]], str(raised["message"])
+        kind = self._lent[raised["of"]] if "of" in raised else lent.error_class(kinds, self._errors)
+        if not issubclass(kind, Exception):
+            kind = type(kinds[0], (Exception,), {})
+        arguments = self._decode(raised["args"]) if "args" in raised else (message,)
+        if kind.__module__ != "builtins":
+            error = mirrors.make_error(self, kind, arguments, message, raised.get("place"))
+        else:
+            try:
+                error = kind(*arguments)
+            except Exception:
+                error = type(kinds[0], (kind,), {"__init__": lambda self: None, "__str__": lambda self: message})()
+        if "cause" in raised:
+            error.__cause__ = self._error(raised["cause"])
         error.from_program = True  # type: ignore[attr-defined]
         return error
 
 
-def _builtin_error(kinds: Sequence[object]) -> type[Exception]:
-    found = [getattr(builtins, kind, None) for kind in kinds if isinstance(kind, str)]
-    return next((kind for kind in found if isinstance(kind, type) and issubclass(kind, Exception)), Exception)
-
-
-def _update(mine: object, theirs: object) -> None:
-    if type(mine) is not type(theirs):
-        return
-    changed: Any = theirs  # of the same type: mypy sees an object
-    if isinstance(mine, list):
-        mine[:] = changed
-    elif isinstance(mine, dict | set):
-        mine.clear()
-        mine.update(changed)
-
-
-class _ProxyClass(type):
-    """What a class of the program is to the tests: calling it makes an object over there."""
-
-    _proxied_program: Program
-    _place: int
-
-    def __call__(cls, *arguments: object, **keywords: object) -> Any:
-        return cls._proxied_program.make(cls, *arguments, **keywords)
-
-    def __getattr__(cls, name: str) -> object:
-        if name.startswith("__") or name in ("_proxied_program", "_place"):
-            raise AttributeError(name)
-        return cls._proxied_program.ask("getattr", cls, name)
-
-
-class Proxy(metaclass=_ProxyClass):
-    """What stays in the program's process. See the rules above."""
-
-    _proxied_program: Program
-    _place: int
-    _trusted = False
-    _is_attribute = False
-
-    def __call__(self, *arguments: object, **keywords: object) -> object:
-        if self._is_attribute:
-            raise CannotCross("a test calls a method of an object that the program made, whose word alone would count")
-        return self._proxied_program.ask("call", self, *arguments, **keywords)
-
-    def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        item = self._proxied_program.ask("getattr", self, name)
-        if isinstance(item, Proxy) and not self._trusted:
-            return self._proxied_program.refer(type(item), item._place, _is_attribute=True)
-        return item
-
-    def __setattr__(self, name: str, value: object) -> None:
-        self._proxied_program.ask("setattr", self, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        self._proxied_program.ask("delattr", self, name)
-
-    def __iter__(self) -> Iterator[object]:
-        items = self._proxied_program.ask("iter", self)
-        while True:
-            try:
-                item = self._proxied_program.ask("next", items)
-            except StopIteration:
-                return
-            yield item
-
-    def __next__(self) -> object:
-        return self._proxied_program.ask("next", self)
-
-    def __len__(self) -> int:
-        return self._proxied_program.ask("len", self)  # type: ignore[no-any-return]
-
-    def __getitem__(self, key: object) -> object:
-        return self._proxied_program.ask("getitem", self, key)
-
-    def __setitem__(self, key: object, value: object) -> None:
-        self._proxied_program.ask("setitem", self, key, value)
-
-    def __delitem__(self, key: object) -> None:
-        self._proxied_program.ask("delitem", self, key)
-
-    def __bool__(self) -> bool:
-        return self._proxied_program.ask("bool", self)  # type: ignore[no-any-return]
-
-    def __str__(self) -> str:
-        return self._proxied_program.ask("str", self)  # type: ignore[no-any-return]
-
-    def __repr__(self) -> str:
-        return self._proxied_program.ask("repr", self)  # type: ignore[no-any-return]
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Proxy):
-            return False
-        if self._place == other._place:
-            return True
-        return type(self) is type(other) is not Proxy and bool(self._proxied_program.ask("eq", self, other))
-
-    def __hash__(self) -> int:
-        return self._place
-
-    def __enter__(self) -> object:
-        return self._proxied_program.ask("enter", self)
-
-    def __exit__(self, *_: object) -> None:
-        self._proxied_program.ask("leave", self)
-
-
-def _binary(name: str, special: str) -> None:
-    def method(self: Proxy, other: object) -> object:
-        if isinstance(other, Proxy):
-            return self._proxied_program.ask(name, self, other)
-        return NotImplemented
-
-    setattr(Proxy, special, method)
-
-
-def _unary(name: str, special: str) -> None:
-    setattr(Proxy, special, lambda self: self._proxied_program.ask(name, self))
-
-
-for _name in (*channel.COMPARISONS, *channel.ARITHMETIC):
-    _binary(_name, f"__{_name.strip('_')}__")
-for _name in channel.SINGLE:
-    _unary(_name, f"__{_name}__")
+def _do(do: str, target: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    if do == "call":
+        return target(*arguments, **keywords)
+    if do == "getattr":
+        return lent.attribute(target, *arguments)
+    if do == "setattr":
+        return lent.set_attribute(target, *arguments)
+    if do == "delattr":
+        return lent.delete_attribute(target, *arguments)
+    if do == "special":
+        return lent.special(target, arguments[0], arguments[1:])
+    if do == "await":
+        return lent.run(target)
+    raise AttributeError(do)

@@ -55,7 +55,7 @@ def run_tests(
 ) -> int:
     """In the tester's process. `names`: what the tests may use of the program beside its entry point. `modules`: of the
     library, what they use without importing it. `unknown`: what they use and nobody gives."""
-    program = _Asked(socket.socket(fileno=wire.CHANNEL_FD))
+    program = proxies.Program(socket.socket(fileno=wire.CHANNEL_FD))
     wanted = (entry_point.partition(".")[0], *names)
     missing: list[str] = []
 
@@ -93,17 +93,6 @@ def run_beside(frames: wire.Frames, source: str, tests: str, entry_point: str, c
     frames.send("tests", *_end(judge, lambda: True, _is_from_program))
     runner.flush()
     return 0
-
-
-class _Asked(proxies.Program):
-    """The program, and whether it was asked for anything that it computes."""
-
-    asked = False
-
-    def ask(self, do: str, *arguments: object, **keywords: object) -> Any:
-        if do not in ("bool", "str", "repr"):
-            self.asked = True
-        return super().ask(do, *arguments, **keywords)
 
 
 def _lend(given: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ import scratch
 from kernel import landlock, libc
 
 _LAST_PID = "sys/kernel/ns_last_pid"
-_BEFORE_FIRST = b"1000"  # the number before that of every program's first process
+_BEFORE_FIRST = b"9"  # the number before that of every program's first process
 _WHOLE_PROOF_EVERY = 64  # programs
 _DESCRIPTORS = 128  # numbers below which the zygote has them all
 _LIMITS = 16  # kinds, by the kernel's numbers

@@ -33,7 +33,7 @@ CASES = (
     check("files made by the tests", "import os\ndef f(path):\n    return sorted(os.listdir(path))\n",
           "import os, tempfile\nwith tempfile.TemporaryDirectory() as d:\n    open(os.path.join(d, 'a'), 'w').close()\n    assert f(d) == ['a']\n"),
     check("a unittest class with setUp", STACK, "import unittest\nclass T(unittest.TestCase):\n    def setUp(self):\n        self.s = f(1)\n\n    def test_push(self):\n        self.s.push(2)\n        self.assertEqual(self.s.items, [1, 2])\n"),
-    check("identity", "X = object()\ndef f():\n    return X\n", "assert f() is f()\n"),
+    check("identity", "X = object()\ndef f():\n    return X\n", "assert f() is f() and type(f()) is object\n"),
     check("garbage is collected", "class P:\n    pass\ndef f():\n    return P()\n", "import gc, weakref\np = f()\nr = weakref.ref(p)\ndel p\ngc.collect()\nassert r() is None\n"),
     check("a subclass of the tests", "class Base:\n    def go(self):\n        return self.step() + 1\ndef f(x):\n    return x.go()\n", "class Mine(Base):\n    def step(self):\n        return 4\nassert f(Mine()) == 5\n", names=["Base"]),
     check("signature and doc", "def f(a, b=2):\n    '''Adds.'''\n    return a + b\n", "import inspect\nassert list(inspect.signature(f).parameters) == ['a', 'b']\nassert f.__doc__ == 'Adds.'\nassert f(1) == 3\n"),

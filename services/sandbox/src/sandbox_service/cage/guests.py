@@ -1,0 +1,195 @@
+"""What stands in the program's process for objects that stay with the tests: what's done with it is asked there.
+
+A function is a function here, with the parameters that it has there; an exception class is an exception class.
+"""
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import lent
+
+_MISSING: Any = type("default", (), {"__repr__": lambda self: "<default>"})()
+
+
+class Guests:
+    """By the numbers that the tests gave them. `owner` asks the tests."""
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner
+        self._here: dict[int, Any] = {}
+        self._numbers: dict[int, int] = {}  # by id
+        self._errors: dict[str, type[BaseException]] = {}
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._here
+
+    def __getitem__(self, number: int) -> Any:
+        return self._here[number]
+
+    def number(self, value: object) -> int | None:
+        return self._numbers.get(id(value))
+
+    def _keep(self, number: int, value: Any) -> Any:
+        self._here[number] = value
+        self._numbers[id(value)] = number
+        return value
+
+    def stand_in(self, number: int, what: str, name: str, specials: list[str], parameters: Any, kind: Any) -> Any:
+        """See lent.describe. `kind`: what stands for the object's class, if that is one of the tests."""
+        if what == "function":
+            return self._keep(number, _function(self._owner, number, name, parameters))
+        if what == "coroutine":
+            return self._keep(number, _awaited(self._owner, number))
+        if what == "class":
+            made = _GuestClass(name, (Guest,), {"__slots__": (), "__module__": "tests", **_methods(specials)})
+            type.__setattr__(made, "_guest_class", (self._owner, number))
+            return self._keep(number, made)
+        base = kind or _class_of(name, tuple(specials))
+        made = object.__new__(base)
+        object.__setattr__(made, "_guest", (self._owner, number))
+        return self._keep(number, made)
+
+    def error_class(self, number: int, kinds: list[str]) -> Any:
+        if number not in self._here:
+            self._keep(number, lent.error_class(kinds, self._errors))
+        return self._here[number]
+
+    def error(self, raised: dict[str, Any], decode: Callable[[Any], Any]) -> BaseException:
+        """What the tests raised, or hand over."""
+        if "m" in raised:
+            return self._here[raised["m"]]  # type: ignore[no-any-return]
+        if "place" in raised:
+            return self._owner.lent(raised["place"])  # type: ignore[no-any-return]
+        if raised["kinds"][0] == "StopIteration":
+            return StopIteration(*decode(raised.get("args", {"t": []})))
+        kind = lent.error_class(raised["kinds"], self._errors)
+        arguments = decode(raised["args"]) if "args" in raised else (raised["message"],)
+        try:
+            error = kind(*arguments)
+        except Exception:  # noqa: BLE001 (one with parameters of its own)
+            error = kind.__new__(kind)
+            error.args = arguments
+        if "number" in raised:
+            self._keep(raised["number"], error)
+        return error  # type: ignore[no-any-return]
+
+
+class _GuestClass(type):
+    """A class of the tests: calling it makes an object there."""
+
+    _guest_class: Any
+
+    def __call__(cls, *arguments: object, **keywords: object) -> Any:
+        owner, number = cls._guest_class
+        return owner.ask("call", number, *arguments, **keywords)
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        owner, number = cls._guest_class
+        return owner.ask("getattr", number, name)
+
+
+class Guest(metaclass=_GuestClass):
+    """An object of the tests."""
+
+    __slots__ = ("__weakref__", "_guest")
+    _guest: Any
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        owner, number = self._guest
+        return owner.ask("getattr", number, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        owner, number = self._guest
+        owner.ask("setattr", number, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        owner, number = self._guest
+        owner.ask("delattr", number, name)
+
+
+def _methods(specials: list[str]) -> dict[str, Any]:
+    made = {name: _method(name) for name in specials}
+    if "__eq__" in made and "__hash__" not in made:
+        made["__hash__"] = None
+    return made
+
+
+def _method(name: str) -> Any:
+    def method(self: Any, *arguments: object, **keywords: object) -> Any:
+        owner, number = self._guest
+        if name == "__call__":
+            return owner.ask("call", number, *arguments, **keywords)
+        return owner.ask("special", number, name, *arguments)
+
+    method.__name__ = name
+    return method
+
+
+_classes: dict[Any, Any] = {}
+
+
+def _class_of(name: str, specials: tuple[str, ...]) -> Any:
+    made = _classes.get((name, specials))
+    if made is None:
+        namespace = {"__slots__": (), "__module__": "tests", **_methods(list(specials))}
+        made = _classes[name, specials] = _GuestClass(name, (Guest,), namespace)
+    return made
+
+
+def _awaited(owner: Any, number: int) -> Any:
+    async def run() -> Any:
+        return owner.ask("await", number)
+
+    return run()
+
+
+def _function(owner: Any, number: int, name: str, parameters: Any) -> Any:
+    """A function that asks, with these parameters: programs look at how many a function takes."""
+
+    def ask(*arguments: object, **keywords: object) -> Any:
+        return owner.ask("call", number, *arguments, **keywords)
+
+    made: Any = ask
+    if parameters is not None and _is_written(parameters):
+        made = _with_parameters(ask, *parameters)
+    made.__name__ = made.__qualname__ = name
+    made.__module__ = "tests"
+    return made
+
+
+def _is_written(parameters: Any) -> bool:
+    """Whether they are names as one writes them: those of a comprehension's function are not."""
+    names = [*parameters[0], *parameters[4], *(name for name in parameters[2:4] if name)]
+    return all(isinstance(name, str) and name.isidentifier() and not name.startswith("_ask") for name in names)
+
+
+def _with_parameters(
+    ask: Any,
+    names: list[str],
+    defaults: int,
+    rest: str | None,
+    rest_by_name: str | None,
+    more: list[str],
+    has: list[str],
+) -> types.FunctionType:
+    required = names[: len(names) - defaults]
+    head = [*required, *(f"{name}=_ask_none" for name in names[len(required) :])]
+    head += [f"*{rest}"] if rest else ["*"] if more else []
+    head += [f"{name}=_ask_none" if name in has else name for name in more]
+    head += [f"**{rest_by_name}"] if rest_by_name else []
+    given = f"[_ask_one for _ask_one in ({''.join(f'{name}, ' for name in names)}) if _ask_one is not _ask_none]"
+    by_name = "".join(f"{name!r}: {name}, " for name in more)
+    body = (
+        f"def made({', '.join(head)}):\n"
+        f"    return _ask(*{given}{f', *{rest}' if rest else ''},"
+        f" **{{k: v for k, v in {{{by_name}}}.items() if v is not _ask_none}}"
+        f"{f', **{rest_by_name}' if rest_by_name else ''})"
+    )
+    namespace: dict[str, Any] = {"_ask": ask, "_ask_none": _MISSING}
+    exec(compile(body, "<a function of the tests>", "exec", dont_inherit=True), namespace)
+    return namespace["made"]  # type: ignore[no-any-return]

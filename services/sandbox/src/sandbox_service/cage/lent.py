@@ -1,0 +1,148 @@
+"""What the program may do with objects that the tests hand to it, and how it's told what they are.
+
+They stay with the tests. Functions, and whatever else can be called, may be called; iterators are asked for the next;
+objects of a class that the tests define are used by the names that don't begin with an underscore, and by the operators
+that their class has. Nothing leads from there to what the tests are made of: no underscore, no module, no frame, and
+nothing of unittest, so that no program changes how they judge.
+"""
+
+import builtins
+import types
+from typing import Any
+
+import channel
+
+_OF_GENERATORS = ("send", "throw", "close")
+_OF_FILES = ("read", "readline", "readlines", "write", "writelines", "seek", "tell", "flush", "close", "getvalue")
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+
+
+class NotLent(Exception):
+    """The object isn't one that a program may use."""
+
+
+def describe(value: Any) -> list[Any]:
+    """What the program's side makes a stand-in of: what it is, its name, its special methods, its parameters.
+
+    Raises NotLent for what can't be lent.
+    """
+    kind = type(value)
+    if isinstance(value, type):
+        if not is_of_the_tests(value) or _is_of_unittest(value):
+            raise NotLent(f"the class {value.__name__}")
+        return ["class", value.__name__, channel.specials(value), None]
+    if issubclass(kind, types.CoroutineType):
+        return ["coroutine", "coroutine", [], None]
+    if issubclass(kind, _FUNCTIONS) or hasattr(value, "__self__"):
+        return ["function", getattr(value, "__name__", "function"), [], _parameters(value)]
+    if _is_of_unittest(kind):
+        if callable(value):  # a mock counts its calls, and that is all that a program may do with it
+            return ["object", kind.__name__, ["__call__"], None]
+        raise NotLent(f"a {kind.__name__}")
+    if is_of_the_tests(kind):
+        return ["object", kind.__name__, channel.specials(kind), None]
+    if hasattr(kind, "__next__"):
+        return ["object", kind.__name__, ["__iter__", "__next__"], None]
+    if callable(value):  # functools.partial, operator.itemgetter
+        return ["object", kind.__name__, ["__call__"], None]
+    raise NotLent(f"a {kind.__name__}")
+
+
+def is_of_the_tests(kind: type) -> bool:
+    return kind.__module__ in ("__main__", "tests")
+
+
+def _is_of_unittest(kind: type) -> bool:
+    return any(base.__module__.partition(".")[0] == "unittest" for base in kind.__mro__)
+
+
+def _parameters(function: Any) -> list[Any] | None:
+    """Names of those by position, how many have a default, the two that take the rest, names by keyword, as marked."""
+    skipped = int(isinstance(function, types.MethodType))
+    function = getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    names = list(code.co_varnames)
+    count, more = code.co_argcount, code.co_kwonlyargcount
+    rest = names[count + more :]
+    return [
+        names[skipped:count], len(function.__defaults__ or ()), rest.pop(0) if code.co_flags & 4 else None,
+        rest[0] if code.co_flags & 8 else None, names[count : count + more], list(function.__kwdefaults__ or ()),
+    ]  # fmt: skip
+
+
+def attribute(value: Any, name: str) -> Any:
+    """Raises AttributeError for what is none of the program's business, too."""
+    _check_name(value, name)
+    return getattr(value, name)
+
+
+def set_attribute(value: Any, name: str, item: object) -> None:
+    if isinstance(value, type) or not is_of_the_tests(type(value)):
+        raise AttributeError(f"can't set attribute {name!r}")
+    _check_name(value, name)
+    setattr(value, name, item)
+
+
+def delete_attribute(value: Any, name: str) -> None:
+    set_attribute(value, name, None)
+    delattr(value, name)
+
+
+def special(value: Any, name: str, arguments: list[Any]) -> Any:
+    if name not in channel.SPECIALS:
+        raise AttributeError(name)
+    return getattr(type(value), name)(value, *arguments)
+
+
+def _check_name(value: Any, name: str) -> None:
+    kind = type(value)
+    allowed = (
+        not name.startswith("_")
+        and not _is_of_unittest(kind)
+        and (
+            is_of_the_tests(value if isinstance(value, type) else kind)
+            or (isinstance(value, types.GeneratorType) and name in _OF_GENERATORS)
+            or (hasattr(kind, "readline") and name in _OF_FILES)
+            or (isinstance(value, types.FunctionType) and name in value.__dict__)
+        )
+    )
+    if not allowed:
+        raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
+
+
+def run(coroutine: Any) -> Any:
+    """Of a coroutine of the tests: in a thread of its own where a loop runs in this one."""
+    import asyncio
+    import threading
+
+    if asyncio._get_running_loop() is None:
+        return asyncio.run(coroutine)
+    box: list[Any] = []
+
+    def work() -> None:
+        try:
+            box.append((True, asyncio.run(coroutine)))
+        except BaseException as error:  # noqa: BLE001 (it's raised again)
+            box.append((False, error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    done, value = box[0]
+    if done:
+        return value
+    raise value
+
+
+def error_class(kinds: list[str], known: dict[str, type[BaseException]]) -> Any:
+    """That of the first kind, by name: the builtin one, or one made for it over that of the next kind."""
+    kind = getattr(builtins, kinds[0], None)
+    if isinstance(kind, type) and issubclass(kind, BaseException):
+        return kind
+    found = known.get(kinds[0])
+    if found is None:
+        base = error_class(kinds[1:], known) if kinds[1:] else Exception
+        found = known[kinds[0]] = type(kinds[0], (base,), {})
+    return found

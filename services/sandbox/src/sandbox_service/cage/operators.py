@@ -1,0 +1,230 @@
+"""Operators on proxies: which are asked of the program, and which are answered here. The rules are in standing.py."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import channel
+import standing
+
+_REFUSED_WORD = "an object that the program made says so itself"
+
+
+def _rank(proxy: Any) -> Any:
+    return standing.rank_of(proxy)
+
+
+def _is_made(value: Any) -> bool:
+    return isinstance(value, standing.Proxy) and _rank(value) in (standing.MADE, standing.METHOD)
+
+
+def _ask(proxy: Any, name: str, *arguments: Any) -> Any:
+    grade = standing._grade_within(proxy)
+    return type(proxy)._program.ask_for(grade, "special", proxy, name, *arguments)
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Never asks with a plain value: the object would learn what was expected, and could agree."""
+    if one is other:
+        return True
+    if isinstance(other, standing.ProxyClass):
+        return bool(standing.class_place(other) == standing.place(one))
+    if not isinstance(other, standing.Proxy):
+        return _is_made(one) and _equals_plain(one, other)
+    if standing.place(one) == standing.place(other):
+        return True
+    if "__eq__" not in type(one)._specials or not _says_equal(one, other):
+        return False
+    if (_is_made(one) and _is_made(other)) or _hold_the_same(one, other, set()):
+        return True
+    raise standing.CannotCross(f"a test compares two objects, and {_REFUSED_WORD}")
+
+
+def _says_equal(one: Any, other: Any) -> bool:
+    word = _ask(one, "__eq__", other)
+    if word is NotImplemented:
+        word = _ask(other, "__eq__", one) if "__eq__" in type(other)._specials else False
+    return word is not NotImplemented and bool(word)
+
+
+def _equals_plain(one: Any, other: Any) -> bool:
+    base = type(one)._program.ask("base", one)
+    if base is not NotImplemented:
+        return bool(base == other)
+    if "__eq__" in type(one)._specials and other is not None:
+        raise standing.CannotCross(f"a test compares an object with a {type(other).__name__}, and {_REFUSED_WORD}")
+    return False
+
+
+def _hold_the_same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
+    places = standing.place(one), standing.place(other)
+    if places in seen or places[0] == places[1]:
+        return True
+    seen.add(places)
+    mine, theirs = vars(one), vars(other)
+    if not mine or mine.keys() != theirs.keys():
+        return False
+    return all(_same(item, theirs[name], seen) for name, item in mine.items())
+
+
+def _same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
+    proxies = [isinstance(item, standing.Proxy) for item in (one, other)]
+    if any(proxies):
+        return all(proxies) and type(one) is type(other) and _hold_the_same(one, other, seen)
+    if type(one) is type(other) and isinstance(one, list | tuple):
+        return len(one) == len(other) and all(_same(*pair, seen) for pair in zip(one, other, strict=True))
+    if type(one) is type(other) is dict:
+        return one.keys() == other.keys() and all(_same(item, other[key], seen) for key, item in one.items())
+    return bool(one == other)
+
+
+def truth(proxy: Any) -> bool:
+    """An object is true, unless its class says otherwise; then it's the word of a class, and counts where that does."""
+    specials = type(proxy)._specials
+    if "__bool__" in specials:
+        if not _is_made(proxy):
+            raise standing.CannotCross(f"a test asks whether an object is true, and {_REFUSED_WORD}")
+        return bool(_ask(proxy, "__bool__"))
+    return _len(proxy) > 0 if "__len__" in specials else True
+
+
+def _len(self: Any) -> int:
+    count = type(self)._program.ask("len", self)
+    if not _is_made(self) and sum(1 for _ in itertools.islice(_items(self), count + 1)) != count:
+        raise standing.CannotCross(f"a test asks for the length of an object, and {_REFUSED_WORD}")
+    return count  # type: ignore[no-any-return]
+
+
+def _items(self: Any) -> Any:
+    specials = type(self)._specials
+    if "__iter__" in specials:
+        return _iter(self)
+    return iter(self) if "__getitem__" in specials else ()  # by numbers, until there's no such item
+
+
+def _iter(self: Any) -> Iterator[Any]:
+    program = type(self)._program
+    if _is_made(self):
+        return _stream(program, self, program.ask_for(standing._grade_within(self), "iter", self))
+    if "__next__" in type(self)._specials:
+        if standing._get(self, "_exhausted"):
+            raise standing.CannotCross("a test iterates again over an iterator that had come to its end")
+        return _stream(program, self, self)
+    kept = standing._get(self, "_items")
+    if kept is None or kept.epoch != program.epoch:
+        kept = _Items(program, self)
+        standing._set(self, "_items", kept)
+    return iter(kept)
+
+
+class _Items:
+    """What an object gives when it's iterated, once for as long as nothing else is asked."""
+
+    def __init__(self, program: Any, proxy: Any) -> None:
+        self.epoch = program.epoch
+        grade = standing._grade_within(proxy)
+        self._items: list[Any] = []
+        self._rest = _stream(program, proxy, program.ask_for(grade, "iter", proxy))
+
+    def __iter__(self) -> Iterator[Any]:
+        place = 0
+        while True:
+            if place == len(self._items):
+                try:
+                    self._items.append(next(self._rest))
+                except StopIteration:
+                    return
+            yield self._items[place]
+            place += 1
+
+
+def _stream(program: Any, proxy: Any, iterator: Any) -> Iterator[Any]:
+    """`iterator` may be here already: that of a list, say."""
+    if not isinstance(iterator, standing.Proxy):
+        yield from iterator
+        return
+    grade = standing._grade_within(proxy)
+    while True:
+        try:
+            item = program.ask_for(grade, "next", iterator)
+        except StopIteration:
+            standing._set(iterator, "_exhausted", True)
+            return
+        yield item
+
+
+def _next(self: Any) -> Any:
+    try:
+        return type(self)._program.ask_for(standing._grade_within(self), "next", self)
+    except StopIteration:
+        standing._set(self, "_exhausted", True)
+        raise
+
+
+def _call(self: Any, *arguments: object, **keywords: object) -> Any:
+    if _rank(self) is standing.ATTRIBUTE:
+        raise standing.CannotCross(
+            "a test calls a method of an object that the program made, whose word alone would count"
+        )
+    grade = standing._OWN if _is_made(self) else standing._HANDED
+    return type(self)._program.ask_for(grade, "call", self, *arguments, **keywords)
+
+
+def _getitem(self: Any, key: object) -> Any:
+    if isinstance(key, slice) and not _is_made(self):
+        raise standing.CannotCross("a test takes a slice of an object that the program made")
+    return type(self)._program.ask_for(standing._grade_within(self), "item", self, key)
+
+
+def _contains(self: Any, item: object) -> bool:
+    if _is_made(self):
+        return bool(_ask(self, "__contains__", item))
+    if "__iter__" not in type(self)._specials:
+        raise standing.CannotCross(f"a test asks what an object holds, and {_REFUSED_WORD}")
+    return any(one is item or one == item for one in self)
+
+
+def _reversed(self: Any) -> Iterator[Any]:
+    if _is_made(self):
+        return _stream(type(self)._program, self, _ask(self, "__reversed__"))
+    return iter(list(self)[::-1])
+
+
+def _exit(self: Any, kind: Any, error: Any, trace: Any) -> bool:
+    """Swallows what its class does, but never that a test failed."""
+    swallowed = type(self)._program.ask("exit", self, error)
+    return bool(swallowed) and isinstance(error, Exception) and not isinstance(error, AssertionError)
+
+
+def _asked(name: str) -> Any:
+    return lambda self, *arguments: _ask(self, name, *arguments)
+
+
+def _compared(name: str) -> Any:
+    def compare(self: Any, other: object) -> Any:
+        if not (_is_made(self) and (_is_made(other) or not isinstance(other, standing.Proxy))):
+            raise standing.CannotCross(f"a test compares an object that the program made, and {_REFUSED_WORD}")
+        return _ask(self, name, other)
+
+    return compare
+
+
+def _computed(name: str) -> Any:
+    def compute(self: Any, *others: object) -> Any:
+        if not _is_made(self) and not all(isinstance(other, standing.Proxy) for other in others):
+            raise standing.CannotCross(
+                "a test computes with an object that the program made, and would tell it a value"
+            )
+        return _ask(self, name, *others)
+
+    return compute
+
+
+OPERATORS: dict[str, Any] = {
+    **{name: _compared(name) for name in channel.COMPARISONS if name not in ("__eq__", "__ne__")},
+    **{name: _computed(name) for name in channel.ARITHMETIC},
+    **{name: _asked(name) for name in channel.CONVERSIONS if name not in ("__str__", "__repr__", "__format__")},
+    **{name: _asked(name) for name in ("__setitem__", "__delitem__", "__enter__")},
+    "__len__": _len, "__iter__": _iter, "__next__": _next, "__call__": _call, "__getitem__": _getitem,
+    "__contains__": _contains, "__reversed__": _reversed, "__exit__": _exit,
+}  # fmt: skip
