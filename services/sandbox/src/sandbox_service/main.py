@@ -88,7 +88,7 @@ async def provision(
         if pool is None:
             pool = await stack.enter_async_context(LanePool(_lane_options(settings)))
         executor = MeteredLanes(pool)
-        judge = await stack.enter_async_context(JudgeProcess())
+        judge = await stack.enter_async_context(JudgeProcess(at_once=settings.lanes))
         sandbox = Sandbox(executor, settings.queue_limit, meter or PrometheusMeter(), settings.held_out_attempts, judge)
         bounds = Bounds(settings.max_limits, settings.max_source_bytes)
         background: list[Background] = []
