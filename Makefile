@@ -4,7 +4,7 @@ export DEVICE
 LIGHT := .venvs/light/bin
 SETUP := scripts/setup.sh
 
-.PHONY: help setup runtimes demo test lint test-quick test-unit test-e2e test-engines e2e-full chaos soak bench compose-test protos locks \
+.PHONY: help setup runtimes demo test lint test-quick test-unit test-honest test-e2e test-engines e2e-full chaos soak bench compose-test protos locks \
         starter clean
 
 help:  ## What can be made
@@ -19,7 +19,7 @@ runtimes:  ## Build every Python environment that programs in the sandbox may im
 demo: setup  ## The main job, for real: train, evaluate, gate, release, report (15 minutes on 2 cores)
 	@RATCHET_HOME=$${RATCHET_HOME:-$(CURDIR)/.ratchet/demo} $(LIGHT)/ratchet demo
 
-test: setup lint test-unit test-e2e  ## All that CI runs
+test: setup lint test-unit test-honest test-e2e  ## All that CI runs
 
 lint:  ## Format, lint, types, layers, protos (style, stubs, nothing broken since main)
 	@$(SETUP) light
@@ -38,6 +38,10 @@ test-quick:  ## Unit tests alone: a minute
 test-unit:  ## Unit and integration tests: no torch; nine minutes on two cores, most of them attacks on the sandbox
 	@$(SETUP) light sandbox-numpy
 	$(LIGHT)/pytest libs services tests/docs tests/shape -m "not verl and not vllm and not e2e" -n 2
+
+test-honest:  ## Honest programs through the sandbox, alone and among hostile ones, at each level: two minutes
+	@$(SETUP) light sandbox-numpy
+	$(LIGHT)/pytest tests/honest -n 0
 
 test-e2e: setup  ## The real services end to end: a few steps of verl and vLLM
 	$(LIGHT)/pytest tests/e2e -m "e2e and not full"

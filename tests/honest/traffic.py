@@ -18,6 +18,7 @@ from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet.sandbox.v1 import program_pb2_grpc
 from ratchet_kit.client import channel, wait_healthy
 from ratchet_testing import free_port, weaker
+from sandbox_service import honest
 from sandbox_service.adapters import attack_suite
 from sandbox_service.domain.execution import Verdict
 from sandbox_service.domain.program import CallTest, CheckTest, StdioTest
@@ -136,6 +137,8 @@ async def offered(target: str, programs: Iterable[pb.Program]) -> tuple[list[pb.
             lacking.add(f"no {language} here")
         elif program.runtime not in runtimes:
             lacking.add(f"no runtime {program.runtime} here")
+        elif program.id in honest.NEEDS_L2 and found.level < pb.ISOLATION_LEVEL_L2:
+            lacking.add("no semaphores and no shared memory at L1")
         elif program.processes and not found.processes:
             lacking.add("programs may not start processes here")
         else:

@@ -138,3 +138,29 @@ async def test_what_a_killed_service_left_goes_at_the_next_start(home: cgroups.H
     async with LanePool(LaneOptions(lanes=1)):
         assert not (home.memory / left).exists()
         assert not (home.pids / left).exists()
+
+
+async def test_lanes_have_the_same_share_of_a_core_however_many_processes_they_run(home: cgroups.Home) -> None:
+    if not any((folder / "cpu.shares").exists() for folder in home.folders) and not home.unified:
+        pytest.skip("the controller cpu isn't here")
+    crowd = (
+        "import os\nfor _ in range(150):\n    if os.fork() == 0: break\nif os.fork(): os.setsid()\nwhile True: pass\n"
+    )
+    greedy = Program("greedy", crowd, limits=Limits(cpu_time=timedelta(seconds=20)), processes=True)
+    source = "def f(x):\n    for _ in range(2_000_000): pass\n    return x + 1\n"
+    honest = Program("honest", source, "f", (CallTest((1,), 2),), limits=Limits(cpu_time=timedelta(seconds=1)))
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        async with LanePool(LaneOptions(lanes=2)) as executor:
+            sandbox = Sandbox(executor, 10)
+            await sandbox.execute(Program("first", "", processes=True))  # such a lane is up
+            busy = asyncio.create_task(sandbox.execute(greedy))
+            await asyncio.sleep(1.5)
+            execution = await sandbox.execute(honest)
+            busy.cancel()
+            await asyncio.gather(busy, return_exceptions=True)
+    finally:
+        os.sched_setaffinity(0, cores)
+    assert execution.verdict is Verdict.PASSED, execution
+    assert execution.wall_time < 60 * execution.cpu_time

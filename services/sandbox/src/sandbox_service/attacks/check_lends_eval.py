@@ -1,23 +1,22 @@
-"""Lends the tests Python's eval under the name of a function of its own, and answers with code.
+"""Lends the tests Python's own eval as its function.
 
 Kind: fake-a-pass
-Expect: NONE
+Expect: TAMPERED
 Test: check
-Check: assert verify(str(candidate(1))) == 2
+Check: assert candidate("2") == 2
 """
 
-import builtins
 import sys
 
-verify = str  # and the check fails: the cage has no such module any more, and this attack tries nothing
 frame = sys._getframe()
 while frame is not None:
-    lending = frame.f_globals.get("owner")
-    if lending is not None:
-        lending.channel.LIBRARY.add("builtins")
-        verify = builtins.verify = eval
+    if "owner" in frame.f_globals:
+        frame.f_globals["owner"].Owner._lend = lambda self, value: {"g": ["builtins", "eval"]}
+        break
     frame = frame.f_back
+else:
+    raise LookupError("the cage has no such module any more: this attack tries nothing")
 
 
 def f(x):
-    return "2"
+    return 3

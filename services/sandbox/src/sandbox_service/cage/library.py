@@ -96,6 +96,8 @@ _VALUES = [
     Kind("builtins", "memoryview", lambda it: (it.tobytes(),), memoryview),
     Kind("", "mappingproxy", lambda it: (dict(it),), _MAPPING_PROXY, type_=_MAPPING_PROXY),
     Kind("re", "Pattern", lambda it: (it.pattern, it.flags), lambda text, flags: _load("re", "compile")(text, flags)),
+    Kind("collections", "ChainMap", lambda it: (it.maps,), lambda maps: _load("collections", "ChainMap")(*maps)),
+    Kind("statistics", "NormalDist", lambda it: (it.mean, it.stdev), _named("statistics", "NormalDist")),
     _view({}.keys(), "keys"), _view({}.items(), "items"), _view({}.values(), "values"),
 ]  # fmt: skip
 

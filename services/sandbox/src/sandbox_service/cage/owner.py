@@ -184,7 +184,15 @@ class Owner(link.Link):
         members = None
         if _is_enum(kind):
             bases = [base.__name__ for base in kind.__mro__ if base.__module__ == "enum"]
-            members = [bases[0], [[name, codec.encode(one.value)] for name, one in vars(kind)["_member_map_"].items()]]
+            # no other names of a member: with these, one could stand for all
+            members = [
+                bases[0],
+                [
+                    [name, codec.encode(one.value)]
+                    for name, one in vars(kind)["_member_map_"].items()
+                    if one.name == name
+                ],
+            ]
         return [place, *_traits(kind), members]
 
     def _raised(self, error: BaseException, depth: int = 0) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from itertools import chain, cycle, islice
 from ratchet_kit.errors import NotFound, RatchetError, Unavailable
 from sandbox_service.domain.attack import CALL, LIMITS, SECRETS, Attack, Kind
 from sandbox_service.domain.execution import Execution, Verdict
+from sandbox_service.domain.levels import Level
 from sandbox_service.domain.ports import Lanes
 from sandbox_service.domain.program import CallTest, Program, StdioTest
 from sandbox_service.domain.sandbox import Sandbox
@@ -39,10 +40,11 @@ _NEXT_SCRIPT = "import sys\nprint(int(sys.stdin.read()) + 1)\n"
 
 @dataclass(frozen=True, slots=True)
 class Honest:
-    """A program that must pass, and a wrong one that must not pass the same tests, where there's one."""
+    """A program that must pass from a level on, and one, if any, that must not pass the same tests."""
 
     program: Program
     wrong: Program | None = None
+    level: Level = Level.L1
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +182,11 @@ class Audit:
             async for finding in self._mix(mixed):
                 yield finding
 
-    def _lacks(self, program: Program) -> str | None:
+    def _lacks(self, program: Program, level: Level = Level.L1) -> str | None:
         """What the node lacks for it, in words."""
         offered = self._sandbox.capabilities
+        if level > offered.level > Level.NONE:
+            return f"it takes {level}"
         if program.language not in {runtime.language for runtime in offered.runtimes}:
             return f"{program.language} is not on this node"
         if program.runtime and program.runtime not in {runtime.name for runtime in offered.runtimes}:
@@ -213,7 +217,7 @@ class Audit:
 
     async def _pass(self, honest: Honest) -> Finding:
         name, title = honest.program.id, "an honest program"
-        if lack := self._lacks(honest.program):
+        if lack := self._lacks(honest.program, honest.level):
             return Finding(name, title, None, True, None, f"skipped: {lack}")
         try:
             found = await self._sandbox.execute(honest.program)
@@ -251,7 +255,7 @@ class Audit:
     def _mixture(self, count: int) -> list[tuple[Program, bool]]:
         """With whether it's hostile. A hostile one comes first and last."""
         order = random.Random(count)
-        honest = [one.program for one in self._honest() if self._lacks(one.program) is None]
+        honest = [one.program for one in self._honest() if self._lacks(one.program, one.level) is None]
         hostile = [trial.attack.program(trial.processes) for trial in self.attacks()]
         order.shuffle(honest)
         order.shuffle(hostile)

@@ -15,6 +15,10 @@ from typing import Any
 from ratchet.common.v1 import problem_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 
+NEEDS_L2 = frozenset(
+    {"machine/multiprocessing.pool.ThreadPool", "machine/multiprocessing.dummy", "machine/anonymous memory"}
+)
+"""Semaphores and shared memory take a root of one's own."""
 Pair = tuple[tuple[object, ...], object]
 """The arguments of a call, and what comes back: both as literals can say them."""
 
