@@ -16,6 +16,7 @@ Form = Any
 """JSON as codec.encode makes it; see there for the tags."""
 
 WEIGHED = 1 << 16
+_MOST_WEIGHED = WEIGHED // 8
 
 
 def weight(value: object) -> int:
@@ -26,10 +27,10 @@ def weight(value: object) -> int:
         seen += 8
         if isinstance(one, str | bytes):
             seen += len(one)
-        elif isinstance(one, dict):
-            waiting += list(itertools.islice(itertools.chain.from_iterable(one.items()), WEIGHED // 8))
         elif isinstance(one, list | tuple | set | frozenset):
-            waiting += itertools.islice(one, WEIGHED // 8)
+            waiting += one if len(one) < _MOST_WEIGHED else itertools.islice(one, _MOST_WEIGHED)
+        elif isinstance(one, dict):
+            waiting += itertools.islice(itertools.chain.from_iterable(one.items()), _MOST_WEIGHED)
         elif isinstance(one, int):
             seen += one.bit_length() >> 2
     return seen
