@@ -5,6 +5,7 @@ it proves that the lane is as it was: after each program that none of its proces
 programs have in common, though nothing is known by which they could change that.
 """
 
+import contextlib
 import fcntl
 import os
 import resource
@@ -38,6 +39,11 @@ class World:
 
     def settle(self) -> None:
         """Once, in the zygote."""
+
+    @contextlib.contextmanager
+    def before_programs(self) -> Iterator[None]:
+        """While packages are loaded, some of which want a folder to write to. Nothing of it is left."""
+        yield
 
     def open(self) -> None:
         """Raises OSError."""
@@ -98,6 +104,14 @@ class OwnWorld(World):
         owner = f"mode=700,uid={os.geteuid()},gid={os.getegid()}"
         self._mount = libc.Mount("tmpfs", self.folder, flags, f"size={scratch.SIZE},nr_inodes={scratch.INODES},{owner}")
         self._last_pid = -1
+
+    @contextlib.contextmanager
+    def before_programs(self) -> Iterator[None]:
+        self._mount.mount()
+        try:
+            yield
+        finally:
+            self._mount.umount()
 
     def settle(self) -> None:
         """Raises OSError."""
