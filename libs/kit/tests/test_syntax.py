@@ -47,5 +47,12 @@ def test_an_expression_and_its_value() -> None:
 def test_what_warns_is_silent() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert syntax.compiled("'\\d' is 1", "program").co_filename == "program"
         syntax.parse("'\\d' is 1")
+
+
+def test_what_takes_the_square_of_its_length_is_refused() -> None:
+    assert syntax.parse("f'" + "{a}" * 1000 + "'")
+    assert syntax.literal("[" + "{}, " * 100_000 + "]")
+    for parse in (syntax.parse, syntax.symbols, syntax.literal):
+        with pytest.raises(ValueError, match="too many braces"):
+            parse("f'" + "{a}" * 100_000 + "'")

@@ -4,27 +4,34 @@ Two threads that build trees at once get a SystemError now and then up to CPytho
 as one (cpython issue 106905), and the list of warnings to ignore is everybody's. So all of Ratchet parses here: ruff
 refuses ast.parse and ast.literal_eval elsewhere (pyproject.toml).
 
+Nothing is compiled here: a compiler takes gigabytes of a few hundred bytes. What is parsed is what a caller wrote
+(tests, literals), never what a model did: that is read by ratchet_problems.outline. The parser's time is in proportion
+to the text but for f-strings, which it reads anew for each of their parts: those of very many are refused.
+
 All raise what `compile` does for what is no Python: SyntaxError, ValueError, RecursionError, MemoryError.
 """
 
 import ast
+import re
 import symtable
 import threading
-import types
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 _turn = threading.Lock()
+_F_STRING = re.compile(r"(?:[fF][rR]?|[rR][fF])['\"]")
+_MOST_PARTS = 1 << 28
+"""Parts of f-strings times characters: a quarter of a second or so."""
 
 
 def parse(source: str) -> ast.Module:
-    with _alone():
+    with _alone(source):
         return ast.parse(source)  # noqa: TID251
 
 
 def parse_expression(source: str) -> ast.Expression:
-    with _alone():
+    with _alone(source):
         return ast.parse(source.strip(), mode="eval")  # noqa: TID251
 
 
@@ -34,20 +41,16 @@ def literal(source: str) -> object:
     return value
 
 
-def compiled(source: str, name: str) -> types.CodeType:
-    """`name` is what traces call it."""
-    with _alone():
-        return compile(source, name, "exec", dont_inherit=True)
-
-
 def symbols(source: str) -> symtable.SymbolTable:
     """Which names each scope binds and uses."""
-    with _alone():
+    with _alone(source):
         return symtable.symtable(source, "source", "exec")
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def _alone(source: str) -> Iterator[None]:
+    if source.count("{") * len(source) > _MOST_PARTS and _F_STRING.search(source):
+        raise ValueError("f-strings, and too many braces")
     with _turn, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

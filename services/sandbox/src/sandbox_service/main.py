@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import grpc
@@ -36,7 +36,6 @@ from sandbox_service.domain.batches import Batches, NoBatches
 from sandbox_service.domain.benchmark import Benchmark
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.ports import BatchStore, Meter, Pool
-from sandbox_service.domain.program import Program
 from sandbox_service.domain.sandbox import Sandbox
 from sandbox_service.fusion import app
 from sandbox_service.fusion.rows import RowFolder
@@ -89,7 +88,7 @@ async def provision(
         if pool is None:
             pool = await stack.enter_async_context(LanePool(_lane_options(settings)))
         executor = MeteredLanes(pool)
-        judge = await stack.enter_async_context(JudgeProcess())
+        judge = await stack.enter_async_context(JudgeProcess(at_once=settings.lanes))
         sandbox = Sandbox(executor, settings.queue_limit, meter or PrometheusMeter(), settings.held_out_attempts, judge)
         bounds = Bounds(settings.max_limits, settings.max_source_bytes)
         background: list[Background] = []
@@ -112,17 +111,13 @@ async def provision(
 def _honest(bounds: Bounds) -> list[Honest]:
     """The programs that ship, as a call would bring them."""
 
-    def program(message: program_pb2.Program) -> Program:
-        return programs_from_proto([message], bounds, 0)[0]
-
-    return [
-        Honest(
-            program(case),
-            (twin := honest.wrong(case)) and program(twin),
-            Level.L2 if case.id in honest.NEEDS_L2 else Level.L1,
-        )
-        for case in honest.cases()
-    ]
+    found = []
+    for case in honest.cases():
+        (program,) = programs_from_proto([case], bounds, 0)
+        twin = honest.wrong(case)
+        level = Level.L2 if case.id in honest.NEEDS_L2 else Level.L1
+        found.append(Honest(program, replace(program, source=twin.source) if twin else None, level))
+    return found
 
 
 def _lane_options(settings: Settings) -> LaneOptions:

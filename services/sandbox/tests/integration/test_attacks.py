@@ -23,8 +23,6 @@ from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import CallTest, Limits, Program
 from sandbox_service.domain.sandbox import Sandbox
 
-from .open_findings import OPEN
-
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
 # Sources that no file of Python can hold.
@@ -79,8 +77,6 @@ async def _grade(sandbox: Sandbox, source: str) -> Execution:
 
 
 async def _attack(sandbox: Sandbox, executor: LanePool, name: str, processes: bool) -> None:
-    if name in OPEN:
-        pytest.xfail(f"until {OPEN[name]} has landed")
     audit = Audit(sandbox, executor, attack_suite.attacks())
     if (one := next((one for one in audit.attacks([name]) if one.processes is processes), None)) is None:
         pytest.skip("not claimed at this machine's level")

@@ -258,6 +258,33 @@ async def test_wrong_calls_are_answered_in_a_sentence(cluster: Cluster) -> None:
         assert await cluster.rows("SELECT count(*) FROM sandbox_batches") == [(0,)]
 
 
+async def test_a_batch_is_its_callers_own(cluster: Cluster) -> None:
+    async with channel((await cluster.node()).target) as door:
+        stub = Stubs.of(door).batches
+        mine = batch_pb2.CreateBatchRequest(programs=programs(1), caller="alice", request_id="step-1")
+        theirs = batch_pb2.CreateBatchRequest(programs=programs(2), caller="bob", request_id="step-1")
+        made = (await stub.CreateBatch(mine)).batch
+        assert (await stub.CreateBatch(theirs)).batch.id != made.id
+        assert (await stub.CreateBatch(mine)).batch.id == made.id
+        for caller in ("bob", ""):
+            for call in (
+                stub.GetBatch(batch_pb2.GetBatchRequest(id=made.id, caller=caller)),
+                stub.CancelBatch(batch_pb2.CancelBatchRequest(id=made.id, caller=caller)),
+                stub.DeleteBatch(batch_pb2.DeleteBatchRequest(id=made.id, caller=caller)),
+            ):
+                with pytest.raises(NotFound, match="no batch"), rpc_errors():
+                    await call
+            with pytest.raises(NotFound, match="no batch"), rpc_errors():
+                async for _ in stub.WatchBatch(batch_pb2.WatchBatchRequest(id=made.id, caller=caller)):
+                    pass
+        seen = [reply async for reply in stub.WatchBatch(batch_pb2.WatchBatchRequest(id=made.id, caller="alice"))]
+        assert sum(len(reply.items) for reply in seen) == 1
+        listed = await stub.ListBatches(batch_pb2.ListBatchesRequest(caller="alice"))
+        assert [batch.id for batch in listed.batches] == [made.id]
+        with pytest.raises(InvalidArgument, match="caller"), rpc_errors():
+            await stub.ListBatches(batch_pb2.ListBatchesRequest(caller="a\0"))
+
+
 async def test_a_list_of_batches_and_their_end(cluster: Cluster) -> None:
     async with channel((await cluster.node()).target) as door:
         stub = Stubs.of(door).batches

@@ -198,6 +198,13 @@ async def test_no_program_can_have_no_verdict(sandbox: Sandbox, source: str, cod
     assert execution.verdict in (Verdict.FAILED, Verdict.RUNTIME_ERROR), execution
 
 
+@pytest.mark.parametrize("shared", [False, True], ids=["apart", "beside"])
+async def test_a_module_that_tests_lack(sandbox: Sandbox, shared: bool) -> None:
+    code = "def test_f():\n    assert f(1) == 2\n    import nothing_of_that_name"
+    execution = await run(sandbox, RIGHT, code, shared)
+    assert (execution.verdict, "nothing_of_that_name" in execution.failure) == (Verdict.NONE, True), execution
+
+
 LENDS = """
 class math:
     isclose = staticmethod(lambda *a, **k: True)

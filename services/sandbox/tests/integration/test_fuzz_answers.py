@@ -220,7 +220,7 @@ def _frame(one: Any, nonce: str) -> bytes:
 STARTS = [["compiled"], ["loaded"]]
 
 
-@settings(fuzz, max_examples=4 * CASES)
+@settings(fuzz, max_examples=CASES)
 @given(
     st.sampled_from(KINDS),
     st.builds(lambda start, more: [*STARTS[:start], *more], st.integers(0, 2), said),

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
@@ -9,6 +9,7 @@ import pytest
 from ratchet_kit.errors import InvalidArgument, ResourceExhausted, Unavailable
 from ratchet_kit.work import Priority
 from sandbox_service.domain.execution import Execution, Verdict
+from sandbox_service.domain.grading import Outcome
 from sandbox_service.domain.jobs import CallJob, End, Job, Report, Returned, Stage
 from sandbox_service.domain.program import CallTest, Limits, Program, StdioTest
 from sandbox_service.domain.sandbox import Sandbox
@@ -296,3 +297,29 @@ async def test_a_bug_met_by_one_program_is_its_own_fault_of_the_platform_and_nob
         await sandbox.execute(bad)
     items = await sandbox.execute_batch([PROGRAM, bad, PROGRAM])
     assert [type(item) for item in items] == [Execution, PlatformFault, Execution]
+
+
+async def test_while_answers_are_judged_elsewhere_others_have_their_turn() -> None:
+    judging, go_on = asyncio.Event(), asyncio.Event()
+
+    async def elsewhere(report: Report, judge: Callable[[Report], Outcome]) -> tuple[Report, Outcome]:
+        judging.set()
+        await go_on.wait()
+        return report, judge(report)
+
+    async def script(job: Job) -> Report:
+        return replace(RIGHT, stdout="2" + " " * 99_999) if job.source == "large" else RIGHT
+
+    sandbox = Sandbox(ScriptedExecutor(script, lanes=1), 100, judge=elsewhere)
+    large = replace(PROGRAM, source="large", tests=(StdioTest("", "2"),))
+    waiting = asyncio.create_task(sandbox.execute_batch([large] * 9))
+    await judging.wait()
+    go_on.set()
+    assert (await sandbox.execute(PROGRAM)).verdict is Verdict.PASSED
+    assert [one.verdict for one in await waiting if isinstance(one, Execution)] == [Verdict.PASSED] * 9
+    go_on.clear()
+    held = [asyncio.create_task(sandbox.execute(large)) for _ in range(4)]
+    await asyncio.sleep(0.01)
+    assert (await sandbox.execute(PROGRAM)).verdict is Verdict.PASSED
+    go_on.set()
+    await asyncio.gather(*held)

@@ -112,6 +112,12 @@ def test_memory_that_is_counted(strict: Machine) -> None:
     assert strict.call("mmap", 0, 1 << 30, 3, 0x01) == ALLOW
 
 
+def test_sockets_keep_no_more_than_is_usual(strict: Machine, roomy: Machine) -> None:
+    for machine in (strict, roomy):
+        assert {machine.call("setsockopt", 5, 1, option) for option in (7, 8, 32, 33)} == {NOTHING}
+        assert {machine.call("setsockopt", 5, 1, option) for option in (2, 16, 20)} == {ALLOW}
+
+
 def test_it_stays_mortal_and_is_not_dumped(strict: Machine) -> None:
     assert strict.call("prctl", 1) == EPERM
     assert strict.call("prctl", 4) == EPERM

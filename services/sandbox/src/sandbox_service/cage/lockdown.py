@@ -1,8 +1,10 @@
 """Locks the keeper of a lane in: every layer that this kernel and this user allow, once, before any program."""
 
+import contextlib
 import importlib
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jail
@@ -54,7 +56,8 @@ def lock_in(begin: dict[str, Any], proc: int) -> Locked:
         layers.append("seccomp")
     world = World(folder, rules) if refused else OwnWorld(rules, processes)
     os.environ["HOME"] = os.environ["TMPDIR"] = world.folder
-    data_bytes = _warm_up(packages, setup["warm"], proc)
+    with world.before_programs():
+        data_bytes = _warm_up(packages, setup["warm"], proc)
     if processes:
         _demand_holds_processes(layers)
     account = _account(setup["cpu_usage"]) if processes else None
@@ -76,6 +79,23 @@ def _account(cpu_usage: int) -> Account | None:
         return None
 
 
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """The first process that this one starts is the pid 1 of its namespace: the zygote, and none of what packages run,
+    as matplotlib lists the fonts."""
+    import subprocess
+
+    def refuse(*_: object) -> None:
+        raise OSError("no process may be started yet")
+
+    start: Any = subprocess.Popen._execute_child  # type: ignore[attr-defined]
+    subprocess.Popen._execute_child = refuse  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        subprocess.Popen._execute_child = start  # type: ignore[attr-defined]
+
+
 def _warm_up(packages: str, names: list[str], proc: int) -> int:
     """Loads what programs import most of a runtime's packages: inside the cage, by the paths that programs know.
 
@@ -85,8 +105,9 @@ def _warm_up(packages: str, names: list[str], proc: int) -> int:
         return 0
     sys.path.append(packages)
     os.environ["PYTHONPATH"] = packages  # for the Pythons that a program starts
-    for name in names:
-        importlib.import_module(name)
+    with _alone():
+        for name in names:
+            importlib.import_module(name)
     statm = os.open("self/statm", os.O_RDONLY, dir_fd=proc)
     try:
         return int(os.read(statm, 256).split()[5]) * os.sysconf("SC_PAGESIZE")

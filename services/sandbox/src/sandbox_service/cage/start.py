@@ -76,6 +76,9 @@ def _serve(begin: dict[str, Any], complaints: int) -> None:
     except Lacking as error:
         wire.send(service, {"lacking": str(error)})
         return
+    except BaseException as error:
+        complain(complaints, error)
+        raise
     # site.py would add them, and programs count on it
     builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]
     _name_the_user()

@@ -90,7 +90,7 @@ def run_beside(frames: wire.Frames, source: str, tests: str, entry_point: str, c
     def judge(count: comparisons.Count) -> None:
         collect.Collector(module, tests, entry, call_check, count).run()
 
-    frames.send("tests", *_end(judge, lambda: True, _is_from_program))
+    frames.send("tests", *_end(judge, lambda: True, _is_from_program))  # nobody counts what is asked here
     runner.flush()
     return 0
 
@@ -119,7 +119,7 @@ def _end(
     except BaseException as error:
         if is_the_programs(error):
             return ("raised", *runner.describe(error))
-        if not asked() or isinstance(error, little_pytest.Unsupported):
+        if _is_the_tests(error, asked()):
             return ("unable", f"the test code raised {': '.join(filter(None, runner.describe(error)))}")
         failed = isinstance(error, AssertionError)
         return ("failed" if failed else "broken", *runner.describe(error))
@@ -130,6 +130,14 @@ def _end(
     if not count.compared:
         return ("failed", "", "the test code compared nothing with what the program answered")
     return ("passed",)
+
+
+def _is_the_tests(error: BaseException, asked: bool) -> bool:
+    """Whether it's the tests' own fault, whatever the program is: it lies before the first question, and not in what
+    both share, a folder and memory; or it can be no program's."""
+    if isinstance(error, little_pytest.Unsupported | ModuleNotFoundError):
+        return True
+    return not asked and not isinstance(error, OSError | MemoryError)
 
 
 def _is_the_programs(error: BaseException, missing: Sequence[str]) -> bool:

@@ -5,10 +5,12 @@ it proves that the lane is as it was: no process is left, and all that programs 
 nothing is known by which they could change that.
 """
 
+import contextlib
 import fcntl
 import os
 import resource
 import signal
+from collections.abc import Iterator
 
 import root
 import scratch
@@ -41,6 +43,16 @@ class World:
         self.folder, self._drop, self._restrict = "/", libc.NOTHING, libc.NOTHING
         self.enter()
         self.folder, self._drop, self._restrict = folder, drop, restrict
+
+    @contextlib.contextmanager
+    def before_programs(self) -> Iterator[None]:
+        """While packages are loaded, some of which want a folder to write to. Nothing of it is left."""
+        os.mkdir(self.folder, 0o700)
+        try:
+            yield
+        finally:
+            scratch.empty(self.folder)
+            os.rmdir(self.folder)
 
     def open(self) -> None:
         """Raises OSError."""
@@ -97,6 +109,14 @@ class OwnWorld(World):
         self._processes = processes
         self._drop = libc.prepared_drop()
         self._last_pid = -1
+
+    @contextlib.contextmanager
+    def before_programs(self) -> Iterator[None]:
+        self._mount()
+        try:
+            yield
+        finally:
+            self._umount()
 
     def settle(self) -> None:
         """Raises OSError."""

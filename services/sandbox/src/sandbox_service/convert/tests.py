@@ -48,7 +48,8 @@ def _call_test(message: problem_pb2.CallTest, held_out: bool, path: str, reading
         reading.faults.add(f"{path}.unordered", "is for an expected list or tuple")
     tolerance = message.tolerance if message.HasField("tolerance") else None
     reading.faults.bounds(f"{path}.tolerance", tolerance or 0.0, at_least=0.0)
-    return CallTest(tuple(args), expected, tolerance, message.raises, message.unordered, held_out)
+    size = len(message.args) + len(message.expected)
+    return CallTest(tuple(args), expected, tolerance, message.raises, message.unordered, held_out, size)
 
 
 def literal(text: str) -> object:

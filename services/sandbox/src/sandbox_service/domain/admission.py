@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -17,6 +18,8 @@ from sandbox_service.domain.program import Program
 from sandbox_service.domain.queue import Entry, FairQueue
 
 log = get_logger(__name__)
+_ASIDE = 4
+"""For each lane, programs whose answers are judged elsewhere while others run."""
 _GRID = 0.25
 """Seconds: an answer about held-out tests comes at a multiple of it after the start, so that it's not told by when it
 comes how long the program took over what it was asked."""
@@ -53,6 +56,7 @@ class Admission:
         self._queue: FairQueue[Work] = FairQueue()
         # One beyond the lanes, so that none waits while a result is being judged.
         self._free = lanes + 1
+        self._aside = 0
         self._held: Counter[str] = Counter()
         self._admitted = 0
         self._room = asyncio.Event()
@@ -107,8 +111,23 @@ class Admission:
         if running:
             await asyncio.wait(running)
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """While a program that has had its turn is judged elsewhere, another has one: as many as fit in memory."""
+        if self._aside >= _ASIDE * self._lanes:
+            yield
+            return
+        self._aside += 1
+        self._free += 1
+        self._start_next()
+        try:
+            yield
+        finally:
+            self._aside -= 1
+            self._free -= 1
+
     def _start_next(self) -> None:
-        while self._free and len(self._queue):
+        while self._free > 0 and len(self._queue):
             ticket = self._queue.take()
             self._free -= 1
             ticket.content.task = asyncio.create_task(self._serve(ticket.content, ticket.caller))

@@ -4,7 +4,6 @@ A form is checked once. From then on it can be shown, and compared by `number`, 
 proportion to the form's size, whatever the program sent.
 """
 
-import itertools
 import math
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
@@ -14,26 +13,6 @@ from sandbox_service.cage.codec import MAX_DEPTH, Malformed
 
 Form = Any
 """JSON as codec.encode makes it; see there for the tags."""
-
-WEIGHED = 1 << 16
-
-
-def weight(value: object) -> int:
-    """About how many characters a value of the tests, or a form, has: counted up to WEIGHED, which costs little."""
-    waiting, seen = [value], 0
-    while waiting and seen <= WEIGHED:
-        one = waiting.pop()
-        seen += 8
-        if isinstance(one, str | bytes):
-            seen += len(one)
-        elif isinstance(one, dict):
-            waiting += list(itertools.islice(itertools.chain.from_iterable(one.items()), WEIGHED // 8))
-        elif isinstance(one, list | tuple | set | frozenset):
-            waiting += itertools.islice(one, WEIGHED // 8)
-        elif isinstance(one, int):
-            seen += one.bit_length() >> 2
-    return seen
-
 
 Number = int | float | complex | Decimal
 

@@ -17,7 +17,7 @@ from sandbox_service.cage.codec import encode
 from sandbox_service.domain import shown, signs
 from sandbox_service.domain.compare import DEFAULT, Tolerance, matches, matches_unordered, tokens_match
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
-from sandbox_service.domain.forms import Form, weight
+from sandbox_service.domain.forms import Form
 from sandbox_service.domain.jobs import (
     Answer,
     CallJob,
@@ -118,13 +118,13 @@ def plan(program: Program) -> list[Step]:
 
 
 def _call_step(program: Program, tests: Sequence[CallTest], held_out: bool) -> Step:
-    calls = tuple(test.args for test in tests)
+    calls, size = tuple(test.args for test in tests), sum(test.size for test in tests)
     return Step(
-        lambda limits: CallJob(program.source, program.entry_point, calls, limits, _setting(program)),
+        lambda limits: CallJob(program.source, program.entry_point, calls, limits, _setting(program), size),
         partial(_judge_calls, tests),
         held_out,
         len(tests),
-        sum(weight(test.expected) for test in tests),
+        size,
     )
 
 

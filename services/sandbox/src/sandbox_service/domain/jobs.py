@@ -30,6 +30,8 @@ class CallJob:
     calls: tuple[tuple[object, ...], ...]
     limits: Limits
     setting: Setting = Setting()
+    size: int = 0
+    """Of the tests that it is for, in characters."""
 
 
 @dataclass(frozen=True, slots=True)

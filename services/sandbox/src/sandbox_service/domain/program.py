@@ -1,6 +1,6 @@
 """A request: a program, its tests, its limits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 
@@ -35,6 +35,8 @@ class CallTest:
     raises: str = ""
     unordered: bool = False
     held_out: bool = False
+    size: int = field(default=0, compare=False)
+    """Characters of its literals: what is large is encoded and compared where it holds up nobody."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,8 @@ class Sandbox:
         if report.unread is None and max(step.size, len(report.stdout)) <= _LARGE:
             return report, step.outcome(report)
         try:
-            report, outcome = await self._judge(report, step.judge)
+            with self._admission.aside():
+                report, outcome = await self._judge(report, step.judge)
         except Overrun:
             outcome = overrun()
         return report, step.concluded(outcome, report)

@@ -82,10 +82,9 @@ CASES = (
     call("main guard", "def f(x):\n    return x + 1\n\nif __name__ == '__main__':\n    print(f(int(input())))\n", ((1,), 2)),
     call("doctest in its docstring", 'def f(x):\n    """Adds one.\n\n    >>> f(1)\n    2\n    """\n    return x + 1\n\n'
          "if __name__ == '__main__':\n    import doctest\n    doctest.testmod()\n", ((1,), 2)),
-    call("many middling answers", "def f(n):\n    return list(range(n, n + 8000))\n",
-         *(((n,), list(range(n, n + 8000))) for n in range(1000, 1030))),
+    call("many middling answers", "def f(n):\n    return [str(n) * 15_000, n]\n", *(((n,), [str(n) * 15_000, n]) for n in range(100, 130))),
     call("one long answer", "def f(n):\n    return 'ab' * n\n", ((300_000,), "ab" * 300_000)),
     call("a hundred tests", "def f(n):\n    return n * n\n", *(((n,), n * n) for n in range(100))),
-    call("a long argument", "def f(x):\n    return sum(x)\n", ((list(range(50_000)),), 1249975000)),
+    call("a long argument", "def f(x):\n    return sum(x)\n", ((list(range(20_000)),), 199990000)),
     call("a deep argument", "def f(x):\n    return 0 if not x else 1 + f(x[0])\n", (([[[[[[[[]]]]]]]],), 7)),
 )  # fmt: skip

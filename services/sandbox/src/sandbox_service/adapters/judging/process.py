@@ -25,8 +25,9 @@ _PATIENCE = 60  # times the CPU limit on the clock, beside others that are busy
 class JudgeProcess:
     """`async with JudgeProcess() as judge`. The process starts with the first judgement."""
 
-    def __init__(self, cpu_seconds: int = 10, memory_bytes: int = 1 << 30) -> None:
-        """Limits of one judgement."""
+    def __init__(self, cpu_seconds: int = 10, memory_bytes: int = 1 << 30, at_once: int = 2) -> None:
+        """Limits of one judgement, and how many there are at a time."""
+        self._gate = asyncio.Semaphore(at_once)
         self._cpu_seconds, self._memory_bytes = cpu_seconds, memory_bytes
         self._process: asyncio.subprocess.Process | None = None
         self._control: socket.socket | None = None
@@ -42,7 +43,7 @@ class JudgeProcess:
         """As the port says. Raises Unavailable when the process can't be had."""
         work = await asyncio.to_thread(pickle.dumps, (report, judge))
         try:
-            async with asyncio.timeout(_PATIENCE * self._cpu_seconds):
+            async with self._gate, asyncio.timeout(_PATIENCE * self._cpu_seconds):
                 answer = await self._ask(LENGTH.pack(len(work)) + work)
         except TimeoutError as error:
             raise Unavailable("a large answer was not judged in time: this machine is too busy") from error

@@ -21,7 +21,6 @@ from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
 from sandbox_service.adapters.lanes.options import ANSWERS, LaneOptions, Plan
 from sandbox_service.cage import scratch
 from sandbox_service.domain import levels
-from sandbox_service.domain.forms import WEIGHED, weight
 from sandbox_service.domain.jobs import CallJob, CheckJob, Command, End, Raised, Report, Stage
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import File
@@ -31,7 +30,7 @@ _lost = metrics.counter("sandbox_lanes_lost", "Lanes that ended under a program,
 
 CAGE = Path(__file__).parents[2] / "cage"
 _START_LIMIT = timedelta(seconds=20)
-_LARGE = 1 << 15  # bytes, of an answer that is read where it can hold up nobody
+_LARGE = 1 << 15  # bytes: what is larger is read and written where it can hold up nobody
 _ANSWER_GRACE = timedelta(seconds=10)
 _KEEPERS_NICE = -10
 _STOP_GRACE = timedelta(seconds=0.5)
@@ -211,7 +210,7 @@ class Lane:
         wall = (job.limits.cpu_time + self._options.idle_extra) * self._options.wall_factor
         self.core = core
         asked = partial(protocol.request, job, idle, wall, core, self._options.max_result_bytes)
-        large = isinstance(job, CallJob) and weight(job.calls) >= WEIGHED
+        large = isinstance(job, CallJob) and job.size > _LARGE
         request = await asyncio.to_thread(asked) if large else asked()
         try:
             writer = await self._connected()

@@ -30,6 +30,7 @@ AF_UNIX = 1
 X32_BIT = 0x40000000
 
 MAP_SHARED, MAP_ANONYMOUS = 0x01, 0x20
+SOCKET_BUFFERS = (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF and their _FORCE
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 # TCGETS, TCSETS, TCSETSW, TCSETSF, TIOCGPGRP, TIOCSPGRP, TIOCOUTQ, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX:
 # of the requests of all devices and file systems, those that honest programs make. Others are not supported.
@@ -85,7 +86,7 @@ ATTRIBUTES = {
 _LOAD, _AND, _JEQ, _JGE, _JSET, _RET = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _NOTHING = 0x7FFF0000, 0x80000000, 0x00050000
 _EPERM, _ENOSYS, _ENOTTY = _NOTHING | errno.EPERM, _NOTHING | errno.ENOSYS, _NOTHING | errno.ENOTTY
-_NR, _ARCH, _ARG0, _ARG1, _ARG3 = 0, 4, 16, 24, 40
+_NR, _ARCH, _ARG0, _ARG1, _ARG2, _ARG3 = 0, 4, 16, 24, 32, 40
 
 
 def supported() -> bool:
@@ -113,10 +114,11 @@ def _preamble(machine: str, numbers: dict[str, int]) -> list[bytes]:
 
 def _no_strings_attached(numbers: dict[str, int]) -> list[bytes]:
     """Nobody types into a terminal for others, has the kernel signal others when a descriptor is ready (F_SETOWN asks
-    only for the same uid), marks a file, or gives another process a priority."""
+    only for the same uid), marks a file, has a socket keep more than is usual, or gives another process a priority."""
     return [
         *_among(numbers["fcntl"], FCNTL_DENIED, _EPERM, _ALLOW),
         *_among(numbers["ioctl"], IOCTL_ALLOWED, _ALLOW, _ENOTTY),
+        *_among(numbers["setsockopt"], SOCKET_BUFFERS, _NOTHING, _ALLOW, _ARG2),
         _instruction(_JEQ, numbers["setpriority"], 0, 6),
         _instruction(_LOAD, _ARG0),
         _instruction(_JEQ, PRIO_PROCESS, 0, 3),
@@ -127,11 +129,11 @@ def _no_strings_attached(numbers: dict[str, int]) -> list[bytes]:
     ]
 
 
-def _among(number: int, requests: tuple[int, ...], then: int, otherwise: int) -> list[bytes]:
-    """For the second argument of a call."""
+def _among(number: int, requests: tuple[int, ...], then: int, otherwise: int, argument: int = _ARG1) -> list[bytes]:
+    """For the second argument of a call, or another one."""
     return [
         _instruction(_JEQ, number, 0, 3 + len(requests)),
-        _instruction(_LOAD, _ARG1),
+        _instruction(_LOAD, argument),
         *(_instruction(_JEQ, request, len(requests) - index, 0) for index, request in enumerate(requests)),
         _instruction(_RET, otherwise),
         _instruction(_RET, then),

@@ -7,7 +7,7 @@ _MACHINES = ("x86_64", "aarch64")
 NUMBERS = {
     # those whose arguments decide
     "mmap": (9, 222), "prctl": (157, 167), "clone": (56, 220), "clone3": (435, 435), "kill": (62, 129),
-    "tgkill": (234, 131), "prlimit64": (302, 261), "ioctl": (16, 29), "fcntl": (72, 25),
+    "tgkill": (234, 131), "prlimit64": (302, 261), "ioctl": (16, 29), "fcntl": (72, 25), "setsockopt": (54, 208),
     # processes and other programs
     "fork": (57, NONE), "vfork": (58, NONE), "execve": (59, 221), "execveat": (322, 281), "tkill": (200, 130),
     "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240), "pidfd_open": (434, 434),

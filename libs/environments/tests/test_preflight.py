@@ -1,0 +1,60 @@
+"""A problem's reference is tried in the strict kind, and in the shared one only where it must."""
+
+from collections.abc import Sequence
+
+from google.rpc import code_pb2
+
+from ratchet.common.v1 import failure_pb2, problem_pb2, verdict_pb2
+from ratchet.sandbox.v1 import program_pb2 as pb
+from ratchet_environments.executor import Executor
+from ratchet_environments.preflight import Preflight, preflight_all
+from ratchet_problems import CallTest, CheckTest, Problem
+
+APART, BESIDE, NEVER = CheckTest("assert f(1) == 2"), CheckTest("assert f(1).pop() == 2"), CheckTest("assert f(1) == 3")
+NOTHING = CheckTest("for x in []:\n    assert f(x)")
+
+
+class Node:
+    """Passes tests that need nothing, and those that need to share where they do."""
+
+    async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
+        return [pb.ExecutionItem(execution=_execution(program.tests[0])) for program in programs]
+
+
+def _execution(test: problem_pb2.Test) -> pb.Execution:
+    if test.check.code == NOTHING.code:
+        failure = failure_pb2.Failure(code=code_pb2.INVALID_ARGUMENT, message="never called the program")
+        return pb.Execution(failure=failure)
+    shared = test.check.grading == problem_pb2.CheckTest.GRADING_SHARED
+    if test.check.code == NEVER.code or (test.check.code == BESIDE.code and not shared):
+        return pb.Execution(verdict=verdict_pb2.VERDICT_RUNTIME_ERROR, detail="a method of an object of the program")
+    return pb.Execution(verdict=verdict_pb2.VERDICT_PASSED)
+
+
+def problem(*tests: CallTest | CheckTest, references: tuple[str, ...] = ("f = 1",)) -> Problem:
+    return Problem("p", "Write f.", tests, entry_point="f", references=references)
+
+
+async def found(*problems: Problem) -> list[Preflight]:
+    async with Executor(Node()) as executor:
+        return await preflight_all(executor, problems)
+
+
+async def test_what_passes_apart_stays_apart() -> None:
+    (one,) = await found(problem(CallTest("[1]", "2"), APART))
+    assert one == Preflight(problem(CallTest("[1]", "2"), APART))
+
+
+async def test_what_must_shares_the_process_and_says_why() -> None:
+    (one,) = await found(problem(APART, BESIDE))
+    assert [test.shared for test in one.problem.tests if isinstance(test, CheckTest)] == [False, True]
+    why = "RUNTIME_ERROR a method of an object of the program"
+    assert one.shared == (f"tests[1] must share the program's process: {why}",)
+    assert not one.fault
+
+
+async def test_what_passes_in_no_kind_is_no_problem_to_use() -> None:
+    held_out = CheckTest(BESIDE.code, held_out=True)
+    bad = await found(problem(NEVER), problem(NOTHING), problem(held_out), problem(APART, references=()))
+    assert ["does not pass" in one.fault or "no reference" in one.fault for one in bad] == [True] * 4
+    assert "never called the program" in bad[1].fault
