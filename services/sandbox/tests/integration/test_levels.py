@@ -8,7 +8,7 @@ import pytest
 
 from ratchet_testing import weaker
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]  # 400 attacks, one after the other
 
 HERE = Path(__file__).parent
 
@@ -23,7 +23,7 @@ def _command() -> list[str]:
 
 def _audit(*options: str) -> subprocess.CompletedProcess[str]:
     command = [*_command(), str(HERE / "weaker_machine.py"), *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd="/")
+    return subprocess.run(command, capture_output=True, text=True, timeout=1200, cwd="/")
 
 
 @pytest.mark.parametrize(

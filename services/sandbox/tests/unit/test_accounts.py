@@ -77,12 +77,14 @@ def begin(descriptors):
     block = bytearray(b"x") * (60 << 20)
     shared = mmap.mmap(-1, 30 << 20)
     shared[:] = b"x" * len(shared)
-    os.fork()
+    if os.fork():
+        os.write(writer, b".")
     time.sleep(60)
     return 0
+reader, writer = os.pipe()
 zygote = zygote_of(begin)
 child = zygote.fork()
-time.sleep(0.7)
+os.read(reader, 1)
 told = []
 for many, limit, files in ((False, 1 << 40, 0), (True, 1 << 40, 0), (True, 0, 0), (True, 0, 30 << 20)):
     tree = ProcessTree(proc, many, cgroup=True)

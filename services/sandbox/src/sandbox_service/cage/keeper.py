@@ -21,6 +21,7 @@ import files
 import jail
 import lockdown
 import process_tree
+import rehearsal
 import runner
 import scratch
 import tester
@@ -71,6 +72,7 @@ class Keeper:
             if self._filter:
                 self._filter.rehearse()
             RUNNERS[mode](wire.Frames(nowhere, nonce), *arguments)
+        rehearsal.crossing()
         for descriptor in (reader, writer, nowhere):
             os.close(descriptor)
         del sys.modules["program"]
