@@ -17,6 +17,8 @@ def make_enum(program: Any, at: int, name: str, base: str, members: list[Any]) -
     Raises ValueError or TypeError for members that make none.
     """
     kind: Any = getattr(enum, base) if base in _ENUMS else enum.Enum
+    if any(one.startswith("_") for one, _ in members):
+        raise ValueError("a member with the name of one of ours")
     made: Any = kind(name, [(one, codec.decode(value)) for one, value in members])
 
     def ask(member: Any, attribute: str) -> Any:
@@ -66,6 +68,14 @@ async def async_generator(program: Any, proxy: Any) -> AsyncIterator[Any]:
         except StopAsyncIteration:
             return
         yield item
+
+
+def make_builtin_error(kind: Any, arguments: Any, message: str) -> Any:
+    """One that can't be made of its arguments here is one of a class of its name."""
+    try:
+        return kind(*arguments)
+    except Exception:  # noqa: BLE001 (of Python's own exceptions, some want other arguments than they keep)
+        return type(kind.__name__, (Exception,), {"__str__": lambda self: message})()
 
 
 def make_error(program: Any, kind: Any, arguments: Any, message: str, at: int | None) -> Any:

@@ -78,12 +78,15 @@ class Owner(link.Link):
 
     def serve(self) -> None:
         """Until the tests hang up."""
-        while True:
-            try:
-                request = self._receive()
-            except EOFError:
-                return
-            self._send(self._answer(request))
+        try:
+            while True:
+                self.answer_one()
+        except EOFError:
+            return
+
+    def answer_one(self) -> None:
+        """Raises EOFError when the tests have hung up."""
+        self._send(self._answer(self._receive()))
 
     def ask(self, do: str, number: int, *arguments: object, **keywords: object) -> Any:
         """Of an object of the tests. Raises what that raises."""
@@ -241,5 +244,5 @@ def _is_enum(kind: type) -> bool:
 
 def _traits(kind: type) -> list[Any]:
     functions = [name for name, item in kind.__dict__.items() if isinstance(item, types.FunctionType)]
-    shown = [name for name in functions if not name.startswith("__") or name == "__init__"][:_MOST_FUNCTIONS]
+    shown = [name for name in functions if not name.startswith("_") or name == "__init__"][:_MOST_FUNCTIONS]
     return [runner.kinds(kind), channel.specials(kind), shown]

@@ -288,10 +288,7 @@ class Program(link.Link):
         if kind.__module__ != "builtins":
             error = mirrors.make_error(self, kind, arguments, message, raised.get("place"))
         else:
-            try:
-                error = kind(*arguments)
-            except Exception:
-                error = type(kinds[0], (kind,), {"__init__": lambda self: None, "__str__": lambda self: message})()
+            error = mirrors.make_builtin_error(kind, arguments, message)
         if "cause" in raised:
             error.__cause__ = self._error(raised["cause"])
         error.from_program = True  # type: ignore[attr-defined]

@@ -231,7 +231,9 @@ def came_back(proxy: Proxy) -> None:
 def make_class(
     name: str, parent: Any, program: Any, at: int | None, is_known: bool, specials: list[str], functions: list[str]
 ) -> Any:
-    """`at`: the place of the class itself, if the program lent that."""
+    """`at`: the place of the class itself, if the program lent that. Raises ValueError for a wrong function name."""
+    if not all(one.isidentifier() and (one[0] != "_" or one == "__init__") for one in functions):
+        raise ValueError("a function with the name of one of ours")
     namespace: dict[str, Any] = {
         "_class_place": at, "_program": program, "_is_known": is_known, "_of_tests": parent._of_tests,
         "_specials": frozenset(specials), "__slots__": (), **{one: _function(one) for one in functions},
