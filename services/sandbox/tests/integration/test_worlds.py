@@ -1,12 +1,10 @@
 """What a program finds is new, whatever the one before it did; and a lane that is not as it was is thrown away."""
 
-import asyncio
 import ctypes
 import os
 import textwrap
 import time
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 
 import psutil
@@ -198,7 +196,7 @@ ORDINARY = {
         other = shared_memory.SharedMemory("block")
         result = other.buf[0]
         """,
-    "nice": "import os\nresult = 2 + os.nice(0)",
+    "nice": "import os\nresult = 2 + os.nice(0) - os.getpriority(os.PRIO_PROCESS, 0)",
     "locale": "import locale\nlocale.setlocale(locale.LC_ALL, '')\nresult = 2",
     "text wrapper": "import io, sys\nsys.stdout = io.TextIOWrapper(sys.stdout.buffer, line_buffering=True)\nresult = 2",
     "reconfigured": "import sys\nsys.stdout.reconfigure(line_buffering=True)\nresult = 2",
@@ -240,12 +238,8 @@ async def test_a_lane_that_is_not_as_it_was_is_thrown_away(executor: LanePool, s
     (keeper,) = (child for child in children() if child.children() and not _starts_processes(child))
     (zygote,) = keeper.children()
     _damage(zygote, damage)
-    # the whole proof comes after every 64th
-    programs = [replace(HONEST, id=str(number)) for number in range(70)]
-    assert {execution.verdict for execution in await sandbox.execute_batch(programs)} == {Verdict.PASSED}
-    until = time.monotonic() + 5
-    while zygote.is_running() and zygote.status() != psutil.STATUS_ZOMBIE and time.monotonic() < until:
-        await asyncio.sleep(0.05)
+    # found by the proof after the next program, which is then run in another lane
+    assert (await sandbox.execute(HONEST)).verdict is Verdict.PASSED
     assert not zygote.is_running() or zygote.status() == psutil.STATUS_ZOMBIE
     assert (await sandbox.execute(HONEST)).verdict is Verdict.PASSED
     assert await executor.leftovers() == []

@@ -49,8 +49,8 @@ class Fetched:
     Its processes are dead by now: what's there stays as it is.
     """
 
-    def __init__(self, scratch: str, names: list[str], room: int) -> None:
-        """`room`: bytes, of all together."""
+    def __init__(self, scratch: int, names: list[str], room: int) -> None:
+        """`scratch`: a descriptor of the folder. `room`: bytes, of all together."""
         self._scratch = scratch
         self.sizes: list[tuple[str, int]] = []
         for name in names:
@@ -80,7 +80,7 @@ class Fetched:
                 os.close(descriptor)
 
     def _open(self, name: str) -> int:
-        folder = os.open(self._scratch, _FOLDER)
+        folder = os.open(".", _FOLDER, dir_fd=self._scratch)
         try:
             *parents, last = name.split("/")
             for parent in parents:

@@ -53,8 +53,6 @@ class Keeper:
         self._output, self._error = Pipe(setup["output"]), Pipe(setup["output"])
         self._data_bytes = locked.data_bytes
         self._core = -1
-        # Whether a program may leave processes behind: not where seccomp lets it make none.
-        self._strays = self._own_pids and (self._processes or not self._filter)
         self._zygote: Zygote
 
     def rehearse(self) -> None:
@@ -70,6 +68,7 @@ class Keeper:
             mode, nonce, arguments, stdin, *_ = wire.receive(reader)
             os.closerange(255, 256)
             runner.make_stdin(stdin)
+            self._world.rehearse()
             if self._filter:
                 self._filter.rehearse()
             RUNNERS[mode](wire.Frames(nowhere, nonce), *arguments)
@@ -146,7 +145,8 @@ class Keeper:
         finally:
             for child in reversed(children):
                 child.close()
-            strays_cpu = self._zygote.end_strays() if self._strays else 0.0
+            left = self._hold_scratch() if head["fetch"] else -1
+            strays_cpu = self._zygote.close_world()
         cpu = budget.final_cpu(strays_cpu)
         for pipe in pipes:
             pipe.drain()
@@ -159,12 +159,18 @@ class Keeper:
         # a child may have died, or been killed by the program, before it had read its payload: that ends here
         for _ in range(1 + (channel is not None) - (len(children) > 1)):
             wire.skip_to(self._connection, head["mark"])
-        self._answer(head, children, end, cpu, budget.elapsed)
+        self._answer(head, children, end, cpu, budget.elapsed, left)
         for pipe in pipes:
             pipe.close()
-        self._zygote.close_world()
         if not self._own_root:
             self._remove_scratch()
+
+    def _hold_scratch(self) -> int:
+        """A descriptor of the program's folder, which stays for that long; -1 where the program lets nobody in."""
+        try:
+            return os.open(self._scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            return -1
 
     def _bytes_of_files(self) -> int:
         """Where they are in memory."""
@@ -260,11 +266,14 @@ class Keeper:
             self._filter.load()
         return RUNNERS[mode](wire.Frames(wire.RESULT_FD, nonce), *arguments)
 
-    def _answer(self, head: dict[str, Any], children: list[Child], end: str, cpu: float, wall: float) -> None:
+    def _answer(
+        self, head: dict[str, Any], children: list[Child], end: str, cpu: float, wall: float, left: int
+    ) -> None:
+        """`left`: a descriptor of the program's folder, or -1."""
         streams = (self._output, self._error)
         blobs = [self._result.content(self._result.size), *(pipe.content(head["output"]) for pipe in streams)]
         blobs.append(self._tests.content(self._tests.size))
-        fetched = files.Fetched(self._scratch, head["fetch"], head["fetch_bytes"]) if head["fetch"] else None
+        fetched = files.Fetched(left, head["fetch"], head["fetch_bytes"]) if left >= 0 else None
         max_rss = max(self._tree.peak, children[0].max_rss)
         fields = {
             "end": end,
@@ -281,6 +290,7 @@ class Keeper:
             blob.release()
         if fetched:
             fetched.send(self._connection.fileno())
+            os.close(left)
 
     def _remove_scratch(self) -> None:
         """What can't be removed ends the lane, and the next one starts on a fresh folder."""

@@ -40,20 +40,21 @@ def lock_in(begin: dict[str, Any], proc: int) -> Locked:
     if not os.access(os.__file__, os.R_OK):
         raise SystemExit(
             f"{os.__file__} can't be read by uid {os.geteuid()}: programs couldn't import the standard library"
+            f"{refused and f' (no namespaces: {refused})'}"
         )
     jail.seal(0 if refused else 1 << libc.CAP_SYS_ADMIN)
     if not refused:
         packages = packages and root.PACKAGES
     layers += ["no-new-privs", "rlimits", "clean-environment"]
-    rights = landlock.rights()
+    folder = f"{begin['stage']}/own" if refused else root.SCRATCH
     rules = None
-    if rights:
+    if rights := landlock.rights():
         more = [*setup["paths"], *([packages] if packages else [])]
-        rules = landlock.Rules(rights, [*root.readable_paths(tuple(more)), *root.DEVICES])
+        rules = landlock.Rules(rights, [*root.readable_paths(tuple(more)), *root.DEVICES], folder)
         layers.append("landlock")
     if seccomp.supported():
         layers.append("seccomp")
-    world = World(f"{begin['stage']}/own", rules) if refused else OwnWorld(rules, processes)
+    world = World(folder, rules) if refused else OwnWorld(rules, processes)
     os.environ["HOME"] = os.environ["TMPDIR"] = world.folder
     with world.before_programs():
         data_bytes = _warm_up(packages, setup["warm"], proc)

@@ -77,7 +77,7 @@ def _try(own_root: root.Root, uid: int) -> None:
     reader, writer = os.pipe()
     if os.fork() == 0:
         try:
-            world = OwnWorld(None, executable=False)
+            world = OwnWorld(None, processes=False)
             world.settle()
             world.open()
             world.close()

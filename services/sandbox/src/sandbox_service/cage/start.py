@@ -53,10 +53,18 @@ def note() -> dict[str, Any]:
 
 
 def main(begin: dict[str, Any]) -> None:
+    complaints = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, 100)  # descriptor 2 will be the programs' own
+    try:
+        _serve(begin, complaints)
+    except BaseException as error:
+        complain(complaints, error)
+        raise
+
+
+def _serve(begin: dict[str, Any], complaints: int) -> None:
     connection, proc, setup = high(begin["connection"]), high(begin["proc"]), begin["setup"]
     if setup["cpu_usage"] >= 0:
         setup["cpu_usage"] = high(setup["cpu_usage"])
-    complaints = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, 100)
     _occupy()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     del os.environ["LD_BIND_NOW"]  # it has done its part, before this line
@@ -98,9 +106,6 @@ def main(begin: dict[str, Any]) -> None:
     wire.send(service, {"layers": locked.layers, "refused": locked.refused, "python": sys.version.split()[0]})
     try:
         keeper.serve()
-    except BaseException as error:
-        complain(complaints, error)
-        raise
     finally:
         keeper.end_zygote()
 

@@ -14,8 +14,7 @@ RESULT_FD = 3
 CHANNEL_FD = 4
 LENGTH = struct.Struct("!I")
 LEFT_BEHIND = "left behind: "
-"""How the last words of a lane begin that a program did not leave as it was: whatever was sent to it since then had no
-part in that."""
+"""How the last words of a lane begin that a program did not leave as it was."""
 
 
 class Frames:

@@ -35,7 +35,7 @@ class Zygote:
     _ENDED = struct.Struct("=idq")
     _NUMBER = struct.Struct("=I")
     _CREDENTIALS = struct.Struct("=iII")
-    _OPEN, _FORK, _WAIT, _END_STRAYS, _CLOSE, _TIME = b"o", b"f", b"w", b"e", b"c", b"t"
+    _OPEN, _FORK, _WAIT, _CLOSE, _TIME = b"o", b"f", b"w", b"c", b"t"
     _DESCRIPTORS = 4  # at most
 
     def __init__(self, prepare: Callable[[], None], begin: Begin, world: World, complaints: int) -> None:
@@ -78,9 +78,7 @@ class Zygote:
             elif word == self._OPEN:
                 world.open()
             elif word == self._CLOSE:
-                world.close()
-            elif word == self._END_STRAYS:
-                os.write(ended, self._ENDED.pack(0, world.end_strays(), 0))
+                os.write(ended, self._ENDED.pack(0, world.close(), 0))
             elif word == self._TIME:
                 (count,) = self._NUMBER.unpack(wire.read_exactly(orders, self._NUMBER.size))
                 os.write(ended, self._ENDED.pack(0, seconds_of_forks(count), 0))
@@ -105,9 +103,13 @@ class Zygote:
         """For the next forks. All orders are carried out in turn."""
         os.write(self._orders, self._OPEN)
 
-    def close_world(self) -> None:
-        """After the last of them. The zygote ends where something is left behind: see world.py."""
+    def close_world(self) -> float:
+        """After the last of them: kills what the program left running. Returns its CPU seconds.
+
+        Raises EOFError where something is left behind all the same: then the zygote has ended, and said what.
+        """
         os.write(self._orders, self._CLOSE)
+        return self.wait()[1]
 
     def fork(self, descriptors: Sequence[int] = (), awaited: bool = True) -> Child:
         """`begin` gets them by the numbers that they have there. `awaited`: it's the last, for now."""
@@ -139,11 +141,6 @@ class Zygote:
     def wait(self) -> tuple[int, float, int]:
         status, cpu, max_rss = self._ENDED.unpack(wire.read_exactly(self.ended, self._ENDED.size))
         return status, cpu, max_rss
-
-    def end_strays(self) -> float:
-        """Kills what the program left running. Returns its CPU seconds."""
-        os.write(self._orders, self._END_STRAYS)
-        return self.wait()[1]
 
     def end(self) -> None:
         """And all that it forked, where it's pid 1."""

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -20,7 +19,7 @@ from ratchet_kit.errors import FailedPrecondition, Unavailable
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
 from sandbox_service.adapters.lanes.options import ANSWERS, LaneOptions, Plan
-from sandbox_service.cage import scratch, wire
+from sandbox_service.cage import scratch
 from sandbox_service.domain import levels
 from sandbox_service.domain.jobs import CallJob, CheckJob, Command, End, Raised, Report, Stage
 from sandbox_service.domain.levels import Level
@@ -35,7 +34,6 @@ _LARGE = 1 << 15  # bytes: what is larger is read and written where it can hold 
 _ANSWER_GRACE = timedelta(seconds=10)
 _KEEPERS_NICE = -10
 _STOP_GRACE = timedelta(seconds=0.5)
-_TAKING_DOWN = timedelta(milliseconds=50)
 # Hash order, time zone and locale are the same in every lane. -I would ignore PYTHONHASHSEED, so -s -P take its place.
 _FLAGS = ("-s", "-S", "-P", "-B")
 _ENVIRONMENT = {
@@ -58,7 +56,7 @@ _ENVIRONMENT = {
 
 
 class LaneLost(Unavailable):
-    """A lane ended under a job. `innocent`: for what was left behind in it before that, so that the job had no part."""
+    """A lane ended under a job. `innocent`: the job had no part in that."""
 
     def __init__(self, reason: str, *, innocent: bool) -> None:
         super().__init__(f"a sandbox lane was lost: {reason}")
@@ -184,14 +182,7 @@ class Lane:
         return len(members), sum(cleanup.mounts(pid) for pid in members)
 
     def leftovers(self) -> list[str]:
-        """Of an idle lane, which may still be taking down what its last program had."""
-        found = self._more_than_at_rest()
-        if found:
-            time.sleep(_TAKING_DOWN.total_seconds())
-            found = self._more_than_at_rest()
-        return found
-
-    def _more_than_at_rest(self) -> list[str]:
+        """Of an idle lane."""
         processes, mounts = self._census()
         found = []
         if processes > self._at_rest[0]:
@@ -241,7 +232,7 @@ class Lane:
             await self.stop()
             if killed:
                 return partial(ended_with_its_lane, End.MEMORY, self.layers, self.level, job)
-            raise LaneLost(words or type(error).__name__, innocent=words.startswith(wire.LEFT_BEHIND)) from error
+            raise LaneLost(words or type(error).__name__, innocent=False) from error
         except BaseException:
             # cancelled: the program dies with its lane
             await self.stop()

@@ -23,29 +23,38 @@ def rights() -> int:
     return _RIGHTS_BY_ABI[min(abi, 5)]
 
 
+# Where a set of rules is while it is in use, and the folder that it is made for.
+_PLACE, _FOLDER = 120, 121
+
+
 class Rules:
-    """What all programs of a lane may read. Each gets a set of its own: no program then can look into another's process
-    (ptrace, /proc), as to Landlock it is another's domain."""
+    """What all programs of a lane may open: to read, and in one folder for whatever rights allow. Each gets a set of
+    its own: no program then can look into another's process (ptrace, /proc), as to Landlock it is another's domain."""
 
-    def __init__(self, rights: int, read: list[str]) -> None:
-        self._handled = rights
-        self._attributes = ctypes.c_char_p(struct.pack("=Q", rights))
-        self._readable = [rule for path in read if (rule := _readable(path, rights))]
+    def __init__(self, rights: int, read: list[str], folder: str) -> None:
+        self._folder = folder
+        rules = [rule for path in read if (rule := _readable(path, rights))]
+        rules.append(_rule(rights, _FOLDER))
+        self._create = libc.prepared_syscall(_CREATE, ctypes.c_char_p(struct.pack("=Q", rights)), 8, 0)
+        self._adds = [libc.prepared_syscall(_ADD, _PLACE, 1, rule, 0) for rule in rules]
+        self.restrict = libc.prepared_syscall(_RESTRICT, _PLACE, 0)
+        """By what was made. Needs no_new_privs. Raises OSError."""
 
-    def make(self, folder: str) -> int:
-        """The descriptor of a set of rules: to read, and to do in `folder` whatever rights allow. Raises OSError."""
-        rules = libc.syscall(_CREATE, self._attributes, 8, 0)
-        for rule in self._readable:
-            libc.syscall(_ADD, rules, 1, rule, 0)
-        own = os.open(folder, os.O_PATH | os.O_CLOEXEC)
-        libc.syscall(_ADD, rules, 1, _rule(self._handled, own), 0)
-        os.close(own)
-        return rules
+    def make(self) -> None:
+        """For the folder of that path as it is now. Raises OSError."""
+        _put(self._create(), _PLACE)
+        _put(os.open(self._folder, os.O_PATH | os.O_CLOEXEC), _FOLDER)
+        for add in self._adds:
+            add()
+        os.close(_FOLDER)
+
+    def drop(self) -> None:
+        os.close(_PLACE)
 
 
-def restrict(rules: int) -> None:
-    """Needs no_new_privs. Raises OSError."""
-    libc.syscall(_RESTRICT, rules, 0)
+def _put(descriptor: int, place: int) -> None:
+    os.dup2(descriptor, place, False)
+    os.close(descriptor)
 
 
 def _readable(path: str, handled: int) -> ctypes.c_char_p | None:

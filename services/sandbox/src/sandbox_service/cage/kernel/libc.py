@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+from collections.abc import Callable
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -62,20 +63,39 @@ def syscall(number: int, *arguments: object) -> int:
     return _check(_libc.syscall(ctypes.c_long(number), *values), f"syscall {number}")
 
 
-class Mount:
-    """One file system, mounted and unmounted again and again: all that takes is laid out beforehand."""
+class Call:
+    """A call with all that it takes laid out beforehand: what a program or the zygote touches first is copied first."""
 
-    def __init__(self, kind: str, target: str, flags: int, options: str) -> None:
-        name, self._target = os.fsencode(kind), os.fsencode(target)
-        self._arguments = (name, self._target, name, ctypes.c_ulong(flags), os.fsencode(options))
+    def __init__(self, function: Callable[..., int], *arguments: object) -> None:
+        self._function, self._arguments = function, arguments
 
-    def mount(self) -> None:
-        _check(_libc.mount(*self._arguments), "mount")
+    def __call__(self) -> int:
+        """Raises OSError."""
+        result = self._function(*self._arguments)
+        if result < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return result
 
-    def umount(self) -> None:
-        _check(_libc.umount2(self._target, MNT_DETACH), "umount")
+
+def prepared_syscall(number: int, *arguments: object) -> Call:
+    return Call(_libc.syscall, *[ctypes.c_long(v) if isinstance(v, int) else v for v in (number, *arguments)])
 
 
+def prepared_mount(kind: str, target: str, flags: int, options: str) -> tuple[Call, Call]:
+    """To mount it, and to take it away."""
+    name, place = os.fsencode(kind), os.fsencode(target)
+    mount = Call(_libc.mount, name, place, name, ctypes.c_ulong(flags), os.fsencode(options))
+    return mount, Call(_libc.umount2, place, ctypes.c_int(MNT_DETACH))
+
+
+def prepared_drop() -> Call:
+    """Of all capabilities."""
+    return Call(_libc.capset, _CAPABILITIES, (ctypes.c_uint32 * 6)())
+
+
+NOTHING = Call(_libc.prctl, ctypes.c_int(PR_GET_DUMPABLE), *[ctypes.c_ulong(0)] * 4)
+"""A call without effect, to rehearse with."""
 _CAPABILITIES = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3, of this thread
 
 
