@@ -88,6 +88,7 @@ os.read(reader, 1)
 told = []
 for many, limit, files in ((False, 1 << 40, 0), (True, 1 << 40, 0), (True, 0, 0), (True, 0, 30 << 20)):
     tree = ProcessTree(proc, many, cgroup=True)
+    tree._sockets = lambda: 0  # a lane has a network of its own, this test the machine's
     tree.find(zygote.pid)
     tree.look([child], limit, files)
     told.append(tree.memory >> 20)
