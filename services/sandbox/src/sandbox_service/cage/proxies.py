@@ -61,7 +61,7 @@ class Program(link.Link):
         self._types: dict[int, type[Proxy]] = {}  # of objects, by the number of their type
         self._by_name: dict[str, Any] = {}
         self._proxies: dict[tuple[int, Standing], Proxy] = {}
-        self._given: list[Proxy] = []
+        self._given: Any = ()
         self._standing = Grade(Standing.HANDED)
         self.asked = False  # for anything that it computes
         self.epoch = 0
@@ -98,7 +98,7 @@ class Program(link.Link):
             self.epoch += 1
         self.asked = self.asked or do != "special" or arguments[1] not in _SHOWN
         before, self._standing = self._standing, grade
-        given, self._given = self._given, [one for one in arguments if isinstance(one, Proxy)]
+        given, self._given = self._given, (arguments, keywords)
         try:
             return self._exchange(do, arguments, keywords)
         finally:
@@ -236,10 +236,10 @@ class Program(link.Link):
 
     def _proxy(self, kind: type[Proxy], place: int, rank: Standing) -> Proxy:
         """What the tests gave along comes back as what it was."""
-        for given in self._given:
-            if standing.place(given) == place and rank is not Standing.ATTRIBUTE:
-                standing.came_back(given)
-                return given
+        made = self._proxies.get((place, Standing.MADE))
+        if made is not None and rank is not Standing.ATTRIBUTE and standing.is_in(self._given, made):
+            standing.came_back(made)
+            return made
         known = self._proxies.get((place, rank))
         if known is None or type(known) is not kind:
             known = self._proxies[place, rank] = standing.make_proxy(kind, place, rank)

@@ -224,6 +224,16 @@ def make_proxy(kind: type[Proxy], at: int, rank: Standing) -> Any:
     return made
 
 
+def is_in(given: Any, proxy: Proxy, depth: int = 0) -> bool:
+    """Whether it is among what the tests gave along, in lists and the like as well."""
+    if given is proxy:
+        return True
+    kind = type(given)
+    if depth > 10 or kind not in (list, tuple, dict, set, frozenset):
+        return False
+    return any(is_in(item, proxy, depth + 1) for item in (given.values() if kind is dict else given))
+
+
 def came_back(proxy: Proxy) -> None:
     _set(proxy, "_came_back", True)
 
