@@ -60,7 +60,7 @@ for kind, many in ((b"s", False), (b"b", False), (b"t", False), (b"s", True), (b
     assert tree.find(zygote.pid)
     child = zygote.fork()
     told.append(round(looks_at(child, tree)))
-    for found in tree._members([]):
+    for found in list(tree._members([])):
         os.kill(int(found), signal.SIGKILL)
     child.close()
 print("".join(map(str, told)))
@@ -92,7 +92,7 @@ for many, limit, files in ((False, 1 << 40, 0), (True, 1 << 40, 0), (True, 0, 0)
     tree.find(zygote.pid)
     tree.look([child], limit, files)
     told.append(tree.memory >> 20)
-for found in tree._members([]):
+for found in list(tree._members([])):
     os.kill(int(found), signal.SIGKILL)
 child.close()
 zygote.end()
@@ -100,7 +100,7 @@ print(*told)
 """),
     )
     assert 90 <= alone < 130
-    assert both > 1.9 * alone  # what's shared counts for each: a look that's cheap
+    assert both > 1.5 * alone  # what both have counts for each: a look that's cheap
     assert 90 <= counted < 130  # and once, where it matters
     assert counted - 1 <= mapped <= counted + 3  # files that are mapped count as files
 

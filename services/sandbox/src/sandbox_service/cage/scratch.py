@@ -1,6 +1,7 @@
 """Empties the folder that a program has had for itself, however it left it."""
 
 import contextlib
+import errno
 import itertools
 import os
 import stat
@@ -92,11 +93,18 @@ def _move_up(name: str, top: int, names: Iterator[str]) -> None:
             if not _unlink(entry, inner):
                 # to move a folder is to write into it, where its ".." stands
                 os.chmod(entry, 0o700, dir_fd=inner)
-                os.rename(entry, _free(names, top), src_dir_fd=inner, dst_dir_fd=top)
+                _move(entry, inner, top, names)
     finally:
         os.close(inner)
 
 
-def _free(names: Iterator[str], top: int) -> str:
-    taken = set(os.listdir(top))
-    return next(name for name in names if name not in taken)
+def _move(name: str, folder: int, top: int, names: Iterator[str]) -> None:
+    """A folder, to the first of `names` that is free there, or that of an empty folder, which is then gone."""
+    for free in names:
+        try:
+            os.rename(name, free, src_dir_fd=folder, dst_dir_fd=top)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+        else:
+            return
