@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox_service.cage import codec, library
@@ -285,3 +285,35 @@ def test_tokens() -> None:
     assert not tokens_match("1 2", "1 2 3")
     assert not tokens_match("12", "1 2")
     assert tokens_match("", "\n")
+
+
+any_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.just(10**400) | st.floats() | st.text(max_size=4) | st.just("0x1f"),
+    lambda one: (
+        st.lists(one, max_size=3)
+        | st.builds(lambda tag, body: {tag: body}, st.sampled_from("tdisfbcol"), one)
+        | st.builds(
+            lambda name, parts: {"l": [name, *parts]},
+            st.sampled_from([*forms.BASES, "Decimal", "Fraction"]),
+            st.lists(one, max_size=3),
+        )
+        | st.builds(lambda one, other: {"c": [one, other]}, one, one)
+    ),
+    max_leaves=15,
+)
+
+
+@settings(deadline=None)
+@given(any_json, any_json)
+def test_what_was_checked_is_compared_and_shown(one: object, other: object) -> None:
+    known = []
+    for value in (one, other):
+        try:
+            known.append(forms.checked(value))
+        except (ValueError, TypeError, LookupError, OverflowError):  # what the reader of frames takes for tampering
+            return
+    for got, expected in (known, known[::-1], (known[0], form([1, 2.0, {"a"}]))):
+        compare.matches(got, expected)
+        compare.matches_unordered(got, expected)
+        compare.matches([got], [expected])
+        shown.text(got, 100)

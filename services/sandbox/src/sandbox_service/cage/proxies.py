@@ -135,6 +135,12 @@ class Program(link.Link):
         except Exception:
             raise Garbled from None
 
+    def _forget(self, message: dict[str, Any]) -> None:
+        try:
+            super()._forget(message)
+        except Exception:
+            raise Garbled from None
+
     # --- what the program asks
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:

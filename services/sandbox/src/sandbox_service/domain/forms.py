@@ -18,7 +18,7 @@ Number = int | float | complex | Decimal
 
 
 def checked(form: Form, depth: int = 0) -> Form:
-    """The form itself. Raises Malformed, and ValueError or TypeError for hex that is none."""
+    """The form itself. Raises Malformed, and ValueError, TypeError, LookupError or OverflowError for wrong parts."""
     if form is None or isinstance(form, bool | int | float | str):
         return form
     if depth > MAX_DEPTH + 2:
@@ -34,7 +34,7 @@ def checked(form: Form, depth: int = 0) -> Form:
         case "b", str():
             bytes.fromhex(body)
         case "c", [int() | float(), int() | float()]:
-            pass
+            complex(*body)
         case "o", [str(), str()]:
             pass
         case "d", list():
@@ -70,8 +70,8 @@ def _check_parts(name: str, parts: list[Form]) -> None:
         numerator, denominator = (integer(part) for part in parts)
         if denominator is None or numerator is None or denominator <= 0:
             raise Malformed("no Fraction")
-    elif name in _BASES:
-        _BASES[name](parts)
+    elif name in BASES:
+        BASES[name](parts)
 
 
 def integer(form: Form) -> int | None:
@@ -109,8 +109,8 @@ def base(form: Form) -> Form:
     """The form of the plain value that a value of the library equals in Python, as a Counter does a dict."""
     if isinstance(form, dict):
         tag, body = tagged(form)
-        if tag == "l" and body[0] in _BASES:
-            return _BASES[body[0]](body[1:])
+        if tag == "l" and body[0] in BASES:
+            return BASES[body[0]](body[1:])
     return form
 
 
@@ -135,7 +135,7 @@ def _pairs(form: Form) -> Form:
     return pairs
 
 
-_BASES: dict[str, Callable[[list[Form]], Form]] = {
+BASES: dict[str, Callable[[list[Form]], Form]] = {
     "bytearray": lambda parts: {"b": _body("b", parts[0])},
     "memoryview": lambda parts: {"b": _body("b", parts[0])},
     "Counter": lambda parts: {"d": _pairs(parts[0])},
