@@ -38,7 +38,7 @@ class CallTest:
     args: str
     expected: str = ""
     tolerance: float | None = None
-    """Absolute and relative tolerance between floats; None leaves it to the grader (1e-6), 0 compares exactly."""
+    """Where a float is expected: absolute and relative; None is the grader's (1e-6, relative alone), 0 is exact."""
     raises: str = ""
     """The name of the exception expected in place of a value: of its own type, or of one that it's a kind of."""
     unordered: bool = False

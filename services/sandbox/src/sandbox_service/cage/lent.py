@@ -146,3 +146,22 @@ def error_class(kinds: list[str], known: dict[str, type[BaseException]]) -> Any:
         base = error_class(kinds[1:], known) if kinds[1:] else Exception
         found = known[kinds[0]] = type(kinds[0], (base,), {})
     return found
+
+
+def attributes_of(namespace: dict[str, Any]) -> dict[str, Any]:
+    """What the tests' subclass of a class of the program adds, for that one's process."""
+    left_out = (
+        "__module__",
+        "__qualname__",
+        "__classcell__",
+        "__slots__",
+        "__annotations__",
+        "__firstlineno__",
+        "__static_attributes__",
+    )
+    here = (property, staticmethod, classmethod)
+    return {
+        name: item
+        for name, item in namespace.items()
+        if name not in left_out and (isinstance(item, types.FunctionType) or not isinstance(item, here))
+    }

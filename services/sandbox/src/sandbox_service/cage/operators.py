@@ -35,7 +35,9 @@ def equal(one: Any, other: Any) -> bool:
         return True
     if "__eq__" not in type(one)._specials or not _says_equal(one, other):
         return False
-    if (_is_made(one) and _is_made(other)) or _hold_the_same(one, other, set()):
+    if (_is_made(one) and _is_made(other)) or (
+        _hold_the_same(one, other, set()) and _holds_what_it_was_made_of(one) and _holds_what_it_was_made_of(other)
+    ):
         return True
     raise standing.CannotCross(f"a test compares two objects, and {_REFUSED_WORD}")
 
@@ -65,6 +67,14 @@ def _hold_the_same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
     if not mine or mine.keys() != theirs.keys():
         return False
     return all(_same(item, theirs[name], seen) for name, item in mine.items())
+
+
+def _holds_what_it_was_made_of(proxy: Any) -> bool:
+    """Else a class could hold the same in all its objects."""
+    held: list[Any] = []
+    for item in vars(proxy).values():
+        held += [item, *(item.values() if type(item) is dict else item if type(item) in (list, tuple) else ())]
+    return all(any(_same(given, item, set()) for item in held) for given in standing._get(proxy, "_made_of"))
 
 
 def _same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
@@ -170,10 +180,20 @@ def _call(self: Any, *arguments: object, **keywords: object) -> Any:
     return type(self)._program.ask_for(grade, "call", self, *arguments, **keywords)
 
 
-def _getitem(self: Any, key: object) -> Any:
+def _getitem(self: Any, key: Any) -> Any:
     if isinstance(key, slice) and not _is_made(self):
         raise standing.CannotCross("a test takes a slice of an object that the program made")
-    return type(self)._program.ask_for(standing._grade_within(self), "item", self, key)
+    item = type(self)._program.ask_for(standing._grade_within(self), "item", self, key)
+    numbered = isinstance(key, int) and "__iter__" in type(self)._specials and not _is_made(self)
+    if numbered and not _same(item, _item_at(self, key), set()):
+        raise standing.CannotCross("a test asks an object for an item that isn't the one which it iterates there")
+    return item
+
+
+def _item_at(self: Any, key: int) -> Any:
+    if key < 0:
+        return list(_items(self))[key]
+    return next(itertools.islice(_items(self), key, None), standing)
 
 
 def _contains(self: Any, item: object) -> bool:

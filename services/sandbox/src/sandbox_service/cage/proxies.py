@@ -252,6 +252,8 @@ class Program(link.Link):
             return standing.class_as_object(self, place, rank)
         if isinstance(made, ProxyClass) and rank in (Standing.NAMED, Standing.METHOD):
             made._is_known = made._is_known or made.__name__.lstrip("_")[:1].isupper()
+        if mirrors.place_of_enum(made) is not None and rank in (Standing.NAMED, Standing.METHOD):
+            mirrors.know(made)
         return made
 
     def _class(self, place: int, *traits: Any) -> Any:
@@ -271,7 +273,7 @@ class Program(link.Link):
 
     def extend(self, made: Any, bases: tuple[Any, ...], namespace: dict[str, Any]) -> None:
         """A class of the tests over one of the program: it's made over there, too, where its objects are."""
-        place = self.ask("subclass", made.__name__, bases, standing.attributes_of(namespace))
+        place = self.ask("subclass", made.__name__, bases, lent.attributes_of(namespace))
         type.__setattr__(made, "_class_place", place)
         self._classes[place] = self._by_name[made.__name__] = made
 

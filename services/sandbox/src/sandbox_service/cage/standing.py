@@ -10,15 +10,15 @@ NAMED     a function that the tests know by its name, or the entry point. What i
 HANDED    what the program gave by itself. It may be called, iterated, indexed by a key, made a string or a number of,
           and its attributes be read: all that gives values which the tests then compare. No more than that: else
           `assert f(1).startswith("a")` would pass for an object that says yes. It equals an object of its class if the
-          class says so and both hold the same. It equals no plain value, and is told of none. It is consistent: what
-          it iterates stays the same until the tests ask for something else, and it's as long as that.
+          class says so, both hold the same, and what the tests made one of is in it. It equals no plain value, and is
+          told of none. It is consistent: what it iterates stays the same until the tests ask for something else, it's
+          as long as that, and has the same items by their numbers.
 ATTRIBUTE of what was HANDED: as that, but never called, be it a class or a type of Python's own.
 
 All else raises CannotCross, as does what can't be done from another process.
 """
 
 import enum
-import types
 from typing import Any
 
 import operators
@@ -70,7 +70,7 @@ _NAMED = Grade(NAMED)
 _HANDED = Grade(HANDED)
 _ATTRIBUTE = Grade(ATTRIBUTE)
 # Questions about a string, a number or a set, that an object could answer with yes.
-_PREDICATES = {
+PREDICATES = {
     name
     for kind in (str, int, float, set, bytes)
     for name in dir(kind)
@@ -97,8 +97,11 @@ class ProxyClass(type):
         return made
 
     def __call__(cls, *arguments: object, **keywords: object) -> Any:
-        made = cls if cls._is_known else None
-        return cls._program.ask_for(Grade(HANDED, made), "make", cls, *arguments, **keywords)
+        known = cls if cls._is_known else None
+        made = cls._program.ask_for(Grade(HANDED, known), "make", cls, *arguments, **keywords)
+        if isinstance(made, Proxy) and rank_of(made) is MADE:
+            _set(made, "_made_of", (*arguments, *keywords.values()))
+        return made
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__") or cls._class_place is None:
@@ -127,7 +130,7 @@ class ProxyClass(type):
 
 
 _OF_CLASSES = {"_program", "_class_place", "_specials", "_is_known", "_of_tests"}
-_SLOTS = ("_at", "_items", "_rank", "_came_back", "_exhausted", "__weakref__")
+_SLOTS = ("_at", "_items", "_made_of", "_rank", "_came_back", "_exhausted", "__weakref__")
 
 
 class Proxy(metaclass=ProxyClass):
@@ -145,7 +148,7 @@ class Proxy(metaclass=ProxyClass):
 
     def __getattr__(self, name: str) -> Any:
         kind, rank = type(self), rank_of(self)
-        if rank is MADE and _get(self, "_came_back") and name in _PREDICATES:
+        if rank is MADE and _get(self, "_came_back") and name in PREDICATES:
             raise CannotCross(f"a test asks {name} of an object that the program gave")
         if name.startswith("__") and name not in _OF_FUNCTIONS:
             raise AttributeError(name)
@@ -219,7 +222,14 @@ def _grade_within(proxy: Proxy) -> Grade:
 
 def make_proxy(kind: type[Proxy], at: int, rank: Standing) -> Any:
     made = object.__new__(kind)
-    for slot, value in (("_at", at), ("_rank", rank), ("_items", None), ("_came_back", False), ("_exhausted", False)):
+    for slot, value in (
+        ("_at", at),
+        ("_rank", rank),
+        ("_items", None),
+        ("_made_of", ()),
+        ("_came_back", False),
+        ("_exhausted", False),
+    ):
         _set(made, slot, value)
     return made
 
@@ -267,7 +277,7 @@ def _function(name: str) -> Any:
             raise CannotCross(
                 f"a test calls the method {name!r} of an object that the program made, whose word alone would count"
             )
-        if _get(self, "_came_back") and name in _PREDICATES:
+        if _get(self, "_came_back") and name in PREDICATES:
             raise CannotCross(f"a test asks {name} of an object that the program gave")
         if kind._class_place is None or type(self) is kind:
             return kind._program.ask_for(_OWN, "method", self, name, *arguments, **keywords)
@@ -275,22 +285,3 @@ def _function(name: str) -> Any:
 
     method.__name__ = name
     return method
-
-
-def attributes_of(namespace: dict[str, Any]) -> dict[str, Any]:
-    """What the tests' subclass of a class of the program adds, for that one's process."""
-    left_out = (
-        "__module__",
-        "__qualname__",
-        "__classcell__",
-        "__slots__",
-        "__annotations__",
-        "__firstlineno__",
-        "__static_attributes__",
-    )
-    here = (property, staticmethod, classmethod)
-    return {
-        name: item
-        for name, item in namespace.items()
-        if name not in left_out and (isinstance(item, types.FunctionType) or not isinstance(item, here))
-    }

@@ -167,7 +167,7 @@ class CallTest(_message.Message):
     expected: _builtins.str
     """A Python literal: the expected value, "6"."""
     tolerance: _builtins.float
-    """Absolute and relative tolerance for floats. Absent means 1e-6; 0 compares exactly."""
+    """Where a float is expected: absolute and relative tolerance. Absent means 1e-6, relative alone; 0 compares exactly."""
     raises: _builtins.str
     """The expected exception in place of a value, "ValueError"; `expected` is then empty."""
     unordered: _builtins.bool
