@@ -154,16 +154,10 @@ class OwnWorld(World):
         mounts = os.open(f"{root.PROC}/self/mountinfo", os.O_RDONLY)
         found += os.read(mounts, 1 << 16).splitlines()
         os.close(mounts)
-        for name in os.listdir(f"{root.PROC}/self/fd"):
-            number = int(name)
+        # the flags of what is open, as it may be shared with a program; files of the root can't change: it's read-only
+        for number in map(int, os.listdir(f"{root.PROC}/self/fd")):
             try:
-                status = os.fstat(number)
+                found.append((number, fcntl.fcntl(number, fcntl.F_GETFL)))
             except OSError:
                 continue  # that of the listing itself
-            found.append((number, status.st_dev, status.st_ino, status.st_mode, fcntl.fcntl(number, fcntl.F_GETFL)))
-        for folder in ("/", "/dev", self.folder):
-            for entry in os.scandir(folder):
-                status = entry.stat(follow_symlinks=False)
-                # the time of its last change tells of rights, owners and attributes, too
-                found.append((entry.path, status.st_ino, status.st_ctime_ns))
         return found
