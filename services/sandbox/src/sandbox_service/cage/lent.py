@@ -14,6 +14,7 @@ import channel
 
 _OF_GENERATORS = ("send", "throw", "close")
 _OF_FILES = ("read", "readline", "readlines", "write", "writelines", "seek", "tell", "flush", "close", "getvalue")
+_READING = ("__iter__", "__len__", "__contains__", "__getitem__", "__reversed__")
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
@@ -45,6 +46,8 @@ def describe(value: Any) -> list[Any]:
         return ["object", kind.__name__, ["__iter__", "__next__"], None]
     if callable(value):  # functools.partial, operator.itemgetter
         return ["object", kind.__name__, ["__call__"], None]
+    if hasattr(kind, "__iter__"):  # the view of a mapping
+        return ["object", kind.__name__, [name for name in channel.specials(kind) if name in _READING], None]
     raise NotLent(f"a {kind.__name__}")
 
 
@@ -91,7 +94,7 @@ def delete_attribute(value: Any, name: str) -> None:
 
 
 def special(value: Any, name: str, arguments: list[Any]) -> Any:
-    if name not in channel.SPECIALS:
+    if isinstance(value, type) or name not in describe(value)[2]:
         raise AttributeError(name)
     return getattr(type(value), name)(value, *arguments)
 
