@@ -59,6 +59,7 @@ COMPILERS = {
     "rust": "rustc --edition 2021 -O -o main main.rs && ./main",
 }
 SUFFIX = {"c": "c", "cpp": "cpp", "java": "java", "javascript": "js", "bash": "sh", "go": "go", "rust": "rs"}
+_STACK = 480 << 20  # bytes
 
 
 def _python(case: pb.Program) -> str:
@@ -72,7 +73,10 @@ def _python(case: pb.Program) -> str:
 
 def _run(command: list[str], folder: Path, stdin: str = "") -> str:
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    done = subprocess.run(command, cwd=folder, input=stdin.encode(), env=environment, capture_output=True, timeout=120)
+    deep = ["prlimit", f"--stack={_STACK}:"]  # as in the sandbox, where the stack may take nearly all of the memory
+    done = subprocess.run(
+        [*deep, *command], cwd=folder, input=stdin.encode(), env=environment, capture_output=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr.decode(errors="replace")[-2000:]
     return done.stdout.decode()
 
