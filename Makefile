@@ -59,10 +59,11 @@ e2e-full: setup  ## Every algorithm through the service, 3 steps and more each
 chaos: setup  ## kill -9 of worker, job, vLLM and Redis, each during a run
 	$(LIGHT)/pytest tests/chaos
 
-soak:  ## 100,000 programs, a tenth of them hostile; 20,000 references under load; 10,000 cases of fuzz
+soak:  ## 100,000 programs, a tenth of them hostile; 20,000 references under load; 10,000 cases of fuzz; all attacks at each level
 	@$(SETUP) light
 	$(LIGHT)/pytest tests/soak -s
 	RATCHET_FUZZ_CASES=10000 $(LIGHT)/pytest -n 0 services/sandbox/tests/integration/test_fuzz_answers.py
+	ATTACKS_EVERY=1 $(LIGHT)/pytest -n 0 services/sandbox/tests/integration/test_levels.py
 
 bench: setup  ## Speed, as ratios against a limit and against peers measured in the same run
 	.venvs/tools/bin/uv venv --quiet --allow-existing --python .venvs/light/bin/python .venvs/peers
