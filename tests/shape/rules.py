@@ -10,8 +10,18 @@ EVENT = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 CAUSES = {"error", "why", "cause"}
 WORDS = {"told", "wish", "wishes", "asked", "around", "why"}
-NOT_PRIVATE = {"_exit", "_mapping", "_asdict", "_replace", "_fields"}  # documented by those who made them
-NO_OTHER_WAY = {"_upgrade_revs", "_shutdown", "_run_exitfuncs"}  # of alembic, threading and atexit
+NOT_PRIVATE = {
+    "_exit",
+    "_mapping",
+    "_asdict",
+    "_replace",
+    "_fields",
+    "_make",
+    "_name_",
+}  # documented by those who made them
+NO_OTHER_WAY = {  # of alembic, threading, atexit, sys, asyncio and subprocess
+    "_upgrade_revs", "_shutdown", "_run_exitfuncs", "_getframe", "_get_running_loop", "_execute_child",
+}  # fmt: skip
 BUILDERS = {"client.channel", "streams.connect", "sql.create_engine", "Database.opened"}
 
 

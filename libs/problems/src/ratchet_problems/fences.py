@@ -115,7 +115,7 @@ class _Reader:
             return 0
         strings, at = outline.Strings(self._text), 0
         while match := _OUTSIDE.search(self._text, at):
-            end = strings.end_around(match.start()) if self._knows_strings else 0
+            end = strings.end_of_string_at(match.start()) if self._knows_strings else 0
             if end:
                 at = end
             elif match["thought"]:
@@ -166,12 +166,12 @@ class _Reader:
         strings, end = outline.Strings(self._text, begin), 0
         for closing in itertools.chain([first], closings):
             if closing.start() >= end:
-                around = strings.end_around(closing.start())
-                if around == 0:
+                inside = strings.end_of_string_at(closing.start())
+                if inside == 0:
                     return closing
-                if around is None:
+                if inside is None:
                     break
-                end = around
+                end = inside
         self._knows_strings = False
         return first
 

@@ -108,7 +108,7 @@ class Strings:
         self._start = self._end = start
         self._closed = True
 
-    def end_around(self, offset: int) -> int | None:
+    def end_of_string_at(self, offset: int) -> int | None:
         """Of the string that an offset is in: where it ends. 0 where it is in none, None where nothing closes it."""
         while self._next and self._next.start() < offset:
             token, end = self._next[0], self._next.end()

@@ -22,14 +22,13 @@ from ratchet_kit.server import Background
 from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.work import WorkQueue, every
 from ratchet_kit.worker import Timing, Worker
-from sandbox_service import honest
+from sandbox_service import convert, honest
 from sandbox_service.adapters import attack_suite
 from sandbox_service.adapters.judging.process import JudgeProcess
 from sandbox_service.adapters.lanes.metered import MeteredLanes
 from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.adapters.meter import PrometheusMeter
-from sandbox_service.convert import Bounds, program_from_bytes, programs_from_proto, record_from_item
 from sandbox_service.domain.audit import Audit, Honest
 from sandbox_service.domain.batch import CHUNK
 from sandbox_service.domain.batches import Batches, NoBatches
@@ -54,7 +53,7 @@ class Service:
     """What is served, and what works beside it."""
 
     sandbox: Sandbox
-    bounds: Bounds
+    bounds: convert.Bounds
     audit: Audit
     benchmark: Benchmark
     batches: Batches
@@ -90,7 +89,7 @@ async def provision(
         executor = MeteredLanes(pool)
         judge = await stack.enter_async_context(JudgeProcess(at_once=settings.lanes))
         sandbox = Sandbox(executor, settings.queue_limit, meter or PrometheusMeter(), settings.held_out_attempts, judge)
-        bounds = Bounds(settings.max_limits, settings.max_source_bytes)
+        bounds = convert.Bounds(settings.max_limits, settings.max_source_bytes)
         background: list[Background] = []
         batches: Batches = NoBatches(settings.missing_for_batches)
         if not settings.missing_for_batches:
@@ -108,12 +107,12 @@ async def provision(
         yield Service(sandbox, bounds, audit, Benchmark(sandbox, executor), batches, background)
 
 
-def _honest(bounds: Bounds) -> list[Honest]:
+def _honest(bounds: convert.Bounds) -> list[Honest]:
     """The programs that ship, as a call would bring them."""
 
     found = []
     for case in honest.cases():
-        (program,) = programs_from_proto([case], bounds, 0)
+        (program,) = convert.programs_from_proto([case], bounds, 0)
         twin = honest.wrong(case)
         level = Level.L2 if case.id in honest.NEEDS_L2 else Level.L1
         found.append(Honest(program, replace(program, source=twin.source) if twin else None, level))
@@ -158,9 +157,9 @@ async def _queue(settings: Settings) -> AsyncIterator[WorkQueue]:
 
 
 def _batch_work(
-    settings: Settings, sandbox: Sandbox, bounds: Bounds, store: BatchStore, queue: WorkQueue, clock: Clock
+    settings: Settings, sandbox: Sandbox, bounds: convert.Bounds, store: BatchStore, queue: WorkQueue, clock: Clock
 ) -> list[Background]:
-    wire = Wire(partial(program_from_bytes, bounds=bounds), record_from_item)
+    wire = Wire(partial(convert.program_from_bytes, bounds=bounds), convert.record_from_item)
     work = ChunkWork(settings.worker_name(), settings.batch_lease, store, sandbox, wire, clock)
     # One more than keeps all lanes busy, to have the next programs at hand when a chunk runs out.
     slots = 1 + -(-2 * sandbox.capabilities.lanes // CHUNK)

@@ -95,8 +95,8 @@ class Collector:
                 found = self._run_class(item, module_marks) or found
             elif name.startswith("test") and getattr(item, "__test__", True) and not isinstance(item, type):
                 found = True
-                around = (own.get("setup_function"), own.get("teardown_function"))
-                self._run_function(name, item, [*module_marks, *arguments.marks_of(item)], around)
+                before_and_after = (own.get("setup_function"), own.get("teardown_function"))
+                self._run_function(name, item, [*module_marks, *arguments.marks_of(item)], before_and_after)
         _call_if_there(own.get("teardown_module"), self._module)
         return found
 
@@ -110,13 +110,17 @@ class Collector:
         _call_if_there(getattr(made, "setup_class", None))
         for name in names:
             it = made()
-            around = (getattr(it, "setup_method", None), getattr(it, "teardown_method", None))
+            before_and_after = (getattr(it, "setup_method", None), getattr(it, "teardown_method", None))
             method = getattr(it, name)
-            self._run_function(f"{made.__name__}.{name}", method, [*marks, *arguments.marks_of(method)], around)
+            self._run_function(
+                f"{made.__name__}.{name}", method, [*marks, *arguments.marks_of(method)], before_and_after
+            )
         _call_if_there(getattr(made, "teardown_class", None))
         return bool(names)
 
-    def _run_function(self, name: str, test: Any, marks: Sequence[little_pytest.Mark], around: Sequence[Any]) -> None:
+    def _run_function(
+        self, name: str, test: Any, marks: Sequence[little_pytest.Mark], before_and_after: Sequence[Any]
+    ) -> None:
         if arguments.is_skipped(marks):
             return
         for values, own_marks in arguments.parameters(marks):
@@ -125,7 +129,7 @@ class Collector:
             missing = [one for one in arguments.needed(test) if one not in values and one not in self._fixtures]
             if missing and not values and _mentions(self._compiled, name):
                 return  # a helper: other tests call it with what it needs
-            _call_if_there(around[0], test)
+            _call_if_there(before_and_after[0], test)
             try:
                 with self._fixtures.open(getattr(test, "__self__", None), marks) as fixtures:
                     given = {one: fixtures.value(one, name) for one in arguments.needed(test) if one not in values}
@@ -136,7 +140,7 @@ class Collector:
                 if type(error).__name__ != "SkipTest":
                     raise with_name(error, name) from None
             finally:
-                _call_if_there(around[1], test)
+                _call_if_there(before_and_after[1], test)
 
 
 def _mentions(code: types.CodeType, name: str) -> bool:
@@ -218,11 +222,11 @@ def run_examples(module: types.ModuleType) -> Any:
         attempted += len(test.examples)
         try:
             doctest.DebugRunner(verbose=False).run(test, clear_globs=False)
-        except doctest.DocTestFailure as failure:
-            want, got = failure.example.want.strip(), failure.got.strip()
-            raise AssertionError(f">>> {failure.example.source.strip()}: {got!r}, and not {want!r}") from None
-        except doctest.UnexpectedException as failure:
-            raise failure.exc_info[1] from None
+        except doctest.DocTestFailure as error:
+            want, got = error.example.want.strip(), error.got.strip()
+            raise AssertionError(f">>> {error.example.source.strip()}: {got!r}, and not {want!r}") from None
+        except doctest.UnexpectedException as error:
+            raise error.exc_info[1] from None
         for example in test.examples:
             if example.want:
                 seen()

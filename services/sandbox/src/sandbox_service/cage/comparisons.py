@@ -29,9 +29,9 @@ _SCOPES = (_ast.FunctionDef, _ast.AsyncFunctionDef, _ast.ClassDef)
 class Count:
     """What the comparisons of the tests came to."""
 
-    def __init__(self, asked: Callable[[], bool]) -> None:
-        """`asked`: whether the program has been asked anything; what was compared before that counts for nothing."""
-        self._asked = asked
+    def __init__(self, was_used: Callable[[], bool]) -> None:
+        """`was_used`: whether the program has been asked anything; what was compared before that counts for nothing."""
+        self._was_used = was_used
         self.compared = 0
         self.failed: list[str] = []
         """Assertions that did not hold, by their lines: the test code may have caught what they raised."""
@@ -48,7 +48,7 @@ class Count:
         return value
 
     def _checked(self, value: object = None) -> object:
-        if self._asked():
+        if self._was_used():
             self.compared += 1
         return value
 

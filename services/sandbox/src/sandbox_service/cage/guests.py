@@ -80,7 +80,7 @@ class _GuestClass(type):
 
     _guest_class: Any
 
-    def __call__(cls, *arguments: object, **keywords: object) -> Any:
+    def __call__(cls, /, *arguments: object, **keywords: object) -> Any:
         owner, number = cls._guest_class
         return owner.ask("call", number, *arguments, **keywords)
 
@@ -120,7 +120,7 @@ def _methods(specials: list[str]) -> dict[str, Any]:
 
 
 def _method(name: str) -> Any:
-    def method(self: Any, *arguments: object, **keywords: object) -> Any:
+    def method(self: Any, /, *arguments: object, **keywords: object) -> Any:
         owner, number = self._guest
         if name == "__call__":
             return owner.ask("call", number, *arguments, **keywords)

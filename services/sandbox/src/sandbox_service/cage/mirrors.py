@@ -31,7 +31,7 @@ def make_enum(program: Any, at: int, name: str, base: str, members: list[Any]) -
         if attribute.startswith("_"):
             raise AttributeError(attribute)
         known = made in _known and attribute not in standing.PREDICATES
-        return program.ask_for(standing._METHODS if known else standing._ATTRIBUTE, "getattr", member, attribute)
+        return program.ask_for(standing.OF_METHOD if known else standing.OF_ATTRIBUTE, "getattr", member, attribute)
 
     made.__getattr__ = ask
     _places[made] = at
@@ -92,7 +92,7 @@ def make_error(program: Any, kind: Any, arguments: Any, message: str, at: int | 
         kind.__str__ = _text
     error = kind.__new__(kind)
     error.args = tuple(arguments)
-    error.__dict__.update(_message=message, _program=program)
+    error.__dict__.update(_message=message, __program__=program)
     if at is not None:
         error.__dict__["place_in_program"] = at
     return error
@@ -103,7 +103,7 @@ def _attribute(error: Any, name: str) -> Any:
     if at is None or name.startswith("_"):
         raise AttributeError(name)
     proxy = standing.make_proxy(standing.Proxy, at, standing.ATTRIBUTE)
-    return error.__dict__["_program"].ask_for(standing._ATTRIBUTE, "getattr", proxy, name)
+    return error.__dict__["__program__"].ask_for(standing.OF_ATTRIBUTE, "getattr", proxy, name)
 
 
 def _text(error: Any) -> str:

@@ -19,8 +19,8 @@ def _is_made(value: Any) -> bool:
 
 
 def _ask(proxy: Any, name: str, *arguments: Any) -> Any:
-    grade = standing._grade_within(proxy)
-    return type(proxy)._program.ask_for(grade, "special", proxy, name, *arguments)
+    grade = standing.grade_within(proxy)
+    return type(proxy).__program__.ask_for(grade, "special", proxy, name, *arguments)
 
 
 def equal(one: Any, other: Any) -> bool:
@@ -33,7 +33,7 @@ def equal(one: Any, other: Any) -> bool:
         return _is_made(one) and _equals_plain(one, other)
     if standing.place(one) == standing.place(other):
         return True
-    if "__eq__" not in type(one)._specials or not _says_equal(one, other):
+    if "__eq__" not in type(one).__specials__ or not _says_equal(one, other):
         return False
     if (_is_made(one) and _is_made(other)) or (
         _hold_the_same(one, other, set()) and _holds_what_it_was_made_of(one) and _holds_what_it_was_made_of(other)
@@ -45,15 +45,15 @@ def equal(one: Any, other: Any) -> bool:
 def _says_equal(one: Any, other: Any) -> bool:
     word = _ask(one, "__eq__", other)
     if word is NotImplemented:
-        word = _ask(other, "__eq__", one) if "__eq__" in type(other)._specials else False
+        word = _ask(other, "__eq__", one) if "__eq__" in type(other).__specials__ else False
     return word is not NotImplemented and bool(word)
 
 
 def _equals_plain(one: Any, other: Any) -> bool:
-    base = type(one)._program.ask("base", one)
+    base = type(one).__program__.ask("base", one)
     if base is not NotImplemented:
         return bool(base == other)
-    if "__eq__" in type(one)._specials and other is not None:
+    if "__eq__" in type(one).__specials__ and other is not None:
         raise standing.CannotCross(f"a test compares an object with a {type(other).__name__}, and {_REFUSED_WORD}")
     return False
 
@@ -74,7 +74,7 @@ def _holds_what_it_was_made_of(proxy: Any) -> bool:
     held: list[Any] = []
     for item in vars(proxy).values():
         held += [item, *(item.values() if type(item) is dict else item if type(item) in (list, tuple) else ())]
-    return all(any(_same(given, item, set()) for item in held) for given in standing._get(proxy, "_made_of"))
+    return all(any(_same(given, item, set()) for item in held) for given in standing.slot_of(proxy, "_made_of"))
 
 
 def _same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
@@ -90,7 +90,7 @@ def _same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
 
 def truth(proxy: Any) -> bool:
     """An object is true, unless its class says otherwise; then it's the word of a class, and counts where that does."""
-    specials = type(proxy)._specials
+    specials = type(proxy).__specials__
     if "__bool__" in specials:
         if not _is_made(proxy):
             raise standing.CannotCross(f"a test asks whether an object is true, and {_REFUSED_WORD}")
@@ -99,31 +99,31 @@ def truth(proxy: Any) -> bool:
 
 
 def _len(self: Any) -> int:
-    count = type(self)._program.ask("len", self)
+    count = type(self).__program__.ask("len", self)
     if not _is_made(self) and sum(1 for _ in itertools.islice(_items(self), count + 1)) != count:
         raise standing.CannotCross(f"a test asks for the length of an object, and {_REFUSED_WORD}")
     return count  # type: ignore[no-any-return]
 
 
 def _items(self: Any) -> Any:
-    specials = type(self)._specials
+    specials = type(self).__specials__
     if "__iter__" in specials:
         return _iter(self)
     return iter(self) if "__getitem__" in specials else ()  # by numbers, until there's no such item
 
 
 def _iter(self: Any) -> Iterator[Any]:
-    program = type(self)._program
+    program = type(self).__program__
     if _is_made(self):
-        return _stream(program, self, program.ask_for(standing._grade_within(self), "iter", self))
-    if "__next__" in type(self)._specials:
-        if standing._get(self, "_exhausted"):
+        return _stream(program, self, program.ask_for(standing.grade_within(self), "iter", self))
+    if "__next__" in type(self).__specials__:
+        if standing.slot_of(self, "_exhausted"):
             raise standing.CannotCross("a test iterates again over an iterator that had come to its end")
         return _stream(program, self, self)
-    kept = standing._get(self, "_items")
+    kept = standing.slot_of(self, "_items")
     if kept is None or kept.epoch != program.epoch:
         kept = _Items(program, self)
-        standing._set(self, "_items", kept)
+        standing.set_slot(self, "_items", kept)
     return iter(kept)
 
 
@@ -132,7 +132,7 @@ class _Items:
 
     def __init__(self, program: Any, proxy: Any) -> None:
         self.epoch = program.epoch
-        grade = standing._grade_within(proxy)
+        grade = standing.grade_within(proxy)
         self._items: list[Any] = []
         self._rest = _stream(program, proxy, program.ask_for(grade, "iter", proxy))
 
@@ -153,38 +153,38 @@ def _stream(program: Any, proxy: Any, iterator: Any) -> Iterator[Any]:
     if not isinstance(iterator, standing.Proxy):
         yield from iterator
         return
-    grade = standing._grade_within(proxy)
+    grade = standing.grade_within(proxy)
     while True:
         try:
             item = program.ask_for(grade, "next", iterator)
         except StopIteration:
-            standing._set(iterator, "_exhausted", True)
+            standing.set_slot(iterator, "_exhausted", True)
             return
         yield item
 
 
 def _next(self: Any) -> Any:
     try:
-        return type(self)._program.ask_for(standing._grade_within(self), "next", self)
+        return type(self).__program__.ask_for(standing.grade_within(self), "next", self)
     except StopIteration:
-        standing._set(self, "_exhausted", True)
+        standing.set_slot(self, "_exhausted", True)
         raise
 
 
-def _call(self: Any, *arguments: object, **keywords: object) -> Any:
+def _call(self: Any, /, *arguments: object, **keywords: object) -> Any:
     if _rank(self) is standing.ATTRIBUTE:
         raise standing.CannotCross(
             "a test calls a method of an object that the program made, whose word alone would count"
         )
-    grade = standing._OWN if _is_made(self) else standing._HANDED
-    return type(self)._program.ask_for(grade, "call", self, *arguments, **keywords)
+    grade = standing.OF_MADE if _is_made(self) else standing.OF_HANDED
+    return type(self).__program__.ask_for(grade, "call", self, *arguments, **keywords)
 
 
 def _getitem(self: Any, key: Any) -> Any:
     if isinstance(key, slice) and not _is_made(self):
         raise standing.CannotCross("a test takes a slice of an object that the program made")
-    item = type(self)._program.ask_for(standing._grade_within(self), "item", self, key)
-    numbered = isinstance(key, int) and "__iter__" in type(self)._specials and not _is_made(self)
+    item = type(self).__program__.ask_for(standing.grade_within(self), "item", self, key)
+    numbered = isinstance(key, int) and "__iter__" in type(self).__specials__ and not _is_made(self)
     if numbered and not _same(item, _item_at(self, key), set()):
         raise standing.CannotCross("a test asks an object for an item that isn't the one which it iterates there")
     return item
@@ -199,24 +199,24 @@ def _item_at(self: Any, key: int) -> Any:
 def _contains(self: Any, item: object) -> bool:
     if _is_made(self):
         return bool(_ask(self, "__contains__", item))
-    if "__iter__" not in type(self)._specials:
+    if "__iter__" not in type(self).__specials__:
         raise standing.CannotCross(f"a test asks what an object holds, and {_REFUSED_WORD}")
     return any(one is item or one == item for one in self)
 
 
 def _reversed(self: Any) -> Iterator[Any]:
     if _is_made(self):
-        return _stream(type(self)._program, self, _ask(self, "__reversed__"))
+        return _stream(type(self).__program__, self, _ask(self, "__reversed__"))
     return iter(list(self)[::-1])
 
 
 def _exit(self: Any, kind: Any, error: Any, trace: Any) -> bool:
     """Swallows what its class does, but never that a test failed."""
-    swallowed = type(self)._program.ask("exit", self, error)
+    swallowed = type(self).__program__.ask("exit", self, error)
     return bool(swallowed) and isinstance(error, Exception) and not isinstance(error, AssertionError)
 
 
-def _asked(name: str) -> Any:
+def _there(name: str) -> Any:
     return lambda self, *arguments: _ask(self, name, *arguments)
 
 
@@ -243,8 +243,8 @@ def _computed(name: str) -> Any:
 OPERATORS: dict[str, Any] = {
     **{name: _compared(name) for name in channel.COMPARISONS if name not in ("__eq__", "__ne__")},
     **{name: _computed(name) for name in channel.ARITHMETIC},
-    **{name: _asked(name) for name in channel.CONVERSIONS if name not in ("__str__", "__repr__", "__format__")},
-    **{name: _asked(name) for name in ("__setitem__", "__delitem__", "__enter__")},
+    **{name: _there(name) for name in channel.CONVERSIONS if name not in ("__str__", "__repr__", "__format__")},
+    **{name: _there(name) for name in ("__setitem__", "__delitem__", "__enter__")},
     "__len__": _len, "__iter__": _iter, "__next__": _next, "__call__": _call, "__getitem__": _getitem,
     "__contains__": _contains, "__reversed__": _reversed, "__exit__": _exit,
 }  # fmt: skip

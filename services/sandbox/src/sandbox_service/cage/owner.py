@@ -55,10 +55,10 @@ def _base(value: Any) -> Any:
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    "call": lambda function, *arguments, **keywords: function(*arguments, **keywords),
-    "method": lambda it, name, *arguments, **keywords: getattr(it, name)(*arguments, **keywords),
+    "call": lambda function, /, *arguments, **keywords: function(*arguments, **keywords),
+    "method": lambda it, name, /, *arguments, **keywords: getattr(it, name)(*arguments, **keywords),
     "exit": lambda it, error: type(it).__exit__(it, error and type(error), error, None),
-    "function": lambda cls, name, *arguments, **keywords: getattr(cls, name)(*arguments, **keywords),
+    "function": lambda cls, name, /, *arguments, **keywords: getattr(cls, name)(*arguments, **keywords),
     "getattr": getattr, "setattr": setattr, "delattr": delattr, "special": _special, "iter": iter, "next": next,
     "item": operator.getitem, "len": len, "vars": _vars, "base": _base, "member": operator.getitem,
 }  # fmt: skip
@@ -88,7 +88,7 @@ class Owner(link.Link):
         """Raises EOFError when the tests have hung up."""
         self._send(self._answer(self._receive()))
 
-    def ask(self, do: str, number: int, *arguments: object, **keywords: object) -> Any:
+    def ask(self, do: str, number: int, /, *arguments: object, **keywords: object) -> Any:
         """Of an object of the tests. Raises what that raises."""
         answer = self._request({**self._pack(do, arguments, keywords), "on": number})
         try:

@@ -76,23 +76,23 @@ class Program(link.Link):
         Nothing else is the program's: a name that the tests count on, of a module or of a builtin, is their own.
         """
         self._standing = Grade(Standing.NAMED)
-        asked = tuple(sorted(name for name in wanted if not name.startswith("__")))
-        answer = self._exchange("names", (asked,), {})
+        sought = tuple(sorted(name for name in wanted if not name.startswith("__")))
+        answer = self._exchange("names", (sought,), {})
         self._standing = Grade(Standing.HANDED)
         try:
             self.entry, found = answer
-            names = {name: item for name, item in found.items() if name in asked}
+            names = {name: item for name, item in found.items() if name in sought}
         except (ValueError, TypeError, AttributeError):
             raise Garbled from None
         if entry_point.isidentifier():
             names[entry_point] = self.entry
         return names
 
-    def ask(self, do: str, *arguments: object, **keywords: object) -> Any:
+    def ask(self, do: str, /, *arguments: object, **keywords: object) -> Any:
         """What comes of it over there, or raised. References in the answer are handed out: see standing.py."""
         return self.ask_for(Grade(Standing.HANDED), do, *arguments, **keywords)
 
-    def ask_for(self, grade: Grade, do: str, *arguments: object, **keywords: object) -> Any:
+    def ask_for(self, grade: Grade, do: str, /, *arguments: object, **keywords: object) -> Any:
         """As `ask`. `grade` says what stands a proxy in the answer has."""
         if do in _ACTS:
             self.epoch += 1
@@ -231,7 +231,7 @@ class Program(link.Link):
             kinds, specials, functions = traits
             parent = next((self._by_name[kind] for kind in kinds if kind in self._by_name), Proxy)
             if parent is Proxy or parent.__name__ != kinds[0]:
-                parent = standing.make_class(kinds[0], parent, self, None, parent._is_known, specials, functions)
+                parent = standing.make_class(kinds[0], parent, self, None, parent.__known__, specials, functions)
             self._types[number] = parent
         kind = self._types[number]
         if kind.__name__ == "coroutine":
@@ -257,7 +257,7 @@ class Program(link.Link):
         if rank is Standing.ATTRIBUTE or (rank is Standing.HANDED and isinstance(made, ProxyClass)):
             return standing.class_as_object(self, place, rank)
         if isinstance(made, ProxyClass) and rank in (Standing.NAMED, Standing.METHOD):
-            made._is_known = made._is_known or made.__name__.lstrip("_")[:1].isupper()
+            made.__known__ = made.__known__ or made.__name__.lstrip("_")[:1].isupper()
         if mirrors.place_of_enum(made) is not None and rank in (Standing.NAMED, Standing.METHOD):
             mirrors.know(made)
         return made

@@ -54,9 +54,9 @@ class Grade:
         if self.made is not None:
             return MADE if issubclass(kind, self.made) else HANDED
         if self.rank is MADE or self.rank is METHOD:
-            if kind._is_known:
+            if kind.__known__:
                 return MADE
-            return METHOD if self.rank is METHOD and "__call__" in kind._specials else HANDED
+            return METHOD if self.rank is METHOD and "__call__" in kind.__specials__ else HANDED
         return MADE if kind._of_tests else self.rank
 
 
@@ -64,11 +64,11 @@ def standing_of_all(rank: Standing) -> Grade:
     return Grade(rank)
 
 
-_OWN = Grade(MADE)
-_METHODS = Grade(METHOD, sharing=True)
-_NAMED = Grade(NAMED)
-_HANDED = Grade(HANDED)
-_ATTRIBUTE = Grade(ATTRIBUTE)
+OF_MADE = Grade(MADE)
+OF_METHOD = Grade(METHOD, sharing=True)
+OF_NAMED = Grade(NAMED)
+OF_HANDED = Grade(HANDED)
+OF_ATTRIBUTE = Grade(ATTRIBUTE)
 # Questions about a string, a number or a set, that an object could answer with yes.
 PREDICATES = {
     name
@@ -83,36 +83,36 @@ _OF_FUNCTIONS = {"__name__", "__qualname__", "__doc__", "__wrapped__", "__module
 class ProxyClass(type):
     """What a class of the program is to the tests: calling it makes an object over there."""
 
-    _program: Any
+    __program__: Any
     _class_place: int | None
-    _specials: frozenset[str]
-    _is_known: bool
+    __specials__: frozenset[str]
+    __known__: bool
     _of_tests: bool
 
     def __new__(mcs, name: str, bases: tuple[Any, ...], namespace: dict[str, Any], **more: Any) -> Any:
         if "_class_place" in namespace:
             return super().__new__(mcs, name, bases, namespace)
-        made: Any = super().__new__(mcs, name, bases, {**namespace, "_is_known": True, "_of_tests": True})
-        made._program.extend(made, bases, namespace)
+        made: Any = super().__new__(mcs, name, bases, {**namespace, "__known__": True, "_of_tests": True})
+        made.__program__.extend(made, bases, namespace)
         return made
 
-    def __call__(cls, *arguments: object, **keywords: object) -> Any:
-        known = cls if cls._is_known else None
-        made = cls._program.ask_for(Grade(HANDED, known), "make", cls, *arguments, **keywords)
+    def __call__(cls, /, *arguments: object, **keywords: object) -> Any:
+        known = cls if cls.__known__ else None
+        made = cls.__program__.ask_for(Grade(HANDED, known), "make", cls, *arguments, **keywords)
         if isinstance(made, Proxy) and rank_of(made) is MADE:
-            _set(made, "_made_of", (*arguments, *keywords.values()))
+            set_slot(made, "_made_of", (*arguments, *keywords.values()))
         return made
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__") or cls._class_place is None:
             raise AttributeError(name)
-        return cls._program.ask_for(_METHODS if cls._is_known else _ATTRIBUTE, "getattr", cls, name)
+        return cls.__program__.ask_for(OF_METHOD if cls.__known__ else OF_ATTRIBUTE, "getattr", cls, name)
 
     def __setattr__(cls, name: str, value: object) -> None:
         if name.startswith("__") or name in _OF_CLASSES:
             super().__setattr__(name, value)
         else:
-            cls._program.ask("setattr", cls, name, value)
+            cls.__program__.ask("setattr", cls, name, value)
 
     def __instancecheck__(cls, value: object) -> bool:
         if type.__instancecheck__(cls, value):
@@ -129,7 +129,7 @@ class ProxyClass(type):
         return type.__hash__(cls)
 
 
-_OF_CLASSES = {"_program", "_class_place", "_specials", "_is_known", "_of_tests"}
+_OF_CLASSES = {"__program__", "_class_place", "__specials__", "__known__", "_of_tests"}
 _SLOTS = ("_at", "_items", "_made_of", "_rank", "_came_back", "_exhausted", "__weakref__")
 
 
@@ -137,30 +137,30 @@ class Proxy(metaclass=ProxyClass):
     """An object in the program's process."""
 
     _class_place = None
-    _specials: frozenset[str] = frozenset()
-    _is_known = _of_tests = False
-    _program = None
+    __specials__: frozenset[str] = frozenset()
+    __known__ = _of_tests = False
+    __program__ = None
     __slots__ = _SLOTS
 
     @property
     def __dict__(self) -> Any:  # type: ignore[override]
-        return type(self)._program.ask_for(_OWN if rank_of(self) is MADE else _ATTRIBUTE, "vars", self)
+        return type(self).__program__.ask_for(OF_MADE if rank_of(self) is MADE else OF_ATTRIBUTE, "vars", self)
 
     def __getattr__(self, name: str) -> Any:
         kind, rank = type(self), rank_of(self)
-        if rank is MADE and _get(self, "_came_back") and name in PREDICATES:
+        if rank is MADE and slot_of(self, "_came_back") and name in PREDICATES:
             raise CannotCross(f"a test asks {name} of an object that the program gave")
         if name.startswith("__") and name not in _OF_FUNCTIONS:
             raise AttributeError(name)
         if rank in (MADE, METHOD):
-            return kind._program.ask_for(_METHODS, "getattr", self, name)
-        return kind._program.ask_for(_NAMED if rank is NAMED else _ATTRIBUTE, "getattr", self, name)
+            return kind.__program__.ask_for(OF_METHOD, "getattr", self, name)
+        return kind.__program__.ask_for(OF_NAMED if rank is NAMED else OF_ATTRIBUTE, "getattr", self, name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        type(self)._program.ask("setattr", self, name, value)
+        type(self).__program__.ask("setattr", self, name, value)
 
     def __delattr__(self, name: str) -> None:
-        type(self)._program.ask("delattr", self, name)
+        type(self).__program__.ask("delattr", self, name)
 
     def __eq__(self, other: object) -> Any:
         return operators.equal(self, other)
@@ -169,21 +169,21 @@ class Proxy(metaclass=ProxyClass):
         return not operators.equal(self, other)
 
     def __hash__(self) -> int:
-        if "__hash__" not in type(self)._specials:
+        if "__hash__" not in type(self).__specials__:
             return hash(place(self))
-        return type(self)._program.ask("special", self, "__hash__")  # type: ignore[no-any-return]
+        return type(self).__program__.ask("special", self, "__hash__")  # type: ignore[no-any-return]
 
     def __bool__(self) -> bool:
         return operators.truth(self)
 
     def __str__(self) -> str:
-        return str(type(self)._program.ask("special", self, "__str__"))
+        return str(type(self).__program__.ask("special", self, "__str__"))
 
     def __repr__(self) -> str:
-        return str(type(self)._program.ask("special", self, "__repr__"))
+        return str(type(self).__program__.ask("special", self, "__repr__"))
 
     def __format__(self, how: str) -> str:
-        return str(type(self)._program.ask("special", self, "__format__", how))
+        return str(type(self).__program__.ask("special", self, "__format__", how))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise CannotCross("a test copies or pickles an object of the program")
@@ -194,30 +194,30 @@ def class_as_object(program: Any, at: int, rank: Standing) -> Any:
     return make_proxy(make_class("type", Proxy, program, None, False, ["__call__"], []), at, rank)
 
 
-def _get(proxy: Proxy, slot: str) -> Any:
+def slot_of(proxy: Proxy, slot: str) -> Any:
     return object.__getattribute__(proxy, slot)
 
 
-def _set(proxy: Proxy, slot: str, value: object) -> None:
+def set_slot(proxy: Proxy, slot: str, value: object) -> None:
     object.__setattr__(proxy, slot, value)
 
 
 def place(proxy: Proxy) -> int:
-    return _get(proxy, "_at")  # type: ignore[no-any-return]
+    return slot_of(proxy, "_at")  # type: ignore[no-any-return]
 
 
 def rank_of(proxy: Proxy) -> Standing:
-    return _get(proxy, "_rank")  # type: ignore[no-any-return]
+    return slot_of(proxy, "_rank")  # type: ignore[no-any-return]
 
 
 def class_place(made: ProxyClass) -> Any:
     return made._class_place
 
 
-def _grade_within(proxy: Proxy) -> Grade:
+def grade_within(proxy: Proxy) -> Grade:
     """Of what an object holds or gives."""
     rank = rank_of(proxy)
-    return _OWN if rank is MADE or rank is METHOD else _ATTRIBUTE if rank is ATTRIBUTE else _HANDED
+    return OF_MADE if rank is MADE or rank is METHOD else OF_ATTRIBUTE if rank is ATTRIBUTE else OF_HANDED
 
 
 def make_proxy(kind: type[Proxy], at: int, rank: Standing) -> Any:
@@ -230,7 +230,7 @@ def make_proxy(kind: type[Proxy], at: int, rank: Standing) -> Any:
         ("_came_back", False),
         ("_exhausted", False),
     ):
-        _set(made, slot, value)
+        set_slot(made, slot, value)
     return made
 
 
@@ -245,7 +245,7 @@ def is_in(given: Any, proxy: Proxy, depth: int = 0) -> bool:
 
 
 def came_back(proxy: Proxy) -> None:
-    _set(proxy, "_came_back", True)
+    set_slot(proxy, "_came_back", True)
 
 
 def make_class(
@@ -255,8 +255,8 @@ def make_class(
     if not all(one.isidentifier() and (one[0] != "_" or one == "__init__") for one in functions):
         raise ValueError("a function with the name of one of ours")
     namespace: dict[str, Any] = {
-        "_class_place": at, "_program": program, "_is_known": is_known, "_of_tests": parent._of_tests,
-        "_specials": frozenset(specials), "__slots__": (), **{one: _function(one) for one in functions},
+        "_class_place": at, "__program__": program, "__known__": is_known, "_of_tests": parent._of_tests,
+        "__specials__": frozenset(specials), "__slots__": (), **{one: _function(one) for one in functions},
         **{one: operators.OPERATORS[one] for one in specials if one in operators.OPERATORS},
     }  # fmt: skip
     if "__eq__" in specials and "__hash__" not in specials:
@@ -271,17 +271,17 @@ def make_class(
 def _function(name: str) -> Any:
     """A method, as a class has it."""
 
-    def method(self: Any, *arguments: object, **keywords: object) -> Any:
+    def method(self: Any, /, *arguments: object, **keywords: object) -> Any:
         kind = method.of_class  # type: ignore[attr-defined]
         if not isinstance(self, Proxy) or rank_of(self) is not MADE:
             raise CannotCross(
                 f"a test calls the method {name!r} of an object that the program made, whose word alone would count"
             )
-        if _get(self, "_came_back") and name in PREDICATES:
+        if slot_of(self, "_came_back") and name in PREDICATES:
             raise CannotCross(f"a test asks {name} of an object that the program gave")
         if kind._class_place is None or type(self) is kind:
-            return kind._program.ask_for(_OWN, "method", self, name, *arguments, **keywords)
-        return kind._program.ask_for(_OWN, "function", kind, name, self, *arguments, **keywords)
+            return kind.__program__.ask_for(OF_MADE, "method", self, name, *arguments, **keywords)
+        return kind.__program__.ask_for(OF_MADE, "function", kind, name, self, *arguments, **keywords)
 
     method.__name__ = name
     return method

@@ -105,10 +105,10 @@ def _lend(given: dict[str, Any]) -> None:
 
 def _end(
     judge: Callable[[comparisons.Count], None],
-    asked: Callable[[], bool],
+    was_used: Callable[[], bool],
     is_the_programs: Callable[[BaseException], bool],
 ) -> tuple[str, ...]:
-    count = comparisons.Count(asked)
+    count = comparisons.Count(was_used)
     count.install()
     try:
         judge(count)
@@ -119,11 +119,11 @@ def _end(
     except BaseException as error:
         if is_the_programs(error):
             return ("raised", *runner.describe(error))
-        if _is_the_tests(error, asked()):
+        if _is_the_tests(error, was_used()):
             return ("unable", f"the test code raised {': '.join(filter(None, runner.describe(error)))}")
         failed = isinstance(error, AssertionError)
         return ("failed" if failed else "broken", *runner.describe(error))
-    if not asked():
+    if not was_used():
         return ("unable", "the test code never called the program")
     if count.failed:
         return ("failed", "AssertionError", f"{count.failed[0]} of the tests, which caught it")
@@ -132,12 +132,12 @@ def _end(
     return ("passed",)
 
 
-def _is_the_tests(error: BaseException, asked: bool) -> bool:
+def _is_the_tests(error: BaseException, used: bool) -> bool:
     """Whether it's the tests' own fault, whatever the program is: it lies before the first question, and not in what
     both share, a folder and memory; or it can be no program's."""
     if isinstance(error, little_pytest.Unsupported | ModuleNotFoundError):
         return True
-    return not asked and not isinstance(error, OSError | MemoryError)
+    return not used and not isinstance(error, OSError | MemoryError)
 
 
 def _is_the_programs(error: BaseException, missing: Sequence[str]) -> bool:

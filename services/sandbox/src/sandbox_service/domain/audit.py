@@ -120,8 +120,8 @@ async def _tell(sandbox: Sandbox, trial: Trial) -> Finding:
             return trial.found(None, f"it ended in an error of the service: {type(error).__name__}: {error}")
     one, other = executions
     sent = [name for name in Execution.__dataclass_fields__ if not name.startswith("hidden_")]
-    told = [(name, getattr(one, name), getattr(other, name)) for name in sent]
-    differ = [f"{name}: {mine!r:.60} and {theirs!r:.60}" for name, mine, theirs in told if mine != theirs]
+    sides = [(name, getattr(one, name), getattr(other, name)) for name in sent]
+    differ = [f"{name}: {mine!r:.60} and {theirs!r:.60}" for name, mine, theirs in sides if mine != theirs]
     return trial.found(one.verdict, "; ".join(differ), good=not differ and one.verdict is not Verdict.PASSED)
 
 

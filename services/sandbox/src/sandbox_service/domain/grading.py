@@ -78,11 +78,11 @@ class Step:
         What went wrong before the program saw any is shown.
         """
         early = outcome.verdict is Verdict.COMPILE_ERROR and report.stage is Stage.STARTED
-        told = early or outcome.verdict in (Verdict.PASSED, Verdict.NONE)
+        shown = early or outcome.verdict in (Verdict.PASSED, Verdict.NONE)
         results = tuple(TestResult(result.passed, held_out=True) for result in outcome.results)
         return replace(
             outcome,
-            verdict=outcome.verdict if told else Verdict.FAILED,
+            verdict=outcome.verdict if shown else Verdict.FAILED,
             results=results + self.unreached().results[len(results) :],
             detail=outcome.detail if early else "in a held-out test" if outcome.verdict is not Verdict.PASSED else "",
             held_out=True,

@@ -209,9 +209,9 @@ class Lane:
             idle = job.limits.cpu_time + self._options.idle_extra
         wall = (job.limits.cpu_time + self._options.idle_extra) * self._options.wall_factor
         self.core = core
-        asked = partial(protocol.request, job, idle, wall, core, self._options.max_result_bytes)
+        make = partial(protocol.request, job, idle, wall, core, self._options.max_result_bytes)
         large = isinstance(job, CallJob) and job.size > _LARGE
-        request = await asyncio.to_thread(asked) if large else asked()
+        request = await asyncio.to_thread(make) if large else make()
         try:
             writer = await self._connected()
             if self._cgroup:

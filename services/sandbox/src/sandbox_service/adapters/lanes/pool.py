@@ -196,12 +196,12 @@ class LanePool:
         for _ in range(_MOST_LANES_LOST):
             try:
                 return await self._run_once(kind, job)
-            except LaneLost as lost:
-                losses += not lost.innocent
+            except LaneLost as error:
+                losses += not error.innocent
                 if losses == 2:
-                    return await self._blame(kind, job, lost)
-                error = lost
-        raise error
+                    return await self._blame(kind, job, error)
+                last = error
+        raise last
 
     async def _blame(self, kind: Kind, job: protocol.Job | Command, lost: LaneLost) -> Report:
         """Raises Unavailable where a trivial program does not run either."""

@@ -28,7 +28,7 @@ def read(source: str) -> Names:
     """The public class names the file. Started is the class that has `main`: the public one, or the first that does."""
     package, public = "", ""
     mains: list[str] = []
-    around: list[str] = []  # of each open brace: the class whose body it begins, or ""
+    enclosing: list[str] = []  # of each open brace: the class whose body it begins, or ""
     words: list[str] = []  # since the last statement, brace or parenthesis; and "."
     declared = ""
     for token in _TOKEN.finditer(source):
@@ -36,20 +36,20 @@ def read(source: str) -> Names:
         if word:
             if words and words[-1] in _KINDS and words[-2:-1] != ["."] and not declared:
                 declared = word
-                if "public" in words and not around:
+                if "public" in words and not enclosing:
                     public = public or word
             words.append(word)
         elif sign == ".":
             words.append(sign)
         elif sign:
             if sign == "(" and words[-2:] == ["void", "main"] and "static" in words and len(mains) < _MOST_MAINS:
-                mains.append("$".join(name for name in around if name))
-            if sign == ";" and not around and words[:1] == ["package"]:
+                mains.append("$".join(name for name in enclosing if name))
+            if sign == ";" and not enclosing and words[:1] == ["package"]:
                 package = "".join(words[1:])
             if sign == "{":
-                around.append(declared)
-            elif sign == "}" and around:
-                around.pop()
+                enclosing.append(declared)
+            elif sign == "}" and enclosing:
+                enclosing.pop()
             words = []
             if sign in "{};":
                 declared = ""
