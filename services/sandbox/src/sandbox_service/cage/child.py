@@ -52,10 +52,9 @@ class Child:
         pid = self.number() if self.status is None else 0
         if not pid:
             return self.cpu
-        try:
-            return cpu_clock(pid)
-        except OSError:
-            return 0.0
+        with contextlib.suppress(OSError):  # it has ended, and what was last seen is all that is known until `reap`
+            self.cpu = cpu_clock(pid)
+        return self.cpu
 
     def reap(self) -> None:
         if self.status is None:

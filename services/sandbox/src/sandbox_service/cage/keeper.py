@@ -153,7 +153,9 @@ class Keeper:
         if end == "exited":
             end = (
                 self._overflow(head)
-                or budget.overdrawn(cpu, 0 if self._processes else children[0].max_rss - self._base_bytes)
+                or budget.overdrawn(
+                    cpu, 0 if self._processes else children[0].max_rss - self._base_bytes + self._data_bytes
+                )
                 or end
             )
         # a child may have died, or been killed by the program, before it had read its payload: that ends here
