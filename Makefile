@@ -37,7 +37,8 @@ test-quick:  ## Unit tests alone: a minute
 
 test-unit:  ## Unit and integration tests: no torch; nine minutes on two cores, most of them attacks on the sandbox
 	@$(SETUP) light sandbox-numpy
-	$(LIGHT)/pytest libs services tests/docs tests/shape -m "not verl and not vllm and not e2e and not soak" -n 2
+	$(LIGHT)/pytest libs services tests/docs tests/shape -m "not verl and not vllm and not e2e and not alone" -n 2
+	$(LIGHT)/pytest services/sandbox/tests/integration -m alone -n 0
 
 test-honest:  ## Honest programs through the sandbox, alone and among hostile ones, at each level: two minutes
 	@$(SETUP) light sandbox-numpy
@@ -59,12 +60,10 @@ e2e-full: setup  ## Every algorithm through the service, 3 steps and more each
 chaos: setup  ## kill -9 of worker, job, vLLM and Redis, each during a run
 	$(LIGHT)/pytest tests/chaos
 
-soak:  ## 100,000 programs, a tenth of them hostile; 20,000 references under load; 10,000 cases of fuzz; all attacks at each level
+soak:  ## 100,000 programs, a tenth of them hostile; 20,000 references under load; 10,000 cases of fuzz
 	@$(SETUP) light
 	$(LIGHT)/pytest tests/soak -s
 	RATCHET_FUZZ_CASES=10000 $(LIGHT)/pytest -n 0 services/sandbox/tests/integration/test_fuzz_answers.py
-	$(LIGHT)/pytest -n 0 -m soak services/sandbox/tests/integration
-	ATTACKS_EVERY=1 $(LIGHT)/pytest -n 0 services/sandbox/tests/integration/test_levels.py
 
 bench: setup  ## Speed, as ratios against a limit and against peers measured in the same run
 	.venvs/tools/bin/uv venv --quiet --allow-existing --python .venvs/light/bin/python .venvs/peers

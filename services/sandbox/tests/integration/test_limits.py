@@ -84,7 +84,7 @@ def _hogs(count: int) -> Iterator[None]:
             hog.wait()
 
 
-@pytest.mark.soak  # 50 busy processes, which would starve the tests beside it
+@pytest.mark.alone
 @pytest.mark.parametrize("processes", [False, True])
 async def test_a_program_that_waits_for_the_processor_does_not_idle(sandbox: Sandbox, processes: bool) -> None:
     limits = Limits(cpu_time=timedelta(seconds=0.5), memory_bytes=256 << 20)

@@ -260,11 +260,12 @@ def _damage(zygote: psutil.Process, kind: str) -> None:
     child = os.fork()
     if child == 0:
         _inside(zygote.pid, kind)
-    os.waitpid(child, 0)
+    assert os.waitpid(child, 0)[1] == 0, "the damage was not done"
 
 
 def _inside(pid: int, kind: str) -> None:
     """Never returns."""
+    status = 1
     try:
         libc = ctypes.CDLL(None, use_errno=True)
         for descriptor in [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in ("mnt", "pid")]:
@@ -274,5 +275,6 @@ def _inside(pid: int, kind: str) -> None:
         elif os.fork() == 0:
             os.setsid()
             time.sleep(30)
+        status = 0
     finally:
-        os._exit(0)
+        os._exit(status)

@@ -56,11 +56,11 @@ _ENVIRONMENT = {
 
 
 class LaneLost(Unavailable):
-    """A lane ended under a job. `innocent`: the job had no part in that."""
+    """A lane ended under a job."""
 
-    def __init__(self, reason: str, *, innocent: bool) -> None:
+    def __init__(self, reason: str) -> None:
         super().__init__(f"a sandbox lane was lost: {reason}")
-        self.reason, self.innocent = reason, innocent
+        self.reason = reason
 
 
 class Lane:
@@ -232,7 +232,7 @@ class Lane:
             await self.stop()
             if killed:
                 return partial(ended_with_its_lane, End.MEMORY, self.layers, self.level, job)
-            raise LaneLost(words or type(error).__name__, innocent=False) from error
+            raise LaneLost(words or type(error).__name__) from error
         except BaseException:
             # cancelled: the program dies with its lane
             await self.stop()
@@ -259,7 +259,7 @@ class Lane:
             return float((await self._receive())["seconds"])
         except (OSError, EOFError) as error:
             await self.stop()
-            raise LaneLost(type(error).__name__, innocent=True) from error
+            raise LaneLost(type(error).__name__) from error
         except BaseException:
             await self.stop()
             raise

@@ -45,8 +45,6 @@ class Kind:
 _PLAIN = Kind("python", processes=False)
 # Lanes that are kept, for each job that may run at a time: one of plain Python, and some of other kinds.
 _LANES_FOR_EACH = 4
-# Lanes that a job may lose, whoever is to blame, until that is a fault of the platform.
-_MOST_LANES_LOST = 5
 
 
 def _cgroup_home() -> cgroups.Home | cgroups.NoCgroup:
@@ -192,16 +190,14 @@ class LanePool:
 
     async def _run_in(self, kind: Kind, job: protocol.Job | Command) -> Report:
         """A job whose lane is lost is run in another. One that loses two is to blame, if a trivial one then runs."""
-        losses = 0
-        for _ in range(_MOST_LANES_LOST):
-            try:
-                return await self._run_once(kind, job)
-            except LaneLost as error:
-                losses += not error.innocent
-                if losses == 2:
-                    return await self._blame(kind, job, error)
-                last = error
-        raise last
+        try:
+            return await self._run_once(kind, job)
+        except LaneLost:
+            pass
+        try:
+            return await self._run_once(kind, job)
+        except LaneLost as error:
+            return await self._blame(kind, job, error)
 
     async def _blame(self, kind: Kind, job: protocol.Job | Command, lost: LaneLost) -> Report:
         """Raises Unavailable where a trivial program does not run either."""
