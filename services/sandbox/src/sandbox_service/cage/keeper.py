@@ -117,8 +117,8 @@ class Keeper:
             pipe.open()
         children: list[Child] = []
         self._move_to(head["core"])
-        # what comes with the lane is not the program's, where each of its pages counts and not its share of them
-        memory = head["memory"] + (0 if self._processes else self._data_bytes)
+        # what comes with the lane is not the program's: a third of it is counted as such, as three processes have it
+        memory = head["memory"] + self._data_bytes // 3
         limits = Limits(head["cpu"], head["idle"], head["wall"], memory)
         budget = Budget(children, limits, self._tree, self._account, self._zygote.pid, self._bytes_of_files)
         if not self._own_root:
@@ -153,9 +153,7 @@ class Keeper:
         if end == "exited":
             end = (
                 self._overflow(head)
-                or budget.overdrawn(
-                    cpu, 0 if self._processes else children[0].max_rss - self._base_bytes + self._data_bytes
-                )
+                or budget.overdrawn(cpu, 0 if self._processes else children[0].max_rss - self._base_bytes)
                 or end
             )
         # a child may have died, or been killed by the program, before it had read its payload: that ends here
