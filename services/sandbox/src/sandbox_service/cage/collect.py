@@ -50,6 +50,8 @@ class Collector:
         try:
             exec(self._compiled, names)
         except SystemExit as error:
+            if hasattr(error, "from_program"):
+                raise
             if error.code not in (None, 0, False):
                 raise LeftWith(f"the tests ended with status {error.code!r}") from None
         own = {name: item for name, item in names.items() if item is not self._given.get(name)}

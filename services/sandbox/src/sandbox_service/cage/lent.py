@@ -11,6 +11,7 @@ import types
 from typing import Any
 
 import channel
+import link
 
 _OF_GENERATORS = ("send", "throw", "close")
 _OF_FILES = ("read", "readline", "readlines", "write", "writelines", "seek", "tell", "flush", "close", "getvalue")
@@ -140,15 +141,35 @@ def run(coroutine: Any) -> Any:
 
 
 def error_class(kinds: list[str], known: dict[str, type[BaseException]]) -> Any:
-    """That of the first kind, by name: the builtin one, or one made for it over that of the next kind."""
-    kind = getattr(builtins, kinds[0], None)
-    if isinstance(kind, type) and issubclass(kind, BaseException):
-        return kind
-    found = known.get(kinds[0])
-    if found is None:
-        base = error_class(kinds[1:], known) if kinds[1:] else Exception
-        found = known[kinds[0]] = type(kinds[0], (base,), {})
-    return found
+    """That of the first kind: the builtin or the library's one, or one made for it over those of the other kinds.
+
+    Of the library only what is loaded here: what isn't can't be caught here.
+    """
+    name, rest = kinds[0], kinds[1:]
+    if found := _error_of_python(name) or known.get(name):
+        return found
+    bases = [error_class(rest, known) if rest else Exception]
+    for other in filter(None, map(_error_of_python, rest)):
+        if not any(issubclass(base, other) for base in bases):
+            bases.append(other)
+    try:
+        made = type(name.rpartition(":")[2], tuple(bases), {})
+    except TypeError:  # no class can have them all
+        made = type(name.rpartition(":")[2], (bases[0],), {})
+    known[name] = made
+    return made
+
+
+# Whose exceptions tell a test's runner what to do: to skip it, to stop.
+_RUNNERS = ("unittest", "doctest", "bdb", "pdb")
+
+
+def _error_of_python(name: str) -> Any:
+    module, _, own = name.rpartition(":")
+    if module.partition(".")[0] in _RUNNERS:
+        return None
+    found = link.loaded(module, own) if module else getattr(builtins, name, None)
+    return found if isinstance(found, type) and issubclass(found, BaseException) else None
 
 
 def attributes_of(namespace: dict[str, Any]) -> dict[str, Any]:

@@ -182,7 +182,7 @@ class Link:
 
     def _raised(self, error: BaseException) -> dict[str, Any]:
         runner.relieve(error)
-        form: dict[str, Any] = {"kinds": runner.kinds(type(error)), "message": runner.describe(error)[1]}
+        form: dict[str, Any] = {"kinds": kinds(type(error)), "message": runner.describe(error)[1]}
         arguments = error.args
         if all(type(item) in _ARGUMENTS for item in arguments) and len(str(arguments)) < 10_000:
             form["args"] = self._encode(tuple(arguments))
@@ -215,9 +215,23 @@ def name_of(value: Any) -> list[str] | None:
 _LIBRARY = {"numpy", *(name.lstrip("_") for name in sys.stdlib_module_names)} - {"thread"}
 
 
+def kinds(kind: type) -> list[str]:
+    """As runner.kinds; an exception of the library is told by its module, too: `json.decoder:JSONDecodeError`."""
+    found = runner.kinds(kind)
+    for i, one in enumerate(kind.__mro__[: len(found)]):
+        if issubclass(one, BaseException) and one.__module__ != "builtins" and (name := name_of(one)):
+            found[i] = ":".join(name)
+    return found
+
+
 def find(module: str, name: str) -> Any:
     """The object of that name, or None."""
     return _at(__import__(module, None, None, ["*"]), name)
+
+
+def loaded(module: str, name: str) -> Any:
+    """The object of the library of that name, or None where its module is not loaded."""
+    return _at(sys.modules.get(module), name) if module.partition(".")[0].lstrip("_") in _LIBRARY else None
 
 
 def _at(found: Any, name: str) -> Any:

@@ -247,4 +247,4 @@ def _is_enum(kind: type) -> bool:
 def _traits(kind: type) -> list[Any]:
     functions = [name for name, item in kind.__dict__.items() if isinstance(item, types.FunctionType)]
     shown = [name for name in functions if not name.startswith("_") or name == "__init__"][:_MOST_FUNCTIONS]
-    return [runner.kinds(kind), channel.specials(kind), shown]
+    return [link.kinds(kind), channel.specials(kind), shown]

@@ -15,7 +15,6 @@ from typing import Any
 import lent
 import link
 import mirrors
-import runner
 import standing
 from standing import CannotCross, Grade, Proxy, ProxyClass, Standing
 
@@ -183,7 +182,7 @@ class Program(link.Link):
         if name is not None:
             return {"g": name}
         if isinstance(value, type) and issubclass(value, BaseException):
-            return {"e": [self._number(value), runner.kinds(value)]}
+            return {"e": [self._number(value), link.kinds(value)]}
         return None
 
     def _lend(self, value: Any) -> Any:
@@ -290,10 +289,11 @@ class Program(link.Link):
             return error
         kinds, message = [str(kind) for kind in raised["kinds"]], str(raised["message"])
         kind = self._lent[raised["of"]] if "of" in raised else lent.error_class(kinds, self._errors)
-        if not issubclass(kind, Exception):
+        if not issubclass(kind, Exception | SystemExit):
             kind = type(kinds[0], (Exception,), {})
         arguments = self._decode(raised["args"]) if "args" in raised else (message,)
         if kind.__module__ != "builtins":
+            kind = self._errors.setdefault(kinds[0], type(kind.__name__, (kind,), {})) if ":" in kinds[0] else kind
             error = mirrors.make_error(self, kind, arguments, message, raised.get("place"))
         else:
             error = mirrors.make_builtin_error(kind, arguments, message)
