@@ -1,10 +1,10 @@
 """What a program finds is new, whatever the one before it did; and a lane that is not as it was is thrown away."""
 
-import ctypes
 import os
 import resource
+import subprocess
+import sys
 import textwrap
-import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
@@ -257,24 +257,20 @@ def _damage(zygote: psutil.Process, kind: str) -> None:
     if kind == "a limit":
         resource.prlimit(zygote.pid, resource.RLIMIT_NOFILE, (64, 64))
         return
-    child = os.fork()
-    if child == 0:
-        _inside(zygote.pid, kind)
-    assert os.waitpid(child, 0)[1] == 0, "the damage was not done"
+    # a process of its own: one that was forked from here may have threads of gRPC's, and then enters no namespace
+    subprocess.run([sys.executable, "-c", INSIDE, str(zygote.pid), kind], check=True)
 
 
-def _inside(pid: int, kind: str) -> None:
-    """Never returns."""
-    status = 1
-    try:
-        libc = ctypes.CDLL(None, use_errno=True)
-        for descriptor in [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in ("mnt", "pid")]:
-            assert libc.setns(descriptor, 0) == 0
-        if kind == "a mount":
-            assert libc.mount(b"tmpfs", b"/mnt", b"tmpfs", 0, None) == 0
-        elif os.fork() == 0:
-            os.setsid()
-            time.sleep(30)
-        status = 0
-    finally:
-        os._exit(status)
+INSIDE = """
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+for descriptor in [os.open(f"/proc/{sys.argv[1]}/ns/{name}", os.O_RDONLY) for name in ("mnt", "pid")]:
+    assert libc.setns(descriptor, 0) == 0, os.strerror(ctypes.get_errno())
+if sys.argv[2] == "a mount":
+    assert libc.mount(b"tmpfs", b"/mnt", b"tmpfs", 0, None) == 0, os.strerror(ctypes.get_errno())
+elif os.fork() == 0:
+    os.setsid()
+    os.closerange(0, 3)
+    time.sleep(30)
+os._exit(0)
+"""
