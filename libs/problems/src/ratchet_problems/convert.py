@@ -6,7 +6,8 @@ from ratchet_problems.problem import CallTest, CheckTest, StdioTest, TestCase
 
 
 def complete(check: pb.CheckTest, prompt: str, entry_point: str) -> None:
-    """Adds what the prompt gives to test code that is apart from the program: its helpers, and its classes by name."""
+    """Adds what the prompt gives to test code that is apart from the program: helpers and records, and other classes by
+    their names, which are the program's."""
     if check.grading != pb.CheckTest.GRADING_SHARED:
         check.code = with_helpers(check.code, prompt, entry_point)
         check.names.extend(name for name in declared(check.code, prompt, entry_point) if name not in check.names)

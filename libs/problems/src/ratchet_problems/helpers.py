@@ -7,7 +7,10 @@ import sys
 
 from ratchet_problems import outline
 
+_BASES = re.compile(r"^class \w+\s*\(\s*+(?!object\b|\))", re.MULTILINE)
+_FUTURE = re.compile(r"\s*from\s+__future__\b")
 _METHOD = re.compile(r"^[ \t]+(?:async )?def (\w+)", re.MULTILINE)
+_TO_DO = re.compile(r"(?:^[ \t]+|:[ \t]*)(?:pass|\.\.\.|raise NotImplementedError.*)[ \t]*$", re.MULTILINE)
 
 
 def with_helpers(check: str, prompt: str, entry_point: str) -> str:
@@ -17,18 +20,21 @@ def with_helpers(check: str, prompt: str, entry_point: str) -> str:
     bring others, that agree to anything.
     """
     helpers = _helpers(prompt, entry_point.partition(".")[0])
-    return f"{helpers}\n\n{check}" if helpers and "__future__" not in check else check
+    if not helpers:
+        return check
+    start = _after_future(check)
+    return f"{check[:start]}{helpers}\n\n{check[start:]}"
 
 
 def declared(check: str, prompt: str, entry_point: str) -> list[str]:
-    """Classes of the prompt that the test code names, and that are more than records: the program has them from there,
-    and may have to complete them."""
+    """Classes of the prompt that the test code names, and that are no records: the program has them from there, and may
+    have to complete them."""
     entry = entry_point.partition(".")[0]
-    return [name for name in _classes(prompt) if name != entry and re.search(rf"\b{name}\b", check)]
+    return [name for name in _classes_of_program(prompt) if name != entry and re.search(rf"\b{name}\b", check)]
 
 
 @functools.lru_cache(maxsize=1024)
-def _classes(prompt: str) -> tuple[str, ...]:
+def _classes_of_program(prompt: str) -> tuple[str, ...]:
     if "class " not in prompt:
         return ()
     parts = [part for part in outline.parts(prompt) if part.kind == "class" and not _is_record(part, prompt)]
@@ -49,12 +55,23 @@ def _helpers(prompt: str, entry_point: str) -> str:
     return "".join(f"{prompt[part.start : part.end].rstrip()}\n" for part in [*imports, *own])
 
 
+def _after_future(check: str) -> int:
+    """Where the statements begin that are no `from __future__ import`, which must be the first."""
+    if "__future__" not in check:
+        return 0
+    ends = [part.end for part in outline.parts(check) if part.kind == "import" and _FUTURE.match(check, part.start)]
+    return max(ends, default=0)
+
+
 def _is_record(part: outline.Part, prompt: str) -> bool:
-    """A class that holds values: it makes itself, and has no method to be called by name."""
+    """A class that holds values and does nothing, as LeetCode's are: it has a whole `__init__`, no other method and no
+    base. What compares, is raised or is still to be written is the program's."""
     if part.kind != "class" or part.torn:
         return False
-    methods = _METHOD.findall(prompt, part.start, part.end)
-    return "__init__" in methods and all(name.startswith("__") for name in methods)
+    text = prompt[part.start : part.end].rstrip()
+    if text.endswith(('"""', "'''")):  # of a method that is still to be written
+        return False
+    return _METHOD.findall(text) == ["__init__"] and not _BASES.search(text) and not _TO_DO.search(text)
 
 
 def _is_of_library(statement: str) -> bool:

@@ -158,17 +158,21 @@ def indented(body: str) -> str:
     return "\n".join(" " * 8 + line.removeprefix(" " * 8) for line in lines) + "\n"
 
 
-async def judged(sandbox: Sandbox, name: str, completion: str) -> Execution:
-    parameters, claim = TASKS[name]
-    check = problem_pb2.CheckTest(code=f"def check(candidate):\n    assert {claim}\n")
+async def judged(sandbox: Sandbox, prompt: str, entry_point: str, check: str, completion: str) -> Execution:
     problem = problem_pb2.Problem(
-        id=name,
-        prompt=PROMPT + HEADER.format(name=name, parameters=parameters),
-        entry_point=f"Solution.{name}",
-        tests=[problem_pb2.Test(check=check)],
+        id=entry_point,
+        prompt=prompt,
+        entry_point=entry_point,
+        tests=[problem_pb2.Test(check=problem_pb2.CheckTest(code=check))],
     )
     request = pb.GradeRequest(problem=problem, completion=completion)
     return await sandbox.execute(grade_from_proto(request, BOUNDS).program)
+
+
+async def of_task(sandbox: Sandbox, name: str, completion: str) -> Execution:
+    parameters, claim = TASKS[name]
+    prompt = PROMPT + HEADER.format(name=name, parameters=parameters)
+    return await judged(sandbox, prompt, f"Solution.{name}", f"def check(candidate):\n    assert {claim}\n", completion)
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -178,7 +182,7 @@ async def test_an_honest_solution_passes(sandbox: Sandbox, name: str, whole: boo
     if whole:
         header = HEADER.format(name=name, parameters=TASKS[name][0])
         completion = f"Here it is:\n```python\n{PROMPT}{header}{completion}```\n"
-    execution = await judged(sandbox, name, completion)
+    execution = await of_task(sandbox, name, completion)
     assert execution.verdict is Verdict.PASSED, execution
 
 
@@ -186,5 +190,49 @@ async def test_an_honest_solution_passes(sandbox: Sandbox, name: str, whole: boo
 @pytest.mark.parametrize("liar", [LIAR, KEEPS_NOTHING, ALWAYS_EQUAL], ids=["lies", "keeps nothing", "equals all"])
 async def test_a_liar_does_not(sandbox: Sandbox, name: str, liar: str) -> None:
     completion = f"```python\n{liar.format(name=name)}```\n"
-    execution = await judged(sandbox, name, completion)
+    execution = await of_task(sandbox, name, completion)
+    assert execution.verdict in (Verdict.FAILED, Verdict.RUNTIME_ERROR), execution
+
+
+KINDS = {
+    "told by its class": (
+        "class Node:\n    def __init__(self, val):\n        self.val = val\n\ndef f(x) -> Node:\n",
+        "assert isinstance(f(1), Node) and type(f(1)).__name__ == 'Node' and f(1).val == 1\n",
+        "    return Node(x)\n",
+        "    return Node(x + 1)\n",
+    ),
+    "after __future__": (
+        "class Node:\n    def __init__(self, val):\n        self.val = val\n\ndef f(node: Node):\n",
+        "from __future__ import annotations\nassert f(Node(1)) == 1\n",
+        "    return node.val\n",
+        "    return 2\n",
+    ),
+    "an exception": (
+        "class Empty(Exception):\n    def __init__(self, size):\n        self.size = size\n\ndef f(x):\n",
+        "import pytest\nwith pytest.raises(Empty): f([])\nassert f([1]) == 1\n",
+        "    if not x: raise Empty(0)\n    return x[0]\n",
+        "    return x[0]\n",
+    ),
+    "one that says what's equal": (
+        "class Point:\n    def __init__(self, x):\n        self.x = x\n\n"
+        "    def __eq__(self, other):\n        return isinstance(other, Point) and self.x == other.x\n\ndef f(x):\n",
+        "assert f(1) == Point(1)\n",
+        "    return Point(x)\n",
+        "    return Point(x + 1)\n",
+    ),
+    "one to be completed": (
+        "class Box:\n    def __init__(self, x):\n        ...\n\ndef f(x):\n",
+        "assert Box(3).x == 3 and f(4).x == 4\n",
+        "    return Box(x)\n\nclass Box:\n    def __init__(self, x):\n        self.x = x\n",
+        "    return Box(x)\n\nclass Box:\n    def __init__(self, x):\n        self.x = 3\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_classes_of_a_prompt_are_what_they_are_in_plain_python(sandbox: Sandbox, kind: str) -> None:
+    prompt, check, right, wrong = KINDS[kind]
+    execution = await judged(sandbox, prompt, "f", check, right)
+    assert execution.verdict is Verdict.PASSED, execution
+    execution = await judged(sandbox, prompt, "f", check, wrong)
     assert execution.verdict in (Verdict.FAILED, Verdict.RUNTIME_ERROR), execution

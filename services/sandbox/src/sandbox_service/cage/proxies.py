@@ -62,6 +62,7 @@ class Program(link.Link):
         self._proxies: dict[tuple[int, Standing], Proxy] = {}
         self._given: Any = ()
         self._standing = Grade(Standing.HANDED)
+        self.tests: dict[str, Any] = {}  # what they define
         self.asked = False  # for anything that it computes
         self.epoch = 0
         self._lent: dict[int, Any] = {}

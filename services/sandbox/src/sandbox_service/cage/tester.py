@@ -67,6 +67,7 @@ def run_tests(
         _lend(given)
         module = types.ModuleType("__main__")
         vars(module).update({name: __import__(name) for name in modules} | given)
+        program.tests = vars(module)
         collect.Collector(module, tests, program.entry, call_check, count).run()
 
     frames.send(*_end(judge, lambda: program.asked, lambda error: _is_the_programs(error, missing)))
