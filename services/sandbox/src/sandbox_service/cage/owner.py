@@ -215,6 +215,11 @@ class Owner(link.Link):
             form["cause"] = self._raised(cause, depth + 1)
         return form
 
+    def own_class(self, name: str) -> type | None:
+        """The program's class of this name."""
+        found = self._module.__dict__.get(name)
+        return found if isinstance(found, type) else None
+
     def lent(self, place: int) -> Any:
         return self._lent[place]
 
