@@ -289,7 +289,9 @@ def _computed(name: str) -> Any:
         result = _ask(self, name, *others)
         if is_difference and result is not NotImplemented:
             if not isinstance(result, standing.Proxy):
-                raise standing.CannotCross(f"a test takes the difference of an object and a number, and {_REFUSED_WORD}")
+                raise standing.CannotCross(
+                    f"a test takes the difference of an object and a number, and {_REFUSED_WORD}"
+                )
             standing.set_slot(result, "_is_difference", True)
         return result
 

@@ -14,12 +14,13 @@ HANDED    what the program gave by itself. It may be called, iterated, indexed b
           and its attributes be read: all that gives values which the tests then compare. No more than that: else
           `assert f(1).startswith("a")` would pass for an object that says yes. It equals an object of its class if the
           class says so, both hold the same, and that tells them from others: what the tests made one of is in it, or
-          another that was made of something else holds something else. It equals no plain value, and is told of none. It is consistent: what it iterates stays the same until the tests ask for something else, it's
-          as long as that, and has the same items by their numbers.
-Each is the same number, text, length and truth until something is done with the program's objects, or a moment has
-passed; and what was HANDED has the same attributes.
-
+          another that was made of something else holds something else. It equals no plain value, and is told of none.
+          It is consistent: what it iterates stays the same until the tests ask for something else, it's as long as
+          that, and has the same items by their numbers. Its attributes stay the same until something is done with the
+          program's objects.
 ATTRIBUTE of what was HANDED: as that, but never called, be it a class or a type of Python's own.
+
+Every object is the same number, text, length and truth until something is done, or a moment has passed.
 
 All else raises CannotCross, as does what can't be done from another process.
 """
