@@ -23,6 +23,10 @@ class Tally:
 
     samples: int
     passed: int
+    family: str = ""
+    """Problems of one family count as one; empty: it stands alone."""
+    tampered: int = 0
+    """Samples that were found to cheat."""
 
 
 def pass_at_k(samples: int, passed: int, k: int) -> float:
