@@ -33,8 +33,6 @@ class Task:
         return [{"role": message.role, "content": message.content} for message in self.messages]
 
     @classmethod
-    def of(
-        cls, problem: Problem, *, runtime: str = "", limits: Limits = Limits(), is_program: bool = False
-    ) -> "Task":
+    def of(cls, problem: Problem, *, runtime: str = "", limits: Limits = Limits(), is_program: bool = False) -> "Task":
         """The usual way: the problem's prompt, as the user, and nothing else."""
         return cls(problem, (Message("user", problem.prompt),), runtime, limits, is_program)

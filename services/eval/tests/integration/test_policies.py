@@ -41,7 +41,9 @@ class Rollout(rollout_pb2_grpc.RolloutServiceServicer):
         self.full = False
 
     def put(self, name: str, **fields: Any) -> None:
-        self.policies[name] = pb.Policy(name=name, **({"state": READY, "policy_id": WEIGHTS, "has_chat_template": True} | fields))
+        self.policies[name] = pb.Policy(
+            name=name, **({"state": READY, "policy_id": WEIGHTS, "has_chat_template": True} | fields)
+        )
 
     async def LoadPolicy(self, request: pb.LoadPolicyRequest, context: Any) -> pb.LoadPolicyResponse:
         self.loads.append(request)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -68,6 +69,7 @@ class Platform:
         self.redis = redis
         self.redis_url = redis_url
         self.evaluations = evaluations
+        self.created = 0
         self.queue = StreamQueue(Stream(redis, STREAM, GROUP, "test", lease=LEASE))
 
     @asynccontextmanager
@@ -95,7 +97,9 @@ class Platform:
                     task.result()
 
     async def create(self) -> str:
-        id: str = (await self.evaluations.create(SPEC, "")).evaluation.id
+        """Each draws samples of its own."""
+        self.created += 1
+        id: str = (await self.evaluations.create(replace(SPEC, seed=self.created), "")).evaluation.id
         return id
 
     def settle(self) -> None:
