@@ -4,6 +4,7 @@ Error Bars to Evals", arXiv:2411.00640, sections 2.2 and 4.2), those of one fami
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -30,6 +31,7 @@ class Tally:
     tampered: int = 0
 
 
+@lru_cache(maxsize=65536)  # the problems of a set repeat the few numbers that there are
 def pass_at_k(samples: int, passed: int, k: int) -> float:
     """The unbiased estimate of the probability that one of `k` samples passes, from `samples` of which `passed` did.
 

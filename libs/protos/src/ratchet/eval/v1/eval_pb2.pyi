@@ -971,20 +971,26 @@ class CompareEvaluationsRequest(_message.Message):
     BASELINE_ID_FIELD_NUMBER: _builtins.int
     CANDIDATE_ID_FIELD_NUMBER: _builtins.int
     CONFIDENCE_FIELD_NUMBER: _builtins.int
+    TRAINING_FINGERPRINTS_FIELD_NUMBER: _builtins.int
     baseline_id: _builtins.str
     candidate_id: _builtins.str
     confidence: _builtins.float
     """Of the intervals. Absent means 0.95."""
+    @_builtins.property
+    def training_fingerprints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Fingerprints of the problems that the candidate was trained on (ratchet_problems.fingerprint), where they are known."""
+
     def __init__(
         self,
         *,
         baseline_id: _builtins.str = ...,
         candidate_id: _builtins.str = ...,
         confidence: _builtins.float | None = ...,
+        training_fingerprints: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "baseline_id", b"baseline_id", "candidate_id", b"candidate_id", "confidence", b"confidence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "baseline_id", b"baseline_id", "candidate_id", b"candidate_id", "confidence", b"confidence", "training_fingerprints", b"training_fingerprints"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
@@ -1029,12 +1035,15 @@ class BenchmarkComparison(_message.Message):
     ADJUSTED_P_VALUE_FIELD_NUMBER: _builtins.int
     UNSOLVED_FIELD_NUMBER: _builtins.int
     TAMPERED_SHARE_FIELD_NUMBER: _builtins.int
+    TRAINED_ON_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name of the set."""
     adjusted_p_value: _builtins.float
     """The comparison's p value, corrected for as many sets as are compared (Holm 1979)."""
     tampered_share: _builtins.float
     """Of the candidate's samples, how large a share was TAMPERED."""
+    trained_on: _builtins.int
+    """Problems of the set whose fingerprint is among training_fingerprints."""
     @_builtins.property
     def comparison(self) -> _statistics_pb2.Comparison: ...
     @_builtins.property
@@ -1049,10 +1058,11 @@ class BenchmarkComparison(_message.Message):
         adjusted_p_value: _builtins.float = ...,
         unsolved: _abc.Iterable[_builtins.str] | None = ...,
         tampered_share: _builtins.float = ...,
+        trained_on: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["comparison", b"comparison"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjusted_p_value", b"adjusted_p_value", "comparison", b"comparison", "name", b"name", "tampered_share", b"tampered_share", "unsolved", b"unsolved"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjusted_p_value", b"adjusted_p_value", "comparison", b"comparison", "name", b"name", "tampered_share", b"tampered_share", "trained_on", b"trained_on", "unsolved", b"unsolved"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

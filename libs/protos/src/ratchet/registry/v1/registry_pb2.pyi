@@ -649,6 +649,7 @@ class CreateVersionRequest(_message.Message):
     SOURCE_URI_FIELD_NUMBER: _builtins.int
     LINEAGE_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
+    TRAINING_FINGERPRINTS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     model: _builtins.str
     source_uri: _builtins.str
@@ -657,6 +658,12 @@ class CreateVersionRequest(_message.Message):
     def lineage(self) -> Global___Lineage: ...
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def training_fingerprints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Fingerprints of the problems of lineage.data_digest (ratchet_problems.fingerprint): a gate refuses a set that has one
+        of them.
+        """
+
     def __init__(
         self,
         *,
@@ -665,10 +672,11 @@ class CreateVersionRequest(_message.Message):
         source_uri: _builtins.str = ...,
         lineage: Global___Lineage | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        training_fingerprints: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lineage", b"lineage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "lineage", b"lineage", "model", b"model", "request_id", b"request_id", "source_uri", b"source_uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "lineage", b"lineage", "model", b"model", "request_id", b"request_id", "source_uri", b"source_uri", "training_fingerprints", b"training_fingerprints"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
