@@ -13,7 +13,6 @@ from ratchet_cli.commands import (
     batches,
     evaluations,
     keys,
-    matrix,
     models,
     platform,
     releases,
@@ -47,7 +46,6 @@ for command in (
     runs.train,
     evaluations.evaluate,
     reports.report,
-    matrix.matrix,
     releases.deploy,
 ):
     app.command()(command)

@@ -49,7 +49,6 @@ class EngineInfo:
 
     dtype: Dtype
     max_model_len: int
-    has_chat_template: bool = False
 
 
 @dataclass(frozen=True, slots=True)
