@@ -13,6 +13,7 @@ from ratchet_cli.commands import (
     batches,
     evaluations,
     keys,
+    matrix,
     models,
     platform,
     releases,
@@ -46,6 +47,7 @@ for command in (
     runs.train,
     evaluations.evaluate,
     reports.report,
+    matrix.matrix,
     releases.deploy,
 ):
     app.command()(command)
