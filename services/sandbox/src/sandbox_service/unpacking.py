@@ -22,8 +22,8 @@ class Unpacker:
                 if size <= _LARGE:
                     return convert(*arguments)
                 return await asyncio.to_thread(convert, *arguments)  # literals take about a second for each MB
-            except test_code.Unread as unread:
-                await asyncio.gather(*map(self._read, dict.fromkeys(unread.texts)))
+            except test_code.Unread as error:
+                await asyncio.gather(*map(self._read, dict.fromkeys(error.texts)))
 
     async def _read(self, text: test_code.Text) -> None:
         try:

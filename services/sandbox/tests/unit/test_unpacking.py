@@ -30,7 +30,7 @@ class Elsewhere:
 
 
 def long(last: str) -> str:
-    return f"x = [{'1, ' * 10_000}]\n{last}\n"
+    return f"x = [{'1, ' * 12_000}]\n{last}\n"
 
 
 def program(code: str) -> pb.Program:

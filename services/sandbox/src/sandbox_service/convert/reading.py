@@ -41,8 +41,8 @@ class Reading:
         """As test_code.read; in place of long code that isn't kept, one that `finish` tells of."""
         try:
             return test_code.read(code, entry_point, names, shared)
-        except test_code.Unread as unread:
-            self._unread += unread.texts
+        except test_code.Unread as error:
+            self._unread += error.texts
             return test_code.TestCode(False, names)
 
     def finish(self) -> None:

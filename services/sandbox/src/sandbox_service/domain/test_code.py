@@ -23,7 +23,7 @@ _PROGRAM_MODULES = frozenset({"solution", "program"})
 # What may name or run anything: the tester will see.
 _DYNAMIC = frozenset({"exec", "eval", "compile", "__import__", "importlib", "runpy", "globals", "locals", "vars"})
 _ATTRIBUTE = re.compile(r"\b(?:solution|program)\.(\w+)")
-_LARGE = 1 << 14  # characters: a tenth of a second
+_LARGE = 1 << 15  # characters: a fifth of a second
 _MOST_KEPT = 4096
 _KNOWN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__builtins__", "__spec__", "__class__"}
 
