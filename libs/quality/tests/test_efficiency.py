@@ -7,6 +7,7 @@ import pytest
 
 from ratchet.common.v1 import verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
+from ratchet_environments import Task
 from ratchet_environments.executor import Executor
 from ratchet_problems import CallTest, Problem
 from ratchet_quality import efficiency
@@ -45,7 +46,7 @@ class Sandbox:
 
 async def measured(sandbox: Sandbox, source: str, problem: Problem = PROBLEM) -> efficiency.Score:
     async with Executor(sandbox) as executor:
-        return await measure(executor, problem, source)
+        return await measure(executor, Task.of(problem), source)
 
 
 async def test_the_fastest_run_of_each_counts() -> None:

@@ -16,6 +16,7 @@ from ratchet_cli.commands import (
     matrix,
     models,
     platform,
+    quality,
     releases,
     reports,
     runs,
@@ -48,6 +49,7 @@ for command in (
     evaluations.evaluate,
     reports.report,
     matrix.matrix,
+    quality.quality,
     releases.deploy,
 ):
     app.command()(command)

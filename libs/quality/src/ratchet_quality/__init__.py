@@ -1,8 +1,7 @@
 """Quality of programs beyond passing their tests: how they are written, each aspect a score from 0 to 1.
 
-    async with or without a sandbox:
-    read([(source, problem)], ["style", "safety"])      what reading a program shows; the program is never run
-    await efficiency.measure(executor, problem, source)  what running it in the sandbox shows
+    read([(source, problem)], ["style", "safety"])     what reading a program shows; the program is not run
+    await efficiency.measure(executor, task, source)   what running it in the sandbox shows
 
 The components are defined in docs/quality.md. Each is a function from a source and its problem to a Score. Those that
 read call Python's parser on what a model wrote, which may take it down: only `read` calls them, in a process of

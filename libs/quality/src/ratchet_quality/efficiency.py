@@ -4,7 +4,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 from ratchet.common.v1 import verdict_pb2
-from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments import Task
 from ratchet_environments.executor import Executor
 from ratchet_environments.programs import program_for
@@ -20,15 +19,16 @@ UNSEEN = timedelta(milliseconds=10)
 """Times below this are taken for equal to it: the process itself takes some of it, and they differ by chance."""
 
 
-async def measure(executor: Executor, problem: Problem, source: str) -> Score:
+async def measure(executor: Executor, task: Task, source: str) -> Score:
     """The reference's CPU time over the program's, at most 1: 0.5 for a program that takes twice as long. 0 for one
     that does not pass these tests. Both run in the sandbox, in turn.
 
     Raises NotMeasurable for a problem without a reference that passes, Unavailable when the platform failed.
     """
+    problem = task.problem
     if not problem.references:
         raise NotMeasurable(f"{problem.id} has no reference to measure against")
-    tried = largest(problem)
+    tried = replace(task, problem=largest(problem), is_program=True)
     theirs: list[timedelta] = []
     ours: list[timedelta] = []
     for _ in range(RUNS):
@@ -69,14 +69,12 @@ def _size(test: TestCase) -> int:
             return len(test.code)
 
 
-async def _cpu_time(executor: Executor, problem: Problem, source: str) -> timedelta | None:
+async def _cpu_time(executor: Executor, task: Task, source: str) -> timedelta | None:
     """None for a program that does not pass."""
-    program: pb.Program = program_for(Task.of(problem), "")
-    program.source = source
     try:
-        execution = await executor.execute(program)
+        execution = await executor.execute(program_for(task, source))
     except InvalidArgument as error:
-        raise NotMeasurable(f"{problem.id}: {error.message}") from error
+        raise NotMeasurable(f"{task.problem.id}: {error.message}") from error
     if execution.verdict != verdict_pb2.VERDICT_PASSED:
         return None
     return execution.cpu_time.ToTimedelta()
