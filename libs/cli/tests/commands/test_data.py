@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-ROW = {"task_id": "T/0", "prompt": "def f():\n", "entry_point": "f", "canonical_solution": "    return 1\n", "test": "x"}
+ROW = {
+    "task_id": "T/0",
+    "prompt": "def f():\n",
+    "entry_point": "f",
+    "canonical_solution": "    return 1\n",
+    "test": "x",
+}
 
 
 @pytest.fixture
