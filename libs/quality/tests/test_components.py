@@ -27,6 +27,13 @@ def test_style_is_one_minus_findings_per_line_of_code() -> None:
     assert style("import os, sys\n", problem()).value == 0.0
 
 
+def test_the_problems_own_lines_are_not_the_programs_style() -> None:
+    prompt = 'import os\n\n\ndef f(l):\n    """Says."""\n'
+    given = Problem("p", prompt, (StdioTest("", ""),))
+    assert COMPONENTS["style"](prompt + "    return 1\n", given).value == 1.0
+    assert COMPONENTS["style"](prompt + "    x = l;\n    return 1\n", given).value == 0.0
+
+
 def test_complexity_is_allowed_up_to_the_reference_or_what_is_simple() -> None:
     complexity = COMPONENTS["complexity"]
     assert complexity(branches(4), problem(PLAIN)).value == 1.0

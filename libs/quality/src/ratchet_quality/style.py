@@ -20,20 +20,23 @@ TIMEOUT_S = 10.0
 
 def style(source: str, problem: Problem) -> Score:
     """1 minus ruff's findings per line of code, at least 0: pylint's score with all kinds of message counted once.
-    Comments, docstrings and empty lines are no lines; `# noqa` changes nothing. Raises Unreadable."""
-    lines = len({token.start[0] for token in significant(source)})
-    rules = _findings(source)
-    if "invalid-syntax" in rules:
-        raise Unreadable("no Python: ruff can't read it")
+
+    Lines that the problem's prompt gives are the problem's, with what is found in them. Comments, docstrings and empty
+    lines are no lines; `# noqa` changes nothing. Raises Unreadable.
+    """
+    given = {line.strip() for line in problem.prompt.split("\n")}
+    own = {number for number, line in enumerate(source.split("\n"), 1) if line.strip() not in given}
+    lines = len({token.start[0] for token in significant(source)} & own)
     if not lines:
         raise Unreadable("no code")
+    rules = Counter(rule for rule, number in _findings(source) if number in own)
     count = sum(rules.values())
     most = ", ".join(f"{rule} {number}x" for rule, number in rules.most_common(3))
     return Score(max(0.0, 1 - count / lines), f"{count} findings in {lines} lines{': ' if most else ''}{most}")
 
 
-def _findings(source: str) -> Counter[str]:
-    """Rule -> how often. Settings of a project are not read, and nothing is kept."""
+def _findings(source: str) -> list[tuple[str, int]]:
+    """Rule and line of each. Settings of a project are not read, and nothing is kept."""
     command = [_ruff(), "check", "--isolated", "--no-cache", "--quiet", "--ignore-noqa", "--exit-zero"]
     command += ["--target-version", "py311", "--select", RULES, "--ignore", NOT_COUNTED]
     command += ["--output-format", "json", "--stdin-filename", "program.py", "-"]
@@ -43,7 +46,10 @@ def _findings(source: str) -> Counter[str]:
         raise Unreadable(f"ruff took more than {TIMEOUT_S:.0f} s") from error
     except subprocess.CalledProcessError as error:
         raise Unreadable("ruff can't read it") from error
-    return Counter(str(found["code"] or "invalid-syntax") for found in json.loads(done.stdout))
+    found = [(one["code"], one["location"]["row"]) for one in json.loads(done.stdout)]
+    if any(not rule or rule == "invalid-syntax" for rule, _ in found):
+        raise Unreadable("no Python: ruff can't read it")
+    return found
 
 
 @cache
