@@ -38,6 +38,7 @@ _TYPES = {
 _ACTS = {"call", "make", "method", "function", "setattr", "delattr"}
 
 
+_MOST_MADE = 8
 # What a failing test does to say so.
 _SHOWN = {"__str__", "__repr__", "__format__"}
 
@@ -60,6 +61,7 @@ class Program(link.Link):
         self._types: dict[int, type[Proxy]] = {}  # of objects, by the number of their type
         self._by_name: dict[str, Any] = {}
         self._proxies: dict[tuple[int, Standing], Proxy] = {}
+        self._made: dict[type[Proxy], list[Proxy]] = {}
         self._given: Any = ()
         self._standing = Grade(Standing.HANDED)
         self.asked = False  # for anything that it computes
@@ -86,6 +88,15 @@ class Program(link.Link):
         if entry_point.isidentifier():
             names[entry_point] = self.entry
         return names
+
+    def keep_made(self, proxy: Proxy) -> None:
+        """An object that the tests made: a few of each class are kept, to tell others from."""
+        known = self._made.setdefault(type(proxy), [])
+        if len(known) < _MOST_MADE:
+            known.append(proxy)
+
+    def made(self, kind: type[Proxy]) -> list[Proxy]:
+        return self._made.get(kind, [])
 
     def ask(self, do: str, /, *arguments: object, **keywords: object) -> Any:
         """What comes of it over there, or raised. References in the answer are handed out: see standing.py."""

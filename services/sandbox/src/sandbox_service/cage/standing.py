@@ -4,16 +4,23 @@ What a proxy is asked is answered by the program, so an answer is its word. What
 the object from, by the way it came and not by which it is:
 
 MADE      by calling a class of the program that the tests know by its name, in capitals. Its methods and operators
-          are what's tested: all may be used, also those of what they give that is of such a class.
+          are what's tested: all may be used, also those of what they give that is of such a class. But no object says
+          how it stands to a plain value that may be the expected one: it equals none, and has no difference from a
+          number that is a number; what its methods gave has no order with a plain value either. Two objects that the
+          tests themselves made are equal if their class says so; of others, as HANDED.
 METHOD    of such an object or class: it may be called.
 NAMED     a function that the tests know by its name, or the entry point. What it gives is HANDED.
 HANDED    what the program gave by itself. It may be called, iterated, indexed by a key, made a string or a number of,
           and its attributes be read: all that gives values which the tests then compare. No more than that: else
           `assert f(1).startswith("a")` would pass for an object that says yes. It equals an object of its class if the
-          class says so, both hold the same, and what the tests made one of is in it. It equals no plain value, and is
-          told of none. It is consistent: what it iterates stays the same until the tests ask for something else, it's
-          as long as that, and has the same items by their numbers.
+          class says so, both hold the same, and that tells them from others: what the tests made one of is in it, or
+          another that was made of something else holds something else. It equals no plain value, and is told of none.
+          It is consistent: what it iterates stays the same until the tests ask for something else, it's as long as
+          that, and has the same items by their numbers. Its attributes stay the same until something is done with the
+          program's objects.
 ATTRIBUTE of what was HANDED: as that, but never called, be it a class or a type of Python's own.
+
+Every object is the same number, text, length and truth until something is done, or a moment has passed.
 
 All else raises CannotCross, as does what can't be done from another process.
 """
@@ -101,6 +108,7 @@ class ProxyClass(type):
         made = cls.__program__.ask_for(Grade(HANDED, known), "make", cls, *arguments, **keywords)
         if isinstance(made, Proxy) and rank_of(made) is MADE:
             set_slot(made, "_made_of", (*arguments, *keywords.values()))
+            cls.__program__.keep_made(made)
         return made
 
     def __getattr__(cls, name: str) -> Any:
@@ -130,7 +138,9 @@ class ProxyClass(type):
 
 
 _OF_CLASSES = {"__program__", "_class_place", "__specials__", "__known__", "_of_tests"}
-_SLOTS = ("_at", "_items", "_made_of", "_rank", "_came_back", "_exhausted", "__weakref__")
+_SLOTS = (
+    "_at", "_items", "_made_of", "_rank", "_came_back", "_exhausted", "_answers", "_is_difference", "__weakref__",
+)  # fmt: skip
 
 
 class Proxy(metaclass=ProxyClass):
@@ -154,7 +164,8 @@ class Proxy(metaclass=ProxyClass):
             raise AttributeError(name)
         if rank in (MADE, METHOD):
             return kind.__program__.ask_for(OF_METHOD, "getattr", self, name)
-        return kind.__program__.ask_for(OF_NAMED if rank is NAMED else OF_ATTRIBUTE, "getattr", self, name)
+        grade = OF_NAMED if rank is NAMED else OF_ATTRIBUTE
+        return operators.once(self, f".{name}", lambda: kind.__program__.ask_for(grade, "getattr", self, name))
 
     def __setattr__(self, name: str, value: object) -> None:
         type(self).__program__.ask("setattr", self, name, value)
@@ -171,19 +182,19 @@ class Proxy(metaclass=ProxyClass):
     def __hash__(self) -> int:
         if "__hash__" not in type(self).__specials__:
             return hash(place(self))
-        return type(self).__program__.ask("special", self, "__hash__")  # type: ignore[no-any-return]
+        return operators.answer(self, "__hash__")  # type: ignore[no-any-return]
 
     def __bool__(self) -> bool:
         return operators.truth(self)
 
     def __str__(self) -> str:
-        return str(type(self).__program__.ask("special", self, "__str__"))
+        return str(operators.answer(self, "__str__"))
 
     def __repr__(self) -> str:
-        return str(type(self).__program__.ask("special", self, "__repr__"))
+        return str(operators.answer(self, "__repr__"))
 
     def __format__(self, how: str) -> str:
-        return str(type(self).__program__.ask("special", self, "__format__", how))
+        return str(operators.answer(self, "__format__", how))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise CannotCross("a test copies or pickles an object of the program")
@@ -226,9 +237,11 @@ def make_proxy(kind: type[Proxy], at: int, rank: Standing) -> Any:
         ("_at", at),
         ("_rank", rank),
         ("_items", None),
-        ("_made_of", ()),
+        ("_made_of", None),
         ("_came_back", False),
         ("_exhausted", False),
+        ("_answers", None),
+        ("_is_difference", False),
     ):
         set_slot(made, slot, value)
     return made
