@@ -1,7 +1,7 @@
 """Operators on proxies: which are asked of the program, and which are answered here. The rules are in standing.py."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import channel
@@ -63,7 +63,7 @@ def _hold_the_same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
     if places in seen or places[0] == places[1]:
         return True
     seen.add(places)
-    mine, theirs = vars(one), vars(other)
+    mine, theirs = standing.held(one), standing.held(other)
     if not mine or mine.keys() != theirs.keys():
         return False
     return all(_same(item, theirs[name], seen) for name, item in mine.items())
@@ -72,7 +72,7 @@ def _hold_the_same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
 def _holds_what_it_was_made_of(proxy: Any) -> bool:
     """Else a class could hold the same in all its objects."""
     held: list[Any] = []
-    for item in vars(proxy).values():
+    for item in standing.held(proxy).values():
         held += [item, *(item.values() if type(item) is dict else item if type(item) in (list, tuple) else ())]
     return all(any(_same(given, item, set()) for item in held) for given in standing.slot_of(proxy, "_made_of"))
 
@@ -119,7 +119,7 @@ def _iter(self: Any) -> Iterator[Any]:
     if "__next__" in type(self).__specials__:
         if standing.slot_of(self, "_exhausted"):
             raise standing.CannotCross("a test iterates again over an iterator that had come to its end")
-        return _stream(program, self, self)
+        return self  # type: ignore[no-any-return]
     kept = standing.slot_of(self, "_items")
     if kept is None or kept.epoch != program.epoch:
         kept = _Items(program, self)
@@ -148,18 +148,17 @@ class _Items:
             place += 1
 
 
-def _stream(program: Any, proxy: Any, iterator: Any) -> Iterator[Any]:
+def _stream(program: Any, proxy: Any, iterator: Any) -> Generator[Any, None, Any]:
     """`iterator` may be here already: that of a list, say."""
     if not isinstance(iterator, standing.Proxy):
-        yield from iterator
-        return
+        return (yield from iterator)
     grade = standing.grade_within(proxy)
     while True:
         try:
             item = program.ask_for(grade, "next", iterator)
-        except StopIteration:
+        except StopIteration as stop:
             standing.set_slot(iterator, "_exhausted", True)
-            return
+            return stop.value
         yield item
 
 
@@ -169,6 +168,26 @@ def _next(self: Any) -> Any:
     except StopIteration:
         standing.set_slot(self, "_exhausted", True)
         raise
+
+
+def copied(self: Any, do: str) -> Any:
+    """Of what the tests made: it's as good as made by them."""
+    if not _is_made(self):
+        raise standing.CannotCross("a test copies an object that the program made")
+    return type(self).__program__.ask_for(standing.OF_MADE, do, self)
+
+
+def of_generator(self: Any, name: str) -> Any:
+    """Its send, throw or close: what comes of it is as good as what comes next."""
+
+    def method(*arguments: Any) -> Any:
+        try:
+            return type(self).__program__.ask_for(standing.grade_within(self), name, self, *arguments)
+        except StopIteration:
+            standing.set_slot(self, "_exhausted", True)
+            raise
+
+    return method
 
 
 def _call(self: Any, /, *arguments: object, **keywords: object) -> Any:
@@ -216,6 +235,32 @@ def _exit(self: Any, kind: Any, error: Any, trace: Any) -> bool:
     return bool(swallowed) and isinstance(error, Exception) and not isinstance(error, AssertionError)
 
 
+async def _enter_async(self: Any) -> Any:
+    return type(self).__program__.ask_for(standing.grade_within(self), "aenter", self)
+
+
+async def _exit_async(self: Any, kind: Any, error: Any, trace: Any) -> bool:
+    swallowed = type(self).__program__.ask("aexit", self, error)
+    return bool(swallowed) and isinstance(error, Exception) and not isinstance(error, AssertionError)
+
+
+def _iter_async(self: Any) -> Any:
+    if "__anext__" in type(self).__specials__:
+        return self
+    return type(self).__program__.ask_for(standing.grade_within(self), "special", self, "__aiter__")
+
+
+async def _next_async(self: Any) -> Any:
+    return type(self).__program__.ask_for(standing.grade_within(self), "anext", self)
+
+
+def _await(self: Any) -> Any:
+    async def run() -> Any:
+        return type(self).__program__.ask_for(standing.grade_within(self), "await", self)
+
+    return run().__await__()
+
+
 def _there(name: str) -> Any:
     return lambda self, *arguments: _ask(self, name, *arguments)
 
@@ -246,5 +291,6 @@ OPERATORS: dict[str, Any] = {
     **{name: _there(name) for name in channel.CONVERSIONS if name not in ("__str__", "__repr__", "__format__")},
     **{name: _there(name) for name in ("__setitem__", "__delitem__", "__enter__")},
     "__len__": _len, "__iter__": _iter, "__next__": _next, "__call__": _call, "__getitem__": _getitem,
-    "__contains__": _contains, "__reversed__": _reversed, "__exit__": _exit,
+    "__contains__": _contains, "__reversed__": _reversed, "__exit__": _exit, "__aenter__": _enter_async,
+    "__aexit__": _exit_async, "__aiter__": _iter_async, "__anext__": _next_async, "__await__": _await,
 }  # fmt: skip

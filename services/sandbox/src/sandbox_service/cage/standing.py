@@ -19,8 +19,10 @@ All else raises CannotCross, as does what can't be done from another process.
 """
 
 import enum
+import types
 from typing import Any
 
+import methods
 import operators
 
 
@@ -52,7 +54,7 @@ class Grade:
 
     def of(self, kind: Any) -> Standing:
         if self.made is not None:
-            return MADE if issubclass(kind, self.made) else HANDED
+            return MADE if type.__subclasscheck__(self.made, kind) else HANDED
         if self.rank is MADE or self.rank is METHOD:
             if kind.__known__:
                 return MADE
@@ -76,12 +78,36 @@ PREDICATES = {
     for name in dir(kind)
     if name.startswith(("is", "startswith", "endswith"))
 }
-# What functions tell of themselves.
-_OF_FUNCTIONS = {"__name__", "__qualname__", "__doc__", "__wrapped__", "__module__", "__defaults__", "__annotations__"}
+
+
+def _doc(cls: Any) -> Any:
+    return cls._told("__doc__", None)
+
+
+def _annotations(cls: Any) -> Any:
+    own = cls._of_tests or cls._class_place is None
+    return type.__getattribute__(cls, "__dict__").get("__annotations__", {}) if own else methods.annotations_of(cls)
+
+
+def _slots(cls: Any) -> Any:
+    if "slots" not in cls.__facts__:
+        raise AttributeError("__slots__")
+    return cls._told("__slots__", ())
+
+
+def _bases(cls: Any) -> Any:
+    return tuple(object if base is Proxy else base for base in type.__dict__["__bases__"].__get__(cls))
+
+
+def _mro(cls: Any) -> Any:
+    return tuple(base for base in type.__dict__["__mro__"].__get__(cls) if base is not Proxy)
 
 
 class ProxyClass(type):
-    """What a class of the program is to the tests: calling it makes an object over there."""
+    # What a class of the program is to the tests: calling it makes an object over there.
+    __doc__: Any = property(_doc)
+    __bases__: Any = property(_bases)
+    __mro__: Any = property(_mro)
 
     __program__: Any
     _class_place: int | None
@@ -104,7 +130,12 @@ class ProxyClass(type):
         return made
 
     def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__") or cls._class_place is None:
+        if name == "__dataclass_fields__":
+            cls.__program__.asked = True
+            return methods.fields_of(cls)
+        if name == "__signature__" and cls._class_place is not None:
+            return methods.signature_of(cls)
+        if (name.startswith("__") and name not in _OF_KINDS) or cls._class_place is None:
             raise AttributeError(name)
         return cls.__program__.ask_for(OF_METHOD if cls.__known__ else OF_ATTRIBUTE, "getattr", cls, name)
 
@@ -114,11 +145,37 @@ class ProxyClass(type):
         else:
             cls.__program__.ask("setattr", cls, name, value)
 
+    def _told(cls, name: str, otherwise: Any) -> Any:
+        """What a class of the program says of itself, and one of the tests here."""
+        own = type.__getattribute__(cls, "__dict__").get(name)
+        if cls._class_place is None or cls._of_tests:
+            return own
+        try:
+            return cls.__program__.ask_for(OF_ATTRIBUTE, "getattr", cls, name)
+        except AttributeError:
+            return otherwise
+
     def __instancecheck__(cls, value: object) -> bool:
+        if cls.__program__ is None:
+            return type.__instancecheck__(cls, value)
+        cls.__program__.asked = True
         if type.__instancecheck__(cls, value):
             return True
+        if protocol := cls.__facts__.get("protocol"):
+            return all(hasattr(value, name) for name in protocol)
+        if "checks" in cls.__facts__ and isinstance(value, Proxy):
+            return bool(cls.__program__.ask("isinstance", value, cls))
         # a namedtuple crosses by its value
         return isinstance(value, tuple) and hasattr(value, "_fields") and type(value).__name__ == cls.__name__
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        if cls.__program__ is None:
+            return type.__subclasscheck__(cls, kind)
+        cls.__program__.asked = True
+        if type.__subclasscheck__(cls, kind):
+            return True
+        lent = isinstance(kind, ProxyClass) and kind._class_place is not None
+        return bool(lent and "checks" in cls.__facts__ and cls.__program__.ask("issubclass", kind, cls))
 
     def __eq__(cls, other: object) -> bool:
         if isinstance(other, Proxy):
@@ -129,7 +186,12 @@ class ProxyClass(type):
         return type.__hash__(cls)
 
 
+# Put there afterwards, as in the body they would be its own.
+ProxyClass.__annotations__ = property(_annotations)  # type: ignore[assignment]
+ProxyClass.__slots__ = property(_slots)  # type: ignore[attr-defined]
 _OF_CLASSES = {"__program__", "_class_place", "__specials__", "__known__", "_of_tests"}
+# What classes tell of themselves, beside what Python keeps in them.
+_OF_KINDS = {"__match_args__", "__wrapped__"}
 _SLOTS = ("_at", "_items", "_made_of", "_rank", "_came_back", "_exhausted", "__weakref__")
 
 
@@ -137,21 +199,47 @@ class Proxy(metaclass=ProxyClass):
     """An object in the program's process."""
 
     _class_place = None
-    __specials__: frozenset[str] = frozenset()
+    # without annotations of its own: those are the object's
+    __annotations__ = property(lambda self: methods.annotations_of(self))
+    __specials__ = frozenset[str](())
+    __facts__ = types.MappingProxyType[str, Any]({})
     __known__ = _of_tests = False
     __program__ = None
     __slots__ = _SLOTS
 
     @property
     def __dict__(self) -> Any:  # type: ignore[override]
-        return type(self).__program__.ask_for(OF_MADE if rank_of(self) is MADE else OF_ATTRIBUTE, "vars", self)
+        if "slots" in type(self).__facts__:
+            raise AttributeError("__dict__")
+        return held(self)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        kind: Any = type(self)
+        python, base = kind.__facts__.get("python"), kind.__facts__.get("base")
+        if python is not None:
+            return methods.PYTHONS[python]
+        return methods.class_over(kind, base) if base and rank_of(self) is MADE else kind
+
+    @property
+    def __doc__(self) -> Any:  # type: ignore[override]
+        kind: Any = type(self)
+        return kind.__program__.ask_for(OF_ATTRIBUTE, "getattr", self, "__doc__")
 
     def __getattr__(self, name: str) -> Any:
         kind, rank = type(self), rank_of(self)
         if rank is MADE and slot_of(self, "_came_back") and name in PREDICATES:
             raise CannotCross(f"a test asks {name} of an object that the program gave")
-        if name.startswith("__") and name not in _OF_FUNCTIONS:
+        if name == "__dataclass_fields__":
+            return getattr(kind, name)
+        if name == "__annotations__":
+            return methods.annotations_of(self)
+        if name == "__code__" and "python" in kind.__facts__:
+            return methods.code_of(kind.__program__, self)
+        if name.startswith("__") and name not in methods.OF_FUNCTIONS:
             raise AttributeError(name)
+        if name in ("send", "throw", "close") and kind.__facts__.get("python") == "generator":
+            return operators.of_generator(self, name)
         if rank in (MADE, METHOD):
             return kind.__program__.ask_for(OF_METHOD, "getattr", self, name)
         return kind.__program__.ask_for(OF_NAMED if rank is NAMED else OF_ATTRIBUTE, "getattr", self, name)
@@ -188,10 +276,21 @@ class Proxy(metaclass=ProxyClass):
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise CannotCross("a test copies or pickles an object of the program")
 
+    def __copy__(self) -> Any:
+        return operators.copied(self, "copy")
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return operators.copied(self, "deepcopy")
+
+
+def held(proxy: Proxy) -> Any:
+    """What an object holds, by name."""
+    return type(proxy).__program__.ask_for(OF_MADE if rank_of(proxy) is MADE else OF_ATTRIBUTE, "vars", proxy)
+
 
 def class_as_object(program: Any, at: int, rank: Standing) -> Any:
     """A class that the program handed out: the tests may not use it as one that they know."""
-    return make_proxy(make_class("type", Proxy, program, None, False, ["__call__"], []), at, rank)
+    return make_proxy(make_class("type", (Proxy,), program, None, False, ["__call__"], [], {}), at, rank)
 
 
 def slot_of(proxy: Proxy, slot: str) -> Any:
@@ -249,39 +348,39 @@ def came_back(proxy: Proxy) -> None:
 
 
 def make_class(
-    name: str, parent: Any, program: Any, at: int | None, is_known: bool, specials: list[str], functions: list[str]
+    name: str,
+    parents: tuple[Any, ...],
+    program: Any,
+    at: int | None,
+    is_known: bool,
+    specials: list[str],
+    functions: list[str],
+    facts: dict[str, Any],
 ) -> Any:
-    """`at`: the place of the class itself, if the program lent that. Raises ValueError for a wrong function name."""
+    """`at`: the place of the class itself, if the program lent that. `facts`: see owner.facts.
+
+    Raises ValueError for a wrong function name.
+    """
     if not all(one.isidentifier() and (one[0] != "_" or one == "__init__") for one in functions):
         raise ValueError("a function with the name of one of ours")
+    if facts.get("python") not in (None, *methods.PYTHONS) or facts.get("base") not in (None, *methods.PLAIN):
+        raise ValueError("no such type")
     namespace: dict[str, Any] = {
-        "_class_place": at, "__program__": program, "__known__": is_known, "_of_tests": parent._of_tests,
-        "__specials__": frozenset(specials), "__slots__": (), **{one: _function(one) for one in functions},
+        "_class_place": at, "__program__": program, "__known__": is_known, "_of_tests": parents[0]._of_tests,
+        "__specials__": frozenset(specials), "__facts__": facts, "__slots__": (), "__module__": "solution",
+        "__doc__": vars(Proxy)["__doc__"], **{one: methods.Method(one) for one in functions},
         **{one: operators.OPERATORS[one] for one in specials if one in operators.OPERATORS},
     }  # fmt: skip
     if "__eq__" in specials and "__hash__" not in specials:
         namespace["__hash__"] = None
-    made = ProxyClass(name, (parent,), namespace)
+    try:
+        made = ProxyClass(name, parents, namespace)
+    except TypeError:  # no class can have them all
+        made = ProxyClass(name, parents[:1], namespace)
     for one in functions:
         namespace[one].__qualname__ = f"{name}.{one}"
         namespace[one].of_class = made
+    if abstract := facts.get("abstract"):
+        type.__setattr__(made, "__abstractmethods__", frozenset(map(str, abstract)))
+    methods.register(made, facts.get("library", []))
     return made
-
-
-def _function(name: str) -> Any:
-    """A method, as a class has it."""
-
-    def method(self: Any, /, *arguments: object, **keywords: object) -> Any:
-        kind = method.of_class  # type: ignore[attr-defined]
-        if not isinstance(self, Proxy) or rank_of(self) is not MADE:
-            raise CannotCross(
-                f"a test calls the method {name!r} of an object that the program made, whose word alone would count"
-            )
-        if slot_of(self, "_came_back") and name in PREDICATES:
-            raise CannotCross(f"a test asks {name} of an object that the program gave")
-        if kind._class_place is None or type(self) is kind:
-            return kind.__program__.ask_for(OF_MADE, "method", self, name, *arguments, **keywords)
-        return kind.__program__.ask_for(OF_MADE, "function", kind, name, self, *arguments, **keywords)
-
-    method.__name__ = name
-    return method
