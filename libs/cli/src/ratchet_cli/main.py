@@ -9,7 +9,19 @@ import sys
 
 import typer
 
-from ratchet_cli.commands import batches, evaluations, keys, models, platform, releases, runs, runtimes, sandbox
+from ratchet_cli.commands import (
+    batches,
+    evaluations,
+    keys,
+    matrix,
+    models,
+    platform,
+    releases,
+    reports,
+    runs,
+    runtimes,
+    sandbox,
+)
 from ratchet_cli.demo.command import demo
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import stderr
@@ -34,6 +46,8 @@ for command in (
     demo,
     runs.train,
     evaluations.evaluate,
+    reports.report,
+    matrix.matrix,
     releases.deploy,
 ):
     app.command()(command)

@@ -54,3 +54,13 @@ class Evaluations(Resource[S]):
         """Two evaluations of the same problems, paired."""
         request = pb.CompareEvaluationsRequest(baseline_id=baseline_id, candidate_id=candidate_id)
         return call(request, pb.CompareEvaluationsResponse, lambda reply: reply.comparison)
+
+    @unary
+    def compare_sets(
+        self, baseline_id: str, candidate_id: str, confidence: float | None = None
+    ) -> Call[pb.CompareEvaluationsResponse]:
+        """As compare, and each set of the two by itself. `confidence` of the intervals: None means 0.95."""
+        request = pb.CompareEvaluationsRequest(
+            baseline_id=baseline_id, candidate_id=candidate_id, confidence=confidence
+        )
+        return call(request, pb.CompareEvaluationsResponse, lambda reply: reply)

@@ -15,7 +15,8 @@ from eval_service.adapters.registry import GrpcModelSource
 from eval_service.adapters.sql import SqlEvaluationStore
 from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.evaluations import Evaluations
-from eval_service.domain.measurer import Deadlines, Measurer
+from eval_service.domain.measurer import Measurer
+from eval_service.domain.patience import Deadlines
 from eval_service.domain.ports import EvaluationStore, Meter, ModelSource, PolicyHost, ProblemSource
 from eval_service.servicer import EvalServicer
 from eval_service.settings import Settings
@@ -93,7 +94,18 @@ async def provision(
         name = settings.worker_name()
         queue = StreamQueue(streams.Stream(redis, STREAM, GROUP, name, lease=settings.lease))
         deadlines = Deadlines(settings.fault_patience, settings.room_patience)
-        measurer = Measurer(store, problems, host, environment, meter, clock, settings.concurrency, deadlines, sleep)
+        measurer = Measurer(
+            store,
+            problems,
+            host,
+            environment,
+            meter,
+            clock,
+            settings.concurrency,
+            settings.judging,
+            deadlines,
+            sleep,
+        )
         work = EvaluationWork(name, store, measurer, meter, clock, settings.lease)
         timing = timing or Timing(beat=settings.lease / 10, reconcile=settings.reconcile_interval)
         yield Service(

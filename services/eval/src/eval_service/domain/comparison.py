@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from eval_service.domain.evaluation import Evaluation, State
+from eval_service.domain.score import ProblemKey
 from eval_service.domain.statistics import Tally, estimate_difference, estimate_pass_at_k, permutation_p_value
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.statistics import Comparison
@@ -15,7 +16,7 @@ def check_comparable(baseline: Evaluation, candidate: Evaluation) -> None:
             raise FailedPrecondition(f"evaluation {evaluation.id} is {evaluation.state}; only a succeeded one compares")
     theirs, ours = baseline.spec, candidate.spec
     for what, before, after in (
-        ("problems", theirs.problems.digest, ours.problems.digest),
+        ("problems", theirs.digests, ours.digests),
         ("temperature", theirs.temperature, ours.temperature),
         ("max_tokens", theirs.max_tokens, ours.max_tokens),
     ):
@@ -25,7 +26,7 @@ def check_comparable(baseline: Evaluation, candidate: Evaluation) -> None:
             )
 
 
-def compare(baseline: Mapping[str, Tally], candidate: Mapping[str, Tally]) -> Comparison:
+def compare(baseline: Mapping[ProblemKey, Tally], candidate: Mapping[ProblemKey, Tally]) -> Comparison:
     """The comparison of two evaluations that `check_comparable` let pass, from their tallies by problem."""
     problems = sorted(baseline)
     before = [baseline[problem] for problem in problems]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import arguments
-import comparisons
+import counting
 import fixtures
 import little_pytest
 
@@ -35,7 +35,7 @@ class Collector:
         code: str,
         entry: object,
         call_check: bool,
-        count: comparisons.Count,
+        count: counting.Count,
     ) -> None:
         """`module`: holds what the tests may use of the program, and becomes `__main__`."""
         self._count = count
@@ -49,7 +49,7 @@ class Collector:
         self._given["candidate"] = self._entry
         sys.modules["__main__"] = self._module
         self._prepare()
-        self._compiled = comparisons.counted(comparisons.parse(self._code))
+        self._compiled = self._count.compile(self._code)
         try:
             exec(self._compiled, names)
         except SystemExit as error:
@@ -65,7 +65,7 @@ class Collector:
         with contextlib.closing(self._fixtures):
             found = self._run_tests(own)
         if not (found or check or self._count.compared) and ">>>" in self._code:
-            run_examples(self._module)
+            run_examples(self._module, self._count)
         if _failed_case is not None:  # of a suite that the code ran itself
             raise _failed_case
 
@@ -73,13 +73,13 @@ class Collector:
         """Stands in for what the code names and would run it again, or keep to itself what failed."""
         code = self._code
         if "pytest" in code:
-            little_pytest.install(fixtures.CLASSES)
+            little_pytest.install(self._count, fixtures.CLASSES)
         if "unittest" in code:
-            _prepare_unittest()
+            _prepare_unittest(self._count)
         if "doctest" in code:
             import doctest
 
-            doctest.testmod = lambda m=None, *_, **__: run_examples(m or self._module)
+            doctest.testmod = lambda m=None, *_, **__: run_examples(m or self._module, self._count)
         if "inspect" in code or "traceback" in code:
             import linecache
 
@@ -202,9 +202,27 @@ def _call_if_there(hook: Any, *given: object) -> None:
         _finish(hook(*given[: len(arguments.needed(hook))]))
 
 
-def _prepare_unittest() -> None:
+def _prepare_unittest(count: counting.Count) -> None:
     """Test files end with unittest.main(). And whoever runs its tests, what failed is known here."""
     import unittest
+
+    class Failure(AssertionError, metaclass=_Failure):
+        def __init__(self, *message: object) -> None:
+            super().__init__(*message)
+            count.note(self)
+
+    Failure.__name__ = Failure.__qualname__ = "AssertionError"
+    unittest.TestCase.failureException = Failure
+    raises: Any = type(unittest.TestCase().assertRaises(Exception))  # noqa: PT027 (the class is wanted)
+    leave = raises.__exit__
+
+    def leave_and_forgive(self: Any, kind: Any, error: Any, trace: Any) -> Any:
+        expected = leave(self, kind, error, trace)
+        if expected:
+            count.forgive(error)
+        return expected
+
+    raises.__exit__ = leave_and_forgive
 
     unittest.main = lambda *_, **__: None  # type: ignore[assignment]
 
@@ -223,6 +241,17 @@ def _prepare_unittest() -> None:
 
     for name in ("addError", "addFailure", "addSubTest", "addUnexpectedSuccess"):
         setattr(unittest.TestResult, name, failing(name))
+    unittest.TestResult.addExpectedFailure = lambda self, test, err: count.forgive(err[1])  # type: ignore[method-assign]
+
+
+class _Failure(type):
+    """Of unittest's failures: to its runner every AssertionError is one."""
+
+    def __instancecheck__(cls, it: object) -> bool:
+        return isinstance(it, AssertionError)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, AssertionError)
 
 
 _failed_case: BaseException | None = None  # what a test of unittest raised, whichever runner ran it
@@ -249,11 +278,10 @@ def _run_case(unittest: types.ModuleType, case: type) -> bool:
     return bool(result.testsRun > 0)
 
 
-def run_examples(module: types.ModuleType) -> Any:
+def run_examples(module: types.ModuleType, count: counting.Count) -> Any:
     """The examples in docstrings, as doctest does; each with an output compares. Raises for the first that fails."""
     import doctest
 
-    seen: Any = getattr(__import__("builtins"), "@checked")
     attempted = 0
     for test in doctest.DocTestFinder(exclude_empty=True).find(module, "tests", globs=dict(vars(module))):
         attempted += len(test.examples)
@@ -266,7 +294,7 @@ def run_examples(module: types.ModuleType) -> Any:
             raise error.exc_info[1] from None
         for example in test.examples:
             if example.want:
-                seen()
+                count.checked()
     return doctest.TestResults(0, attempted)
 
 

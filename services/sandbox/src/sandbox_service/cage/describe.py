@@ -1,7 +1,8 @@
 """What the program's functions and classes say of themselves, for methods.py and standing.py on the tests' side."""
 
+import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import channel
@@ -34,34 +35,38 @@ def facts(kind: type, encode: Callable[[Any], Any]) -> dict[str, Any]:
     name. checks: it says itself what its objects are. protocol: the names that make an object one of it.
     slots: its objects hold no others. fields: those of a dataclass: name, type, has a default, default, flags.
     """
-    if kind in _PYTHONS:
+    if _is_among(kind, _PYTHONS):
         return {"python": kind.__name__}
     found: dict[str, Any] = {}
-    base = next((base.__name__ for base in kind.__mro__ if base in link.PLAIN), None)
+    base = next((base.__name__ for base in kind.__mro__ if _is_among(base, link.PLAIN)), None)
     if base:
         found["base"] = base
     if type(kind) is not type:
         found |= _of_abstract(kind)
     if kind.__dictoffset__ == 0 and not base:
         found["slots"] = True
-    fields = kind.__dict__.get("__dataclass_fields__")
-    if isinstance(fields, dict):
-        found["fields"] = [encode(_field(field)) for field in fields.values() if field._field_type.name == "_FIELD"]
+    if "__dataclass_fields__" in kind.__dict__ and "dataclasses" in sys.modules:
+        found["fields"] = [encode(_field(field)) for field in sys.modules["dataclasses"].fields(kind)]
     return found
+
+
+def _is_among(kind: type, kinds: Sequence[type]) -> bool:
+    """By identity: a metaclass may say that it equals all."""
+    return any(kind is one for one in kinds)
 
 
 def _of_abstract(kind: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if abstract := getattr(kind, "__abstractmethods__", None):
+    if abstract := kind.__dict__.get("__abstractmethods__"):
         found["abstract"] = [str(name) for name in abstract]
     library = [link.name_of(base) for base in kind.__mro__ if type(base) is not type]
     if library := [name for name in library if name]:
         found["library"] = library
-    if getattr(kind, "_is_protocol", False):
+    if kind.__dict__.get("_is_protocol", False):
         found["protocol"] = [
             name
             for base in kind.__mro__
-            if getattr(base, "_is_protocol", False) and base.__module__ != "typing"
+            if base.__dict__.get("_is_protocol", False) and base.__module__ != "typing"
             for name in (*vars(base), *vars(base).get("__annotations__", ()))
             if not name.startswith("_") or name in ("__call__", "__len__", "__iter__", "__getitem__", "__contains__")
         ]
@@ -92,7 +97,7 @@ def members(kind: Any) -> list[Any]:
     """Of an enum: the class of the library that it is of, the plain type that it is of, too, special methods of its
     own, and each member's name and value. No other names of a member: with these, one could stand for all."""
     base = next(base.__name__ for base in kind.__mro__ if base.__module__ == "enum")
-    mixed = next((base.__name__ for base in kind.__mro__ if base in link.PLAIN), "")
+    mixed = next((base.__name__ for base in kind.__mro__ if _is_among(base, link.PLAIN)), "")
     own = [name for base in kind.__mro__ if base.__module__ not in ("enum", "builtins") for name in vars(base)]
-    named = [[name, codec.encode(one.value)] for name, one in kind._member_map_.items() if one.name == name]
+    named = [[name, codec.encode(one.value)] for name, one in vars(kind)["_member_map_"].items() if one.name == name]
     return [base, mixed, [name for name in own if name == "_missing_" or name in channel.SPECIALS], named]

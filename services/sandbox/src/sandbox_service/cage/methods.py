@@ -42,6 +42,41 @@ def code_of(program: Any, function: Any) -> types.CodeType:
         raise AttributeError("__code__") from None
 
 
+def _of_class(made: Any, name: str) -> Any:
+    """What a class of the program says of itself, and one of the tests here."""
+    own = type.__getattribute__(made, "__dict__").get(name)
+    if standing.class_place(made) is None or made.__of_tests__:
+        return own
+    try:
+        return made.__program__.ask_for(standing.OF_ATTRIBUTE, "getattr", made, name)
+    except AttributeError:
+        return None
+
+
+def doc_of_class(made: Any) -> Any:
+    return _of_class(made, "__doc__")
+
+
+def annotations_of_class(made: Any) -> Any:
+    is_here = made.__of_tests__ or standing.class_place(made) is None
+    return type.__getattribute__(made, "__dict__").get("__annotations__", {}) if is_here else annotations_of(made)
+
+
+def slots_of_class(made: Any) -> Any:
+    if "slots" not in made.__facts__:
+        raise AttributeError("__slots__")
+    return _of_class(made, "__slots__") or ()
+
+
+def bases_of_class(made: Any) -> tuple[Any, ...]:
+    bases = type.__dict__["__bases__"].__get__(made)
+    return tuple(object if base is standing.Proxy else base for base in bases)
+
+
+def mro_of_class(made: Any) -> tuple[Any, ...]:
+    return tuple(base for base in type.__dict__["__mro__"].__get__(made) if base is not standing.Proxy)
+
+
 def annotations_of(it: Any) -> Any:
     """Of a function or class."""
     kind: Any = type(it) if isinstance(it, standing.Proxy) else it
@@ -88,13 +123,13 @@ class Method:
         if standing.slot_of(it, "_came_back") and name in standing.PREDICATES:
             raise standing.CannotCross(f"a test asks {name} of an object that the program gave")
         ask = kind.__program__.ask_for
-        if kind._class_place is None or type(it) is kind:
+        if standing.class_place(kind) is None or type(it) is kind:
             return ask(standing.OF_MADE, "method", it, name, *arguments, **keywords)
         return ask(standing.OF_MADE, "function", kind, name, it, *arguments, **keywords)
 
     def __getattr__(self, name: str) -> Any:
         kind = self.of_class
-        if kind is None or kind._class_place is None or name not in OF_FUNCTIONS | {"__code__"}:
+        if kind is None or standing.class_place(kind) is None or name not in OF_FUNCTIONS | {"__code__"}:
             raise AttributeError(name)
         function = kind.__program__.ask_for(standing.OF_ATTRIBUTE, "getattr", kind, self.__name__)
         return getattr(function, name)
@@ -120,13 +155,12 @@ def fields_of(made: Any) -> dict[str, Any]:
     if described is None:
         raise AttributeError("__dataclass_fields__")
     dataclasses: Any = sys.modules.get("dataclasses") or __import__("dataclasses")
-    fields = {}
+    fields = []
     for name, kind, has_default, default, flags in described:
         given = {"default": default} if has_default else {}
         field = dataclasses.field(**given, init=flags[0], repr=flags[1], compare=flags[2], kw_only=flags[3])
-        field.name, field.type, field._field_type = name, kind, dataclasses._FIELD
-        fields[name] = field
-    return fields
+        fields.append((name, kind, field))
+    return dataclasses.make_dataclass("fields", fields, init=False).__dataclass_fields__  # type: ignore[no-any-return]
 
 
 _BASES: dict[Any, Any] = {}

@@ -248,6 +248,11 @@ class Owner(link.Link):
         shown = [name for name in functions if not name.startswith("_") or name == "__init__"][:_MOST_FUNCTIONS]
         return [link.kinds(kind), channel.specials(kind), shown, describe.facts(kind, self._encode)]
 
+    def own_class(self, name: str) -> type | None:
+        """The program's class of this name."""
+        found = self._module.__dict__.get(name)
+        return found if isinstance(found, type) else None
+
     def lent(self, place: int) -> Any:
         return self._lent[place]
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import lent
 import link
+import making
 import mirrors
 import replay
 import standing
@@ -37,13 +38,17 @@ _TYPES = {
 
 
 # What may change things over there.
-_ACTS = {"call", "make", "method", "function", "setattr", "delattr"}
+_ACTS = {
+    "call", "make", "method", "function", "setattr", "delattr", "send", "throw", "close", "await", "anext", "asend",
+    "aclose", "aenter", "aexit",
+}  # fmt: skip
 
 
 # What it's asked for where the tests stand in for what a program reads.
 _READS = {"input", "line"}
 
 
+_MOST_MADE = 8
 # What a failing test does to say so.
 _SHOWN = {"__str__", "__repr__", "__format__"}
 
@@ -66,6 +71,7 @@ class Program(link.Link):
         self._types: dict[int, type[Proxy]] = {}  # of objects, by the number of their type
         self._by_name: dict[str, Any] = {}
         self._proxies: dict[tuple[int, Standing], Proxy] = {}
+        self._made: dict[type[Proxy], list[Proxy]] = {}
         self._given: Any = ()
         self._standing = Grade(Standing.HANDED)
         self.asked = False  # for anything that it computes
@@ -94,6 +100,15 @@ class Program(link.Link):
         if entry_point.isidentifier():
             names[entry_point] = self.entry
         return names
+
+    def keep_made(self, proxy: Proxy) -> None:
+        """An object that the tests made: a few of each class are kept, to tell others from."""
+        known = self._made.setdefault(type(proxy), [])
+        if len(known) < _MOST_MADE:
+            known.append(proxy)
+
+    def made(self, kind: type[Proxy]) -> list[Proxy]:
+        return self._made.get(kind, [])
 
     def ask(self, do: str, /, *arguments: object, **keywords: object) -> Any:
         """What comes of it over there, or raised. References in the answer are handed out: see standing.py."""
@@ -252,7 +267,7 @@ class Program(link.Link):
             made = parents[0]
             if made is Proxy or made.__name__ != kinds[0]:
                 facts = self._facts(facts)
-                made = standing.make_class(kinds[0], parents, self, None, made.__known__, specials, functions, facts)
+                made = making.make_class(kinds[0], parents, self, None, made.__known__, specials, functions, facts)
             self._types[number] = made
         kind = self._types[number]
         if kind.__name__ == "coroutine":
@@ -276,7 +291,7 @@ class Program(link.Link):
         """A class that the tests get: to be called as it was called for."""
         made, rank = self._class(place, *traits), self._standing.rank
         if rank is Standing.ATTRIBUTE or (rank is Standing.HANDED and isinstance(made, ProxyClass)):
-            return standing.class_as_object(self, place, rank)
+            return making.class_as_object(self, place, rank)
         if isinstance(made, ProxyClass) and rank in (Standing.NAMED, Standing.METHOD):
             made.__known__ = made.__known__ or made.__name__.lstrip("_")[:1].isupper()
         if mirrors.place_of_enum(made) is not None and rank in (Standing.NAMED, Standing.METHOD):
@@ -293,7 +308,7 @@ class Program(link.Link):
             made = lent.error_class(kinds, self._errors)
         else:
             parents, facts = self._parents(kinds[1:]), self._facts(facts)
-            made = standing.make_class(kinds[0], parents, self, place, False, specials, functions, facts)
+            made = making.make_class(kinds[0], parents, self, place, False, specials, functions, facts)
             self._by_name[kinds[0]] = made
         self._classes[place] = made
         return made

@@ -86,7 +86,7 @@ class Reports:
             os.write(2, warnings.formatwarning(*(getattr(message, name) for name in _SHOWN)).encode("utf-8", "replace"))
 
         def noted(message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **more: Any) -> None:
-            if warnings.filters is plain_filters and warnings._showwarnmsg_impl is show:
+            if warnings.filters is plain_filters and vars(warnings)["_showwarnmsg_impl"] is show:
                 kind = type(message) if isinstance(message, Warning) else category or UserWarning
                 if isinstance(kind, type):
                     self._note("warning", link.kinds(kind), str(message)[:10_000], sys._getframe(1).f_lineno)

@@ -19,20 +19,16 @@ class Surroundings:
             return None
         self._environment, self._folder, self._arguments = now
         names = [name for name in {**before, **environment} if before.get(name) != environment.get(name)]
-        told = [[os.fsdecode(name), _text(environment.get(name))] for name in names]
-        return {"environment": told, "folder": folder, "arguments": arguments}
+        changed = [[name, environment.get(name)] for name in names]
+        return {"environment": changed, "folder": folder, "arguments": arguments}
 
 
-def _now() -> tuple[dict[bytes, bytes], str, list[str]]:
+def _now() -> tuple[dict[str, str], str, list[str]]:
     try:
         folder = os.getcwd()
     except OSError:
         folder = ""
-    return dict(os.environ._data), folder, [str(one) for one in sys.argv]  # type: ignore[attr-defined]
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else os.fsdecode(value)
+    return dict(os.environ), folder, [str(one) for one in sys.argv]
 
 
 def take_over(changes: dict[str, Any]) -> None:

@@ -26,6 +26,5 @@ CASES = (
     check("parametrize beside fixtures", PROGRAM, "import pytest\n@pytest.mark.parametrize('a', ['x', 'y'])\ndef test_a(tmp_path, a, request):\n    save(tmp_path / a, a)\n    assert ls(tmp_path) == [a]\n", names=["save", "ls"]),
     check("fixture with params", PROGRAM, "import pytest\n@pytest.fixture(params=['a', 'b'])\ndef name(request): return request.param\ndef test_a(tmp_path, name):\n    save(tmp_path / name, name)\n    assert ls(tmp_path) == [name]\n", names=["save", "ls"]),
     check("classes in classes", PROGRAM, "class TestOuter:\n    class TestInner:\n        def test_a(self, tmp_path):\n            save(tmp_path / 'z', 'z')\n            assert ls(tmp_path) == ['z']\n", names=["save", "ls"]),
-    check("async fixture", PROGRAM, "import pytest\n@pytest.fixture\nasync def x(): return 3\nasync def test_a(x):\n    assert env('q') == 'none' and x == 3\n", names=["env"]),
     check("fixture over a fixture", PROGRAM, "import pytest\n@pytest.fixture\ndef path(tmp_path):\n    p = tmp_path / 'a'\n    p.write_text('q')\n    yield p\n    p.unlink()\ndef test_a(path): assert f(path) == 'Q'\n"),
 )  # fmt: skip

@@ -113,7 +113,6 @@ CASES = (
     check("async methods", PROGRAM, 'import asyncio\nasync def main():\n    c = Client()\n    assert await c.fetch(2) == 4 and c.n == 1\n    assert await asyncio.gather(*(c.fetch(i) for i in range(3))) == [0, 2, 4]\n    assert await c.prop == 3\nasyncio.run(main())\n', names=["Client"]),
     check("async callback", PROGRAM, 'import asyncio\nasync def cb(x): return x + 1\nassert asyncio.run(calls(cb)) == 4\n', names=["calls"]),
     check("async callback in a loop", PROGRAM, 'import asyncio\nasync def cb(x):\n    await asyncio.sleep(0)\n    return x + 1\nasync def main():\n    assert await calls(cb) == 4\nasyncio.run(main())\n', names=["calls"]),
-    check("pytest.mark.asyncio", PROGRAM, 'import pytest\n@pytest.mark.asyncio\nasync def test_a():\n    assert await f(1) == 2\n'),
     check("IsolatedAsyncioTestCase", PROGRAM, 'import unittest\nclass T(unittest.IsolatedAsyncioTestCase):\n    async def asyncSetUp(self):\n        self.c = Client()\n    async def test_a(self):\n        self.assertEqual(await self.c.fetch(2), 4)\n', names=["Client"]),
     check("with of a result", PROGRAM, "with handed() as h:\n    pass\nassert h.events == ['in', None]\n", names=["events", "handed"]),
     check("async with of a result", PROGRAM, "import asyncio\nasync def main():\n    async with ahanded() as h:\n        pass\n    assert h.events == ['in', None]\nasyncio.run(main())\n", names=["events", "ahanded"]),
