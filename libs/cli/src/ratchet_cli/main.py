@@ -11,6 +11,8 @@ import typer
 
 from ratchet_cli.commands import (
     batches,
+    benchmarks,
+    data,
     evaluations,
     keys,
     matrix,
@@ -54,6 +56,8 @@ for command in (
 app.command("gate")(evaluations.decide)
 app.add_typer(runs.app, name="runs")
 app.add_typer(evaluations.app, name="evaluations")
+app.add_typer(benchmarks.app, name="benchmarks")
+app.add_typer(data.app, name="data")
 app.add_typer(models.app, name="models")
 app.add_typer(releases.app, name="releases")
 app.add_typer(keys.app, name="keys")

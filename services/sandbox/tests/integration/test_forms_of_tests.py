@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from sandbox_service.convert import test_code
+from sandbox_service.domain import test_code
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.program import CheckTest, Limits, Program
 from sandbox_service.domain.sandbox import Sandbox

@@ -104,6 +104,15 @@ def test_literals(text: str) -> None:
     convert.literal(text)
 
 
+def test_literals_of_keys_with_one_hash_are_refused() -> None:
+    keys = [f"{k * (2**61 - 1)}" for k in range(1, 3_000)]
+    for text in (f"{{{', '.join(keys)}}}", f"[{{{': 0, '.join(keys)}: 0}}]", f"{{{',), ('.join(['(0', *keys])},)}}"):
+        with pytest.raises(ValueError, match="more than 100 keys of one hash"):
+            convert.literal(text)
+    assert convert.literal("{-1: 0, -2: 0}") == {-1: 0, -2: 0}
+    assert len(convert.literal(repr(set(range(5000))))) == 5000  # type: ignore[arg-type]
+
+
 def test_every_fault_is_found_at_once() -> None:
     bad = pb.Program(
         source="x" * 10_001,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbox_service.convert import test_code
+from sandbox_service.domain import test_code
 
 CHECKS = "def check(candidate):\n    assert candidate(1) == 2\n"
 

@@ -39,7 +39,7 @@ def execute_from_proto(request: pb.ExecuteRequest, bounds: Bounds) -> Call:
     reading = Reading(bounds, literal)
     priority = priority_from_proto(request.priority, reading.faults)
     program = _program(request.program, "program", reading)
-    reading.faults.raise_if_any()
+    reading.finish()
     return Call(program, priority)
 
 
@@ -60,7 +60,7 @@ def programs_from_proto(messages: Sequence[pb.Program], bounds: Bounds, first: i
     """`first`: the place of the first one in its stream. Raises InvalidArgument, with all faults of all."""
     reading = Reading(bounds, literal)
     programs = read_programs(messages, reading, most=MAX_BATCH, first=first)
-    reading.faults.raise_if_any()
+    reading.finish()
     return programs
 
 
@@ -96,7 +96,7 @@ def grade_from_proto(request: pb.GradeRequest, bounds: Bounds) -> Call:
         runtime=problem.runtime,
     )
     program = _program(message, "problem", reading)
-    reading.faults.raise_if_any()
+    reading.finish()
     return Call(program, priority)
 
 
