@@ -9,7 +9,7 @@ from eval_service.domain.score import Facts, ProblemKey
 from eval_service.domain.spec import EvaluationSpec
 from ratchet_environments import Task
 from ratchet_kit.faults import Faults
-from ratchet_problems import Problem
+from ratchet_problems import Problem, fingerprint
 
 _NAMED = 20
 """As many faults a refusal names."""
@@ -51,7 +51,7 @@ class Sets:
 
     def facts(self) -> list[Facts]:
         return [
-            Facts(key, problem.structure, slices=(f"difficulty {problem.difficulty}",))
+            Facts(key, problem.structure, fingerprint(problem), slices=(f"difficulty {problem.difficulty}",))
             for key, problem in self._problems.items()
         ]
 
