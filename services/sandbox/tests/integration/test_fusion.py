@@ -291,14 +291,14 @@ MULTIPL_E = {
         (
             BIG_CODE_BENCH,
             "BigCodeBenchDataset",
-            "```python\ndef task_func(path):\n    return len(os.listdir(path))\n```",
+            "```python\ndef task_func(p):\n    return len(os.listdir(p))\n```",
             "",
         ),
         (
             INSERTED,
             "AutoEvalDataset",
             "```python\ndef twice(x):\n    return x * RATE\n```",
-            "def twice(x):\n    return x",
+            "def twice(x): return x",
         ),
         (MULTIPL_E, "MultiPLEDataset", "    return a + b;\n}\nint x;", "    return a;\n}"),
     ],

@@ -32,7 +32,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What to run. With `tests`, the program once; with `cases`, once for each; else once, and its exit status decides."""
+    """What to run: with `tests`, the program once; with `cases`, once for each; else once, judged by its exit status."""
 
     source: str
     extracted: str
