@@ -32,7 +32,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What to run: with `tests`, the program once; with `cases`, once for each; else once, judged by its exit status."""
+    """What to run: with `tests`, the program once; with `cases`, once for each; else once, judged by its status."""
 
     source: str
     extracted: str
