@@ -18,6 +18,7 @@ from ratchet_cli.commands import (
     matrix,
     models,
     platform,
+    quality,
     releases,
     reports,
     runs,
@@ -50,6 +51,7 @@ for command in (
     evaluations.evaluate,
     reports.report,
     matrix.matrix,
+    quality.quality,
     releases.deploy,
 ):
     app.command()(command)

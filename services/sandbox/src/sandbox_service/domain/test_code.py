@@ -166,7 +166,9 @@ class _Reader:
             elif name == "check" and not calls_check:
                 found.add(name)
             elif name.startswith("test"):
-                needed = [arg for arg in _needed(last) if arg not in self._decorated | {"candidate"}]
+                needed = [
+                    arg for arg in _needed(last) if arg not in self._decorated | {"candidate"} | comparisons.FIXTURES
+                ]
                 needed = [] if last.decorator_list else needed
                 if not needed:
                     found.add(name)
@@ -284,9 +286,10 @@ def _docstring(node: ast.AST) -> str:
 
 
 def _has_tests(node: ast.ClassDef) -> bool:
-    """Or bases, which may have some."""
+    """Or bases, which may have some, or classes in it that have."""
     functions = (one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
-    return bool(node.bases) or any(one.name.startswith("test") for one in functions)
+    within = (one for one in node.body if isinstance(one, ast.ClassDef) and one.name.startswith("Test"))
+    return bool(node.bases) or any(one.name.startswith("test") for one in functions) or any(map(_has_tests, within))
 
 
 def _needed(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
