@@ -22,6 +22,7 @@ import guests
 import link
 import reports
 import runner
+import series
 import surroundings
 
 # Types that tests may get as they are: what's done with them is done there, by the tests' own.
@@ -143,6 +144,9 @@ class Owner(link.Link):
                 made = arguments[0](*arguments[1:], **keywords)
                 known = type(made).__module__ == self._module.__name__ and not _is_enum(type(made))
                 return {"value": self._lend(made) if known else self._encode(made)}
+            if do == "series":
+                found, ended = series.run(*arguments, self._encode)
+                return {"value": {"t": [found, self._encode(ended)]}}
             value = self._operation(do)(*arguments, **keywords)
             self._sharing = request.get("sharing", False)
             return {"value": self._encode(value)}
