@@ -20,6 +20,7 @@ from ratchet_cli.commands import (
     reports,
     runs,
     runtimes,
+    samples,
     sandbox,
 )
 from ratchet_cli.demo.command import demo
@@ -54,6 +55,7 @@ for command in (
 app.command("gate")(evaluations.decide)
 app.add_typer(runs.app, name="runs")
 app.add_typer(evaluations.app, name="evaluations")
+app.add_typer(samples.app, name="samples")
 app.add_typer(models.app, name="models")
 app.add_typer(releases.app, name="releases")
 app.add_typer(keys.app, name="keys")

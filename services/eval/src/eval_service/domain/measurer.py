@@ -88,7 +88,8 @@ class Measurer:
                     policy = await self._open(evaluation, patience, stack)
                     evaluation = await self._begin(evaluation, owner, policy)
                     drawing = Drawing(evaluation, policy, sets, patience, self._clock, self._concurrency)
-                    await self._draw(evaluation, sets, drawing, judging)
+                    while await self._is_unfinished(evaluation, sets):
+                        await self._draw(evaluation, sets, drawing, judging)
             except Lost as error:
                 losses += 1
                 if losses > self._deadlines.losses:
@@ -121,7 +122,9 @@ class Measurer:
         return await self._store.change(evaluation.id, change)
 
     async def _draw(self, evaluation: Evaluation, sets: Sets, drawing: Drawing, judging: Judging) -> None:
-        """Draws and judges at once: a sample that is judged leaves its place at the engine to the next."""
+        """Draws and judges at once: a sample that is judged leaves its place at the engine to the next. What several
+        sets ask for alike is drawn for one of them, and left to the next round for the others."""
+        begun: set[str] = set()
 
         async def todo() -> AsyncIterator[Wanted | Sample]:
             async for sample in self._unjudged(evaluation):
@@ -130,7 +133,11 @@ class Measurer:
                 wanted = [drawing.wanted(key) for key in keys]
                 known = await self._store.drawn([one.request for one in wanted])
                 for one in wanted:
-                    yield known[one.request].again(one.key) if one.request in known else one
+                    if one.request in known:
+                        yield known[one.request].again(one.key)
+                    elif one.request not in begun:
+                        begun.add(one.request)
+                        yield one
 
         async def make(item: Wanted | Sample) -> None:
             sample = await drawing.draw(item) if isinstance(item, Wanted) else item

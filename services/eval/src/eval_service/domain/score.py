@@ -195,7 +195,7 @@ def _of_set(
     if ended and waiting:
         failures[str(FailureClass.PLATFORM)] += waiting.total()
     wanted = 1 if spec.imported_samples else spec.samples_per_problem
-    slices = sorted({part for fact in own for part in fact.slices}) if ended else []
+    slices = _parts(own) if ended else []
     return BenchmarkScore(
         name=name,
         problems_done=sum(tally.samples >= wanted and not waiting[key] for key, tally in mine.items()),
@@ -208,6 +208,12 @@ def _of_set(
         slices=tuple(_slice(spec, part, own, mine) for part in slices),
         exclusions=tuple(Exclusion(fact.key.problem_id, fact.excluded) for fact in own if fact.excluded),
     )
+
+
+def _parts(facts: Sequence[Facts]) -> list[str]:
+    """The slices that are not all of the set."""
+    sizes = Counter(part for fact in facts for part in fact.slices)
+    return sorted(part for part, size in sizes.items() if size < len(facts))
 
 
 def _slice(spec: EvaluationSpec, name: str, facts: Sequence[Facts], judged: Mapping[ProblemKey, Tally]) -> Slice:
