@@ -137,7 +137,7 @@ async def registry(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Registry
     stores, queues = memory_stores(), Queues(MemoryQueue(), MemoryQueue())
     evaluations, root = MemoryEvaluations(), tmp_path / "artifacts"
     async with provision(
-        Settings(port=0, artifact_url=str(root)),
+        Settings(port=0, artifact_url=str(root), sources="/"),
         stores=stores,
         queues=queues,
         evaluations=evaluations,

@@ -27,6 +27,7 @@ from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, server, streams
+from ratchet_kit.places import Places
 from ratchet_kit.queues import StreamQueue
 from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
@@ -71,7 +72,8 @@ async def provision(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> AsyncIterator[Service]:
     """Builds everything; a port that is handed in takes the place of the real one."""
-    clock, meter, problems = clock or SystemClock(), meter or PrometheusMeter(), problems or LibraryProblems()
+    places = Places(settings.source_roots, settings.max_source_bytes)
+    clock, meter, problems = clock or SystemClock(), meter or PrometheusMeter(), problems or LibraryProblems(places)
     async with AsyncExitStack() as stack:
 
         async def channel(target: str) -> grpc.aio.Channel:
@@ -81,7 +83,7 @@ async def provision(
             database = await stack.enter_async_context(Database.opened(settings.database_url, "eval_service"))
             store = SqlEvaluationStore(database)
         if models is None:
-            models = GrpcModelSource(await channel(settings.registry_target))
+            models = GrpcModelSource(await channel(settings.registry_target), places)
         if host is None:
             rollout = RolloutEngine(await channel(settings.rollout_target), generate_timeout=settings.generate_timeout)
             host = EnginePolicyHost(rollout, settings.load_timeout)

@@ -49,6 +49,12 @@ async def test_every_field_at_fault_is_named(registry: Registry) -> None:
     assert [violation.field for violation in refused.value.violations] == ["model", "source_uri"]
 
 
+async def test_a_source_that_may_not_be_read_is_refused_at_once(registry: Registry) -> None:
+    with pytest.raises(InvalidArgument, match="RATCHET_SOURCES") as refused:
+        await registry.service.versions.create(VersionSpec("starter", "http://169.254.169.254/model"), "")
+    assert [violation.field for violation in refused.value.violations] == ["source_uri"]
+
+
 async def test_a_version_is_made_where_the_queue_is_away(registry: Registry) -> None:
     registry.queues.versions.is_away = True
     assert (await create(registry)).state is State.PENDING

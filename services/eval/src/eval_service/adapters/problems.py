@@ -8,18 +8,23 @@ import ratchet_problems
 from eval_service.domain.ports import ProblemSet, Put
 from eval_service.domain.spec import Form, ProblemSetRef
 from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound
+from ratchet_kit.places import Places
 from ratchet_problems import Message, Problem
 from ratchet_problems.extraction import source_for
 
 
 class LibraryProblems:
+    def __init__(self, places: Places) -> None:
+        """`places`: where callers' files may lie."""
+        self._places = places
+
     async def check(self, ref: ProblemSetRef) -> None:
         if ref.name in ratchet_problems.NAMES:
             return  # generating a large set takes seconds
         await self.load(ref)
 
     async def load(self, ref: ProblemSetRef) -> ProblemSet:
-        return await asyncio.to_thread(_load, ref)
+        return await asyncio.to_thread(_load, self._places, ref)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +44,10 @@ class LibrarySet:
         return source_for(problem.prompt, problem.entry_point, completion)
 
 
-def _load(ref: ProblemSetRef) -> LibrarySet:
+def _load(places: Places, ref: ProblemSetRef) -> LibrarySet:
     try:
-        problems = ratchet_problems.load(ref.name, limit=ref.limit)
+        name = str(places.file(ref.name)) if ref.name.endswith(".jsonl") else ref.name
+        problems = ratchet_problems.load(name, limit=ref.limit)
     except (NotFound, InvalidArgument) as error:
         violation = FieldViolation("spec.problems.name", error.message)
         raise InvalidArgument(f"the problem set cannot be used: {error.message}", [violation]) from error

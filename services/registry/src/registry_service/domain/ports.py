@@ -147,6 +147,10 @@ class Stores:
 class ArtifactStore(Protocol):
     """Where the files of versions are."""
 
+    def check(self, source_uri: str, field: str) -> str:
+        """`source_uri` when it may be read from. Raises InvalidArgument; it may be there or not."""
+        ...
+
     async def ingest(self, source_uri: str, key: str) -> Artifact:
         """Copies a model folder to `key` and returns it with its digests; all of it or nothing.
 

@@ -37,7 +37,8 @@ class Versions:
         """
         faults = Faults()
         faults.read("model", check_model_name, spec.model)
-        faults.required("source_uri", spec.source_uri)
+        if faults.required("source_uri", spec.source_uri):
+            faults.read("source_uri", self._uploads.check, spec.source_uri)
         faults.raise_if_any("the version cannot be made")
         lineage = asdict(spec.lineage) | {"base": str(spec.lineage.base or "")}
         request = Request.of(request_id, spec.model, spec.source_uri, lineage, dict(spec.labels))

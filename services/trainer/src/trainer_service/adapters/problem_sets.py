@@ -2,22 +2,26 @@
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 
 from ratchet_kit.errors import NotFound
+from ratchet_kit.places import Places
 from ratchet_problems import data_digest, load
 from trainer_service.domain.ports import FoundSet
 from trainer_service.domain.spec import ProblemSetRef
 
 
 class LibraryProblemSets:
+    def __init__(self, places: Places) -> None:
+        """`places`: where callers' files may lie."""
+        self._places = places
+
     async def look_up(self, ref: ProblemSetRef) -> FoundSet:
-        return await asyncio.to_thread(_look_up, ref)
+        return await asyncio.to_thread(_look_up, self._places, ref)
 
 
-def _look_up(ref: ProblemSetRef) -> FoundSet:
+def _look_up(places: Places, ref: ProblemSetRef) -> FoundSet:
     if ref.name.endswith(".jsonl"):  # the job runs in another folder
-        path = Path(ref.name).expanduser().absolute()
+        path = places.file(ref.name)
         if not path.is_file():
             raise NotFound(f"there is no file {ref.name}")
         ref = replace(ref, name=str(path))

@@ -235,6 +235,7 @@ class AliasChange(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     GATE_ID_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     alias: _builtins.str
     from_number: _builtins.int
@@ -242,6 +243,8 @@ class AliasChange(_message.Message):
     to_number: _builtins.int
     reason: _builtins.str
     gate_id: _builtins.str
+    actor: _builtins.str
+    """The id of the API key that moved it; of a promotion by a release, of the key that created the release."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -254,10 +257,11 @@ class AliasChange(_message.Message):
         reason: _builtins.str = ...,
         gate_id: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
+        actor: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "create_time", b"create_time", "from_number", b"from_number", "gate_id", b"gate_id", "model", b"model", "reason", b"reason", "to_number", b"to_number"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "alias", b"alias", "create_time", b"create_time", "from_number", b"from_number", "gate_id", b"gate_id", "model", b"model", "reason", b"reason", "to_number", b"to_number"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
