@@ -16,7 +16,7 @@ from eval_service.domain.measurer import Measurer
 from eval_service.domain.patience import Deadlines
 from eval_service.domain.ports import Answer, LoadedPolicy, ProblemSet, Put
 from eval_service.domain.spec import Form, ProblemSetRef
-from ratchet_environments import Episode, Outcome, Task
+from ratchet_environments import Episode, Limits, Outcome, Task
 from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
 from ratchet_kit.names import AnyModel, Location
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt
@@ -39,6 +39,10 @@ def problem(number: int) -> Problem:
 class MemorySet:
     problems: Sequence[Problem]
     version: str = "v1"
+    runtime: str = ""
+
+    def limits(self, problem: Problem) -> Limits:
+        return Limits()
 
     @property
     def digest(self) -> str:

@@ -3,8 +3,9 @@
 import pytest
 
 from eval_service.domain.sample import FailureClass, judgement_of, request_of
+from ratchet_environments import Task
 from ratchet_policies import ChatPrompt, Sampling, TextPrompt, TokenPrompt
-from ratchet_problems import CallTest, Message, Problem
+from ratchet_problems import CallTest, Message, Problem, StdioTest
 from ratchet_rewards import Grade
 
 PROBLEM = Problem("p", "Write f.", (CallTest("[1]", "2"),), entry_point="f")
@@ -28,12 +29,14 @@ CODE = "def f(x): return x"
 )
 def test_failure_classes(verdict: str, answer: str, failure: FailureClass | None) -> None:
     for is_program in (False, True):
-        assert judgement_of(Grade(verdict, 0, 1), PROBLEM, answer, is_program=is_program).failure == failure
+        task = Task.of(PROBLEM, is_program=is_program)
+        assert judgement_of(Grade(verdict, 0, 1), task, answer).failure == failure
 
 
 def test_a_script_has_code_unless_it_is_empty() -> None:
-    script = Problem("p", "Print 1.", (CallTest("[1]", "2"),), entry_point="f")
-    assert judgement_of(Grade("FAILED", 0, 1), script, "  ", is_program=True).failure is FailureClass.NO_CODE
+    script = Task.of(Problem("p", "Print 1.", (StdioTest("", "1"),)))
+    assert judgement_of(Grade("FAILED", 0, 1), script, "  ").failure is FailureClass.NO_CODE
+    assert judgement_of(Grade("FAILED", 0, 1), script, "print(2)").failure is FailureClass.WRONG
 
 
 def test_a_request_is_all_that_a_completion_depends_on() -> None:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from eval_service.domain.sample import FailureClass
-from eval_service.domain.score import Count, Facts, ProblemKey, check_complete, score, tallies, weighted
+from eval_service.domain.sample import FailureClass, ProblemKey
+from eval_service.domain.score import Count, Facts, check_complete, score, tallies, weighted
 from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, SuiteEntry
 from eval_service.domain.statistics import Tally
 from ratchet_kit.errors import FailedPrecondition

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from eval_service.domain.evaluation import Evaluation, State
-from eval_service.domain.score import ProblemKey
+from eval_service.domain.sample import ProblemKey
 from eval_service.domain.statistics import Tally, estimate_difference, estimate_pass_at_k, permutation_p_value
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.statistics import Comparison

@@ -11,8 +11,8 @@ from eval_service.domain.judging import Judging
 from eval_service.domain.parallel import each, parts
 from eval_service.domain.patience import WORTH_A_RETRY, Deadlines, Patience
 from eval_service.domain.ports import EvaluationStore, LoadedPolicy, Meter, PolicyHost, ProblemSource
-from eval_service.domain.sample import Sample, SampleKey
-from eval_service.domain.score import Count, Facts, ProblemKey, Score, check_complete, score, tallies
+from eval_service.domain.sample import ProblemKey, Sample, SampleKey
+from eval_service.domain.score import Count, Facts, Score, check_complete, score, tallies
 from eval_service.domain.sets import Sets
 from eval_service.domain.spec import Form
 from ratchet_environments import Environment
@@ -200,8 +200,7 @@ class Measurer:
     async def _check(self, evaluation: Evaluation, sets: Sets, patience: Patience, keys: Iterable[ProblemKey]) -> None:
         """Leaves problems out whose reference does not pass here; raises FailedPrecondition where the spec does not
         allow that."""
-        problems = {key: sets.problems[key] for key in keys}
-        faults = await preflight.unsound(problems, self._store, self._environment, patience, self._judging)
+        faults = await preflight.unsound(sets, keys, self._store, self._environment, patience, self._judging)
         if faults and not evaluation.spec.exclude_unsound:
             raise preflight.refusal(faults)
         await self._store.exclude(evaluation.id, faults)

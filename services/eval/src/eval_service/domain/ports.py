@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Protocol
 
 from eval_service.domain.evaluation import Evaluation, ResolvedModel
-from eval_service.domain.sample import Sample, SampleKey
-from eval_service.domain.score import Count, Facts, ProblemKey
+from eval_service.domain.sample import ProblemKey, Sample, SampleKey
+from eval_service.domain.score import Count, Facts
 from eval_service.domain.spec import Form, ProblemSetRef
+from ratchet_environments import Limits
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import AnyModel
 from ratchet_policies import Prompt, Sampling
@@ -147,6 +148,15 @@ class ProblemSet(Protocol):
     @property
     def version(self) -> str:
         """The benchmark's official one; empty where it has none."""
+        ...
+
+    @property
+    def runtime(self) -> str:
+        """The sandbox's Python environment; empty: the imports choose it."""
+        ...
+
+    def limits(self, problem: Problem) -> Limits:
+        """What a program for it may use."""
         ...
 
     def put(self, problem: Problem, form: Form, shots: int | None) -> Put:

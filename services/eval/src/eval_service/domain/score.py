@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from eval_service.domain.sample import FailureClass
+from eval_service.domain.sample import FailureClass, ProblemKey
 from eval_service.domain.spec import EvaluationSpec, SuiteEntry
 from eval_service.domain.statistics import Tally, estimate_pass_at_k
 from ratchet_kit.errors import FailedPrecondition
@@ -14,13 +14,6 @@ from ratchet_rewards import PASSED, TAMPERED
 
 _NAMED = 5
 """As many problems a sentence names."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class ProblemKey:
-    benchmark: str
-    """Name of the set."""
-    problem_id: str
 
 
 @dataclass(frozen=True, slots=True)

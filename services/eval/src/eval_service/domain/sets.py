@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eval_service.domain.ports import ProblemSet
-from eval_service.domain.sample import Sample, SampleKey
-from eval_service.domain.score import Facts, ProblemKey
+from eval_service.domain.sample import ProblemKey, Sample, SampleKey
+from eval_service.domain.score import Facts
 from eval_service.domain.spec import EvaluationSpec
 from ratchet_environments import Task
 from ratchet_kit.faults import Faults
-from ratchet_problems import Problem
+from ratchet_problems import Message, Problem, fingerprint
 
 _NAMED = 20
 """As many faults a refusal names."""
@@ -51,18 +51,25 @@ class Sets:
 
     def facts(self) -> list[Facts]:
         return [
-            Facts(key, problem.structure, slices=(f"difficulty {problem.difficulty}",))
+            Facts(
+                key,
+                problem.structure,
+                fingerprint(problem),
+                (f"difficulty {problem.difficulty}", *(f"tag {tag}" for tag in problem.tags)),
+            )
             for key, problem in self._problems.items()
         ]
 
-    def task_of_program(self, sample: Sample) -> tuple[Task, str]:
-        """What judges an imported sample, and the program that it is."""
-        key = ProblemKey(sample.key.benchmark, sample.key.problem_id)
-        problem = self._problems[key]
-        program = (
-            sample.completion if sample.is_program else self._sets[key.benchmark].program(problem, sample.completion)
-        )
-        return Task.of(problem, is_program=True), program
+    def task(self, key: ProblemKey, messages: tuple[Message, ...] = (), *, is_program: bool = False) -> Task:
+        """What judges an answer to the problem."""
+        problem, own = self._problems[key], self._sets[key.benchmark]
+        return Task(problem, messages, own.runtime, own.limits(problem), is_program)
+
+    def program(self, sample: Sample) -> str:
+        """The program that the set's official evaluator makes of a sample."""
+        if sample.is_program:
+            return sample.completion
+        return self._sets[sample.key.benchmark].program(self._problems[sample.key.problem], sample.completion)
 
     def samples(self, imported: Sequence[Imported], most: int) -> list[Sample]:
         """Raises InvalidArgument for a problem that is not there, and an index of `most` or more."""
