@@ -63,6 +63,7 @@ class MemoryProblems:
         self.problems: Sequence[Problem] = [problem(number) for number in range(6)]
         self.more: Sequence[Problem] = [problem(number) for number in range(4)]
         """Of the set "more"."""
+        self.ready = True
 
     async def check(self, ref: ProblemSetRef) -> None:
         if ref.name not in ("basics", "more"):
@@ -70,6 +71,9 @@ class MemoryProblems:
 
     async def load(self, ref: ProblemSetRef) -> ProblemSet:
         return MemorySet(self.problems if ref.name == "basics" else self.more)
+
+    async def load_if_ready(self, ref: ProblemSetRef) -> ProblemSet | None:
+        return await self.load(ref) if self.ready else None
 
 
 class MemoryModels:

@@ -289,6 +289,14 @@ async def test_samples_that_never_come_end_it(world: Any) -> None:
         await world.measurer.run(evaluation, "me")
 
 
+async def test_samples_of_no_problem_end_it_where_they_could_not_be_refused(world: Any) -> None:
+    world.problems.ready = False
+    evaluation = await claimed(world, IMPORTED)
+    await world.evaluations.add(evaluation.id, [Imported("q", 0, "pass")])
+    with pytest.raises(InvalidArgument, match="no problem 'q' of basics"):
+        await world.measurer.run(evaluation, "me")
+
+
 async def test_a_problem_without_samples_is_left_out(world: Any) -> None:
     evaluation = await claimed(world, replace(IMPORTED, imported_samples=2))
     await world.evaluations.add(evaluation.id, [Imported("p01", index, "pass") for index in (0, 1)])

@@ -24,6 +24,7 @@ class LibraryProblems:
         """`places`: where callers' files may lie. `executor`: runs what a benchmark computes once."""
         self._places = places
         self._executor = executor
+        self._preparing = asyncio.Lock()
 
     async def check(self, ref: ProblemSetRef) -> None:
         if ref.name.endswith(FILES):
@@ -34,9 +35,19 @@ class LibraryProblems:
 
     async def load(self, ref: ProblemSetRef) -> ProblemSet:
         with _unusable():
-            name = str(self._places.file(ref.name)) if ref.name.endswith(FILES) else ref.name
-            await ratchet_benchmarks.prepare(name, self._executor)
-            return LibrarySet(await asyncio.to_thread(ratchet_benchmarks.load, name, ref.limit))
+            async with self._preparing:  # what one begins the next one finds
+                await ratchet_benchmarks.prepare(self._name(ref), self._executor)
+            return LibrarySet(await asyncio.to_thread(ratchet_benchmarks.load, self._name(ref), ref.limit))
+
+    async def load_if_ready(self, ref: ProblemSetRef) -> ProblemSet | None:
+        with _unusable():
+            try:
+                return LibrarySet(await asyncio.to_thread(ratchet_benchmarks.load, self._name(ref), ref.limit))
+            except FailedPrecondition:
+                return None
+
+    def _name(self, ref: ProblemSetRef) -> str:
+        return str(self._places.file(ref.name)) if ref.name.endswith(FILES) else ref.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 
 from eval_service.domain import preflight
 from eval_service.domain.drawing import Drawing, Lost, Wanted
@@ -62,12 +63,15 @@ class Measurer:
         reason, when the evaluation cannot be made: a fault of the platform never counts as a wrong answer.
         """
         patience = Patience(self._deadlines, self._meter, self._clock, self._sleep)
-        sets = Sets(evaluation.spec, [await self._problems.load(entry.problems) for entry in evaluation.spec.suite])
+        suite = evaluation.spec.suite
+        loaded = [await patience.insist(partial(self._problems.load, entry.problems)) for entry in suite]
+        sets = Sets(evaluation.spec, loaded)
+        patience.made()
         evaluation = await self._store.change(evaluation.id, lambda now: now.load_problems(owner, sets.loaded))
         await self._store.add_problems(evaluation.id, sets.facts())
         judging = Judging(evaluation.id, sets, self._store, self._environment, self._meter, patience)
         if evaluation.spec.imported_samples:
-            await self._judge_added(evaluation, owner, judging, patience)
+            await self._judge_added(evaluation, owner, sets, judging, patience)
             await self._leave_out_unsolved(evaluation, sets, patience)
         else:
             await self._check(evaluation, sets, patience, sets.problems)
@@ -170,11 +174,15 @@ class Measurer:
 
     # Samples that are added
 
-    async def _judge_added(self, evaluation: Evaluation, owner: str, judging: Judging, patience: Patience) -> None:
+    async def _judge_added(
+        self, evaluation: Evaluation, owner: str, sets: Sets, judging: Judging, patience: Patience
+    ) -> None:
         await self._begin(evaluation, owner)
         there = 0
         while True:
-            before, there = there, sum(count.samples for count in await self._counts(evaluation))
+            counts = await self._counts(evaluation)
+            sets.check(SampleKey(count.key.benchmark, count.key.problem_id, 0) for count in counts)
+            before, there = there, sum(count.samples for count in counts)
             await each(self._unjudged(evaluation), judging.judge, self._judging)
             if there >= evaluation.spec.imported_samples:
                 return

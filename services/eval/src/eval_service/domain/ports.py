@@ -174,7 +174,12 @@ class ProblemSource(Protocol):
         ...
 
     async def load(self, ref: ProblemSetRef) -> ProblemSet:
-        """Raises InvalidArgument."""
+        """Prepares it first where that was not done yet, which may take minutes. Raises InvalidArgument, Unavailable
+        where it cannot be prepared now."""
+        ...
+
+    async def load_if_ready(self, ref: ProblemSetRef) -> ProblemSet | None:
+        """None where it must be prepared first. Raises InvalidArgument."""
         ...
 
 
