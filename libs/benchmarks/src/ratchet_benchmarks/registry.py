@@ -1,5 +1,6 @@
 """Benchmarks by name: `humaneval`, `mbpp/train` (a part), `mbpp+@v0.1.0` (another edition), or the path of a file."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -79,8 +80,11 @@ def program(name: str, problem: Problem, completion: str) -> str:
     return load(name).program(problem, completion)
 
 
-async def prepare(name: str, executor: Executor) -> None:
-    """Computes what the benchmark needs once, in the sandbox; done at once where it is there.
+async def prepare(
+    name: str, executor: Executor, progress: Callable[[int, int], None] = lambda done, total: None
+) -> None:
+    """Computes what the benchmark needs once, in the sandbox; done at once where it is there. `progress` is given the
+    number of problems that are done, and of all.
 
     Raises NotFound, DataLoss, InvalidArgument where a reference fails, Unavailable when the platform failed again and
     again.
@@ -91,7 +95,8 @@ async def prepare(name: str, executor: Executor) -> None:
     edition = named.edition
     if named.benchmark.needs_truth and folder.read_truth(named.benchmark, edition) is None:
         rows = folder.read_rows(named.benchmark, edition)
-        folder.write_truth(named.benchmark, edition, await truth.compute(executor, rows))
+        found = await truth.compute(executor, rows, lambda done: progress(done, len(rows)))
+        folder.write_truth(named.benchmark, edition, found)
 
 
 def _named(name: str) -> _Named:

@@ -11,11 +11,14 @@ import typer
 
 from ratchet_cli.commands import (
     batches,
+    benchmarks,
+    data,
     evaluations,
     keys,
     matrix,
     models,
     platform,
+    quality,
     releases,
     reports,
     runs,
@@ -49,6 +52,7 @@ for command in (
     evaluations.evaluate,
     reports.report,
     matrix.matrix,
+    quality.quality,
     releases.deploy,
 ):
     app.command()(command)
@@ -56,6 +60,8 @@ app.command("gate")(evaluations.decide)
 app.add_typer(runs.app, name="runs")
 app.add_typer(evaluations.app, name="evaluations")
 app.add_typer(samples.app, name="samples")
+app.add_typer(benchmarks.app, name="benchmarks")
+app.add_typer(data.app, name="data")
 app.add_typer(models.app, name="models")
 app.add_typer(releases.app, name="releases")
 app.add_typer(keys.app, name="keys")

@@ -82,3 +82,19 @@ class Evaluations(Resource[S]):
             baseline_id=baseline_id, candidate_id=candidate_id, confidence=confidence
         )
         return call(request, pb.CompareEvaluationsResponse, lambda reply: reply)
+
+    @unary
+    def plan(
+        self,
+        baseline_id: str,
+        *,
+        samples_per_problem: int | None = None,
+        problems: int | None = None,
+        power: float | None = None,
+    ) -> Call[pb.PlanComparisonResponse]:
+        """The smallest difference that a comparison with this evaluation would show. What is None is as the baseline
+        has it; `power`, the probability of seeing a difference that is there, is then 0.8."""
+        request = pb.PlanComparisonRequest(
+            baseline_id=baseline_id, samples_per_problem=samples_per_problem, problems=problems, power=power
+        )
+        return call(request, pb.PlanComparisonResponse, lambda reply: reply)

@@ -80,13 +80,19 @@ async def preflight_all(
     problems: Sequence[Problem],
     runtime: str = "",
     limits: Callable[[Problem], Limits] = lambda problem: Limits(),
+    progress: Callable[[int], None] = lambda done: None,
 ) -> list[Preflight]:
-    """In order. `limits`: of a problem's programs. Raises Unavailable."""
-    room = asyncio.Semaphore(_AT_A_TIME)
+    """In order. `limits`: of a problem's programs. `progress` is given the number of problems done. Raises
+    Unavailable."""
+    room, done = asyncio.Semaphore(_AT_A_TIME), 0
 
     async def one(problem: Problem) -> Preflight:
+        nonlocal done
         async with room:
-            return await preflight(executor, problem, runtime, limits(problem))
+            found = await preflight(executor, problem, runtime, limits(problem))
+        done += 1
+        progress(done)
+        return found
 
     return list(await asyncio.gather(*map(one, problems)))
 

@@ -49,6 +49,8 @@ class ServiceSettings(BaseSettings):
     """Of a model that a caller names."""
     otlp_endpoint: str | None = None
     """An OTLP collector for gRPC, such as http://127.0.0.1:4317. None turns traces off."""
+    max_message_bytes: int = 64 << 20
+    """Of a request over gRPC."""
     grace: timedelta = timedelta(seconds=10)
     """What calls and background work get to end by themselves after SIGTERM."""
     default_deadline: timedelta = timedelta(seconds=60)

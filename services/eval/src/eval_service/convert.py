@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from eval_service.domain.comparison import Comparisons, Plan, Question
 from eval_service.domain.evaluation import State
 from eval_service.domain.evaluations import Report
 from eval_service.domain.ports import SampleFilter
@@ -9,6 +10,7 @@ from eval_service.domain.sample import Judgement, Sample
 from eval_service.domain.score import BenchmarkScore, PassAtK, Slice
 from eval_service.domain.sets import Imported
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
+from eval_service.domain.statistics import CONFIDENCE, POWER
 from ratchet.common.v1 import problem_pb2, verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_kit import refs
@@ -16,7 +18,7 @@ from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import failure_to_proto
 from ratchet_kit.names import AnyModel, BareModel
-from ratchet_kit.statistics import estimate_to_proto
+from ratchet_kit.statistics import comparison_to_proto, estimate_to_proto
 from ratchet_kit.times import duration_to_proto, timestamp_to_proto
 
 MAX_ADDED = 2_000
@@ -194,4 +196,39 @@ def sample_to_proto(sample: Sample) -> pb.Sample:
         truncated=sample.truncated,
         generation_time=duration_to_proto(sample.generation_time) if sample.generation_time else None,
         cpu_time=duration_to_proto(judgement.cpu_time) if judgement.cpu_time is not None else None,
+    )
+
+
+# Comparisons
+
+
+def question_from_proto(message: pb.CompareEvaluationsRequest) -> Question:
+    """Raises InvalidArgument."""
+    confidence = message.confidence if message.HasField("confidence") else CONFIDENCE
+    return Question(confidence, tuple(message.training_fingerprints))
+
+
+def plan_from_proto(message: pb.PlanComparisonRequest) -> Plan:
+    """Raises InvalidArgument."""
+    return Plan(
+        samples_per_problem=message.samples_per_problem if message.HasField("samples_per_problem") else None,
+        problems=message.problems if message.HasField("problems") else None,
+        power=message.power if message.HasField("power") else POWER,
+    )
+
+
+def comparisons_to_proto(comparisons: Comparisons) -> pb.CompareEvaluationsResponse:
+    return pb.CompareEvaluationsResponse(
+        comparison=comparison_to_proto(comparisons.whole),
+        benchmarks=[
+            pb.BenchmarkComparison(
+                name=one.name,
+                comparison=comparison_to_proto(one.comparison),
+                adjusted_p_value=one.adjusted_p_value,
+                unsolved=one.unsolved,
+                tampered_share=one.tampered_share,
+                trained_on=one.trained_on,
+            )
+            for one in comparisons.sets
+        ],
     )

@@ -8,7 +8,6 @@ from eval_service.domain.ports import EvaluationFilter
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet.eval.v1 import eval_pb2_grpc
 from ratchet_kit.server import Context
-from ratchet_kit.statistics import comparison_to_proto
 
 
 class EvalServicer(eval_pb2_grpc.EvalServiceServicer):
@@ -61,5 +60,14 @@ class EvalServicer(eval_pb2_grpc.EvalServiceServicer):
     async def CompareEvaluations(
         self, request: pb.CompareEvaluationsRequest, context: Context
     ) -> pb.CompareEvaluationsResponse:
-        comparison = await self._evaluations.compare(request.baseline_id, request.candidate_id)
-        return pb.CompareEvaluationsResponse(comparison=comparison_to_proto(comparison))
+        question = convert.question_from_proto(request)
+        comparisons = await self._evaluations.compare(request.baseline_id, request.candidate_id, question)
+        return convert.comparisons_to_proto(comparisons)
+
+    async def PlanComparison(self, request: pb.PlanComparisonRequest, context: Context) -> pb.PlanComparisonResponse:
+        planned = await self._evaluations.plan(request.baseline_id, convert.plan_from_proto(request))
+        return pb.PlanComparisonResponse(
+            detectable_difference=planned.detectable_difference,
+            problems=planned.problems,
+            samples_per_problem=planned.samples_per_problem,
+        )

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from eval_service.domain.comparison import Plan
 from eval_service.domain.evaluation import Evaluation, State
 from eval_service.domain.ports import EvaluationFilter, SampleFilter
 from eval_service.domain.sample import Judgement, Sample, SampleKey
 from eval_service.domain.score import BenchmarkScore, Score
 from eval_service.domain.sets import Imported
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, SuiteEntry
+from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, Prompting, SuiteEntry
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import VersionRef
 
@@ -94,18 +95,34 @@ async def test_delete_takes_the_samples_along(world: Any) -> None:
 async def test_compare_pairs_by_problem(world: Any) -> None:
     before = await succeeded(world, SPEC, "0000000000" + "01" * 5)
     after = await succeeded(world, SPEC, "1111111111" + "01" * 5)
-    comparison = await world.evaluations.compare(before, after)
+    comparison = (await world.evaluations.compare(before, after)).whole
     assert (comparison.baseline.value, comparison.candidate.value, comparison.difference.value) == (0.25, 0.75, 0.5)
     assert comparison.problems == 20
     assert comparison.p_value == 2 / 2**10
     assert 0 < comparison.difference.low < 0.5 < comparison.difference.high
-    back = await world.evaluations.compare(after, before)
+    back = (await world.evaluations.compare(after, before)).whole
     assert back.difference.value == -0.5
+
+
+async def test_a_comparison_is_planned_from_a_finished_evaluation(world: Any) -> None:
+    one = await succeeded(world, SPEC, "01" * 10)
+    planned = await world.evaluations.plan(one, Plan())
+    assert (planned.problems, planned.samples_per_problem) == (20, 1)
+    more = await world.evaluations.plan(one, Plan(samples_per_problem=16, problems=200))
+    assert (more.problems, more.samples_per_problem) == (200, 16)
+    assert more.detectable_difference < planned.detectable_difference / 10
+    queued = (await world.evaluations.create(SPEC, "")).evaluation.id
+    with pytest.raises(FailedPrecondition, match="queued"):
+        await world.evaluations.plan(queued, Plan())
 
 
 async def test_only_like_is_compared_with_like(world: Any) -> None:
     one = await succeeded(world, SPEC, "01")
-    for other, what in ((replace(SPEC, temperature=0.5), "temperature"), (replace(SPEC, max_tokens=9), "max_tokens")):
+    for other, what in (
+        (replace(SPEC, temperature=0.5), "temperature"),
+        (replace(SPEC, max_tokens=9), "max_tokens"),
+        (replace(SPEC, prompting=Prompting(shots=3)), "prompting"),
+    ):
         with pytest.raises(FailedPrecondition, match=what):
             await world.evaluations.compare(one, await succeeded(world, other, "01"))
     queued = (await world.evaluations.create(SPEC, "")).evaluation.id
@@ -160,7 +177,9 @@ async def test_samples_are_added_once(world: Any) -> None:
 async def test_samples_of_no_problem_are_refused(world: Any) -> None:
     id = (await world.evaluations.create(IMPORTED, "")).evaluation.id
     with pytest.raises(InvalidArgument) as refused:
-        await world.evaluations.add(id, [Imported("p00", 0, ""), Imported("", 0, "", False, "x"), Imported("p1", 2, "")])
+        await world.evaluations.add(
+            id, [Imported("p00", 0, ""), Imported("", 0, "", False, "x"), Imported("p1", 2, "")]
+        )
     fields = ["samples[1].benchmark", "samples[1].problem_id", "samples[2].index"]
     assert [fault.field for fault in refused.value.violations] == fields
     with pytest.raises(InvalidArgument, match="no problem 'q' of basics"):

@@ -23,7 +23,8 @@ from registry_service.adapters.sql.models import SqlModelStore
 from registry_service.adapters.sql.versions import SqlVersionStore
 from registry_service.domain.aliases import Aliases
 from registry_service.domain.copies import Copies, Uploads
-from registry_service.domain.gates import Decisions, Gates
+from registry_service.domain.decisions import Decisions
+from registry_service.domain.gates import Gates
 from registry_service.domain.models import Models
 from registry_service.domain.ports import ArtifactStore, EvaluationSource, Stores
 from registry_service.domain.versions import Versions

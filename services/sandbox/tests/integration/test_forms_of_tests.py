@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from sandbox_service.convert import test_code
+from sandbox_service.domain import test_code
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.program import CheckTest, Limits, Program
 from sandbox_service.domain.sandbox import Sandbox
@@ -242,9 +242,9 @@ async def test_what_judges_an_assertion_that_it_catches_decides(sandbox: Sandbox
         ("for x in []:\n    assert f(x) == 2", "never called the program"),
         ("import unittest\nclass T(unittest.TestCase):\n    @unittest.skip('')\n    def test_a(self):\n"
          "        self.assertEqual(f(1), 2)", "never called the program"),
-        ("import pytest\nwith pytest.deprecated_call():\n    assert f(1)", "pytest.deprecated_call is not offered"),
+        ("import pytest\nwith pytest.RaisesGroup():\n    assert f(1)", "pytest.RaisesGroup is not offered"),
         ("class TestF:\n    def __init__(self): pass\n    def test_f(self): assert f(1)", "has an __init__"),
-        ("class TestF:\n    def test_f(self, capsys): assert f(1) == 2", "takes 'capsys'"),
+        ("class TestF:\n    def test_f(self, pytester): assert f(1) == 2", "takes 'pytester'"),
         ("assert f(1) == isclose(2, 2)", "NameError: 'isclose' is neither defined nor imported"),
         ("eval('f(1')\nassert f(1)", "SyntaxError"),
     ],

@@ -113,6 +113,7 @@ def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timi
         jobs=ports.jobs,
         registry=ports.registry,
         folders=ports.folders,
+        problems=ports.problems,
         policies=ports.policies,
         events=ports.events,
         updates=updates,

@@ -40,6 +40,8 @@ async def test_a_limit_is_part_of_what_the_digest_is_of() -> None:
     part = await sets.look_up(ProblemSetRef("basics", limit=3))
     assert whole.ref.digest != part.ref.digest
     assert (whole.size, part.size, part.ref.limit) == (100, 3, 3)
+    assert part.fingerprints == whole.fingerprints[:3]
+    assert len(set(whole.fingerprints)) == 100
 
 
 async def test_a_file_elsewhere_is_not_looked_at(tmp_path: Path) -> None:

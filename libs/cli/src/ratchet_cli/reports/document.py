@@ -155,6 +155,9 @@ class QualityRow:
     components: Mapping[str, Estimate]
     """Component -> mean score over problems, 0 to 1, with its 95 % interval."""
 
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -163,6 +166,8 @@ class Report:
     evaluations: Sequence[EvaluationResult]
     comparisons: Sequence[Paired]
     quality: Sequence[QualityRow] = ()
+    notes: Sequence[str] = ()
+    """What could not be shown, and the reason."""
 
     @property
     def set_names(self) -> list[str]:

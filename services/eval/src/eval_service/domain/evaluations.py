@@ -1,11 +1,20 @@
-"""The evaluations that there are: create, add samples, look at, watch, cancel, delete, compare."""
+"""The evaluations that there are: create, add samples, look at, watch, cancel, delete, compare, plan."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, astuple, dataclass
 from datetime import datetime, timedelta
 
-from eval_service.domain.comparison import check_comparable, compare
+from eval_service.domain.comparison import (
+    Comparisons,
+    Plan,
+    Planned,
+    Question,
+    check_comparable,
+    check_finished,
+    compare,
+    plan,
+)
 from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.ports import EvaluationFilter, EvaluationStore, ModelSource, ProblemSource, SampleFilter
 from eval_service.domain.sample import Sample, SampleKey
@@ -18,7 +27,6 @@ from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page, fetch_page
-from ratchet_kit.statistics import Comparison
 from ratchet_kit.times import Clock
 
 log = get_logger(__name__)
@@ -129,14 +137,22 @@ class Evaluations:
 
         return await fetch_page(fetch, lambda sample: list(astuple(sample.key)), list, size, token)
 
-    async def compare(self, baseline_id: str, candidate_id: str) -> Comparison:
+    async def compare(self, baseline_id: str, candidate_id: str, question: Question = Question()) -> Comparisons:
         """Raises NotFound, FailedPrecondition when they cannot be compared."""
         baseline, candidate = await self._store.get(baseline_id), await self._store.get(candidate_id)
         check_comparable(baseline, candidate)
         ids = (baseline_id, candidate_id)
         facts, counts = await self._store.problems(ids), await self._store.counts(ids)
+        before, after = (tallies(facts[id], counts[id]) for id in ids)
         # The permutations take a moment of processor time.
-        return await asyncio.to_thread(compare, *(tallies(facts[id], counts[id]) for id in ids))
+        return await asyncio.to_thread(compare, baseline.spec, facts[baseline_id], before, after, question)
+
+    async def plan(self, baseline_id: str, wanted: Plan) -> Planned:
+        """Raises NotFound, FailedPrecondition when it has not succeeded."""
+        baseline = await self._store.get(baseline_id)
+        check_finished(baseline)
+        facts, counts = await self._store.problems([baseline_id]), await self._store.counts([baseline_id])
+        return plan(baseline.spec, tallies(facts[baseline_id], counts[baseline_id]), wanted)
 
     async def _report(self, evaluation: Evaluation) -> Report:
         return (await self._reports([evaluation]))[0]

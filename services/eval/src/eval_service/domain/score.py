@@ -154,14 +154,14 @@ def check_complete(spec: EvaluationSpec, facts: Sequence[Facts], counts: Sequenc
             )
 
 
-def weighted(parts: Sequence[tuple[float, Estimate]]) -> Estimate:
-    """The weighted mean of independent estimates, with its interval: that of a linear function of them by their own
-    intervals (MOVER; Zou and Donner 2008, Statistics in Medicine 27, equation 3)."""
+def weighted(parts: Sequence[tuple[float, Estimate]], *, least: float = 0.0) -> Estimate:
+    """The weighted mean of independent estimates between `least` and 1, with its interval: that of a linear function of
+    them by their own intervals (MOVER; Zou and Donner 2008, Statistics in Medicine 27, equation 3)."""
     total = sum(weight for weight, _ in parts)
     value = sum(weight * part.value for weight, part in parts) / total
     below = math.sqrt(sum((weight * (part.value - part.low)) ** 2 for weight, part in parts)) / total
     above = math.sqrt(sum((weight * (part.high - part.value)) ** 2 for weight, part in parts)) / total
-    return Estimate(value, max(0.0, value - below), min(1.0, value + above))
+    return Estimate(value, max(least, value - below), min(1.0, value + above))
 
 
 def _of_set(

@@ -122,7 +122,12 @@ def permutation_p_value(candidate: Sequence[Tally], baseline: Sequence[Tally], s
 
     A family's labels are exchanged together. See `sign_flip_p_value`.
     """
-    return sign_flip_p_value(_clusters(baseline).sums(_differences(candidate, baseline)), seed)
+    return sign_flip_p_value(family_differences(candidate, baseline), seed)
+
+
+def family_differences(candidate: Sequence[Tally], baseline: Sequence[Tally]) -> Values:
+    """Of each family the sum of its problems' differences."""
+    return _clusters(baseline).sums(_differences(candidate, baseline))
 
 
 def sign_flip_p_value(differences: Values, seed: int = 0) -> float:

@@ -20,6 +20,13 @@ _BLOCKS = ("body", "orelse", "finalbody")
 _EXITS = ("exit", "quit", "fail")
 
 
+FIXTURES = frozenset(
+    {"capsys", "capfd", "capsysbinary", "capfdbinary", "caplog", "monkeypatch", "recwarn", "request"}
+    | {"tmp_path", "tmpdir", "tmp_path_factory"}
+)
+"""Those that pytest itself has and that test code is given: fixtures.py."""
+
+
 def blocks(statement: Any) -> Iterator[list[Any]]:
     """The lists of statements in a statement."""
     for name in _BLOCKS:

@@ -3,7 +3,7 @@
 import itertools
 import numbers
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import channel
@@ -68,7 +68,7 @@ def _hold_the_same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
     if places in seen or places[0] == places[1]:
         return True
     seen.add(places)
-    mine, theirs = vars(one), vars(other)
+    mine, theirs = standing.held(one), standing.held(other)
     if not mine or mine.keys() != theirs.keys():
         return False
     return all(_same(item, theirs[name], seen) for name, item in mine.items())
@@ -80,7 +80,7 @@ def _shows(proxy: Any) -> bool:
     if not _is_new(proxy):
         return True
     held: list[Any] = []
-    for item in vars(proxy).values():
+    for item in standing.held(proxy).values():
         held += [item, *(item.values() if type(item) is dict else item if type(item) in (list, tuple) else ())]
     made_of = standing.slot_of(proxy, "_made_of")
     if all(any(_same(given, item, set()) for item in held) for given in made_of):
@@ -155,7 +155,7 @@ def _iter(self: Any) -> Iterator[Any]:
     if "__next__" in type(self).__specials__:
         if standing.slot_of(self, "_exhausted"):
             raise standing.CannotCross("a test iterates again over an iterator that had come to its end")
-        return _stream(program, self, self)
+        return self  # type: ignore[no-any-return]
     kept = standing.slot_of(self, "_items")
     if kept is None or kept.epoch != program.epoch:
         kept = _Items(program, self)
@@ -184,19 +184,18 @@ class _Items:
             place += 1
 
 
-def _stream(program: Any, proxy: Any, iterator: Any) -> Iterator[Any]:
+def _stream(program: Any, proxy: Any, iterator: Any) -> Generator[Any, None, Any]:
     """`iterator` may be here already: that of a list, say."""
     if not isinstance(iterator, standing.Proxy):
-        yield from iterator
-        return
+        return (yield from iterator)
     grade = standing.grade_within(proxy)
     while True:
         program.epoch += int(_is_made(proxy))  # what gives its items may have fewer then
         try:
             item = program.ask_for(grade, "next", iterator)
-        except StopIteration:
+        except StopIteration as error:
             standing.set_slot(iterator, "_exhausted", True)
-            return
+            return error.value
         yield item
 
 

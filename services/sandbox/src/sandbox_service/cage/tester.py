@@ -23,6 +23,7 @@ import counting
 import little_pytest
 import owner
 import proxies
+import reports
 import runner
 import wire
 
@@ -32,6 +33,9 @@ def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
     code = runner.compile_program(source, frames)
     if code is None:
         return 1
+    side: owner.Owner | None = None
+    seen = reports.Reports(lambda *what: side.read(*what) if side else None)
+    seen.install(source)
     try:
         module = runner.load(code, "program", source)
         entry = runner.find(module, entry_point)
@@ -39,7 +43,8 @@ def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
         runner.report(error, frames)
         return 1
     frames.send("loaded")
-    owner.Owner(socket.socket(fileno=wire.CHANNEL_FD), module, entry).serve()
+    side = owner.Owner(socket.socket(fileno=wire.CHANNEL_FD), module, entry)
+    side.serve(seen)
     runner.flush()
     return 0
 

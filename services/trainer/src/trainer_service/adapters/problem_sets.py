@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ratchet_kit.errors import NotFound
 from ratchet_kit.places import Places
-from ratchet_problems import data_digest, load
+from ratchet_problems import data_digest, fingerprint, load
 from trainer_service.domain.ports import FoundSet
 from trainer_service.domain.spec import ProblemSetRef
 
@@ -27,4 +27,5 @@ def _look_up(places: Places, ref: ProblemSetRef) -> FoundSet:
         ref = replace(ref, name=str(path))
     problems = load(ref.name, limit=ref.limit)
     forgeable = next((problem.id for problem in problems if problem.forgeable), "")
-    return FoundSet(replace(ref, digest=data_digest(problems)), len(problems), forgeable)
+    prints = tuple(fingerprint(problem) for problem in problems)
+    return FoundSet(replace(ref, digest=data_digest(problems)), len(problems), forgeable, prints)

@@ -1,4 +1,4 @@
-"""The process beside the service that forks one for each large judgement: `child.py DESCRIPTOR SECONDS BYTES`.
+"""The process beside the service that forks one for each piece of long work: `child.py DESCRIPTOR SECONDS BYTES`.
 
 It gets a descriptor for each, over which its child is sent the work and sends back what came of it. It ends when the
 service hangs up.
@@ -14,7 +14,7 @@ import sys
 
 # imported before the first fork
 from sandbox_service.adapters.lanes import protocol  # noqa: F401
-from sandbox_service.domain import grading  # noqa: F401
+from sandbox_service.domain import grading, test_code  # noqa: F401
 
 LENGTH = struct.Struct("!Q")
 
@@ -33,7 +33,7 @@ def serve(control: socket.socket, cpu_seconds: int, memory_bytes: int) -> None:
             try:
                 with socket.socket(fileno=descriptors[0]) as connection:
                     _limit(cpu_seconds, memory_bytes)
-                    _judge(connection)
+                    _work(connection)
                 status = 0
             finally:
                 os._exit(status)
@@ -49,14 +49,13 @@ def _limit(cpu_seconds: int, memory_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _judge(connection: socket.socket) -> None:
-    """Takes (report, judge) and gives (report, outcome), or the text of what was raised."""
+def _work(connection: socket.socket) -> None:
+    """Takes a function and its arguments and gives what it gave, in a tuple, or the text of what it raised."""
     with connection.makefile("rwb") as stream:
         (length,) = LENGTH.unpack(stream.read(LENGTH.size))
-        report, judge = pickle.loads(stream.read(length))
+        function, arguments = pickle.loads(stream.read(length))
         try:
-            whole = report.read()
-            answer: object = (whole.without_answers(), judge(whole))
+            answer: object = (function(*arguments),)
         except MemoryError:
             return
         except Exception as error:  # noqa: BLE001 (it is told to the service)

@@ -7,9 +7,11 @@ linear in the code, and literals cost next to nothing.
 import ast
 import builtins
 import functools
+import hashlib
 import re
 import symtable
 import sys
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -21,7 +23,8 @@ _PROGRAM_MODULES = frozenset({"solution", "program"})
 # What may name or run anything: the tester will see.
 _DYNAMIC = frozenset({"exec", "eval", "compile", "__import__", "importlib", "runpy", "globals", "locals", "vars"})
 _ATTRIBUTE = re.compile(r"\b(?:solution|program)\.(\w+)")
-_LARGE = 1 << 15  # characters
+_LARGE = 1 << 15  # characters: a fifth of a second
+_MOST_KEPT = 4096
 _KNOWN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__builtins__", "__spec__", "__class__"}
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -40,10 +43,57 @@ class TestCode:
     unknown: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Test code, and what it is read with. `names`: what the problem declares."""
+
+    code: str
+    entry_point: str
+    names: tuple[str, ...] = ()
+    shared: bool = False
+
+    @property
+    def digest(self) -> bytes:
+        return hashlib.sha256(repr((self.code, self.entry_point, self.names, self.shared)).encode()).digest()
+
+
+class Unread(Exception):
+    """Long test code: to be read aside, and kept, before it's read here."""
+
+    def __init__(self, texts: list[Text]) -> None:
+        super().__init__(f"{len(texts)} texts of test code")
+        self.texts = texts
+
+
 def read(code: str, entry_point: str, names: tuple[str, ...], shared: bool) -> TestCode:
     """`names`: what the problem declares. Raises ValueError for code that is no Python, runs nothing, uses nothing of
-    the program, or compares nothing."""
-    return (_read if len(code) > _LARGE else _read_once)(code, entry_point, names, shared)
+    the program, or compares nothing; Unread for long code that isn't kept."""
+    if len(code) <= _LARGE:
+        return _read_once(code, entry_point, names, shared)
+    text = Text(code, entry_point, names, shared)
+    found = _kept.get(text.digest)
+    if found is None:
+        raise Unread([text])
+    if isinstance(found, str):
+        raise ValueError(found)
+    return found
+
+
+def read_long(text: Text) -> TestCode | str:
+    """What there is to keep of it: what it shows, or what's wrong with it. Takes seconds for a megabyte."""
+    try:
+        return _read(text.code, text.entry_point, text.names, text.shared)
+    except ValueError as error:
+        return str(error)
+
+
+def keep(text: Text, found: TestCode | str) -> None:
+    _kept[text.digest] = found
+    while len(_kept) > _MOST_KEPT:
+        _kept.popitem(last=False)
+
+
+_kept: OrderedDict[bytes, TestCode | str] = OrderedDict()
 
 
 def _read(code: str, entry_point: str, names: tuple[str, ...], shared: bool) -> TestCode:
@@ -116,7 +166,9 @@ class _Reader:
             elif name == "check" and not calls_check:
                 found.add(name)
             elif name.startswith("test"):
-                needed = [arg for arg in _needed(last) if arg not in self._decorated | {"candidate"}]
+                needed = [
+                    arg for arg in _needed(last) if arg not in self._decorated | {"candidate"} | comparisons.FIXTURES
+                ]
                 needed = [] if last.decorator_list else needed
                 if not needed:
                     found.add(name)
@@ -234,9 +286,10 @@ def _docstring(node: ast.AST) -> str:
 
 
 def _has_tests(node: ast.ClassDef) -> bool:
-    """Or bases, which may have some."""
+    """Or bases, which may have some, or classes in it that have."""
     functions = (one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
-    return bool(node.bases) or any(one.name.startswith("test") for one in functions)
+    within = (one for one in node.body if isinstance(one, ast.ClassDef) and one.name.startswith("Test"))
+    return bool(node.bases) or any(one.name.startswith("test") for one in functions) or any(map(_has_tests, within))
 
 
 def _needed(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
