@@ -54,7 +54,8 @@ class Drawing:
         put = self._put(key)
         prompt = ChatPrompt(put.messages) if put.messages else TextPrompt(put.text)
         sampling = self._sampling(key, put.stop)
-        return Wanted(key, prompt, sampling, request_of(self._policy.policy_id, prompt, sampling))
+        identity = f"{self._policy.policy_id} {self._policy.settings_id}"
+        return Wanted(key, prompt, sampling, request_of(identity, prompt, sampling))
 
     def judged(self, sample: Sample) -> tuple[Task, str]:
         """What judges a sample, and the answer that is judged: of a chat the code is taken out of the completion, and
