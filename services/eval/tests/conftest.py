@@ -16,7 +16,7 @@ from eval_service.domain.measurer import Measurer
 from eval_service.domain.patience import Deadlines
 from eval_service.domain.ports import Answer, LoadedPolicy, ProblemSet, Put
 from eval_service.domain.spec import Form, ProblemSetRef
-from ratchet_environments import Episode, Outcome, Task
+from ratchet_environments import Episode, Limits, Outcome, Task
 from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
 from ratchet_kit.names import AnyModel, Location
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt
@@ -27,6 +27,7 @@ from ratchet_testing.queue import MemoryQueue
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WEIGHTS = "sha256:" + "ab" * 32
+SETTINGS = "sha256:" + "cd" * 32
 
 
 def problem(number: int) -> Problem:
@@ -39,6 +40,10 @@ def problem(number: int) -> Problem:
 class MemorySet:
     problems: Sequence[Problem]
     version: str = "v1"
+    runtime: str = ""
+
+    def limits(self, problem: Problem) -> Limits:
+        return Limits()
 
     @property
     def digest(self) -> str:
@@ -59,6 +64,7 @@ class MemoryProblems:
         self.problems: Sequence[Problem] = [problem(number) for number in range(6)]
         self.more: Sequence[Problem] = [problem(number) for number in range(4)]
         """Of the set "more"."""
+        self.ready = True
 
     async def check(self, ref: ProblemSetRef) -> None:
         if ref.name not in ("basics", "more"):
@@ -67,6 +73,9 @@ class MemoryProblems:
     async def load(self, ref: ProblemSetRef) -> ProblemSet:
         return MemorySet(self.problems if ref.name == "basics" else self.more)
 
+    async def load_if_ready(self, ref: ProblemSetRef) -> ProblemSet | None:
+        return await self.load(ref) if self.ready else None
+
 
 class MemoryModels:
     async def resolve(self, ref: AnyModel) -> ResolvedModel:
@@ -74,7 +83,7 @@ class MemoryModels:
             return ResolvedModel(ref.uri)
         if ref.model == "nobody":
             raise NotFound("there is no model 'nobody'")
-        return ResolvedModel("/artifacts/starter", WEIGHTS)
+        return ResolvedModel("/artifacts/starter", WEIGHTS, SETTINGS)
 
 
 class MemoryHost:
@@ -82,6 +91,7 @@ class MemoryHost:
 
     def __init__(self) -> None:
         self.weights = WEIGHTS
+        self.settings = SETTINGS
         self.open_faults: list[RatchetError] = []
         self.faults: list[RatchetError] = []
         self.completions: list[tuple[tuple[Message, ...], Sampling]] = []
@@ -117,6 +127,7 @@ class MemoryPolicy:
     def __init__(self, host: MemoryHost) -> None:
         self._host = host
         self.policy_id = host.weights
+        self.settings_id = host.settings
         self.has_chat_template = host.has_chat_template
 
     async def complete(self, prompt: Prompt, sampling: Sampling) -> Answer:

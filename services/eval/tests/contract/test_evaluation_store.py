@@ -11,17 +11,8 @@ from eval_service.adapters.memory import MemoryEvaluationStore
 from eval_service.adapters.sql import SqlEvaluationStore
 from eval_service.domain.evaluation import Evaluation, Pace, ResolvedModel, State
 from eval_service.domain.ports import EvaluationFilter, EvaluationStore, SampleFilter
-from eval_service.domain.sample import FailureClass, Judgement, Sample, SampleKey
-from eval_service.domain.score import (
-    BenchmarkScore,
-    Count,
-    Exclusion,
-    Facts,
-    PassAtK,
-    ProblemKey,
-    Score,
-    Slice,
-)
+from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Sample, SampleKey
+from eval_service.domain.score import BenchmarkScore, Count, Exclusion, Facts, PassAtK, Score, Slice
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
 from ratchet_kit.errors import Aborted, AlreadyExists, Failure, NotFound
 from ratchet_kit.idempotency import Request
@@ -134,7 +125,7 @@ async def test_a_change_is_kept_whole(store: EvaluationStore) -> None:
     assert await store.get("eval_1") == running
     for change in (
         lambda present: present.load_problems("me", [("sha256:d", "v1"), ("sha256:e", "")]),
-        lambda present: present.measure("me", "sha256:p", Form.COMPLETION),
+        lambda present: present.measure("me", "sha256:p", "sha256:s", Form.COMPLETION),
         lambda present: present.begin("me", Pace(NOW, 3)),
         lambda present: present.succeed("me", SCORE, NOW + LEASE),
     ):

@@ -437,6 +437,7 @@ class Evaluation(_message.Message):
     EXPECTED_END_TIME_FIELD_NUMBER: _builtins.int
     SAMPLES_DONE_FIELD_NUMBER: _builtins.int
     SAMPLES_TOTAL_FIELD_NUMBER: _builtins.int
+    SETTINGS_ID_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Evaluation.State.ValueType
     policy_id: _builtins.str
@@ -447,6 +448,8 @@ class Evaluation(_message.Message):
     """Of the samples that PASSED, those whose tests ran in the program's process, which could forge their result."""
     samples_done: _builtins.int
     samples_total: _builtins.int
+    settings_id: _builtins.str
+    """Config, tokenizer and chat template that were measured."""
     @_builtins.property
     def spec(self) -> Global___EvaluationSpec:
         """With the defaults that were taken."""
@@ -495,10 +498,11 @@ class Evaluation(_message.Message):
         expected_end_time: _timestamp_pb2.Timestamp | None = ...,
         samples_done: _builtins.int = ...,
         samples_total: _builtins.int = ...,
+        settings_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "spec", b"spec", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmarks", b"benchmarks", "create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "forgeable_passes", b"forgeable_passes", "id", b"id", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "samples_done", b"samples_done", "samples_total", b"samples_total", "spec", b"spec", "start_time", b"start_time", "state", b"state", "verdicts", b"verdicts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmarks", b"benchmarks", "create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "forgeable_passes", b"forgeable_passes", "id", b"id", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "samples_done", b"samples_done", "samples_total", b"samples_total", "settings_id", b"settings_id", "spec", b"spec", "start_time", b"start_time", "state", b"state", "verdicts", b"verdicts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -523,6 +527,7 @@ class Sample(_message.Message):
     TRUNCATED_FIELD_NUMBER: _builtins.int
     GENERATION_TIME_FIELD_NUMBER: _builtins.int
     CPU_TIME_FIELD_NUMBER: _builtins.int
+    IS_PROGRAM_FIELD_NUMBER: _builtins.int
     problem_id: _builtins.str
     index: _builtins.int
     """From 0, among the samples of one problem."""
@@ -541,6 +546,8 @@ class Sample(_message.Message):
     """New tokens of the completion; 0 where the sample was imported."""
     truncated: _builtins.bool
     """The completion was cut off at max_tokens."""
+    is_program: _builtins.bool
+    """It was imported as a whole program, `completion`, and judged as it is."""
     @_builtins.property
     def generation_time(self) -> _duration_pb2.Duration: ...
     @_builtins.property
@@ -565,10 +572,11 @@ class Sample(_message.Message):
         truncated: _builtins.bool = ...,
         generation_time: _duration_pb2.Duration | None = ...,
         cpu_time: _duration_pb2.Duration | None = ...,
+        is_program: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "generation_time", b"generation_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmark", b"benchmark", "completion", b"completion", "cpu_time", b"cpu_time", "detail", b"detail", "failure", b"failure", "forgeable", b"forgeable", "generation_time", b"generation_time", "index", b"index", "policy_id", b"policy_id", "problem_id", b"problem_id", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "tokens", b"tokens", "truncated", b"truncated", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmark", b"benchmark", "completion", b"completion", "cpu_time", b"cpu_time", "detail", b"detail", "failure", b"failure", "forgeable", b"forgeable", "generation_time", b"generation_time", "index", b"index", "is_program", b"is_program", "policy_id", b"policy_id", "problem_id", b"problem_id", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "tokens", b"tokens", "truncated", b"truncated", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
