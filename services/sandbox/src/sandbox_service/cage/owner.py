@@ -145,7 +145,8 @@ class Owner(link.Link):
                 known = type(made).__module__ == self._module.__name__ and not _is_enum(type(made))
                 return {"value": self._lend(made) if known else self._encode(made)}
             if do == "series":
-                found, ended = series.run(*arguments, self._encode)
+                function, inputs, seconds = arguments
+                found, ended = series.run(function, inputs, seconds, self._encode)
                 return {"value": {"t": [found, self._encode(ended)]}}
             value = self._operation(do)(*arguments, **keywords)
             self._sharing = request.get("sharing", False)
