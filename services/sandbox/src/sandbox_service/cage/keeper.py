@@ -13,7 +13,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import command
@@ -67,7 +67,7 @@ class Keeper:
             os.write(writer, payload)
             mode, nonce, arguments, stdin, *_ = wire.receive(reader)
             os.closerange(255, 256)
-            runner.make_stdin(stdin)
+            runner.fill_stdin(nowhere, stdin)
             self._world.rehearse()
             if self._filter:
                 self._filter.rehearse()
@@ -80,8 +80,7 @@ class Keeper:
 
     def make_zygote(self) -> None:
         """Raises Lacking where processes could not be counted."""
-        self._zygote = Zygote(self._be_zygote, self._be_child, self._world, self._complaints)
-        libc.set_capabilities(0)
+        self._zygote = Zygote(self._be_zygote, self._be_child, self._world, self._complaints, self._connection.fileno())
         if self._processes and not self._tree.find(self._zygote.pid):
             raise Lacking("programs that start processes can't be held here: /proc does not show them")
 
@@ -123,20 +122,18 @@ class Keeper:
         budget = Budget(children, limits, self._tree, self._account, self._zygote.pid, self._bytes_of_files)
         if not self._own_root:
             os.mkdir(self._scratch, 0o700)
-        self._zygote.open_world()
-        streams = [self._output.writer, self._error.writer]
+        rules = self._world.open(self._zygote.pid)
         try:
             if channel:
-                program = [*streams, self._result.writer, channel[0].fileno()]
-                children.append(self._zygote.fork(program, awaited=False))
+                children.append(self._fork(self._result, [channel[0].fileno(), *rules], awaited=False))
                 channel[0].close()
                 self._result.close_writer()
                 if self._has_read_payload(children[0], channel[1]):
                     wire.skip_to(self._connection, head["mark"])
-                    children.append(self._zygote.fork([*streams, self._tests.writer, channel[1].fileno()]))
+                    children.append(self._fork(self._tests, [channel[1].fileno(), *rules]))
                 channel[1].close()
             else:
-                children.append(self._zygote.fork([*streams, self._result.writer]))
+                children.append(self._fork(self._result, rules))
             for pipe in pipes:
                 pipe.close_writer()
             end = "exited"
@@ -146,7 +143,8 @@ class Keeper:
             for child in reversed(children):
                 child.close()
             left = self._hold_scratch() if head["fetch"] else -1
-            strays_cpu = self._zygote.close_world()
+            strays_cpu = self._zygote.wait_for_all()
+            self._world.close()
         cpu = budget.final_cpu(strays_cpu)
         for pipe in pipes:
             pipe.drain()
@@ -164,6 +162,13 @@ class Keeper:
             pipe.close()
         if not self._own_root:
             self._remove_scratch()
+
+    def _fork(self, way_out: Pipe, more: list[int], awaited: bool = True) -> Child:
+        """`more`: what it gets beside the standard streams and the way out."""
+        stdin = os.memfd_create("stdin")
+        child = self._zygote.fork([stdin, self._output.writer, self._error.writer, way_out.writer, *more], awaited)
+        os.close(stdin)
+        return child
 
     def _hold_scratch(self) -> int:
         """A descriptor of the program's folder, which stays for that long; -1 where the program lets nobody in."""
@@ -239,11 +244,10 @@ class Keeper:
             return "output"
         return "result" if self._result.used == self._result.size else ""
 
-    def _be_child(self, descriptors: Sequence[int]) -> int:
-        """`descriptors`: standard output and error, the way out, and that of the channel between program and tests."""
-        self._world.enter()
-        for place, descriptor in enumerate(descriptors, start=1):
-            os.dup2(descriptor, place)
+    def _be_child(self, places: int) -> int:
+        """`places`: how many descriptors it has: the standard streams, the way out, maybe a channel between program and
+        tests, and what is the world's."""
+        places = self._world.enter(places)
         mode, nonce, arguments, stdin, taken, memory, cpu = wire.receive(self._connection.fileno())
         if taken:
             try:
@@ -252,8 +256,8 @@ class Keeper:
                 wire.Frames(wire.RESULT_FD, nonce).send("error", *runner.describe(error))
                 return 1
         os.write(wire.RESULT_FD, b"\n")
-        os.closerange(1 + len(descriptors), 256)
-        runner.make_stdin(stdin)
+        os.closerange(places, 256)
+        runner.fill_stdin(0, stdin)
         if not self._own_pids:  # there, all end with pid 1
             libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
         if self._processes:

@@ -54,7 +54,7 @@ def lock_in(begin: dict[str, Any], proc: int) -> Locked:
         layers.append("landlock")
     if seccomp.supported():
         layers.append("seccomp")
-    world = World(folder, rules) if refused else OwnWorld(rules, processes)
+    world = World(folder, rules) if refused else OwnWorld(rules, processes, proc)
     os.environ["HOME"] = os.environ["TMPDIR"] = world.folder
     with world.before_programs():
         data_bytes = _warm_up(packages, setup["warm"], proc)

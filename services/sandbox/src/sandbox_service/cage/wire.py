@@ -13,8 +13,6 @@ from typing import Any
 RESULT_FD = 3
 CHANNEL_FD = 4
 LENGTH = struct.Struct("!I")
-LEFT_BEHIND = "left behind: "
-"""How the last words of a lane begin that a program did not leave as it was."""
 
 
 class Frames:

@@ -1,11 +1,13 @@
 """The process that a lane's programs are forked from, and what a forked process does until it ends."""
 
+import ctypes
+import itertools
 import os
 import select
 import signal
-import socket
 import struct
 import time
+from _socket import AF_UNIX, CMSG_SPACE, SCM_RIGHTS, SO_PASSCRED, SOCK_SEQPACKET, SOL_SOCKET, socket, socketpair
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
@@ -14,122 +16,77 @@ import wire
 from child import Child
 from kernel import libc
 from pipe import high
-from world import LeftBehind, World
+from proof import LeftBehind
+from world import World
 
-# What a child does, given open descriptors: it returns the exit status.
-Begin = Callable[[Sequence[int]], int]
+PLACES = 6  # for the descriptors of a child: from 0 on
+# What a child does, given how many descriptors it has: it returns the exit status.
+Begin = Callable[[int], int]
+
+
+def high_socket(made: socket) -> socket:
+    return socket(fileno=high(made.detach()))
 
 
 class Zygote:
     """A process that does nothing but fork and wait, for good.
 
-    All that it ever reads is the word to do so, and descriptors to hand on: each child begins where the first began,
-    and no trace of one is in the next. What else is new for each it makes before, unread: world.py. And what the
-    keeper writes while a child runs is copied by neither: a fork shares all memory until one side writes to it, and
-    the copies are most of what a program costs.
+    All that it ever reads is the word to do so, with the descriptors that a child is to have: they land where it has
+    nothing itself, from 0 on. So each child begins where the first began, and no trace of one is in the next. What
+    else is new for each is made by the keeper: world.py. What the zygote writes while a child runs is copied: a fork
+    shares all memory until one side writes to it, and the copies are most of what a program costs.
 
     It's pid 1 of the lane's pid namespace, where that has one: no program can do anything to it, and what a program
     leaves running becomes its child. `pid` is its number outside.
     """
 
-    _ENDED = struct.Struct("=idq")
-    _NUMBER = struct.Struct("=I")
+    _CHILD = struct.Struct("=i4x5q104x")  # as wait4 writes them: status, struct rusage
+    _SECONDS = struct.Struct("=d")
     _CREDENTIALS = struct.Struct("=iII")
-    _OPEN, _FORK, _WAIT, _CLOSE, _TIME = b"o", b"f", b"w", b"c", b"t"
-    _DESCRIPTORS = 4  # at most
+    _COUNT = struct.Struct("=I")
+    _FORK, _FORK_LAST, _WAIT, _TIME = range(4)
 
-    def __init__(self, prepare: Callable[[], None], begin: Begin, world: World, complaints: int) -> None:
-        """`prepare`: what the zygote does first. `complaints`: a descriptor for its last words.
+    def __init__(self, prepare: Callable[[], None], begin: Begin, world: World, complaints: int, keep: int) -> None:
+        """`prepare`: what the zygote does first. `complaints`: a descriptor for its last words. `keep`: another one
+        that it has, and all its children.
 
         Raises EOFError if it ended at that.
         """
-        orders, self._orders = (high(side.detach()) for side in socket.socketpair())
-        born, there = socket.socketpair()
-        born.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        self._born, self._there = socket.socket(fileno=high(born.detach())), high(there.detach())
+        orders, self._orders = (high_socket(side) for side in socketpair(AF_UNIX, SOCK_SEQPACKET))
+        self._born, there = (high_socket(side) for side in socketpair())
+        self._born.setsockopt(SOL_SOCKET, SO_PASSCRED, 1)
         self._born.setblocking(False)
         self.ended, ended = (high(side) for side in os.pipe())
         self.pid = os.fork()
         if self.pid == 0:
             try:
                 libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
-                for descriptor in (self._orders, self._born.fileno(), self.ended):
-                    os.close(descriptor)
+                _close_all_but(orders.fileno(), there.fileno(), ended, complaints, keep)
                 prepare()
-                os.write(ended, self._ENDED.pack(0, 0.0, 0))
-                self._serve(orders, ended, begin, world)
-            except LeftBehind as error:
-                os.write(complaints, f"{wire.LEFT_BEHIND}{error}"[:512].encode())
+                _Forks(orders, there.fileno(), ended, begin, world).serve()
             except BaseException as error:  # noqa: BLE001
                 complain(complaints, error)
             finally:
                 os._exit(0)
-        for descriptor in (orders, self._there, ended):
-            os.close(descriptor)
-        self.wait()
-
-    def _serve(self, orders: int, ended: int, begin: Begin, world: World) -> None:
-        children: list[int] = []
-        while word := os.read(orders, 1):
-            if word == self._WAIT:
-                _, status, usage = os.wait4(children.pop(), 0)
-                cpu, max_rss = usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10
-                os.write(ended, self._ENDED.pack(status, cpu, max_rss))
-            elif word == self._OPEN:
-                world.open()
-            elif word == self._CLOSE:
-                os.write(ended, self._ENDED.pack(0, world.close(), 0))
-            elif word == self._TIME:
-                (count,) = self._NUMBER.unpack(wire.read_exactly(orders, self._NUMBER.size))
-                os.write(ended, self._ENDED.pack(0, seconds_of_forks(count), 0))
-            else:
-                descriptors = self._take_descriptors(orders)
-                if pid := os.fork():
-                    children.append(pid)
-                    for descriptor in descriptors:
-                        os.close(descriptor)
-                else:
-                    os.write(self._there, b".")
-                    _enter(begin, descriptors)
-
-    def _take_descriptors(self, orders: int) -> list[int]:
-        connection = socket.socket(fileno=orders)
-        try:
-            return socket.recv_fds(connection, 1, self._DESCRIPTORS)[1]
-        finally:
-            connection.detach()
-
-    def open_world(self) -> None:
-        """For the next forks. All orders are carried out in turn."""
-        os.write(self._orders, self._OPEN)
-
-    def close_world(self) -> float:
-        """After the last of them: kills what the program left running. Returns its CPU seconds.
-
-        Raises EOFError where something is left behind all the same: then the zygote has ended, and said what.
-        """
-        os.write(self._orders, self._CLOSE)
-        return self.wait()[1]
+        orders.close()
+        there.close()
+        os.close(ended)
+        self._wait_seconds()
 
     def fork(self, descriptors: Sequence[int] = (), awaited: bool = True) -> Child:
-        """`begin` gets them by the numbers that they have there. `awaited`: it's the last, for now."""
-        # apart, as descriptors go with the first byte of what they are sent with
-        os.write(self._orders, self._FORK)
-        connection = socket.socket(fileno=self._orders)
-        try:
-            socket.send_fds(connection, [b"." + (self._WAIT if awaited else b"")], descriptors)
-        finally:
-            connection.detach()
+        """`descriptors`: what `begin` finds, PLACES at most. `awaited`: it's the last of a program."""
+        rights = [(SOL_SOCKET, SCM_RIGHTS, struct.pack(f"={len(descriptors)}i", *descriptors))] if descriptors else []
+        self._orders.sendmsg([bytes((self._FORK_LAST if awaited else self._FORK, len(descriptors)))], rights)
         return Child(self, awaited)
 
     def ask_to_wait(self) -> None:
-        """For the last child that it was not ordered to await yet: `ended` is readable once that has ended."""
-        os.write(self._orders, self._WAIT)
+        """For the child that it was not ordered to await yet: `ended` is readable once that has ended."""
+        self._orders.send(bytes((self._WAIT, 0)))
 
     def number(self) -> int:
         """That of the next child, as this process sees it, or 0: the kernel adds who wrote. It can be taken once."""
         try:
-            _, control, _, _ = self._born.recvmsg(1, socket.CMSG_SPACE(self._CREDENTIALS.size))
+            _, control, _, _ = self._born.recvmsg(1, CMSG_SPACE(self._CREDENTIALS.size))
         except BlockingIOError:
             return 0
         return self._CREDENTIALS.unpack(control[0][2])[0] if control else 0
@@ -139,8 +96,21 @@ class Zygote:
         select.select((self._born.fileno(), self.ended), (), ())
 
     def wait(self) -> tuple[int, float, int]:
-        status, cpu, max_rss = self._ENDED.unpack(wire.read_exactly(self.ended, self._ENDED.size))
-        return status, cpu, max_rss
+        """For the child that is awaited: its status, its CPU seconds, the most bytes that were resident."""
+        read = wire.read_exactly(self.ended, self._CHILD.size)
+        status, user, user_micro, system, system_micro, max_rss = self._CHILD.unpack(read)
+        return status, user + system + (user_micro + system_micro) / 1e6, max_rss << 10
+
+    def wait_for_all(self) -> float:
+        """When all children have been waited for: until what they left running is killed. Returns its CPU seconds.
+
+        Raises EOFError where something is left behind all the same: then the zygote has ended, and said what.
+        """
+        return self._wait_seconds()
+
+    def _wait_seconds(self) -> float:
+        (seconds,) = self._SECONDS.unpack(wire.read_exactly(self.ended, self._SECONDS.size))
+        return float(seconds)
 
     def end(self) -> None:
         """And all that it forked, where it's pid 1."""
@@ -148,25 +118,79 @@ class Zygote:
         os.waitpid(self.pid, 0)
 
     def seconds_of_forks(self, count: int) -> float:
-        os.write(self._orders, self._TIME + self._NUMBER.pack(count))
-        return self.wait()[1]
+        self._orders.send(bytes((self._TIME, 0)) + self._COUNT.pack(count))
+        return self._wait_seconds()
 
 
-def _enter(begin: Begin, descriptors: Sequence[int]) -> NoReturn:
+class _Forks:
+    """What the zygote does."""
+
+    def __init__(self, orders: socket, there: int, ended: int, begin: Begin, world: World) -> None:
+        self._orders, self._there, self._ended, self._begin, self._world = orders, there, ended, begin, world
+        self._children: list[int] = []
+        # an answer, laid out beforehand: of the child that has ended, and the seconds of what ran on after the last
+        size, seconds = Zygote._CHILD.size, Zygote._SECONDS.size
+        answer = (ctypes.c_char * (size + seconds)).from_buffer(bytearray(size + seconds))
+        self._whole = memoryview(answer)
+        self._of_child, self._of_all = self._whole[:size], self._whole[size:]
+        self._strays, self._pid = ctypes.c_double.from_buffer(answer, size), ctypes.c_int()
+        self._wait = libc.prepared_wait(self._pid, answer, ctypes.byref(answer, 8))
+
+    def serve(self) -> None:
+        self._world.rest()
+        os.write(self._ended, self._of_all)
+        room = CMSG_SPACE(4 * PLACES)
+        while order := self._orders.recvmsg(8, room)[0]:
+            if order[0] == Zygote._TIME:
+                self._strays.value = seconds_of_forks(*Zygote._COUNT.unpack(order[2:]))
+                os.write(self._ended, self._of_all)
+                continue
+            if order[0] != Zygote._WAIT:
+                self._fork(order[1])
+            if order[0] != Zygote._FORK:
+                self._wait_for_last()
+
+    def _fork(self, places: int) -> None:
+        if not self._children:
+            self._world.number_anew()
+        pid = os.fork()
+        if pid == 0:
+            os.write(self._there, b".")
+            _enter(self._begin, places)
+        os.closerange(0, PLACES)
+        self._children.append(pid)
+
+    def _wait_for_last(self) -> None:
+        self._pid.value = self._children.pop()
+        self._wait()
+        if self._children:
+            os.write(self._ended, self._of_child)
+        else:
+            self._strays.value = self._world.clear()
+            os.write(self._ended, self._whole)
+
+
+def _enter(begin: Begin, places: int) -> NoReturn:
     """All that a forked process does. Nothing that it raises gets out of here."""
     status = 97
     try:
-        status = begin(descriptors)
+        status = begin(places)
     except BaseException as error:  # noqa: BLE001
         complain(2, error)
     finally:
         os._exit(status)
 
 
+def _close_all_but(*descriptors: int) -> None:
+    for below, above in itertools.pairwise([-1, *sorted(descriptors), os.sysconf("SC_OPEN_MAX")]):
+        os.closerange(below + 1, above)
+
+
 def complain(descriptor: int, error: BaseException) -> None:
     """The last words of a process, in a line."""
     runner.relieve(error)
-    os.write(descriptor, f"{type(error).__name__}: {error}"[:512].encode("utf-8", "replace"))
+    kind = "left behind" if isinstance(error, LeftBehind) else type(error).__name__
+    os.write(descriptor, f"{kind}: {error}"[:512].encode("utf-8", "replace"))
 
 
 def seconds_of_forks(count: int) -> float:
