@@ -12,9 +12,10 @@ import mmap, os, signal, sys, threading, time
 sys.path.insert(0, {str(CAGE)!r})
 from budget import Budget, Limits
 from cpu_time import Account
-from pipe import high
+from kernel.libc import high
 from process_tree import ProcessTree
 from world import World
+import forks
 from zygote import Zygote
 
 proc = os.open("/proc", os.O_RDONLY)
@@ -24,7 +25,7 @@ def burn(seconds):
         pass
 def zygote_of(begin, keep=-1):
     last_words = high(os.dup(2))
-    return Zygote(lambda: None, begin, World("/", None), last_words, last_words if keep < 0 else keep)
+    return Zygote(forks.start(lambda: None, begin, World("/", None), last_words, last_words if keep < 0 else keep))
 def looks_at(child, tree, times=40):
     busy = 0
     for _ in range(times):

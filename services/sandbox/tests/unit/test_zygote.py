@@ -12,10 +12,18 @@ CAGE = Path(next(iter(sandbox_service.cage.__path__)))
 
 
 def run(script: str) -> list[str]:
-    start = f"import os, signal, sys, time\nsys.path.insert(0, {str(CAGE)!r})\nfrom zygote import Zygote\n"
-    start += "from pipe import high\nfrom proof import LeftBehind\nfrom world import World\nworld = World('/', None)\n"
-    start += "prepare = lambda: None\nreader, writer = map(high, os.pipe())\n"
-    start += "last_words = high(os.dup(2))\n"
+    start = f"""
+import os, signal, sys, time
+sys.path.insert(0, {str(CAGE)!r})
+import forks
+from kernel.libc import high
+from proof import LeftBehind
+from world import World
+from zygote import Zygote
+world, prepare = World("/", None), lambda: None
+reader, writer = map(high, os.pipe())
+last_words = high(os.dup(2))
+"""
     done = subprocess.run(
         [sys.executable, "-I", "-c", start + script], capture_output=True, text=True, timeout=30, check=True
     )
@@ -27,7 +35,7 @@ def test_a_child_its_number_and_its_end() -> None:
 def begin(places):
     os.write(writer, str(os.getpid()).encode())
     return 3
-zygote = Zygote(prepare, begin, world, last_words, writer)
+zygote = Zygote(forks.start(prepare, begin, world, last_words, writer))
 child = zygote.fork()
 number = child.number()
 told = os.read(reader, 16).decode()
@@ -51,7 +59,7 @@ def begin(places):
     while os.read(0, 1) == b"s":
         time.sleep(60)
     return 4
-zygote = Zygote(prepare, begin, world, last_words, writer)
+zygote = Zygote(forks.start(prepare, begin, world, last_words, writer))
 sleep, sleeper = os.pipe()
 os.write(sleeper, b"s")
 first = zygote.fork([sleep], awaited=False)
@@ -71,10 +79,10 @@ zygote.end()
 
 def test_what_is_prepared_is_done_before_anything_else() -> None:
     told, after = run("""
-zygote = Zygote(lambda: os.write(writer, b"prepared"), lambda _: 0, world, last_words, writer) and None
+zygote = Zygote(forks.start(lambda: os.write(writer, b"prepared"), lambda _: 0, world, last_words, writer)) and None
 told = os.read(reader, 16).decode()
 try:
-    Zygote(lambda: 1 / 0, lambda _: 0, world, high(os.open(os.devnull, os.O_WRONLY)), writer)
+    Zygote(forks.start(lambda: 1 / 0, lambda _: 0, world, high(os.open(os.devnull, os.O_WRONLY)), writer))
 except EOFError:
     print(told, "ended")
 """)
@@ -87,7 +95,7 @@ def begin(places):
     found = [number for number in range(6) if os.path.exists(f"/proc/self/fd/{number}")]
     os.write(writer, f"{places}:{found}".replace(" ", "").encode())
     return 0
-zygote = Zygote(prepare, begin, world, last_words, writer)
+zygote = Zygote(forks.start(prepare, begin, world, last_words, writer))
 given = os.open(os.devnull, os.O_RDONLY)
 for descriptors in ([given] * 5, [given]):
     child = zygote.fork(descriptors)
@@ -110,7 +118,7 @@ class Marked(World):
     def clear(self):
         raise LeftBehind("a mark")
 words, complaints = os.pipe()
-zygote = Zygote(prepare, lambda _: 0, Marked("/", None), high(complaints), writer)
+zygote = Zygote(forks.start(prepare, lambda _: 0, Marked("/", None), high(complaints), writer))
 child = zygote.fork()
 try:
     child.close()
@@ -140,7 +148,7 @@ class Damaged(World):
             {damage}
 words, complaints = os.pipe()
 os.chdir("/proc")
-zygote = Zygote(prepare, lambda _: 0, Damaged("/", None), high(complaints), writer)
+zygote = Zygote(forks.start(prepare, lambda _: 0, Damaged("/", None), high(complaints), writer))
 try:
     while True:
         zygote.fork().close()
@@ -156,7 +164,7 @@ def test_what_is_seen_of_the_zygote_from_outside(damage: str) -> None:
     (seen,) = run(f"""
 import resource
 from proof import Outside
-zygote = Zygote(prepare, lambda _: 0, world, last_words, writer)
+zygote = Zygote(forks.start(prepare, lambda _: 0, world, last_words, writer))
 outside = Outside(zygote.pid, os.open("/proc", os.O_RDONLY))
 outside.demand_unchanged()
 if {damage!r} == "limit":

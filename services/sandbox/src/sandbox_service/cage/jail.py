@@ -15,6 +15,9 @@ INSIDE_ID = 1000
 _NAMESPACES = libc.CLONE_NEWNS | libc.CLONE_NEWPID | libc.CLONE_NEWNET | libc.CLONE_NEWIPC | libc.CLONE_NEWUTS
 _TASKS = 256
 _RESERVE = 1 << 30
+# Of one shared anonymous mapping, in bytes, where no cgroup counts memory: what was written there and is no longer
+# mapped can't be seen. Without processes and with. There may be 65530 mappings (vm.max_map_count).
+SHARED_BYTES = {False: 16 << 10, True: 1 << 20}
 
 
 def refusal(attempt: Callable[[], None]) -> str:

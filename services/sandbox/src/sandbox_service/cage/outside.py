@@ -32,6 +32,7 @@ def main() -> None:
     if not begin["refused"]:
         begin["layers"] = _go_in(own_root, uid)
         _begin_again(python, parent, begin)
+    import keeper  # noqa: F401 (later its file may not be this process's to read)
     import start
 
     if os.geteuid() == 0:

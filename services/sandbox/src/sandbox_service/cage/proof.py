@@ -5,7 +5,6 @@ writes to is copied sooner or later. The keeper, which nobody is forked from, lo
 """
 
 import ctypes
-import fcntl
 import os
 import resource
 
@@ -40,7 +39,7 @@ class Within:
         self._calls = libc.prepared_looks(*self._parts.values())
         self._look()
         not_open = 0x20  # POLLNVAL
-        self._open = [each.number for each in numbers if not each.found & not_open]
+        self._open = [libc.prepared_flags(each.number) for each in numbers if not each.found & not_open]
         self._before, self._flags_before = self._seen(), self._flags()
 
     def _look(self) -> None:
@@ -52,7 +51,7 @@ class Within:
 
     def _flags(self) -> list[int]:
         """They are those of an open file, which several processes may share. Files of the root can't change."""
-        return [fcntl.fcntl(number, fcntl.F_GETFL) for number in self._open]
+        return [flags() for flags in self._open]
 
     def demand_unchanged(self) -> None:
         """Raises LeftBehind."""

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 import root
 import scratch
 from kernel import landlock, libc
-from pipe import high
 from proof import LeftBehind, Outside, Within
 
 _LAST_PID = "sys/kernel/ns_last_pid"
@@ -126,7 +125,7 @@ class OwnWorld(World):
             self._umount()
 
     def settle(self) -> None:
-        self._last_pid = high(os.open(f"{root.MACHINE_PROC}/{_LAST_PID}", os.O_WRONLY | os.O_CLOEXEC))
+        self._last_pid = libc.high(os.open(f"{root.MACHINE_PROC}/{_LAST_PID}", os.O_WRONLY | os.O_CLOEXEC))
         # by pid 1 of the namespace, and while the machine's is still to be seen: else the kernel refuses
         flags = libc.MS_RDONLY | libc.MS_NOSUID | libc.MS_NODEV | libc.MS_NOEXEC
         libc.mount("proc", root.PROC, "proc", flags, "subset=pid,hidepid=ptraceable")

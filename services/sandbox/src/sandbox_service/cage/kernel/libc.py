@@ -15,6 +15,8 @@ PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 22, 24, 38
 PR_CAP_AMBIENT, _RAISE, _CLEAR_ALL = 47, 2, 4
 CAP_SETPCAP, CAP_SYS_ADMIN = 8, 21
 SECCOMP_MODE_FILTER = 2
+_F_GETFL, _F_DUPFD_CLOEXEC = 3, 1030
+_HIGH = 64  # above the descriptors that programs get
 PIVOT_ROOT, _GETCWD = (41, 17) if os.uname().machine == "aarch64" else (155, 79)
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -48,6 +50,18 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str | No
 
 def umount(target: str, flags: int) -> None:
     _check(_libc.umount2(os.fsencode(target), flags), f"umount {target}")
+
+
+def duplicate(descriptor: int, lowest: int) -> int:
+    """To the first free number from `lowest` on. By libc, as Python's `fcntl` is a library that every fork inherits."""
+    return _check(_libc.fcntl(descriptor, _F_DUPFD_CLOEXEC, lowest), "fcntl")
+
+
+def high(descriptor: int) -> int:
+    """Moves it out of the way of those that programs get."""
+    moved = duplicate(descriptor, _HIGH)
+    os.close(descriptor)
+    return moved
 
 
 def set_thread_stack(size: int) -> None:
@@ -92,6 +106,10 @@ def prepared_mount(kind: str, target: str, flags: int, options: str) -> tuple[Ca
     name, place = os.fsencode(kind), os.fsencode(target)
     mount = Call(_libc.mount, name, place, name, ctypes.c_ulong(flags), os.fsencode(options))
     return mount, Call(_libc.umount2, place, ctypes.c_int(MNT_DETACH))
+
+
+def prepared_flags(descriptor: int) -> Call:
+    return Call(_libc.fcntl, ctypes.c_int(descriptor), ctypes.c_int(_F_GETFL), ctypes.c_int(0))
 
 
 def prepared_kill(pid: int, signal: int) -> Call:

@@ -10,13 +10,12 @@ Others, for lanes that have their own process and network namespaces, let a prog
 by signals and local sockets. Memory that RLIMIT_DATA doesn't count is then counted by process_tree.py.
 
 Loading one costs a program 50 microseconds, and 1 more an instruction: the kernel compiles it. So a lane loads once
-what it can do without itself, and its zygote what it can do without, which programs inherit; each program adds the little
-that the zygote needs.
+what it can do without itself, and its zygote what it can do without, which programs inherit. Each program adds the
+little that the zygote needs.
 """
 
 import ctypes
 import errno
-import mmap
 import os
 import struct
 import sys
@@ -252,11 +251,10 @@ class Filter:
         self._load(assemble_for_lane(machine, processes, shared_bytes))
         self._processes = processes
         self._code = assemble(machine, self._MARK)
-        self._memory = mmap.mmap(-1, len(self._code), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self._memory[:] = self._code
+        self._memory = ctypes.create_string_buffer(self._code, len(self._code))
         mark = struct.pack("=I", self._MARK)
         self._pids = [slice(i, i + 4) for i in range(0, len(self._code), 4) if self._code[i : i + 4] == mark]
-        self._program = _Program(len(self._code) // 8, ctypes.addressof(ctypes.c_char.from_buffer(self._memory)))
+        self._program = _Program(len(self._code) // 8, ctypes.addressof(self._memory))
         self._arguments = _arguments(libc.PR_SET_SECCOMP, libc.SECCOMP_MODE_FILTER, ctypes.addressof(self._program))
 
     def load_for_zygote(self, own_locks: bool, own_attributes: bool) -> None:
