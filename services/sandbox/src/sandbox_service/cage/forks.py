@@ -3,7 +3,6 @@
 Kept small, and its modules few: every program inherits them. What the keeper knows of it is in zygote.py.
 """
 
-import ctypes
 import itertools
 import os
 import signal
@@ -24,7 +23,7 @@ Begin = Callable[[int], int]
 
 FORK, FORK_LAST, WAIT, TIME = range(4)  # orders: the first byte, and then for forks how many descriptors come along
 COUNT = struct.Struct("=I")
-CHILD = struct.Struct("=i4x5q104x")  # as wait4 writes them: status, struct rusage
+CHILD = struct.Struct("=idq")  # status, CPU seconds, kilobytes resident at most
 SECONDS = struct.Struct("=d")
 
 
@@ -80,22 +79,14 @@ class _Zygote:
     def __init__(self, orders: socket, there: int, ended: int, begin: Begin, world: World) -> None:
         self._orders, self._there, self._ended, self._begin, self._world = orders, there, ended, begin, world
         self._children: list[int] = []
-        # an answer, laid out beforehand: of the child that has ended, and the seconds of what ran on after the last
-        size, seconds = CHILD.size, SECONDS.size
-        answer = (ctypes.c_char * (size + seconds)).from_buffer(bytearray(size + seconds))
-        self._whole = memoryview(answer)
-        self._of_child, self._of_all = self._whole[:size], self._whole[size:]
-        self._strays, self._pid = ctypes.c_double.from_buffer(answer, size), ctypes.c_int()
-        self._wait = libc.prepared_wait(self._pid, answer, ctypes.byref(answer, 8))
 
     def serve(self) -> None:
         self._world.rest()
-        os.write(self._ended, self._of_all)
+        self._answer(0.0)
         room = CMSG_SPACE(4 * PLACES)
         while order := self._orders.recvmsg(8, room)[0]:
             if order[0] == TIME:
-                self._strays.value = seconds_of_forks(*COUNT.unpack(order[2:]))
-                os.write(self._ended, self._of_all)
+                self._answer(seconds_of_forks(*COUNT.unpack(order[2:])))
                 continue
             if order[0] != WAIT:
                 self._fork(order[1])
@@ -113,13 +104,16 @@ class _Zygote:
         self._children.append(pid)
 
     def _wait_for_last(self) -> None:
-        self._pid.value = self._children.pop()
-        self._wait()
+        """As little as can be before the child has ended."""
+        _, status, usage = os.wait4(self._children.pop(), 0)
+        child = CHILD.pack(status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
         if self._children:
-            os.write(self._ended, self._of_child)
+            os.write(self._ended, child)
         else:
-            self._strays.value = self._world.clear()
-            os.write(self._ended, self._whole)
+            self._answer(self._world.clear(), child)
+
+    def _answer(self, seconds: float, child: bytes = b"") -> None:
+        os.write(self._ended, child + SECONDS.pack(seconds))
 
 
 def _enter(begin: Begin, places: int) -> NoReturn:

@@ -7,6 +7,7 @@ writes to is copied sooner or later. The keeper, which nobody is forked from, lo
 import ctypes
 import os
 import resource
+from typing import Any
 
 from kernel import libc
 
@@ -27,10 +28,12 @@ class _Descriptor(ctypes.Structure):
 class Within:
     """This process, as it is when there's no program: its folder, timer, signals, descriptors and their flags."""
 
+    _NOT_OPEN = 0x20  # POLLNVAL
+
     def __init__(self) -> None:
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         numbers = (_Descriptor * most)(*[_Descriptor(number) for number in range(most)])
-        self._parts = {
+        self._parts: dict[str, ctypes.Array[Any]] = {
             "folder": ctypes.create_string_buffer(_PATH),
             "timer": ctypes.create_string_buffer(_TIMER),
             "signals": ctypes.create_string_buffer(_SIGNALS),
@@ -38,29 +41,25 @@ class Within:
         }
         self._calls = libc.prepared_looks(*self._parts.values())
         self._look()
-        not_open = 0x20  # POLLNVAL
-        self._open = [libc.prepared_flags(each.number) for each in numbers if not each.found & not_open]
-        self._before, self._flags_before = self._seen(), self._flags()
+        before = [type(part).from_buffer_copy(part) for part in self._parts.values()]
+        self._differ = [libc.prepared_comparison(*pair) for pair in zip(self._parts.values(), before, strict=True)]
+        self._flags = [libc.prepared_flags(each.number) for each in numbers if not each.found & self._NOT_OPEN]
+        self._flags_before = self._results(self._flags)
 
     def _look(self) -> None:
         for call in self._calls:
             call()
 
-    def _seen(self) -> list[bytes]:
-        return [bytes(part) for part in self._parts.values()]
-
-    def _flags(self) -> list[int]:
-        """They are those of an open file, which several processes may share. Files of the root can't change."""
-        return [flags() for flags in self._open]
+    def _results(self, calls: list[libc.Call]) -> list[int]:
+        return [call.attempt() for call in calls]
 
     def demand_unchanged(self) -> None:
         """Raises LeftBehind."""
         self._look()
-        now = self._seen()
-        if now != self._before:
-            changed = [name for name, old, new in zip(self._parts, self._before, now, strict=True) if old != new]
-            raise LeftBehind(", ".join(changed))
-        if (flags := self._flags()) != self._flags_before:
+        if any(differ := self._results(self._differ)):
+            raise LeftBehind(", ".join(name for name, one in zip(self._parts, differ, strict=True) if one))
+        # they are those of an open file, which several processes may share; files of the root can't change
+        if (flags := self._results(self._flags)) != self._flags_before:
             raise LeftBehind(f"flags of descriptors: {flags}")
 
 

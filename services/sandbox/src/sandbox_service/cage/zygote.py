@@ -50,9 +50,8 @@ class Zygote:
 
     def wait(self) -> tuple[int, float, int]:
         """For the child that is awaited: its status, its CPU seconds, the most bytes that were resident."""
-        read = wire.read_exactly(self.ended, forks.CHILD.size)
-        status, user, user_micro, system, system_micro, max_rss = forks.CHILD.unpack(read)
-        return status, user + system + (user_micro + system_micro) / 1e6, max_rss << 10
+        status, cpu, max_rss = forks.CHILD.unpack(wire.read_exactly(self.ended, forks.CHILD.size))
+        return status, cpu, max_rss << 10
 
     def wait_for_all(self) -> float:
         """When all children have been waited for: until what they left running is killed. Returns its CPU seconds.

@@ -21,6 +21,7 @@ PIVOT_ROOT, _GETCWD = (41, 17) if os.uname().machine == "aarch64" else (155, 79)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
+_libc.bcmp.restype = ctypes.c_uint  # else what is less would look like an error
 _libc.prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
 
 
@@ -116,10 +117,6 @@ def prepared_kill(pid: int, signal: int) -> Call:
     return Call(_libc.kill, ctypes.c_int(pid), ctypes.c_int(signal))
 
 
-def prepared_wait(pid: ctypes.c_int, status: object, usage: object) -> Call:
-    return Call(_libc.wait4, pid, status, ctypes.c_int(0), usage)
-
-
 def prepared_looks(folder: object, timer: object, signals: object, descriptors: ctypes.Array[Any]) -> list[Call]:
     """That write to these what this process has for a current folder, a real-time timer, blocked signals; and what
     poll(2) finds of its descriptors."""
@@ -130,6 +127,11 @@ def prepared_looks(folder: object, timer: object, signals: object, descriptors: 
         Call(_libc.sigprocmask, ctypes.c_int(0), None, signals),
         Call(_libc.poll, descriptors, count, ctypes.c_int(0)),
     ]
+
+
+def prepared_comparison(one: ctypes.Array[Any], other: ctypes.Array[Any]) -> Call:
+    """0 as its result: they are the same."""
+    return Call(_libc.bcmp, one, other, ctypes.c_size_t(ctypes.sizeof(one)))
 
 
 def prepared_drop() -> Call:

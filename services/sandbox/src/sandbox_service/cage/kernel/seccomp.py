@@ -252,6 +252,7 @@ class Filter:
         self._processes = processes
         self._code = assemble(machine, self._MARK)
         self._memory = ctypes.create_string_buffer(self._code, len(self._code))
+        self._view = memoryview(self._memory).cast("B")
         mark = struct.pack("=I", self._MARK)
         self._pids = [slice(i, i + 4) for i in range(0, len(self._code), 4) if self._code[i : i + 4] == mark]
         self._program = _Program(len(self._code) // 8, ctypes.addressof(self._memory))
@@ -280,7 +281,7 @@ class Filter:
     def _patch(self) -> None:
         pid = os.getpid().to_bytes(4, sys.byteorder)
         for place in self._pids:
-            self._memory[place] = pid
+            self._view[place] = pid
 
     def _call(self, arguments: tuple[object, ...]) -> None:
         if self._prctl(*arguments) < 0:
