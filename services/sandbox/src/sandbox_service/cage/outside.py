@@ -80,10 +80,8 @@ def _try(own_root: root.Root, uid: int, proc: int) -> None:
         try:
             world = OwnWorld(None, False, proc)
             world.settle()
-            world.rest()
             world.open(os.getpid())
             world.number_anew()
-            world.clear()
             world.close()
         except OSError as error:
             os.write(writer, str(error).encode())

@@ -26,7 +26,10 @@ class _Descriptor(ctypes.Structure):
 
 
 class Within:
-    """This process, as it is when there's no program: its folder, timer, signals, descriptors and their flags."""
+    """This process, as it is when there's no program: its folder, timer, signals, descriptors and their flags.
+
+    Made under a limit on descriptors that is small: jail.limit_lane.
+    """
 
     _NOT_OPEN = 0x20  # POLLNVAL
 
