@@ -2,7 +2,7 @@
 
 from ratchet_local.home import Home
 from ratchet_local.ports import Ports
-from ratchet_local.services import External, plan
+from ratchet_local.services import External, models_folder, plan
 
 
 def test_each_service_gets_its_own_database_and_its_peers(home: Home) -> None:
@@ -12,6 +12,11 @@ def test_each_service_gets_its_own_database_and_its_peers(home: Home) -> None:
     assert len({service.environment.get("DATABASE_URL") for service in services.values()}) == 7
     assert services["trainer"].environment["RATCHET_TRAINER_ROLLOUT_TARGET"] == ports.target("rollout")
     assert services["trainer"].command[0].endswith("trainer/bin/python")
+
+
+def test_models_of_the_project_and_of_the_user_may_be_read(home: Home) -> None:
+    services = plan(home, Ports.from_base(9100), External(), {"RATCHET_SOURCES": "s3://mine"})
+    assert {service.environment["RATCHET_SOURCES"] for service in services} == {f"{models_folder()},s3://mine"}
 
 
 def test_what_is_pointed_elsewhere_is_not_started_here(home: Home) -> None:

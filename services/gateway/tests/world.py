@@ -21,7 +21,7 @@ from ratchet_testing import ManualClock
 
 from .doubles import ScriptedEngine, ScriptedGrader, ScriptedRegistry
 
-ADMIN_KEY = "rk_admin"
+ADMIN_KEY = "rk_admin_0123456789abcdef0123456789"
 PEER_SERVICES = (
     "ratchet.trainer.v1.TrainerService",
     "ratchet.eval.v1.EvalService",

@@ -9,7 +9,22 @@ import sys
 
 import typer
 
-from ratchet_cli.commands import batches, evaluations, keys, models, platform, releases, runs, runtimes, sandbox
+from ratchet_cli.commands import (
+    batches,
+    benchmarks,
+    data,
+    evaluations,
+    keys,
+    matrix,
+    models,
+    platform,
+    quality,
+    releases,
+    reports,
+    runs,
+    runtimes,
+    sandbox,
+)
 from ratchet_cli.demo.command import demo
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import stderr
@@ -34,12 +49,17 @@ for command in (
     demo,
     runs.train,
     evaluations.evaluate,
+    reports.report,
+    matrix.matrix,
+    quality.quality,
     releases.deploy,
 ):
     app.command()(command)
 app.command("gate")(evaluations.decide)
 app.add_typer(runs.app, name="runs")
 app.add_typer(evaluations.app, name="evaluations")
+app.add_typer(benchmarks.app, name="benchmarks")
+app.add_typer(data.app, name="data")
 app.add_typer(models.app, name="models")
 app.add_typer(releases.app, name="releases")
 app.add_typer(keys.app, name="keys")

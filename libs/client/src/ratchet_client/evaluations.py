@@ -54,3 +54,29 @@ class Evaluations(Resource[S]):
         """Two evaluations of the same problems, paired."""
         request = pb.CompareEvaluationsRequest(baseline_id=baseline_id, candidate_id=candidate_id)
         return call(request, pb.CompareEvaluationsResponse, lambda reply: reply.comparison)
+
+    @unary
+    def compare_sets(
+        self, baseline_id: str, candidate_id: str, confidence: float | None = None
+    ) -> Call[pb.CompareEvaluationsResponse]:
+        """As compare, and each set of the two by itself. `confidence` of the intervals: None means 0.95."""
+        request = pb.CompareEvaluationsRequest(
+            baseline_id=baseline_id, candidate_id=candidate_id, confidence=confidence
+        )
+        return call(request, pb.CompareEvaluationsResponse, lambda reply: reply)
+
+    @unary
+    def plan(
+        self,
+        baseline_id: str,
+        *,
+        samples_per_problem: int | None = None,
+        problems: int | None = None,
+        power: float | None = None,
+    ) -> Call[pb.PlanComparisonResponse]:
+        """The smallest difference that a comparison with this evaluation would show. What is None is as the baseline
+        has it; `power`, the probability of seeing a difference that is there, is then 0.8."""
+        request = pb.PlanComparisonRequest(
+            baseline_id=baseline_id, samples_per_problem=samples_per_problem, problems=problems, power=power
+        )
+        return call(request, pb.PlanComparisonResponse, lambda reply: reply)

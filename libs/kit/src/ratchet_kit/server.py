@@ -41,7 +41,6 @@ class Service(Protocol):
 _OPTIONS = [
     ("grpc.so_reuseport", 0),  # a second server on the same port is an error, not a second half of the calls
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),  # clients of ours ping each 30 s
     # A server that was short of CPU reads several pings at once: no reason to end the connection and its watches.
@@ -129,7 +128,8 @@ async def _serve(
     surround = interceptors.Surround(
         [*interceptors.SERVICE, *wrappers], settings.default_deadline, settings.default_stream_deadline
     )
-    server = grpc.aio.server(interceptors=[*traces.server_interceptors(), surround], options=_OPTIONS)
+    options = [*_OPTIONS, ("grpc.max_receive_message_length", settings.max_message_bytes)]
+    server = grpc.aio.server(interceptors=[*traces.server_interceptors(), surround], options=options)
     names = [*add(server), health_pb2.DESCRIPTOR.services_by_name["Health"].full_name]
     state = health.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(state, server)

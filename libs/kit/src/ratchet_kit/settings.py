@@ -17,6 +17,7 @@ SHARED = {
     "database_url": "DATABASE_URL",
     "ray_address": "RAY_ADDRESS",
     "artifact_url": "ARTIFACT_URL",
+    "sources": "RATCHET_SOURCES",
     "otlp_endpoint": "OTEL_EXPORTER_OTLP_ENDPOINT",
 }
 
@@ -39,14 +40,30 @@ class ServiceSettings(BaseSettings):
     """Where Prometheus reads; 0 is off."""
     log_level: str = "INFO"
     redis_url: str = "redis://127.0.0.1:8707/0"
+    artifact_url: str = ""
+    """Folder or URL below which versions and exports are kept."""
+    sources: str = ""
+    """More folders and URLs (s3://bucket/prefix), separated by commas, below which callers' models and sets of problems
+    may lie: see `source_roots`."""
+    max_source_bytes: int = 1 << 40
+    """Of a model that a caller names."""
     otlp_endpoint: str | None = None
     """An OTLP collector for gRPC, such as http://127.0.0.1:4317. None turns traces off."""
+    max_message_bytes: int = 64 << 20
+    """Of a request over gRPC."""
     grace: timedelta = timedelta(seconds=10)
     """What calls and background work get to end by themselves after SIGTERM."""
     default_deadline: timedelta = timedelta(seconds=60)
     """The deadline of a call that came without one and has one reply."""
     default_stream_deadline: timedelta = timedelta(hours=1)
     """The deadline of a call that came without one and whose reply is a stream."""
+
+    @property
+    def source_roots(self) -> list[str]:
+        """For `ratchet_kit.places`: the platform's own folders, where artifacts are kept, and `sources`."""
+        home = os.environ.get("RATCHET_HOME") or os.path.expanduser("~/.ratchet")
+        own = [os.path.join(home, name) for name in ("artifacts", "runs", "models", "problems")]
+        return [*own, self.artifact_url, *self.sources.split(",")]
 
     def worker_name(self) -> str:
         """A name that no other living worker of the service has, and this one has again after a restart.

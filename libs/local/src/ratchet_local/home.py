@@ -57,7 +57,8 @@ class Home:
 
     def create(self) -> None:
         """Raises OSError when the folder cannot be made."""
-        for folder in (self.path, self.logs, self.databases, self.redis, self.artifacts, self.runs):
+        own = [self.path / name for name in ("models", "problems")]  # for what users bring: see RATCHET_SOURCES
+        for folder in (self.path, self.logs, self.databases, self.redis, self.artifacts, self.runs, *own):
             folder.mkdir(parents=True, exist_ok=True)
 
     def admin_key(self) -> str:

@@ -67,6 +67,11 @@ def database_url(home: Home, external: External, service: str) -> str:
     return f"sqlite:///{home.databases / f'{service}.db'}"
 
 
+def models_folder() -> Path:
+    """The models that come with the project, beside the virtual environments."""
+    return environments_folder().parent / "models"
+
+
 def plan(home: Home, ports: Ports, external: External, inherited: Mapping[str, str]) -> list[Service]:
     """All processes of the platform, dependencies first."""
     envs = environments_folder()
@@ -76,6 +81,7 @@ def plan(home: Home, ports: Ports, external: External, inherited: Mapping[str, s
         "RATCHET_INSTANCE": str(home.path),
         "RATCHET_HOME": str(home.path),
         "PYTHONUNBUFFERED": "1",
+        "RATCHET_SOURCES": ",".join(filter(None, [str(models_folder()), inherited.get("RATCHET_SOURCES")])),
         "SPT_NOENV": "1",  # vLLM and Ray give processes titles: not over their environment, by which `down` finds them
     }
     if not external.redis_url:

@@ -32,6 +32,14 @@ async def redis_client(redis_url: str) -> AsyncIterator[redis.asyncio.Redis]:
     await client.aclose()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Services that are started here take models and sets of problems from the tests' own folders."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RATCHET_SOURCES", str(tmp_path_factory.getbasetemp()))
+        yield
+
+
 @pytest.fixture
 def sqlite_url(tmp_path: Path) -> str:
     """The URL of an SQLite database that does not exist yet."""

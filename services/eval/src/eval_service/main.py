@@ -15,7 +15,8 @@ from eval_service.adapters.registry import GrpcModelSource
 from eval_service.adapters.sql import SqlEvaluationStore
 from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.evaluations import Evaluations
-from eval_service.domain.measurer import Deadlines, Measurer
+from eval_service.domain.measurer import Measurer
+from eval_service.domain.patience import Deadlines
 from eval_service.domain.ports import EvaluationStore, Meter, ModelSource, PolicyHost, ProblemSource
 from eval_service.servicer import EvalServicer
 from eval_service.settings import Settings
@@ -26,6 +27,7 @@ from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, server, streams
+from ratchet_kit.places import Places
 from ratchet_kit.queues import StreamQueue
 from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
@@ -70,7 +72,8 @@ async def provision(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> AsyncIterator[Service]:
     """Builds everything; a port that is handed in takes the place of the real one."""
-    clock, meter, problems = clock or SystemClock(), meter or PrometheusMeter(), problems or LibraryProblems()
+    places = Places(settings.source_roots, settings.max_source_bytes)
+    clock, meter, problems = clock or SystemClock(), meter or PrometheusMeter(), problems or LibraryProblems(places)
     async with AsyncExitStack() as stack:
 
         async def channel(target: str) -> grpc.aio.Channel:
@@ -80,7 +83,7 @@ async def provision(
             database = await stack.enter_async_context(Database.opened(settings.database_url, "eval_service"))
             store = SqlEvaluationStore(database)
         if models is None:
-            models = GrpcModelSource(await channel(settings.registry_target))
+            models = GrpcModelSource(await channel(settings.registry_target), places)
         if host is None:
             rollout = RolloutEngine(await channel(settings.rollout_target), generate_timeout=settings.generate_timeout)
             host = EnginePolicyHost(rollout, settings.load_timeout)
@@ -93,7 +96,18 @@ async def provision(
         name = settings.worker_name()
         queue = StreamQueue(streams.Stream(redis, STREAM, GROUP, name, lease=settings.lease))
         deadlines = Deadlines(settings.fault_patience, settings.room_patience)
-        measurer = Measurer(store, problems, host, environment, meter, clock, settings.concurrency, deadlines, sleep)
+        measurer = Measurer(
+            store,
+            problems,
+            host,
+            environment,
+            meter,
+            clock,
+            settings.concurrency,
+            settings.judging,
+            deadlines,
+            sleep,
+        )
         work = EvaluationWork(name, store, measurer, meter, clock, settings.lease)
         timing = timing or Timing(beat=settings.lease / 10, reconcile=settings.reconcile_interval)
         yield Service(

@@ -9,13 +9,14 @@ import pytest
 
 from eval_service.adapters.policies import EnginePolicyHost
 from eval_service.domain.evaluation import ResolvedModel
+from eval_service.domain.ports import Answer
 from ratchet.common.v1 import failure_pb2, generation_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2_grpc
 from ratchet_kit.client import channel
-from ratchet_kit.errors import DeadlineExceeded, FailedPrecondition, NotFound, ResourceExhausted
+from ratchet_kit.errors import DeadlineExceeded, FailedPrecondition, NotFound, ResourceExhausted, Unavailable
 from ratchet_kit.ids import new_id
-from ratchet_policies import Sampling
+from ratchet_policies import ChatPrompt, Sampling
 from ratchet_policies.rollout import RolloutEngine
 from ratchet_problems import Message
 from ratchet_testing.services import serving
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.integration
 WEIGHTS = "sha256:" + "ab" * 32
 MODEL = ResolvedModel("/models/a", WEIGHTS)
 SAMPLING = Sampling(temperature=0.5, max_tokens=64, seed=1234)
-CHAT = (Message("user", "Write it."),)
+CHAT = ChatPrompt((Message("user", "Write it."),))
 READY, LOADING, FAILED = pb.Policy.STATE_READY, pb.Policy.STATE_LOADING, pb.Policy.STATE_FAILED
 
 
@@ -36,10 +37,13 @@ class Rollout(rollout_pb2_grpc.RolloutServiceServicer):
         self.loads: list[pb.LoadPolicyRequest] = []
         self.generated: list[pb.GenerateRequest] = []
         self.answers_from = WEIGHTS
+        self.finish_reason = generation_pb2.FINISH_REASON_LENGTH
         self.full = False
 
     def put(self, name: str, **fields: Any) -> None:
-        self.policies[name] = pb.Policy(name=name, **({"state": READY, "policy_id": WEIGHTS} | fields))
+        self.policies[name] = pb.Policy(
+            name=name, **({"state": READY, "policy_id": WEIGHTS, "has_chat_template": True} | fields)
+        )
 
     async def LoadPolicy(self, request: pb.LoadPolicyRequest, context: Any) -> pb.LoadPolicyResponse:
         self.loads.append(request)
@@ -72,9 +76,10 @@ class Rollout(rollout_pb2_grpc.RolloutServiceServicer):
 
     async def Generate(self, request: pb.GenerateRequest, context: Any) -> pb.GenerateResponse:
         self.generated.append(request)
-        return pb.GenerateResponse(
-            completions=[generation_pb2.Completion(text="def solve(): ...")], policy_id=self.answers_from
+        completion = generation_pb2.Completion(
+            text="def solve(): ...", token_ids=[1, 2], finish_reason=self.finish_reason
         )
+        return pb.GenerateResponse(completions=[completion], policy_id=self.answers_from)
 
 
 @pytest.fixture
@@ -95,7 +100,8 @@ async def host(rollout: Rollout) -> AsyncIterator[EnginePolicyHost]:
 async def test_it_loads_samples_and_unloads(host: EnginePolicyHost, rollout: Rollout) -> None:
     async with host.open(MODEL, "eval_1") as policy:
         assert policy.policy_id == WEIGHTS
-        assert await policy.complete(CHAT, SAMPLING) == "def solve(): ..."
+        assert await policy.complete(CHAT, SAMPLING) == Answer("def solve(): ...", 2, truncated=True)
+        assert policy.has_chat_template
         assert list(rollout.policies) == ["eval-eval_1"]
     assert rollout.policies == {}
     [load], [asked] = rollout.loads, rollout.generated
@@ -174,4 +180,11 @@ async def test_an_answer_from_other_weights_is_refused(host: EnginePolicyHost, r
     rollout.answers_from = "sha256:other"
     async with host.open(MODEL, "eval_1") as policy:
         with pytest.raises(FailedPrecondition, match="answered from sha256:other"):
+            await policy.complete(CHAT, SAMPLING)
+
+
+async def test_a_completion_that_the_engine_gave_up_is_no_answer(host: EnginePolicyHost, rollout: Rollout) -> None:
+    rollout.finish_reason = generation_pb2.FINISH_REASON_ABORTED
+    async with host.open(MODEL, "eval_1") as policy:
+        with pytest.raises(Unavailable, match="gave up"):
             await policy.complete(CHAT, SAMPLING)

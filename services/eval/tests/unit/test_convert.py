@@ -3,7 +3,7 @@
 import pytest
 
 from eval_service import convert
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef
+from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, SuiteEntry
 from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_kit.errors import InvalidArgument
@@ -15,7 +15,7 @@ def test_what_is_not_set_has_the_defaults_of_the_proto() -> None:
         model=model_pb2.ModelRef(alias=model_pb2.AliasRef(model="starter", alias="champion")),
         problems=problem_pb2.ProblemSetRef(name="basics", digest="not the caller's to say"),
     )
-    champion, basics = AliasRef("starter", "champion"), ProblemSetRef("basics")
+    champion, basics = AliasRef("starter", "champion"), (SuiteEntry(ProblemSetRef("basics")),)
     assert convert.spec_from_proto(message) == EvaluationSpec(champion, basics, 1, (1,), 1.0, 512, 0)
     message.temperature = 0
     assert convert.spec_from_proto(message).temperature == 0

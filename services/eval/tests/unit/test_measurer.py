@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from eval_service.domain.evaluation import Evaluation
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef
+from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, SuiteEntry
 from ratchet_kit.errors import (
     FailedPrecondition,
     InvalidArgument,
@@ -19,7 +19,9 @@ from ratchet_kit.errors import (
 from ratchet_kit.names import Location, VersionRef
 from ratchet_problems import Message
 
-SPEC = EvaluationSpec(VersionRef("starter", 1), ProblemSetRef("basics"), samples_per_problem=2, k=(1, 2), seed=7)
+SPEC = EvaluationSpec(
+    VersionRef("starter", 1), (SuiteEntry(ProblemSetRef("basics")),), samples_per_problem=2, k=(1, 2), seed=7
+)
 
 
 async def claimed(world: Any, spec: EvaluationSpec = SPEC) -> Evaluation:
@@ -33,18 +35,18 @@ async def claimed(world: Any, spec: EvaluationSpec = SPEC) -> Evaluation:
 async def test_each_sample_is_drawn_graded_and_stored(world: Any) -> None:
     evaluation = await claimed(world)
     result = await world.measurer.run(evaluation, "me")
-    assert [(item.k, item.estimate.value) for item in result] == [(1, 0.5), (2, 0.5)]
+    assert [(item.k, item.estimate.value) for item in result.pass_at_k] == [(1, 0.5), (2, 0.5)]
     samples = (await world.evaluations.sample_page(evaluation.id, 0, "")).items
-    assert [(sample.problem_id, sample.index) for sample in samples] == [
+    assert [(sample.key.problem_id, sample.key.index) for sample in samples] == [
         (f"p0{p}", i) for p in range(6) for i in (0, 1)
     ]
     assert {sample.policy_id for sample in samples} == {world.host.weights}
     assert samples[0].completion == f"Solve 0. {evaluation.seed_of('p00', 0)}"
     report = await world.evaluations.get(evaluation.id)
-    assert (report.progress.problems_done, report.evaluation.problems_total) == (6, 6)
-    assert report.progress.verdicts == {"PASSED": 6, "FAILED": 6} == dict(world.meter.verdicts)
+    assert (report.score.problems_done, report.score.problems_total, report.samples_total) == (6, 6, 12)
+    assert report.score.verdicts == {"PASSED": 6, "FAILED": 6} == dict(world.meter.verdicts)
     assert report.evaluation.policy_id == world.host.weights
-    assert report.evaluation.spec.problems.digest.startswith("sha256:")
+    assert report.evaluation.spec.digests[0].startswith("sha256:")
     assert world.host.loaded == set()
 
 
@@ -56,14 +58,14 @@ async def test_many_are_under_way_together_but_not_more_than_set(world: Any) -> 
 async def test_resumed_it_draws_only_what_is_missing(world: Any) -> None:
     evaluation = await claimed(world)
     await world.measurer.run(evaluation, "me")
-    first = {sample.index: sample for sample in (await world.store.sample_page(evaluation.id, 99, None))}
+    first = {sample.key: sample for sample in (await world.store.sample_page(evaluation.id, 99, None))}
     lost = world.store._samples[evaluation.id]
     for key in list(lost)[:5]:
         del lost[key]
     world.host.completions.clear()
     await world.measurer.run(evaluation, "me")
     assert len(world.host.completions) == 5
-    again = {sample.index: sample for sample in (await world.store.sample_page(evaluation.id, 99, None))}
+    again = {sample.key: sample for sample in (await world.store.sample_page(evaluation.id, 99, None))}
     assert again == first
 
 
@@ -72,7 +74,7 @@ async def test_faults_are_retried(world: Any, where: str) -> None:
     faults = [Unavailable("down"), ResourceExhausted("full", timedelta(seconds=30)), Unavailable("down")]
     getattr(world, where).faults = faults
     result = await world.measurer.run(await claimed(world), "me")
-    assert result[0].estimate.value == 0.5
+    assert result.pass_at_k[0].estimate.value == 0.5
     assert world.meter.faults == {"Unavailable": 2, "ResourceExhausted": 1}
 
 
@@ -82,7 +84,8 @@ async def test_a_platform_that_stays_down_fails_it_and_counts_nothing(world: Any
     evaluation = await claimed(world)
     with pytest.raises(Unavailable, match=r"not one sample could be made for 3\d\d s: the sandbox failed 5 times"):
         await world.measurer.run(evaluation, "me")
-    assert await world.store.sample_keys(evaluation.id) == frozenset()
+    assert await world.store.sample_page(evaluation.id, 99, None) == []
+    assert (await world.evaluations.get(evaluation.id)).score.verdicts == {}
 
 
 async def test_it_waits_for_room(world: Any) -> None:
@@ -97,7 +100,7 @@ async def test_it_waits_for_room(world: Any) -> None:
 async def test_a_lost_policy_is_opened_again(world: Any, loss: RatchetError) -> None:
     world.host.faults = [loss]
     evaluation = await claimed(world)
-    assert (await world.measurer.run(evaluation, "me"))[0].estimate.value == 0.5
+    assert (await world.measurer.run(evaluation, "me")).pass_at_k[0].estimate.value == 0.5
     assert world.host.opened[evaluation.id] == 2
 
 
@@ -142,7 +145,7 @@ async def test_a_bug_is_not_retried(world: Any) -> None:
 async def test_an_episode_of_several_turns_is_one_sample(world: Any) -> None:
     world.environment.turns = 2
     evaluation = await claimed(world)
-    assert (await world.measurer.run(evaluation, "me"))[0].estimate.value == 0.5
+    assert (await world.measurer.run(evaluation, "me")).pass_at_k[0].estimate.value == 0.5
     assert len(world.host.completions) == 2 * len(await world.store.sample_keys(evaluation.id)) == 24
     chats = [messages for messages, _ in world.host.completions if len(messages) == 3]
     assert len(chats) == 12

@@ -29,7 +29,7 @@ from ratchet_testing import free_port
 
 pytestmark = pytest.mark.integration
 HI = [{"role": "user", "content": "say hi"}]
-KEY = "rk_test"
+KEY = "rk_test_0123456789abcdef0123456789"
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,8 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
     # Versions
 
     async def CreateVersion(self, request: pb.CreateVersionRequest, context: Context) -> pb.CreateVersionResponse:
-        version = await self._versions.create(convert.version_spec_from_proto(request), request.request_id)
+        spec = convert.version_spec_from_proto(request)
+        version = await self._versions.create(spec, request.request_id, request.training_fingerprints)
         return pb.CreateVersionResponse(version=convert.version_to_proto(version))
 
     async def GetVersion(self, request: pb.GetVersionRequest, context: Context) -> pb.GetVersionResponse:

@@ -10,6 +10,7 @@ from registry_service.adapters.sql.gates import SqlGateStore
 from registry_service.adapters.sql.models import SqlModelStore
 from registry_service.adapters.sql.versions import SqlVersionStore
 from registry_service.domain import gate, version
+from registry_service.domain.rules import GateRules
 
 from ..conftest import starter
 
@@ -61,4 +62,5 @@ async def test_what_was_there_is_kept(database_url: str) -> None:
         assert passed.comparison is not None
         assert (passed.comparison.difference.low, passed.comparison.p_value) == (0.125, 0.01)
         assert passed.spec.candidate_evaluation_id == "eval_2"
+        assert (passed.spec.rules, passed.guards, passed.tries) == (GateRules(), (), 0)
         assert await versions.waiting(first.create_time) == await gates.waiting(first.create_time) == []

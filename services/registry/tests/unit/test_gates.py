@@ -134,8 +134,9 @@ async def test_a_gate_needs_a_champion_that_is_not_the_candidate(registry: Regis
         await gates.create(GateSpec(starter(9), "eval_1", "eval_1"), "")
 
 
-async def test_every_fault_of_a_gate_is_named(registry: Registry) -> None:
+@pytest.mark.parametrize("min_difference", [float("nan"), -1, -0.11, 1])
+async def test_every_fault_of_a_gate_is_named(registry: Registry, min_difference: float) -> None:
     with pytest.raises(InvalidArgument) as refused:
-        await registry.service.gates.create(GateSpec(starter(1), "", "", float("nan")), "")
+        await registry.service.gates.create(GateSpec(starter(1), "", "", min_difference), "")
     fields = [violation.field for violation in refused.value.violations]
     assert fields == ["candidate_evaluation_id", "champion_evaluation_id", "min_difference"]

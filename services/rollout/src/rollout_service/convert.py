@@ -93,6 +93,7 @@ def policy_to_proto(policy: Policy) -> pb.Policy:
         source_uri=policy.source,
         dtype=_DTYPES_TO_PROTO[policy.engine.dtype] if policy.engine else pb.DTYPE_UNSPECIFIED,
         max_model_len=policy.engine.max_model_len if policy.engine else 0,
+        has_chat_template=policy.engine.has_chat_template if policy.engine else False,
         create_time=timestamp_to_proto(policy.create_time),
         ready_time=timestamp_to_proto(policy.ready_time) if policy.ready_time else None,
         weight_updates=policy.weight_updates,

@@ -31,6 +31,7 @@ class Service:
         self._environment = os.environ | {
             "RATCHET_ROLLOUT_WORK_DIR": str(work),
             "RATCHET_ROLLOUT_PORT": str(port),
+            "RATCHET_SOURCES": "/",
             "RATCHET_ROLLOUT_KV_CACHE_BYTES": str(64 << 20),
             "RATCHET_ROLLOUT_THREADS": "1",
         }

@@ -6,20 +6,20 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from eval_service.domain.evaluation import ResolvedModel
-from eval_service.domain.ports import LoadedPolicy
-from ratchet_kit.errors import RatchetError
+from eval_service.domain.ports import Answer, LoadedPolicy
+from ratchet_kit.errors import RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_policies import (
-    ChatPrompt,
+    FinishReason,
     Policy,
     PolicyEngine,
     PolicySpec,
     PolicyState,
+    Prompt,
     Sampling,
     ensure_ready,
     unload,
 )
-from ratchet_problems import Message
 
 log = get_logger(__name__)
 
@@ -75,15 +75,23 @@ class _EnginePolicy:
         self._engine = engine
         self._name = policy.name
         self._policy_id = policy.policy_id
+        self._has_chat_template = policy.has_chat_template
 
     @property
     def policy_id(self) -> str:
         return self._policy_id
 
-    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> str:
-        prompt = ChatPrompt(tuple(messages))
+    @property
+    def has_chat_template(self) -> bool:
+        return self._has_chat_template
+
+    async def complete(self, prompt: Prompt, sampling: Sampling) -> Answer:
         generation = await self._engine.generate(self._name, self._policy_id, prompt, sampling)
-        return generation.completions[0].text
+        [completion] = generation.completions
+        if completion.finish_reason is FinishReason.ABORTED:
+            raise Unavailable("the engine gave up in the middle of a completion")
+        truncated = completion.finish_reason is FinishReason.LENGTH
+        return Answer(completion.text, len(completion.token_ids), truncated)
 
 
 def _name(holder: str) -> str:

@@ -49,6 +49,7 @@ class EngineInfo:
 
     dtype: Dtype
     max_model_len: int
+    has_chat_template: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ ARITHMETIC = _special(
 # What gives a value of Python's own, whoever is asked.
 CONVERSIONS = _special("int float complex index round trunc floor ceil str repr format bytes")
 CONTAINER = _special("iter next len getitem setitem delitem contains reversed bool hash")
-SPECIALS = (*COMPARISONS, *ARITHMETIC, *CONVERSIONS, *CONTAINER, *_special("call enter exit"))
+ASYNC = _special("aenter aexit aiter anext await")
+SPECIALS = (*COMPARISONS, *ARITHMETIC, *CONVERSIONS, *CONTAINER, *_special("call enter exit"), *ASYNC)
 
 
 def specials(kind: type) -> list[str]:

@@ -97,6 +97,12 @@ class Guest(metaclass=_GuestClass):
     __slots__ = ("__weakref__", "_guest")
     _guest: Any
 
+    @property  # type: ignore[misc] # nobody sets it
+    def __class__(self) -> Any:
+        """The program's class of this name, where it has one: the records of a prompt are the tests' and the program's,
+        and isinstance must know one by the other."""
+        return self._guest[0].own_class(type(self).__name__) or type(self)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)

@@ -1,7 +1,9 @@
 """Operators on proxies: which are asked of the program, and which are answered here. The rules are in standing.py."""
 
 import itertools
-from collections.abc import Iterator
+import numbers
+import time
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import channel
@@ -16,6 +18,11 @@ def _rank(proxy: Any) -> Any:
 
 def _is_made(value: Any) -> bool:
     return isinstance(value, standing.Proxy) and _rank(value) in (standing.MADE, standing.METHOD)
+
+
+def _is_new(value: Any) -> bool:
+    """Made by the tests themselves, and not given by an object that they made."""
+    return isinstance(value, standing.Proxy) and standing.slot_of(value, "_made_of") is not None
 
 
 def _ask(proxy: Any, name: str, *arguments: Any) -> Any:
@@ -35,9 +42,7 @@ def equal(one: Any, other: Any) -> bool:
         return True
     if "__eq__" not in type(one).__specials__ or not _says_equal(one, other):
         return False
-    if (_is_made(one) and _is_made(other)) or (
-        _hold_the_same(one, other, set()) and _holds_what_it_was_made_of(one) and _holds_what_it_was_made_of(other)
-    ):
+    if (_is_new(one) and _is_new(other)) or (_hold_the_same(one, other, set()) and _shows(one) and _shows(other)):
         return True
     raise standing.CannotCross(f"a test compares two objects, and {_REFUSED_WORD}")
 
@@ -63,18 +68,25 @@ def _hold_the_same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
     if places in seen or places[0] == places[1]:
         return True
     seen.add(places)
-    mine, theirs = vars(one), vars(other)
+    mine, theirs = standing.held(one), standing.held(other)
     if not mine or mine.keys() != theirs.keys():
         return False
     return all(_same(item, theirs[name], seen) for name, item in mine.items())
 
 
-def _holds_what_it_was_made_of(proxy: Any) -> bool:
-    """Else a class could hold the same in all its objects."""
+def _shows(proxy: Any) -> bool:
+    """Whether what the object holds tells it from others: else a class could hold the same in all its objects. It holds
+    what it was made of, or another that was made of something else holds something else."""
+    if not _is_new(proxy):
+        return True
     held: list[Any] = []
-    for item in vars(proxy).values():
+    for item in standing.held(proxy).values():
         held += [item, *(item.values() if type(item) is dict else item if type(item) in (list, tuple) else ())]
-    return all(any(_same(given, item, set()) for item in held) for given in standing.slot_of(proxy, "_made_of"))
+    made_of = standing.slot_of(proxy, "_made_of")
+    if all(any(_same(given, item, set()) for item in held) for given in made_of):
+        return True
+    others = [one for one in type(proxy).__program__.made(type(proxy)) if standing.slot_of(one, "_made_of") != made_of]
+    return any(not _hold_the_same(one, proxy, set()) for one in others)
 
 
 def _same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
@@ -94,12 +106,36 @@ def truth(proxy: Any) -> bool:
     if "__bool__" in specials:
         if not _is_made(proxy):
             raise standing.CannotCross(f"a test asks whether an object is true, and {_REFUSED_WORD}")
-        return bool(_ask(proxy, "__bool__"))
+        return bool(answer(proxy, "__bool__"))
     return _len(proxy) > 0 if "__len__" in specials else True
 
 
+def answer(proxy: Any, name: str, *arguments: Any) -> Any:
+    """What an object is as a value of Python's own."""
+    if standing.slot_of(proxy, "_is_difference") and name not in _SHOWN:
+        raise standing.CannotCross(f"a test asks for the difference of an object and a number, and {_REFUSED_WORD}")
+    return once(proxy, (name, *arguments), lambda: _ask(proxy, name, *arguments))
+
+
+def once(proxy: Any, question: Any, ask: Callable[[], Any]) -> Any:
+    """The same answer for as long as nothing is done with the program's objects. Clocks go on: after a moment it's
+    asked again."""
+    program, now = type(proxy).__program__, time.monotonic()
+    kept = standing.slot_of(proxy, "_answers")
+    if kept is None or kept[0] != program.epoch or now > kept[1] + _MOMENT:
+        kept = (program.epoch, now, {})
+        standing.set_slot(proxy, "_answers", kept)
+    if question not in kept[2]:
+        kept[2][question] = ask()
+    return kept[2][question]
+
+
+_MOMENT = 0.01  # seconds
+_SHOWN = ("__str__", "__repr__", "__format__", "__hash__")
+
+
 def _len(self: Any) -> int:
-    count = type(self).__program__.ask("len", self)
+    count = answer(self, "__len__")
     if not _is_made(self) and sum(1 for _ in itertools.islice(_items(self), count + 1)) != count:
         raise standing.CannotCross(f"a test asks for the length of an object, and {_REFUSED_WORD}")
     return count  # type: ignore[no-any-return]
@@ -119,7 +155,7 @@ def _iter(self: Any) -> Iterator[Any]:
     if "__next__" in type(self).__specials__:
         if standing.slot_of(self, "_exhausted"):
             raise standing.CannotCross("a test iterates again over an iterator that had come to its end")
-        return _stream(program, self, self)
+        return self  # type: ignore[no-any-return]
     kept = standing.slot_of(self, "_items")
     if kept is None or kept.epoch != program.epoch:
         kept = _Items(program, self)
@@ -148,18 +184,18 @@ class _Items:
             place += 1
 
 
-def _stream(program: Any, proxy: Any, iterator: Any) -> Iterator[Any]:
+def _stream(program: Any, proxy: Any, iterator: Any) -> Generator[Any, None, Any]:
     """`iterator` may be here already: that of a list, say."""
     if not isinstance(iterator, standing.Proxy):
-        yield from iterator
-        return
+        return (yield from iterator)
     grade = standing.grade_within(proxy)
     while True:
+        program.epoch += int(_is_made(proxy))  # what gives its items may have fewer then
         try:
             item = program.ask_for(grade, "next", iterator)
-        except StopIteration:
+        except StopIteration as error:
             standing.set_slot(iterator, "_exhausted", True)
-            return
+            return error.value
         yield item
 
 
@@ -217,12 +253,21 @@ def _exit(self: Any, kind: Any, error: Any, trace: Any) -> bool:
 
 
 def _there(name: str) -> Any:
-    return lambda self, *arguments: _ask(self, name, *arguments)
+    def act(self: Any, *arguments: object) -> Any:
+        type(self).__program__.epoch += 1
+        return _ask(self, name, *arguments)
+
+    return act
+
+
+def _converted(name: str) -> Any:
+    return lambda self, *arguments: answer(self, name, *arguments)
 
 
 def _compared(name: str) -> Any:
     def compare(self: Any, other: object) -> Any:
-        if not (_is_made(self) and (_is_made(other) or not isinstance(other, standing.Proxy))):
+        of_objects = _is_made(self) and _is_made(other)
+        if not of_objects and (isinstance(other, standing.Proxy) or not _is_new(self)):
             raise standing.CannotCross(f"a test compares an object that the program made, and {_REFUSED_WORD}")
         return _ask(self, name, other)
 
@@ -235,15 +280,36 @@ def _computed(name: str) -> Any:
             raise standing.CannotCross(
                 "a test computes with an object that the program made, and would tell it a value"
             )
-        return _ask(self, name, *others)
+        is_difference = _is_difference(name, self, others)
+        if name == "__abs__":
+            return answer(self, name)
+        if name[2] == "i":
+            type(self).__program__.epoch += 1
+        result = _ask(self, name, *others)
+        if is_difference and result is not NotImplemented:
+            if not isinstance(result, standing.Proxy):
+                raise standing.CannotCross(
+                    f"a test takes the difference of an object and a number, and {_REFUSED_WORD}"
+                )
+            standing.set_slot(result, "_is_difference", True)
+        return result
 
     return compute
 
 
+def _is_difference(name: str, one: Any, others: Any) -> bool:
+    """From a number, which may be the expected one: `abs(x - 2) < 1e-6`. What comes of it is one, too."""
+    if any(standing.slot_of(it, "_is_difference") for it in (one, *others) if isinstance(it, standing.Proxy)):
+        return True
+    return name in _DIFFERENCES and any(isinstance(other, numbers.Number) for other in others)
+
+
+_DIFFERENCES = ("__sub__", "__rsub__", "__isub__")
+
 OPERATORS: dict[str, Any] = {
     **{name: _compared(name) for name in channel.COMPARISONS if name not in ("__eq__", "__ne__")},
     **{name: _computed(name) for name in channel.ARITHMETIC},
-    **{name: _there(name) for name in channel.CONVERSIONS if name not in ("__str__", "__repr__", "__format__")},
+    **{name: _converted(name) for name in channel.CONVERSIONS if name not in ("__str__", "__repr__", "__format__")},
     **{name: _there(name) for name in ("__setitem__", "__delitem__", "__enter__")},
     "__len__": _len, "__iter__": _iter, "__next__": _next, "__call__": _call, "__getitem__": _getitem,
     "__contains__": _contains, "__reversed__": _reversed, "__exit__": _exit,

@@ -19,10 +19,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import collect
-import comparisons
+import counting
 import little_pytest
 import owner
 import proxies
+import reports
 import runner
 import wire
 
@@ -32,6 +33,9 @@ def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
     code = runner.compile_program(source, frames)
     if code is None:
         return 1
+    side: owner.Owner | None = None
+    seen = reports.Reports(lambda *what: side.read(*what) if side else None)
+    seen.install(source)
     try:
         module = runner.load(code, "program", source)
         entry = runner.find(module, entry_point)
@@ -39,7 +43,8 @@ def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
         runner.report(error, frames)
         return 1
     frames.send("loaded")
-    owner.Owner(_socket.socket(fileno=wire.CHANNEL_FD), module, entry).serve()
+    side = owner.Owner(_socket.socket(fileno=wire.CHANNEL_FD), module, entry)
+    side.serve(seen)
     runner.flush()
     return 0
 
@@ -59,7 +64,7 @@ def run_tests(
     wanted = (entry_point.partition(".")[0], *names)
     missing: list[str] = []
 
-    def judge(count: comparisons.Count) -> None:
+    def judge(count: counting.Count) -> None:
         given = program.names(entry_point, wanted)
         missing.extend(name for name in names if name not in given)
         if unknown:
@@ -87,7 +92,7 @@ def run_beside(frames: wire.Frames, source: str, tests: str, entry_point: str, c
     frames.send("loaded")
     sys.modules["solution"] = module
 
-    def judge(count: comparisons.Count) -> None:
+    def judge(count: counting.Count) -> None:
         collect.Collector(module, tests, entry, call_check, count).run()
 
     frames.send("tests", *_end(judge, lambda: True, _is_from_program))  # nobody counts what is asked here
@@ -104,11 +109,11 @@ def _lend(given: dict[str, Any]) -> None:
 
 
 def _end(
-    judge: Callable[[comparisons.Count], None],
+    judge: Callable[[counting.Count], None],
     was_used: Callable[[], bool],
     is_the_programs: Callable[[BaseException], bool],
 ) -> tuple[str, ...]:
-    count = comparisons.Count(was_used)
+    count = counting.Count(was_used, is_the_programs)
     count.install()
     try:
         judge(count)
@@ -126,7 +131,8 @@ def _end(
     if not was_used():
         return ("unable", "the test code never called the program")
     if count.failed:
-        return ("failed", "AssertionError", f"{count.failed[0]} of the tests, which caught it")
+        first = next(iter(count.failed.values()))
+        return ("failed", "AssertionError", f"{first} of the tests, which caught it")
     if not count.compared:
         return ("failed", "", "the test code compared nothing with what the program answered")
     return ("passed",)

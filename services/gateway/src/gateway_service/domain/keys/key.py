@@ -9,6 +9,8 @@ from enum import StrEnum
 from ratchet_kit.errors import PermissionDenied
 
 PREFIX = "rk_"
+MIN_SECRET = 32
+"""The fewest characters of a secret that an operator chooses."""
 
 
 class Scope(StrEnum):

@@ -13,6 +13,7 @@ from ratchet_kit.statistics import Comparison, Estimate
 from registry_service.domain import gate, version
 from registry_service.domain.gate import Gate, GateSpec
 from registry_service.domain.model import AliasChange, Model, RecordedChange
+from registry_service.domain.rules import GateRules, Guard, GuardResult
 from registry_service.domain.version import Artifact, Lineage, Version, VersionSpec
 
 
@@ -69,10 +70,14 @@ def gate_row(gate: Gate) -> dict[str, Any]:
         "candidate_evaluation_id": gate.spec.candidate_evaluation_id,
         "champion_evaluation_id": gate.spec.champion_evaluation_id,
         "min_difference": gate.spec.min_difference,
+        "rules": asdict(gate.spec.rules),
         "create_time": gate.create_time,
         "state": gate.state,
         "comparison": asdict(gate.comparison) if gate.comparison else None,
         "reason": gate.reason,
+        "guards": [asdict(guard) for guard in gate.guards],
+        "digests": list(gate.digests),
+        "tries": gate.tries,
         "end_time": gate.end_time,
         **_failure_row(gate.failure),
         **hold_row(gate.hold),
@@ -87,23 +92,32 @@ def to_gate(row: Row[Any]) -> Gate:
             candidate_evaluation_id=row.candidate_evaluation_id,
             champion_evaluation_id=row.champion_evaluation_id,
             min_difference=row.min_difference,
+            rules=_to_rules(row.rules),
         ),
         champion=VersionRef(row.model, row.champion_number),
         create_time=row.create_time,
         state=gate.State(row.state),
-        comparison=_to_comparison(row.comparison),
+        comparison=_to_comparison(row.comparison) if row.comparison else None,
         reason=row.reason,
+        guards=tuple(
+            GuardResult(one["problems"], _to_comparison(one["comparison"]), one["passed"]) for one in row.guards
+        ),
+        digests=tuple(row.digests),
+        tries=row.tries,
         failure=_to_failure(row),
         end_time=row.end_time,
         hold=hold_of(row),
     )
 
 
-def _to_comparison(stored: Mapping[str, Any] | None) -> Comparison | None:
-    if stored is None:
-        return None
+def _to_rules(stored: Mapping[str, Any]) -> GateRules:
+    """`{}` is of a gate from before there were rules."""
+    return GateRules(**{**stored, "guards": tuple(Guard(**guard) for guard in stored.get("guards", ()))})
+
+
+def _to_comparison(stored: Mapping[str, Any]) -> Comparison:
     estimates = {name: Estimate(**stored[name]) for name in ("baseline", "candidate", "difference")}
-    return Comparison(**estimates, p_value=stored["p_value"], problems=stored["problems"])
+    return Comparison(**{**stored, **estimates})
 
 
 def _failure_row(failure: Failure | None) -> dict[str, Any]:

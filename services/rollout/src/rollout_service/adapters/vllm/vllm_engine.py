@@ -47,6 +47,7 @@ class VllmEngine:
         self._tokenizer: Any = llm.get_tokenizer()
         self.max_model_len = int(llm.model_config.max_model_len)
         self.dtype = Dtype(str(llm.model_config.dtype).removeprefix("torch."))
+        self.has_chat_template = bool(getattr(self._tokenizer, "chat_template", None))
         self._vocabulary = int(llm.model_config.get_vocab_size())
 
     @classmethod
@@ -153,7 +154,7 @@ class VllmEngine:
         return f"token {token} is not in the model's vocabulary of {self._vocabulary}"
 
     def _render(self, messages: tuple[Message, ...]) -> list[int]:
-        if not getattr(self._tokenizer, "chat_template", None):
+        if not self.has_chat_template:
             raise RequestRefused("prompt.chat", "the model has no chat template: send text or tokens")
         conversation = [{"role": message.role, "content": message.content} for message in messages]
         try:

@@ -71,6 +71,7 @@ class LoadWeights(msgspec.Struct, tag="load_weights", frozen=True):
 class Described(msgspec.Struct, tag="described", frozen=True):
     dtype: Dtype
     max_model_len: int
+    has_chat_template: bool
 
 
 class Output(msgspec.Struct, tag="output", frozen=True):
