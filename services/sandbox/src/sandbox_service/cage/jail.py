@@ -1,7 +1,7 @@
 """Namespaces, identity and limits of the calling process: each step is taken once, and for good.
 
 Whoever starts it, a lane gets a user namespace of its own, in which it is INSIDE_ID and may mount. Its capabilities
-are worth nothing outside, and no program gets them: the zygote alone keeps one, to make each program's world anew.
+are worth nothing outside, and no program gets them: keeper and zygote keep one, to make each program's world anew.
 """
 
 import os
