@@ -6,9 +6,9 @@ folder is first on sys.path, so the modules here import one another by bare name
     outside.py   makes namespaces (jail.py) and a private root (root.py) where it may, and begins again inside
     start.py     locks the process in (lockdown.py), forks the zygote, and becomes the keeper
     lockdown.py  locks both in: no privilege, limits, kernel/ (seccomp, Landlock)
-    forks.py     the zygote: it forks a process for each program. cradle.py: what that does until the program has the word
-    keeper.py    takes requests, supervises programs, answers. zygote.py: how it has the zygote fork. It reads no program,
-                 no tests and no results: what it collects it passes on unread
+    forks.py     the zygote: it forks a process for each program. cradle.py: what that does before the program begins
+    keeper.py    takes requests, supervises programs, answers. It reads no program, no tests and no results: what it
+                 collects it passes on unread. zygote.py: how it has the zygote fork
     world.py     what is new for each program; proof.py: that the lane is as it was after it
     runner.py    runs a program in that process: calls or a script; command.py: another language; tester.py: test code,
                  in a process of its own
