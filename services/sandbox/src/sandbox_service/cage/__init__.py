@@ -13,7 +13,9 @@ folder is first on sys.path, so the modules here import one another by bare name
     runner.py    runs a program in that process: calls or a script; command.py: another language; tester.py: test code,
                  in a process of its own
     link.py      how these two ask each other, and hold objects in common (shared.py, channel.py). The program's side is
-                 owner.py and guests.py, the tests' proxies.py, standing.py, operators.py, mirrors.py and lent.py
+                 owner.py and guests.py, the tests' proxies.py, standing.py, operators.py, answers.py, mirrors.py and
+                 lent.py
+    collect.py   what test code holds to run; counting.py, what its comparisons came to (comparisons.py, caught.py)
     child.py     what the keeper holds of a program: its process, its pipes (pipe.py), its files (files.py), its time
                  and memory (budget.py, process_tree.py)
     wire.py      how all of them speak; codec.py: the form of values (library.py, arrays.py).
