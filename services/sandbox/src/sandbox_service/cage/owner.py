@@ -10,8 +10,8 @@ What it lends, as forms:
 
 # ruff: noqa: BLE001 (programs may raise anything, and whatever they raise is an answer)
 
+import _socket
 import operator
-import socket
 import types
 from collections.abc import Callable
 from typing import Any
@@ -73,7 +73,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 class Owner(link.Link):
     """Answers what the tests ask, one request at a time."""
 
-    def __init__(self, connection: socket.socket, module: types.ModuleType, entry: object) -> None:
+    def __init__(self, connection: _socket.socket, module: types.ModuleType, entry: object) -> None:
         super().__init__(connection, -1)
         self._module, self._entry = module, entry
         self._reports: reports.Reports | None = None

@@ -8,7 +8,7 @@ lent.py.
 
 # ruff: noqa: BLE001 (a callback may raise anything, and whatever it raises goes to the program)
 
-import socket
+import _socket
 from collections.abc import Collection
 from typing import Any
 
@@ -64,7 +64,7 @@ class Garbled(BaseException):
 class Program(link.Link):
     """The program, as far as a test can see it."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: _socket.socket) -> None:
         super().__init__(connection, 1)
         self.entry: Any = None
         self._classes: dict[int, Any] = {}  # by place

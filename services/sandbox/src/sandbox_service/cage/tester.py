@@ -12,7 +12,7 @@ the tests can judge no program. That is said only as long as the program was ask
 
 # ruff: noqa: BLE001 (programs and tests may raise anything, and whatever they raise is an answer)
 
-import socket
+import _socket
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
         runner.report(error, frames)
         return 1
     frames.send("loaded")
-    side = owner.Owner(socket.socket(fileno=wire.CHANNEL_FD), module, entry)
+    side = owner.Owner(_socket.socket(fileno=wire.CHANNEL_FD), module, entry)
     side.serve(seen)
     runner.flush()
     return 0
@@ -61,7 +61,7 @@ def run_tests(
 ) -> int:
     """In the tester's process. `names`: what the tests may use of the program beside its entry point. `modules`: of the
     library, what they use without importing it. `unknown`: what they use and nobody gives."""
-    program = proxies.Program(socket.socket(fileno=wire.CHANNEL_FD))
+    program = proxies.Program(_socket.socket(fileno=wire.CHANNEL_FD))
     wanted = (entry_point.partition(".")[0], *names)
     missing: list[str] = []
 
