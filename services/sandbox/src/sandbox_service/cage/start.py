@@ -1,12 +1,12 @@
 """The start of one lane, inside its root where it has one: it locks itself in, and serves. By enter.py."""
 
-import builtins
 import fcntl
 import gc
 import mmap
 import os
 import pwd
 import signal
+import site
 import socket
 import sys
 import types
@@ -79,8 +79,9 @@ def _serve(begin: dict[str, Any], complaints: int) -> None:
     except BaseException as error:
         complain(complaints, error)
         raise
-    # site.py would add them, and programs count on it
-    builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]
+    # as site.py has them, and programs count on it: exit, quit, copyright, credits, license, help
+    for add in (site.setquit, site.setcopyright, site.sethelper):
+        add()
     _name_the_user()
     if locked.refused:
         _let_attributes_be(os.path.realpath(locked.world.folder))
@@ -94,6 +95,7 @@ def _serve(begin: dict[str, Any], complaints: int) -> None:
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(0)
     runner.make_streams()
+    runner.count_from_the_program()
     keeper = Keeper(service, locked, setup, complaints)
     keeper.rehearse()
     gc.collect()

@@ -20,6 +20,7 @@ from typing import Any
 
 import collect
 import counting
+import helpers
 import little_pytest
 import owner
 import proxies
@@ -57,9 +58,11 @@ def run_tests(
     names: Sequence[str],
     modules: Sequence[str],
     unknown: str,
+    modules_given: dict[str, str],
 ) -> int:
     """In the tester's process. `names`: what the tests may use of the program beside its entry point. `modules`: of the
-    library, what they use without importing it. `unknown`: what they use and nobody gives."""
+    library, what they use without importing it. `unknown`: what they use and nobody gives. `modules_given`: texts of
+    modules that come with the problem, by their files' names."""
     program = proxies.Program(socket.socket(fileno=wire.CHANNEL_FD))
     wanted = (entry_point.partition(".")[0], *names)
     missing: list[str] = []
@@ -70,6 +73,7 @@ def run_tests(
         if unknown:
             raise NameError(f"{unknown!r} is neither defined nor imported, nor declared as the program's (names)")
         _lend(given)
+        helpers.Helpers(modules_given).install()
         module = types.ModuleType("__main__")
         vars(module).update({name: __import__(name) for name in modules} | given)
         collect.Collector(module, tests, program.entry, call_check, count).run()
