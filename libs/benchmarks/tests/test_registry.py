@@ -97,3 +97,38 @@ def test_evalplus_must_be_prepared_first(published: Published) -> None:
         ratchet_benchmarks.load("mbpp+")
     with pytest.raises(NotFound, match=r"mbpp\+@v0.2.0"):
         ratchet_benchmarks.require("mbpp+@v0.2.0")
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "count"),
+    [
+        ("leetcode", "leetcode/LeetCodeDataset-v0.2.0-test.jsonl.gz", 200),
+        ("codecontests", "codecontests/codecontests_py_300.jsonl.gz", 300),
+        ("apps", "apps/APPS_selected150.jsonl", 150),
+        ("bigcodebench", "bigcodebench/BigCodeBench-v0.1.4-derived.jsonl.gz", 1140),
+        ("bigcodebench-hard", "bigcodebench/BigCodeBench-Hard-v0.1.0_hf.jsonl.gz", 148),
+    ],
+)
+def test_others_are_read_and_put(published: Published, name: str, file: str, count: int) -> None:
+    fetching.take(BENCHMARKS[name], published(file))
+    loaded = ratchet_benchmarks.load(name)
+    assert len(loaded.problems) == count
+    for problem in loaded.problems[:20]:
+        assert loaded.put(problem, "chat").messages[0].content.strip()
+        text = loaded.put(problem, "completion").text
+        assert text.strip()
+        assert problem.entry_point.rpartition(".")[2] in text
+
+
+def test_bigcodebench_has_both_forms_and_shares_the_process(published: Published) -> None:
+    fetching.take(BENCHMARKS["bigcodebench-hard"], published("bigcodebench/BigCodeBench-Hard-v0.1.4-derived.jsonl.gz"))
+    instruct, complete = (ratchet_benchmarks.load(f"bigcodebench-hard{part}") for part in ("", "/complete"))
+    problem = instruct.problems[0]
+    assert problem.forgeable
+    assert problem.tags
+    assert "You should write self-contained code starting with" in instruct.put(problem, "chat").messages[0].content
+    assert problem.prompt.strip() in complete.put(problem, "chat").messages[0].content
+    assert instruct.put(problem, "completion").text == problem.prompt.strip() + "\n"
+    program = instruct.program(problem, "    return 1\n")
+    assert program.endswith(f"{problem.prompt}    return 1\n")
+    assert "\n    pass\n" in program

@@ -27,6 +27,7 @@ from ratchet_testing.queue import MemoryQueue
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WEIGHTS = "sha256:" + "ab" * 32
+SETTINGS = "sha256:" + "cd" * 32
 
 
 def problem(number: int) -> Problem:
@@ -74,7 +75,7 @@ class MemoryModels:
             return ResolvedModel(ref.uri)
         if ref.model == "nobody":
             raise NotFound("there is no model 'nobody'")
-        return ResolvedModel("/artifacts/starter", WEIGHTS)
+        return ResolvedModel("/artifacts/starter", WEIGHTS, SETTINGS)
 
 
 class MemoryHost:
@@ -82,6 +83,7 @@ class MemoryHost:
 
     def __init__(self) -> None:
         self.weights = WEIGHTS
+        self.settings = SETTINGS
         self.open_faults: list[RatchetError] = []
         self.faults: list[RatchetError] = []
         self.completions: list[tuple[tuple[Message, ...], Sampling]] = []
@@ -117,6 +119,7 @@ class MemoryPolicy:
     def __init__(self, host: MemoryHost) -> None:
         self._host = host
         self.policy_id = host.weights
+        self.settings_id = host.settings
         self.has_chat_template = host.has_chat_template
 
     async def complete(self, prompt: Prompt, sampling: Sampling) -> Answer:

@@ -91,7 +91,7 @@ class MemoryEvaluations:
             MeasuredSet("composed/test", digest),
             *(MeasuredSet(name, f"sha256:{name}") for name in names),
         )
-        self.evaluations[id] = Evaluation(id, version.policy_id, sets)
+        self.evaluations[id] = Evaluation(id, version.policy_id, sets, version.settings_id)
         return id
 
     async def get(self, id: str) -> Evaluation:

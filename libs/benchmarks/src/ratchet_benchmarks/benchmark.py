@@ -56,6 +56,8 @@ class Benchmark:
     read: Reader
     parts: tuple[str, ...] = ("",)
     needs_truth: bool = False
+    adapt: Callable[[Row], Row] = lambda row: row
+    """To the fields above, for data that are published in several forms."""
 
     @property
     def version(self) -> str:

@@ -66,7 +66,10 @@ def fetch(benchmark: Benchmark, version: str = "", progress: Progress = lambda d
 
 
 def _keep(benchmark: Benchmark, wanted: Edition | None, data: bytes, origin: str, unchecked: bool) -> Fetched:
-    table = rows.parse(data, origin)
+    try:
+        table = [benchmark.adapt(row) for row in rows.parse(data, origin)]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise InvalidArgument(f"{origin} is not in a form of {benchmark.name}: {error!r}") from error
     kept = rows.canonical(table, benchmark.fields, origin)
     digest = hashlib.sha256(kept).hexdigest()
     edition = next((each for each in benchmark.editions if each.digest == digest), None)

@@ -8,15 +8,30 @@ from pathlib import Path
 import ratchet_problems
 from ratchet_benchmarks import folder, users
 from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, LoadedBenchmark
+from ratchet_benchmarks.big_code_bench import BIG_CODE_BENCH, BIG_CODE_BENCH_HARD
 from ratchet_benchmarks.evalplus import HUMAN_EVAL_PLUS, MBPP_PLUS, truth
 from ratchet_benchmarks.human_eval import HUMAN_EVAL
+from ratchet_benchmarks.leetcode import LEETCODE
 from ratchet_benchmarks.mbpp import MBPP, MBPP_SANITIZED
 from ratchet_benchmarks.prompting import Form, Prompt, Prompting
+from ratchet_benchmarks.standard_input import APPS, CODE_CONTESTS
 from ratchet_environments.executor import Executor
 from ratchet_kit.errors import FailedPrecondition, NotFound
 from ratchet_problems import Problem
 
-BENCHMARKS = {one.name: one for one in (HUMAN_EVAL, HUMAN_EVAL_PLUS, MBPP, MBPP_SANITIZED, MBPP_PLUS)}
+_ALL = (
+    HUMAN_EVAL,
+    HUMAN_EVAL_PLUS,
+    MBPP,
+    MBPP_SANITIZED,
+    MBPP_PLUS,
+    BIG_CODE_BENCH,
+    BIG_CODE_BENCH_HARD,
+    CODE_CONTESTS,
+    APPS,
+    LEETCODE,
+)
+BENCHMARKS = {one.name: one for one in _ALL}
 OWN = ratchet_problems.NAMES
 """Sets that Ratchet makes itself; they need no data."""
 

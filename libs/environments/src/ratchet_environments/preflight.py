@@ -2,8 +2,9 @@
 
     python -m ratchet_environments.preflight problems.jsonl --sandbox 127.0.0.1:8004 --out checked.jsonl
 
-Each test is run against the problem's first reference in the strict kind. Only a check that fails there is tried in the
-shared kind, and takes it where it passes: what comes of such a problem can be forged (docs/sandbox/grading.md).
+All tests are run against the problem's first reference, in the strict kind; where that fails, each by itself. Only a
+check that fails there is tried in the shared kind, and takes it where it passes: what comes of such a problem can be
+forged (docs/sandbox/grading.md).
 """
 
 import argparse
@@ -42,6 +43,8 @@ async def preflight(executor: Executor, problem: Problem, runtime: str = "", lim
     task = Task.of(problem, runtime=runtime, limits=limits)
     if not problem.references:
         return Preflight(problem, fault="has no reference to try it with")
+    if not await _wrong(executor, task, *problem.tests):
+        return Preflight(problem)
     tests, shared = list(problem.tests), list[str]()
     for place, test in enumerate(problem.tests):
         wrong = await _wrong(executor, task, test)
@@ -60,9 +63,9 @@ async def preflight(executor: Executor, problem: Problem, runtime: str = "", lim
     return Preflight(replace(problem, tests=tuple(tests)), tuple(shared))
 
 
-async def _wrong(executor: Executor, task: Task, test: TestCase) -> str:
+async def _wrong(executor: Executor, task: Task, *tests: TestCase) -> str:
     """Empty where the reference passes."""
-    program: pb.Program = program_for(replace(task, problem=replace(task.problem, tests=(test,))), "")
+    program: pb.Program = program_for(replace(task, problem=replace(task.problem, tests=tests)), "")
     program.source = task.problem.references[0]
     try:
         execution = await executor.execute(program)

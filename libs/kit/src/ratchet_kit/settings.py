@@ -3,7 +3,9 @@
 import os
 import socket
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 from pydantic import ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
@@ -20,6 +22,10 @@ SHARED = {
     "sources": "RATCHET_SOURCES",
     "otlp_endpoint": "OTEL_EXPORTER_OTLP_ENDPOINT",
 }
+
+
+PASSWORDS = {"redis_url": "REDIS_PASSWORD_FILE", "database_url": "DATABASE_PASSWORD_FILE"}
+"""Files that hold the passwords for the URLs of SHARED, where these have none."""
 
 
 class ServiceSettings(BaseSettings):
@@ -45,7 +51,7 @@ class ServiceSettings(BaseSettings):
     sources: str = ""
     """More folders and URLs (s3://bucket/prefix), separated by commas, below which callers' models and sets of problems
     may lie: see `source_roots`."""
-    max_source_bytes: int = 1 << 40
+    max_model_bytes: int = 1 << 40
     """Of a model that a caller names."""
     otlp_endpoint: str | None = None
     """An OTLP collector for gRPC, such as http://127.0.0.1:4317. None turns traces off."""
@@ -107,8 +113,18 @@ class _SharedEnvironment(PydanticBaseSettingsSource):
     """Reads the variables of SHARED for those fields that the settings class has."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        return os.environ.get(SHARED.get(field_name, "")) or None, field_name, False
+        value = os.environ.get(SHARED.get(field_name, "")) or None
+        file = os.environ.get(PASSWORDS.get(field_name, ""))
+        return _with_password(value, Path(file)) if value and file else value, field_name, False
 
     def __call__(self) -> dict[str, Any]:
         values = {name: self.get_field_value(field, name)[0] for name, field in self.settings_cls.model_fields.items()}
         return {name: value for name, value in values.items() if value is not None}
+
+
+def _with_password(url: str, file: Path) -> str:
+    parts = urlsplit(url)
+    if parts.password or not parts.hostname:
+        return url
+    user, _, place = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{user}:{quote(file.read_text().strip(), safe='')}@{place}").geturl()

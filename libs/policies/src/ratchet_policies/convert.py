@@ -53,7 +53,15 @@ def policy_from_proto(message: pb.Policy) -> Policy:
     if state is None:
         raise Internal(f"rollout-service says that policy {message.name} is in state {message.state}")
     failure = failure_from_proto(message.failure) if message.HasField("failure") else None
-    return Policy(message.name, state, message.policy_id, failure, message.weight_updates, message.has_chat_template)
+    return Policy(
+        name=message.name,
+        state=state,
+        policy_id=message.policy_id,
+        failure=failure,
+        weight_updates=message.weight_updates,
+        has_chat_template=message.has_chat_template,
+        settings_id=message.settings_id,
+    )
 
 
 # Prompts

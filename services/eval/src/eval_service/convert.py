@@ -112,6 +112,7 @@ def report_to_proto(report: Report) -> pb.Evaluation:
         state=_STATES[evaluation.state],
         failure=failure_to_proto(evaluation.failure),
         policy_id=evaluation.policy_id,
+        settings_id=evaluation.settings_id,
         problems_done=score.problems_done,
         problems_total=score.problems_total,
         pass_at_k=_passes(score.pass_at_k) if evaluation.state is State.SUCCEEDED else (),

@@ -72,7 +72,7 @@ async def provision(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> AsyncIterator[Service]:
     """Builds everything; a port that is handed in takes the place of the real one."""
-    places = Places(settings.source_roots, settings.max_source_bytes)
+    places = Places(settings.source_roots, settings.max_model_bytes)
     clock, meter, problems = clock or SystemClock(), meter or PrometheusMeter(), problems or LibraryProblems(places)
     async with AsyncExitStack() as stack:
 

@@ -134,7 +134,7 @@ async def test_a_change_is_kept_whole(store: EvaluationStore) -> None:
     assert await store.get("eval_1") == running
     for change in (
         lambda present: present.load_problems("me", [("sha256:d", "v1"), ("sha256:e", "")]),
-        lambda present: present.measure("me", "sha256:p", Form.COMPLETION),
+        lambda present: present.measure("me", "sha256:p", "sha256:s", Form.COMPLETION),
         lambda present: present.begin("me", Pace(NOW, 3)),
         lambda present: present.succeed("me", SCORE, NOW + LEASE),
     ):

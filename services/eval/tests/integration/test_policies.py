@@ -24,7 +24,8 @@ from ratchet_testing.services import serving
 pytestmark = pytest.mark.integration
 
 WEIGHTS = "sha256:" + "ab" * 32
-MODEL = ResolvedModel("/models/a", WEIGHTS)
+SETTINGS = "sha256:" + "cd" * 32
+MODEL = ResolvedModel("/models/a", WEIGHTS, SETTINGS)
 SAMPLING = Sampling(temperature=0.5, max_tokens=64, seed=1234)
 CHAT = ChatPrompt((Message("user", "Write it."),))
 READY, LOADING, FAILED = pb.Policy.STATE_READY, pb.Policy.STATE_LOADING, pb.Policy.STATE_FAILED
@@ -42,7 +43,8 @@ class Rollout(rollout_pb2_grpc.RolloutServiceServicer):
 
     def put(self, name: str, **fields: Any) -> None:
         self.policies[name] = pb.Policy(
-            name=name, **({"state": READY, "policy_id": WEIGHTS, "has_chat_template": True} | fields)
+            name=name,
+            **({"state": READY, "policy_id": WEIGHTS, "settings_id": SETTINGS, "has_chat_template": True} | fields),
         )
 
     async def LoadPolicy(self, request: pb.LoadPolicyRequest, context: Any) -> pb.LoadPolicyResponse:
@@ -99,7 +101,7 @@ async def host(rollout: Rollout) -> AsyncIterator[EnginePolicyHost]:
 
 async def test_it_loads_samples_and_unloads(host: EnginePolicyHost, rollout: Rollout) -> None:
     async with host.open(MODEL, "eval_1") as policy:
-        assert policy.policy_id == WEIGHTS
+        assert (policy.policy_id, policy.settings_id) == (WEIGHTS, SETTINGS)
         assert await policy.complete(CHAT, SAMPLING) == Answer("def solve(): ...", 2, truncated=True)
         assert policy.has_chat_template
         assert list(rollout.policies) == ["eval-eval_1"]
@@ -125,8 +127,8 @@ async def test_what_is_served_already_is_used_and_left(host: EnginePolicyHost, r
 
 @pytest.mark.parametrize(
     "unfit",
-    [{"state": FAILED}, {"weight_updates": 3}, {"policy_id": "sha256:other"}],
-    ids=["failed", "training", "other"],
+    [{"state": FAILED}, {"weight_updates": 3}, {"policy_id": "sha256:other"}, {"settings_id": "sha256:other"}],
+    ids=["failed", "training", "other", "another chat template"],
 )
 async def test_what_does_not_fit_is_not_used(host: EnginePolicyHost, rollout: Rollout, unfit: dict[str, Any]) -> None:
     rollout.put("champion", **unfit)

@@ -45,7 +45,7 @@ def test_who_lost_it_changes_nothing_any_more() -> None:
         lambda: taken.renew("a", NOW, LEASE),
         lambda: taken.release("a", attempted=False),
         lambda: taken.load_problems("a", [("sha256:d", "v1")]),
-        lambda: taken.measure("a", "sha256:p", Form.CHAT),
+        lambda: taken.measure("a", "sha256:p", "sha256:s", Form.CHAT),
         lambda: taken.succeed("a", SCORE, NOW),
         lambda: taken.fail("a", FAILURE, NOW),
     ):
@@ -86,12 +86,15 @@ def test_only_what_has_ended_is_deleted() -> None:
 
 
 def test_resumed_it_goes_on_with_the_same_weights_and_problems() -> None:
-    begun = RUNNING.load_problems("a", [("sha256:d", "v1")]).measure("a", "sha256:p", Form.COMPLETION)
+    begun = RUNNING.load_problems("a", [("sha256:d", "v1")]).measure("a", "sha256:p", "sha256:s", Form.COMPLETION)
     assert (begun.spec.digests, begun.expected_policy_id) == (("sha256:d",), "sha256:p")
     assert begun.spec.prompting.form is Form.COMPLETION
-    assert begun.measure("a", "sha256:p", Form.CHAT) == begun
+    assert begun.measure("a", "sha256:p", "sha256:s", Form.CHAT) == begun
     with pytest.raises(FailedPrecondition, match="sha256:q was loaded"):
-        begun.measure("a", "sha256:q", Form.CHAT)
+        begun.measure("a", "sha256:q", "sha256:s", Form.CHAT)
+    assert begun.settings_id == "sha256:s"
+    with pytest.raises(FailedPrecondition, match="chat template are sha256:s, but sha256:t was loaded"):
+        begun.measure("a", "sha256:p", "sha256:t", Form.CHAT)
     with pytest.raises(FailedPrecondition, match="changed"):
         begun.load_problems("a", [("sha256:e", "v1")])
 

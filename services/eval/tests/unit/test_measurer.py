@@ -110,8 +110,9 @@ async def test_a_policy_that_is_lost_again_and_again_fails_it(world: Any) -> Non
         await world.measurer.run(await claimed(world), "me")
 
 
-async def test_other_weights_than_those_registered_are_not_measured(world: Any) -> None:
-    world.host.weights = "sha256:other"
+@pytest.mark.parametrize("part", ["weights", "settings"])
+async def test_another_model_than_the_registered_is_not_measured(world: Any, part: str) -> None:
+    setattr(world.host, part, "sha256:other")
     evaluation = await claimed(world)
     with pytest.raises(FailedPrecondition, match="sha256:other was loaded"):
         await world.measurer.run(evaluation, "me")

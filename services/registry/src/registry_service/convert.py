@@ -92,6 +92,7 @@ def version_to_proto(version: Version) -> pb.Version:
         message.artifact_sha256 = version.artifact.sha256
         message.policy_id = version.artifact.policy_id
         message.size_bytes = version.artifact.size_bytes
+        message.settings_id = version.artifact.settings_id
     return message
 
 

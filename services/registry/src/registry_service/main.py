@@ -81,7 +81,7 @@ async def provision(
         if evaluations is None:
             evaluations = GrpcEvaluationSource(await stack.enter_async_context(client.channel(settings.eval_target)))
         artifacts = artifacts or FsspecArtifactStore(
-            f"{settings.artifact_url.rstrip('/')}/models", Places(settings.source_roots, settings.max_source_bytes)
+            f"{settings.artifact_url.rstrip('/')}/models", Places(settings.source_roots, settings.max_model_bytes)
         )
         timing = timing or Timing(beat=settings.lease / 10, reconcile=settings.reconcile_interval)
 

@@ -31,7 +31,9 @@ def spec(model: str = "starter") -> VersionSpec:
 
 
 def artifact(id: str) -> Artifact:
-    return Artifact(f"/artifacts/models/starter/{id}", "ab" * 32, "sha256:" + "cd" * 32, 3_000_000_000)
+    return Artifact(
+        f"/artifacts/models/starter/{id}", "ab" * 32, "sha256:" + "cd" * 32, 3_000_000_000, "sha256:" + "ef" * 32
+    )
 
 
 async def add_version(stores: Stores, id: str = "req_1", model: str = "starter") -> Version:

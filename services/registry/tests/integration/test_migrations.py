@@ -52,6 +52,7 @@ async def test_what_was_there_is_kept(database_url: str) -> None:
         assert first.state is version.State.READY
         assert first.artifact is not None
         assert (first.artifact.key, first.artifact.size_bytes) == ("starter/art_1", 7)
+        assert first.settings_id == ""
         assert first.end_time == first.create_time
         assert first.spec.lineage.base == VersionRef("starter", 1)
         assert second.spec.lineage.base == Location("M M@0")

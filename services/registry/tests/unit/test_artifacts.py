@@ -40,6 +40,7 @@ async def test_an_artifact_is_a_copy_with_its_digests(root: str, model_folder: A
     (source / "tokenizer" / "vocab.json").write_text("{}")
     artifact = await store_at(root).ingest(str(source), "starter/art_1")
     assert artifact.policy_id == policy_id.of_folder(source)
+    assert artifact.settings_id == policy_id.settings_of_folder(source)
     assert artifact.size_bytes == sum(path.stat().st_size for path in source.rglob("*") if path.is_file())
     shutil.rmtree(source)
     assert [name.split("art_1/")[1] for name in files_below(artifact.uri)] == [

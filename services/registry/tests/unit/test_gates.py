@@ -1,6 +1,7 @@
 """A gate is decided once, from evidence about these very weights."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -81,6 +82,17 @@ async def test_evidence_must_be_about_these_weights(registry: Registry, versions
     assert gate.failure is not None
     assert gate.failure.code == "FAILED_PRECONDITION"
     assert "not those of starter@2" in gate.failure.message
+
+
+async def test_evidence_must_be_about_this_chat_template(registry: Registry, versions: list[Version]) -> None:
+    evaluations = registry.evaluations.evaluations
+    measured = evaluations["eval_2"]
+    evaluations["eval_2"] = replace(measured, settings_id="sha256:another")
+    gate = await registry.gate(spec())
+    assert gate.failure is not None
+    assert "measured the weights of starter@2 with another config, tokenizer or chat template" in gate.failure.message
+    evaluations["eval_2"] = replace(measured, settings_id="")  # made before it was known
+    assert (await registry.gate(spec())).state is State.PASSED
 
 
 async def test_evidence_must_be_on_the_same_problems(registry: Registry, versions: list[Version]) -> None:

@@ -97,6 +97,7 @@ def policy_to_proto(policy: Policy) -> pb.Policy:
         create_time=timestamp_to_proto(policy.create_time),
         ready_time=timestamp_to_proto(policy.ready_time) if policy.ready_time else None,
         weight_updates=policy.weight_updates,
+        settings_id=policy.settings_id,
     )
 
 

@@ -56,7 +56,7 @@ async def provision(
         ports = Ports(
             engines=engines if engines is not None else await stack.enter_async_context(_vllm(settings)),
             folders=folders
-            or DiskModelFolders(work / "models", Places(settings.source_roots, settings.max_source_bytes)),
+            or DiskModelFolders(work / "models", Places(settings.source_roots, settings.max_model_bytes)),
             journal=journal or FileJournal(work / "policies"),
             meter=meter or PrometheusMeter(),
             clock=clock or SystemClock(),

@@ -63,7 +63,9 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
 class TestEvery:
     async def test_fetches_a_model_with_its_id(self, case: Case) -> None:
         await case.folders.check(case.source)
-        assert (await case.folders.fetch(case.source)).policy_id.startswith("sha256:")
+        model = await case.folders.fetch(case.source)
+        assert model.policy_id.startswith("sha256:")
+        assert model.settings_id.startswith("sha256:")
 
     async def test_refuses_a_source_that_is_no_model(self, case: Case) -> None:
         for ask in (case.folders.check, case.folders.fetch):
@@ -78,6 +80,7 @@ class TestEvery:
         other = await case.folders.receive(base, stream(*tensor("w", OTHER)))
         assert one.policy_id == same.policy_id != other.policy_id
         assert len({one.path, same.path, other.path}) == 3
+        assert other.settings_id == base.settings_id, "weights come without a tokenizer"
 
     async def test_refuses_no_weights_at_all(self, case: Case) -> None:
         base = await case.folders.fetch(case.source)

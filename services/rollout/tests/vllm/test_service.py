@@ -16,7 +16,8 @@ import pytest
 from ratchet.common.v1 import generation_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2_grpc
-from ratchet_kit import policy_id
+from ratchet_kit import access, policy_id
+from ratchet_protos.access import with_token
 
 pytestmark = pytest.mark.vllm
 
@@ -35,7 +36,8 @@ class Service:
             "RATCHET_ROLLOUT_KV_CACHE_BYTES": str(64 << 20),
             "RATCHET_ROLLOUT_THREADS": "1",
         }
-        self.stub = rollout_pb2_grpc.RolloutServiceStub(grpc.insecure_channel(f"127.0.0.1:{port}"))
+        channel = with_token(grpc.insecure_channel(f"127.0.0.1:{port}"), access.token())
+        self.stub = rollout_pb2_grpc.RolloutServiceStub(channel)
         self.start()
 
     def start(self) -> None:

@@ -182,6 +182,12 @@ def test_a_check_that_parses_and_does_not_compile_is_refused() -> None:
         convert.program_from_proto(message, BOUNDS)
 
 
+def test_standard_input_is_for_a_program_without_tests() -> None:
+    test = common.Test(stdio=common.StdioTest(stdin="1", expected_stdout="1"))
+    found = faults(pb.Program(source="f = abs", stdin="1", tests=[test]))
+    assert found == {"programs[0].stdin": "is for a program without tests: a stdio test has its own"}
+
+
 def test_held_out_goes_both_ways() -> None:
     tests = [
         common.Test(call=common.CallTest(args="[1]", raises="KeyError"), held_out=True),

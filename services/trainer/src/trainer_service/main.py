@@ -13,7 +13,7 @@ import grpc
 
 import ratchet_rewards
 from ratchet.trainer.v1 import job_report_pb2, job_report_pb2_grpc, trainer_pb2, trainer_pb2_grpc
-from ratchet_kit import client, server, streams
+from ratchet_kit import access, client, server, streams
 from ratchet_kit.places import Places
 from ratchet_kit.queues import StreamQueue
 from ratchet_kit.server import Background
@@ -170,7 +170,7 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
             stack.push_async_callback(ray.stop)
         jobs = RayJobs(ray, _job_options(settings))
         stack.push_async_callback(jobs.close)
-        places = Places([*settings.source_roots, str(settings.runs_folder)], settings.max_source_bytes)
+        places = Places([*settings.source_roots, str(settings.runs_folder)], settings.max_model_bytes)
         stream = streams.Stream(redis, QUEUE, SERVICE, settings.worker_name(), lease=settings.lease)
         yield Ports(
             store=SqlRunStore(database),
@@ -222,6 +222,8 @@ def _job_options(settings: Settings) -> JobOptions:
         dtype=settings.job_dtype,
         max_fault_share=settings.max_fault_share,
         patience=settings.job_patience,
+        # Our own Ray has this service's environment; a cluster's nodes have not.
+        environment={access.TOKEN: access.token()} if settings.ray_address else {},
     )
 
 

@@ -1,7 +1,7 @@
 """`ratchet benchmarks`: what can be measured, and whether it can be trusted on this machine."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -59,9 +59,9 @@ def verify(
     """
     target = target or local_target()
     with connected(target) as channel:
-        capabilities(channel)
+        runtimes = {runtime.name for runtime in capabilities(channel).runtimes}
     try:
-        loaded, found = asyncio.run(_verified(name, limit or None, target, quiet=as_json))
+        loaded, found = asyncio.run(_verified(name, limit or None, target, runtimes, quiet=as_json))
     except Unavailable as error:
         raise CommandError(f"{error.message}.", 4) from error
     except RatchetError as error:
@@ -101,13 +101,18 @@ def _show(
 
 
 async def _verified(
-    name: str, limit: int | None, target: str, *, quiet: bool
+    name: str, limit: int | None, target: str, runtimes: Collection[str], *, quiet: bool
 ) -> tuple[LoadedBenchmark, list[Preflight]]:
     async with client.channel(target) as channel, Executor(GrpcSandbox(channel)) as executor:
         prepared = Count(f"preparing {name}", "problems")
         with following(prepared, quiet=quiet) as changed:
             await ratchet_benchmarks.prepare(name, executor, _counter(prepared, changed))
         loaded = await asyncio.to_thread(ratchet_benchmarks.load, name, limit)
+        if loaded.runtime and loaded.runtime not in runtimes:
+            raise CommandError(
+                f"{name} needs the runtime {loaded.runtime}, which this sandbox lacks: scripts/setup.sh "
+                f"sandbox-{loaded.runtime} builds it, and the sandbox finds it when it starts next."
+            )
         count = Count(f"verifying {name}", "references")
         with following(count, quiet=quiet) as changed:
             tell = _counter(count, changed)

@@ -33,4 +33,4 @@ class GrpcModelSource:
             raise FailedPrecondition(
                 f"{version.ref.model}@{version.ref.number} is not ready: its weights are not there"
             )
-        return ResolvedModel(version.artifact_uri, version.policy_id)
+        return ResolvedModel(version.artifact_uri, version.policy_id, version.settings_id)

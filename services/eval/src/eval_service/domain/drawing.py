@@ -56,7 +56,8 @@ class Drawing:
         chat = self._evaluation.spec.prompting.form is not Form.COMPLETION
         prompt = ChatPrompt(task.messages) if chat else TextPrompt(task.messages[0].content)
         sampling = self._sampling(key, stop)
-        return Wanted(key, prompt, sampling, request_of(self._policy.policy_id, prompt, sampling))
+        identity = f"{self._policy.policy_id} {self._policy.settings_id}"
+        return Wanted(key, prompt, sampling, request_of(identity, prompt, sampling))
 
     def task(self, key: SampleKey) -> Task:
         """What the sample is judged by."""

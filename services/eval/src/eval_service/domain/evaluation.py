@@ -32,6 +32,8 @@ class ResolvedModel:
     """Folder or fsspec URL of the weights."""
     policy_id: str = ""
     """As the registry knows it; empty for a path, whose weights are known once they are loaded."""
+    settings_id: str = ""
+    """The same of its config, tokenizer and chat template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +96,21 @@ class Evaluation:
                 )
         return replace(self, spec=self.spec.with_loaded(loaded))
 
-    def measure(self, owner: str, policy_id: str, form: Form) -> "Evaluation":
+    def measure(self, owner: str, policy_id: str, settings_id: str, form: Form) -> "Evaluation":
         """Fixes whose samples these are, and the form of the prompts. Raises FailedPrecondition when they would come
-        from other weights."""
+        from other weights, or from the same with another tokenizer, chat template or config."""
         self._must_be_held(owner)
         expected = self.expected_policy_id
         if expected and expected != policy_id:
             raise FailedPrecondition(f"{self._name} measures {expected}, but {policy_id} was loaded")
+        if self.settings_id and settings_id not in ("", self.settings_id):
+            raise FailedPrecondition(
+                f"{self._name} measures a model whose config, tokenizer and chat template are {self.settings_id}, "
+                f"but {settings_id} was loaded"
+            )
+        model = replace(self.model, settings_id=settings_id or self.settings_id) if self.model else None
         prompting = replace(self.spec.prompting, form=self.spec.prompting.form or form)
-        return replace(self, policy_id=policy_id, spec=replace(self.spec, prompting=prompting))
+        return replace(self, model=model, policy_id=policy_id, spec=replace(self.spec, prompting=prompting))
 
     def begin(self, owner: str, pace: Pace) -> "Evaluation":
         """Its worker begins to draw and to judge."""
@@ -139,6 +147,11 @@ class Evaluation:
     def expected_policy_id(self) -> str:
         """The weights that samples must come from; empty while they are not known."""
         return self.policy_id or (self.model.policy_id if self.model else "")
+
+    @property
+    def settings_id(self) -> str:
+        """Config, tokenizer and chat template that samples must come from; empty while they are not known."""
+        return self.model.settings_id if self.model else ""
 
     @property
     def measured_model(self) -> ResolvedModel:

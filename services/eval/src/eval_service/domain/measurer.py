@@ -115,7 +115,7 @@ class Measurer:
         def change(present: Evaluation) -> Evaluation:
             if policy:
                 form = Form.CHAT if policy.has_chat_template else Form.COMPLETION
-                present = present.measure(owner, policy.policy_id, form)
+                present = present.measure(owner, policy.policy_id, policy.settings_id, form)
             return present.begin(owner, pace)
 
         return await self._store.change(evaluation.id, change)

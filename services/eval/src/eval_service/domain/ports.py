@@ -191,6 +191,11 @@ class LoadedPolicy(Protocol):
     def policy_id(self) -> str: ...
 
     @property
+    def settings_id(self) -> str:
+        """Of its config, tokenizer and chat template."""
+        ...
+
+    @property
     def has_chat_template(self) -> bool: ...
 
     async def complete(self, prompt: Prompt, sampling: Sampling) -> Answer:

@@ -118,8 +118,9 @@ def _has_code(problem: Problem, answer: str, is_program: bool) -> bool:
     return defines(answer if is_program else source_for(problem.prompt, problem.entry_point, answer), name)
 
 
-def request_of(policy_id: str, prompt: Prompt, sampling: Sampling) -> str:
-    """The hash of all that a completion depends on: whoever asks for the same again may have the same answer."""
+def request_of(identity: str, prompt: Prompt, sampling: Sampling) -> str:
+    """The hash of all that a completion depends on: whoever asks for the same again may have the same answer.
+    `identity` is of the model: its weights and its settings."""
     match prompt:
         case TextPrompt(text):
             put: object = text
@@ -128,5 +129,5 @@ def request_of(policy_id: str, prompt: Prompt, sampling: Sampling) -> str:
         case _:
             put = list(prompt.ids)
     seed = sampling.seed if sampling.temperature else None  # greedy samples are all the same
-    parts = [policy_id, put, sampling.temperature, sampling.max_tokens, list(sampling.stop), seed]
+    parts = [identity, put, sampling.temperature, sampling.max_tokens, list(sampling.stop), seed]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

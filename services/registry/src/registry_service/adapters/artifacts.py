@@ -57,6 +57,7 @@ class FsspecArtifactStore:
                 sha256=_digest(staged, files),
                 policy_id=weights,
                 size_bytes=sum(path.stat().st_size for path in files),
+                settings_id=policy_id.settings_of_folder(staged),
             )
             if target.local is not None:
                 target.local.parent.mkdir(parents=True, exist_ok=True)

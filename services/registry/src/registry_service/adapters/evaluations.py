@@ -24,7 +24,9 @@ class GrpcEvaluationSource:
             raise FailedPrecondition(f"evaluation {id} is {state}; a gate needs one that SUCCEEDED")
         spec = evaluation.spec
         sets = [entry.problems for entry in spec.suite] or [spec.problems]
-        return Evaluation(id, evaluation.policy_id, tuple(MeasuredSet(one.name, one.digest) for one in sets))
+        return Evaluation(
+            id, evaluation.policy_id, tuple(MeasuredSet(one.name, one.digest) for one in sets), evaluation.settings_id
+        )
 
     async def compare(
         self, baseline_id: str, candidate_id: str, confidence: float, training_fingerprints: Collection[str]

@@ -32,6 +32,8 @@ class Evaluation:
     id: str
     policy_id: str
     sets: tuple[MeasuredSet, ...]
+    settings_id: str = ""
+    """Config, tokenizer and chat template that it measured; empty where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,11 @@ def check_measured(candidate: Version, measured: Evaluation, champion: Version, 
             raise FailedPrecondition(
                 f"evaluation {evaluation.id} measured the weights {evaluation.policy_id or 'of no known policy'}, "
                 f"not those of {version.ref} ({version.policy_id})"
+            )
+        if evaluation.settings_id and version.settings_id and evaluation.settings_id != version.settings_id:
+            raise FailedPrecondition(
+                f"evaluation {evaluation.id} measured the weights of {version.ref} with another config, tokenizer or "
+                f"chat template ({evaluation.settings_id}, not {version.settings_id})"
             )
     digests = [tuple(one.digest for one in evaluation.sets) for evaluation in (measured, baseline)]
     if not measured.sets or not all(digests[0]) or digests[0] != digests[1]:

@@ -185,7 +185,7 @@ def _described(source: str, folder: Path) -> ModelFolder:
     if (fault := _fault(folder)) is not None:
         raise _bad_source(source, fault)
     size = sum(os.path.getsize(file) for file in folder.glob("*.safetensors"))
-    return ModelFolder(folder, PolicyId(policy_id.of_folder(folder)), size)
+    return ModelFolder(folder, PolicyId(policy_id.of_folder(folder)), size, policy_id.settings_of_folder(folder))
 
 
 def _look(source: str, folder: Folder) -> None:

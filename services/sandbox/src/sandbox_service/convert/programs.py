@@ -106,6 +106,8 @@ def _program(message: pb.Program, path: str, reading: Reading) -> Program:
     if len(message.tests) > MAX_TESTS:
         reading.faults.add(f"{path}.tests", f"has {len(message.tests)}, and a program takes at most {MAX_TESTS}")
         return Program(message.id, "")
+    if message.stdin and message.tests:
+        reading.faults.add(f"{path}.stdin", "is for a program without tests: a stdio test has its own")
     calls = any(test.WhichOneof("kind") in ("call", "check") for test in message.tests)
     entry_point = message.entry_point.replace("().", ".")
     if calls and not is_entry_point(entry_point):

@@ -176,6 +176,7 @@ class Version(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
+    SETTINGS_ID_FIELD_NUMBER: _builtins.int
     state: Global___Version.State.ValueType
     source_uri: _builtins.str
     """The folder or fsspec URL that it is copied from."""
@@ -186,6 +187,10 @@ class Version(_message.Message):
     policy_id: _builtins.str
     """Content hash of the weights, as the rollout service computes it."""
     size_bytes: _builtins.int
+    settings_id: _builtins.str
+    """"sha256:<hex>" over config, tokenizer and chat template, as the rollout service computes it. Empty for a version
+    that was made before there was one.
+    """
     @_builtins.property
     def ref(self) -> _model_pb2.VersionRef: ...
     @_builtins.property
@@ -215,10 +220,11 @@ class Version(_message.Message):
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
+        settings_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "lineage", b"lineage", "ref", b"ref"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact_sha256", b"artifact_sha256", "artifact_uri", b"artifact_uri", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "labels", b"labels", "lineage", b"lineage", "policy_id", b"policy_id", "ref", b"ref", "size_bytes", b"size_bytes", "source_uri", b"source_uri", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact_sha256", b"artifact_sha256", "artifact_uri", b"artifact_uri", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "labels", b"labels", "lineage", b"lineage", "policy_id", b"policy_id", "ref", b"ref", "settings_id", b"settings_id", "size_bytes", b"size_bytes", "source_uri", b"source_uri", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -81,6 +81,7 @@ class Policy(_message.Message):
     READY_TIME_FIELD_NUMBER: _builtins.int
     WEIGHT_UPDATES_FIELD_NUMBER: _builtins.int
     HAS_CHAT_TEMPLATE_FIELD_NUMBER: _builtins.int
+    SETTINGS_ID_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name under which requests address the policy; chosen by the caller, unique while loaded."""
     state: Global___Policy.State.ValueType
@@ -95,6 +96,10 @@ class Policy(_message.Message):
     """How many times its weights were replaced since it was loaded."""
     has_chat_template: _builtins.bool
     """Whether the model has a chat template: without one it takes no chats. Set when READY."""
+    settings_id: _builtins.str
+    """"sha256:<hex>" over config, tokenizer and chat template: the same weights with another of them answer otherwise. Set
+    when READY.
+    """
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure: ...
     @_builtins.property
@@ -115,10 +120,11 @@ class Policy(_message.Message):
         ready_time: _timestamp_pb2.Timestamp | None = ...,
         weight_updates: _builtins.int = ...,
         has_chat_template: _builtins.bool = ...,
+        settings_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "failure", b"failure", "ready_time", b"ready_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "dtype", b"dtype", "failure", b"failure", "has_chat_template", b"has_chat_template", "max_model_len", b"max_model_len", "name", b"name", "policy_id", b"policy_id", "ready_time", b"ready_time", "source_uri", b"source_uri", "state", b"state", "weight_updates", b"weight_updates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "dtype", b"dtype", "failure", b"failure", "has_chat_template", b"has_chat_template", "max_model_len", b"max_model_len", "name", b"name", "policy_id", b"policy_id", "ready_time", b"ready_time", "settings_id", b"settings_id", "source_uri", b"source_uri", "state", b"state", "weight_updates", b"weight_updates"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -35,6 +35,7 @@ def version_row(version: Version) -> dict[str, Any]:
         "artifact_sha256": artifact.sha256 if artifact else "",
         "policy_id": version.policy_id,
         "size_bytes": artifact.size_bytes if artifact else 0,
+        "settings_id": version.settings_id,
         "end_time": version.end_time,
         **_failure_row(version.failure),
         **hold_row(version.hold),
@@ -43,7 +44,7 @@ def version_row(version: Version) -> dict[str, Any]:
 
 def to_version(row: Row[Any]) -> Version:
     lineage = Lineage(**row.lineage | {"base": _base(row.lineage["base"])})
-    artifact = Artifact(row.artifact_uri, row.artifact_sha256, row.policy_id, row.size_bytes)
+    artifact = Artifact(row.artifact_uri, row.artifact_sha256, row.policy_id, row.size_bytes, row.settings_id)
     return Version(
         ref=VersionRef(row.model, row.number),
         spec=VersionSpec(row.model, row.source_uri, lineage, row.labels),

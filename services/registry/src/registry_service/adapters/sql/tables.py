@@ -47,6 +47,7 @@ versions = Table(
     Column("artifact_sha256", String(64), nullable=False),
     Column("policy_id", String(80), nullable=False, index=True),
     Column("size_bytes", BigInteger, nullable=False),
+    Column("settings_id", String(80), nullable=False),
     Column("failure_code", String(32)),
     Column("failure_message", Text),
     Column("end_time", UtcDateTime),

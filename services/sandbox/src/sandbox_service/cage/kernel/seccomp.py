@@ -1,10 +1,11 @@
 """Seccomp-BPF filters, assembled here so that no library is needed.
 
-They take away what a single-process program never needs: new processes, other programs, sockets, signals to others,
-tracing, mounts, namespaces, io_uring, bpf, keyrings, System V IPC, watches of files, what the kernel has for all users
-together (io_setup), and the kinds of memory that RLIMIT_DATA doesn't count (anonymous files, shared anonymous
-mappings). A denied call fails with EPERM, so the program sees an ordinary OSError. For x86-64 and ARM64, each with its
-own numbers: see syscalls.py.
+They let pass the system calls that programs need, and none that isn't known here: what the kernel has beside them
+(syscalls.py) it seems to lack. They refuse what a single-process program never needs: new processes, other programs,
+sockets, signals to others, tracing, mounts, namespaces, io_uring, bpf, keyrings, System V IPC, watches of files, what
+the kernel has for all users together (io_setup), and the kinds of memory that RLIMIT_DATA doesn't count (anonymous
+files, shared anonymous mappings). A denied call fails with EPERM, so the program sees an ordinary OSError. For x86-64
+and ARM64, each with its own numbers: see syscalls.py.
 
 Others, for lanes that have their own process and network namespaces, let a program start processes and talk to them,
 by signals and local sockets. Memory that RLIMIT_DATA doesn't count is then counted by process_tree.py.
@@ -61,6 +62,8 @@ DENIED = [
     "msgctl", "mq_open", "memfd_create", "memfd_secret", "io_setup",
     # what others do with files, and what they have read of them
     "inotify_init", "inotify_init1", "inotify_add_watch", "fanotify_mark", "cachestat",
+    # flags of a file that ioctl can't set either
+    "file_setattr",
 ]  # fmt: skip
 
 # What a program needs that may start processes. Its sockets are local ones alone: see _assemble_with_processes.
@@ -83,7 +86,7 @@ ATTRIBUTES = {
     "fremovexattr", "removexattrat", "file_setattr",
 }  # fmt: skip
 
-_LOAD, _AND, _JEQ, _JGE, _JSET, _RET = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
+_LOAD, _AND, _JUMP, _JEQ, _JGE, _JSET, _RET = 0x20, 0x54, 0x05, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _NOTHING = 0x7FFF0000, 0x80000000, 0x00050000
 _EPERM, _ENOSYS, _ENOTTY = _NOTHING | errno.EPERM, _NOTHING | errno.ENOSYS, _NOTHING | errno.ENOTTY
 _NR, _ARCH, _ARG0, _ARG1, _ARG2, _ARG3 = 0, 4, 16, 24, 32, 40
@@ -158,6 +161,29 @@ def _deny(numbers: dict[str, int], names: set[str]) -> list[bytes]:
     return [*steps, _instruction(_RET, _ALLOW), _instruction(_RET, _EPERM)]
 
 
+def _allow_known(numbers: dict[str, int], denied: set[str]) -> list[bytes]:
+    """The end of a filter: what is known is allowed unless it's denied, and all else isn't there."""
+    refused = {numbers[name] for name in denied if name in numbers}
+    answers = {number: _EPERM if number in refused else _ALLOW for number in numbers.values()}
+    starts = [(0, answers.get(0, _ENOSYS))]
+    for number in range(1, max(answers) + 2):
+        answer = answers.get(number, _ENOSYS)
+        if answer != starts[-1][1]:
+            starts.append((number, answer))
+    return _choose(starts)
+
+
+def _choose(starts: list[tuple[int, int]]) -> list[bytes]:
+    """The answer of the last of these that begins at the number, or before it."""
+    if len(starts) == 1:
+        return [_instruction(_RET, starts[0][1])]
+    half = len(starts) // 2
+    below, above = _choose(starts[:half]), _choose(starts[half:])
+    if len(below) < 256:  # as far as a comparison jumps
+        return [_instruction(_JGE, starts[half][0], len(below), 0), *below, *above]
+    return [_instruction(_JGE, starts[half][0], 0, 1), _instruction(_JUMP, len(below)), *below, *above]
+
+
 def assemble_for_lane(machine: str, processes: bool, shared_bytes: int = -1) -> bytes:
     """`shared_bytes`: of one shared anonymous mapping, at most; -1 for any."""
     numbers = syscalls.numbers_of(machine)
@@ -186,7 +212,7 @@ def assemble_for_lane(machine: str, processes: bool, shared_bytes: int = -1) -> 
             _instruction(_RET, _EPERM),
             _instruction(_RET, _ALLOW),
         ]
-    program += _deny(numbers, set(DENIED) - FOR_THE_LANE - (WITH_PROCESSES if processes else set()))
+    program += _allow_known(numbers, set(DENIED) - FOR_THE_LANE - (WITH_PROCESSES if processes else set()))
     return b"".join(program)
 
 
