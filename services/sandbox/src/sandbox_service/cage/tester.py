@@ -18,9 +18,9 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import bundled
 import collect
 import counting
-import helpers
 import little_pytest
 import owner
 import proxies
@@ -73,7 +73,7 @@ def run_tests(
         if unknown:
             raise NameError(f"{unknown!r} is neither defined nor imported, nor declared as the program's (names)")
         _lend(given)
-        helpers.Helpers(modules_given).install()
+        bundled.Modules(modules_given).install()
         module = types.ModuleType("__main__")
         vars(module).update({name: __import__(name) for name in modules} | given)
         collect.Collector(module, tests, program.entry, call_check, count).run()

@@ -7,7 +7,7 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 
-class Helpers:
+class Modules:
     """Finds them after all other modules. `texts`: by the names of their files."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
