@@ -23,6 +23,7 @@ from ratchet_cli.commands import (
     reports,
     runs,
     runtimes,
+    samples,
     sandbox,
 )
 from ratchet_cli.demo.command import demo
@@ -58,6 +59,7 @@ for command in (
 app.command("gate")(evaluations.decide)
 app.add_typer(runs.app, name="runs")
 app.add_typer(evaluations.app, name="evaluations")
+app.add_typer(samples.app, name="samples")
 app.add_typer(benchmarks.app, name="benchmarks")
 app.add_typer(data.app, name="data")
 app.add_typer(models.app, name="models")
