@@ -25,6 +25,7 @@ from ratchet_cli.commands import (
     reports,
     runs,
     runtimes,
+    samples,
     sandbox,
 )
 from ratchet_cli.demo.command import demo
@@ -62,6 +63,7 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(evaluations.app, name="evaluations")
 for command in (comparisons.compare, comparisons.plan):
     evaluations.app.command()(command)
+app.add_typer(samples.app, name="samples")
 app.add_typer(benchmarks.app, name="benchmarks")
 app.add_typer(data.app, name="data")
 app.add_typer(models.app, name="models")

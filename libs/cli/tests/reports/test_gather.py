@@ -10,8 +10,8 @@ from ratchet_cli.reports.gather import gather, labels
 from .evaluations import FAILED, Evaluations, comparison, evaluation, sample
 
 
-def gathered(client: Any, *ids: str) -> Report:
-    return gather(client, ids, ids[0], "Report", lambda done, total: None)
+def gathered(client: Any, *ids: str, baseline: str = "e1") -> Report:
+    return gather(client, ids, baseline, "Report", lambda done, total: None)
 
 
 def test_samples_become_outcomes_problems_and_spreads() -> None:
@@ -84,6 +84,14 @@ def test_a_suite_is_compared_as_a_whole_and_by_set() -> None:
     client.comparisons["e1", "e2"] = reply
     (paired,) = gathered(client, "e1", "e2").comparisons
     assert [one.name for one in paired.sets] == ["whole score", "basics", "other"]
+
+
+def test_without_a_baseline_each_is_compared_with_the_first_that_measured_the_same() -> None:
+    found = [evaluation("e1", "m", "basics"), evaluation("e2", "m", "other"), evaluation("e3", "n", "other")]
+    found.append(evaluation("e4", "n", "other"))
+    found[3].spec.temperature = 1.0
+    report = gathered(Evaluations([(it, []) for it in found]), *(it.id for it in found), baseline="")
+    assert [(paired.baseline_id, paired.candidate_id) for paired in report.comparisons] == [("e2", "e3")]
 
 
 def test_labels_differ_by_as_little_as_sets_them_apart() -> None:

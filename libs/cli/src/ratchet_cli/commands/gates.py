@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ratchet.eval.v1 import eval_pb2
 from ratchet.registry.v1 import registry_pb2 as pb
-from ratchet_cli.commands.evaluations import Limit, MaxTokens, Seed, Temperature
+from ratchet_cli.commands.evaluations import FORMS, Limit, MaxTokens, Seed, Temperature
 from ratchet_cli.commands.options import numbers_of_user, one_of
 from ratchet_cli.commands.references import champion, version_of
 from ratchet_cli.commands.suites import sets_of
@@ -18,12 +18,6 @@ from ratchet_cli.views import evaluations as view
 from ratchet_cli.views.models import decided, passed
 from ratchet_client import Client
 from ratchet_kit import refs
-
-FORMS = {
-    "": eval_pb2.Prompting.FORM_UNSPECIFIED,
-    "chat": eval_pb2.Prompting.FORM_CHAT,
-    "completion": eval_pb2.Prompting.FORM_COMPLETION,
-}
 
 
 def gate(

@@ -18,7 +18,9 @@ from ratchet_client import Client
 
 def report(
     evaluations: Annotated[list[str], typer.Argument(help="Ids of evaluations; also of those that still run.")],
-    baseline: Annotated[str, typer.Option(help="What the others are compared with; default: the first.")] = "",
+    baseline: Annotated[
+        str, typer.Option(help="What the others are compared with; default: the first that measured the same.")
+    ] = "",
     out: Annotated[Path, typer.Option(help="The page, one HTML file.")] = Path("report.html"),
     json_out: Annotated[Path | None, typer.Option("--json", help="Where its numbers go, as JSON.")] = None,
     quality: Annotated[bool, typer.Option("--quality", help="Also how programs are written: docs/quality.md.")] = False,
@@ -30,7 +32,7 @@ def report(
     ids = list(dict.fromkeys([*([baseline] if baseline else []), *evaluations]))
     with Client() as client:
         with _counting("reading") as progress:
-            made = gather.gather(client, ids, ids[0], title, progress)
+            made = gather.gather(client, ids, baseline, title, progress)
         if quality:
             made = _with_quality(client, made)
     try:

@@ -40,7 +40,8 @@ BY_VERDICT = {
 def gather(
     client: Client, ids: Sequence[str], baseline: str, title: str, progress: Callable[[int, int], None]
 ) -> Report:
-    """`baseline`: what the others are compared with. `progress` is called with the samples read and all of them.
+    """`baseline`: what all others are compared with; empty: each is compared with the first that measured the same at
+    the same settings. `progress` is called with the samples read and all of them.
 
     Raises ApiError for an evaluation that is not there. Two that cannot be compared are no error: the report says it.
     """
@@ -59,9 +60,25 @@ def gather(
         _result(it, label, _tallies(it, counted(client.evaluations.samples(it.id))))
         for it, label in zip(found, labels(found), strict=True)
     ]
-    start = next((it for it in results if it.id == baseline), None)
-    comparisons = [_paired(client, start, it) for it in results if start and it.id != start.id]
+    pairs = [(_baseline(results[:place], it, baseline, results), it) for place, it in enumerate(results)]
+    comparisons = [_paired(client, start, it) for start, it in pairs if start and it.id != start.id]
     return Report(title, datetime.now(UTC).isoformat(timespec="seconds"), results, comparisons)
+
+
+def _baseline(
+    before: Sequence[EvaluationResult], one: EvaluationResult, named: str, results: Sequence[EvaluationResult]
+) -> EvaluationResult | None:
+    if named:
+        return next(it for it in results if it.id == named)
+    return next((it for it in before if _measured(it) == _measured(one)), None)
+
+
+def _measured(it: EvaluationResult) -> tuple[object, ...]:
+    return (
+        tuple((one.name, one.digest) for one in it.sets),
+        it.settings.get("temperature"),
+        it.settings.get("max tokens"),
+    )
 
 
 def labels(found: Sequence[pb.Evaluation]) -> list[str]:

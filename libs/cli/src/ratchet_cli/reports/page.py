@@ -77,9 +77,14 @@ def _spreads(report: Report, name: str) -> list[Markup]:
 
 
 def _differences(report: Report) -> Markup | None:
-    several = len(report.set_names) > 1
+    sets = len({one.name for paired in report.comparisons for one in paired.sets}) > 1
+    over = len({paired.baseline_id for paired in report.comparisons if paired.sets}) > 1
     rows = [
-        (f"{report.label(paired.candidate_id)}{f', {one.name}' if several else ''}", one)
+        (
+            f"{report.label(paired.candidate_id)}{f', {one.name}' if sets else ''}"
+            f"{f' over {report.label(paired.baseline_id)}' if over else ''}",
+            one,
+        )
         for paired in report.comparisons
         for one in paired.sets
     ]

@@ -12,7 +12,7 @@ from ratchet_kit.statistics import Estimate
 
 TOGETHER = 4
 """So many curves with bands are still told apart in one plot."""
-LABEL = 34
+LABEL = 48
 """Characters of a label that are shown."""
 HATCHES = {
     "PASSED": ("#1a7f5a", ""),
@@ -95,7 +95,7 @@ def differences(rows: Sequence[tuple[str, PairedSet]]) -> Figure:
 
 def _interval(plot: Axes, place: int, found: Estimate, colour: str, marker: str, form: str) -> None:
     error = [[max(0.0, found.value - found.low)], [max(0.0, found.high - found.value)]]
-    plot.errorbar(found.value, place, xerr=error, fmt=marker, color=colour, capsize=4, markersize=6)
+    plot.errorbar(found.value, place, xerr=error, fmt=marker, color=colour, capsize=4, markersize=6, clip_on=False)
     text = form.format(found.value, found.low, found.high)
     plot.annotate(
         text, (1.01, place), xycoords=("axes fraction", "data"), va="center", color=INK, annotation_clip=False
