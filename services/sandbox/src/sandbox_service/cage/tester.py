@@ -29,7 +29,6 @@ import runner
 import series
 import wire
 
-
 _MORE_CALLS = 500
 
 
