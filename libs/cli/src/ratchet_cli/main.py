@@ -12,8 +12,10 @@ import typer
 from ratchet_cli.commands import (
     batches,
     benchmarks,
+    comparisons,
     data,
     evaluations,
+    gates,
     keys,
     matrix,
     models,
@@ -50,15 +52,17 @@ for command in (
     demo,
     runs.train,
     evaluations.evaluate,
+    gates.gate,
     reports.report,
     matrix.matrix,
     quality.quality,
     releases.deploy,
 ):
     app.command()(command)
-app.command("gate")(evaluations.decide)
 app.add_typer(runs.app, name="runs")
 app.add_typer(evaluations.app, name="evaluations")
+evaluations.app.command()(comparisons.compare)
+evaluations.app.command()(comparisons.plan)
 app.add_typer(samples.app, name="samples")
 app.add_typer(benchmarks.app, name="benchmarks")
 app.add_typer(data.app, name="data")

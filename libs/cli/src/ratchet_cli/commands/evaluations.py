@@ -1,23 +1,20 @@
-"""`ratchet evaluate`, `ratchet gate` and `ratchet evaluations`: measure versions, and decide by the measurements."""
+"""`ratchet evaluate` and `ratchet evaluations`: measure versions."""
 
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet_cli.commands import importing, options, suites
 from ratchet_cli.commands.options import DetachFlag, Id, numbers_of_user, one_of
-from ratchet_cli.commands.references import champion, model_ref, version_of
+from ratchet_cli.commands.references import model_ref
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name, stdout
+from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name
 from ratchet_cli.views import evaluations as view
-from ratchet_cli.views.models import decided, passed
 from ratchet_cli.views.names import model_name
 from ratchet_client import Client
-from ratchet_kit import refs
 
 Benchmark = Annotated[str, typer.Option(help="Problem set: a named one or a JSONL file.")]
 Samples = Annotated[int, typer.Option(help="Completions per problem.")]
@@ -89,43 +86,6 @@ def evaluate(
             view.show_result(evaluation)
             if imported and imported.is_judged:
                 importing.show_agreement(client, evaluation, imported)
-
-
-def decide(
-    model: Annotated[str, typer.Option(help="The candidate, name@version.")],
-    benchmark: Benchmark = "composed/test",
-    samples: Samples = 4,
-    limit: Limit = 0,
-    temperature: Temperature = 1.0,
-    max_tokens: MaxTokens = 256,
-    seed: Seed = 0,
-    min_difference: Annotated[float, typer.Option(help="The interval's lower end must be above this.")] = 0.0,
-    as_json: JsonFlag = False,
-) -> None:
-    """Measure a candidate and the champion on the same problems and decide. Exit code 1 when it does not pass."""
-    with Client() as client:
-        candidate = version_of(client, model)
-        baseline = champion(client, candidate.model)
-        if not baseline:
-            raise CommandError(f"{candidate.model} has no champion yet: ratchet models promote {candidate}")
-        evaluations = []
-        for version in (baseline, candidate):
-            ref = refs.model_to_proto(version)
-            spec = evaluation_spec(ref, benchmark, samples, limit, temperature, max_tokens, seed)
-            evaluation = view.follow(client, client.evaluations.create(spec).id, str(version), quiet=as_json)
-            view.raise_unless_succeeded(evaluation)
-            evaluations.append(evaluation)
-        pending = client.models.create_gate(
-            refs.version_to_proto(candidate), evaluations[1].id, evaluations[0].id, min_difference=min_difference
-        )
-        gate = decided(client, pending)
-    if as_json:
-        print_json(gate)
-    else:
-        word = Text("passed", "green") if passed(gate) else Text("not passed", "red")
-        stdout.print(Text("  ").join([word, Text(gate.id), Text(gate.reason)]))
-    if not passed(gate):
-        raise typer.Exit(1)
 
 
 def evaluation_spec(

@@ -6,18 +6,19 @@ in proxies.py. The tester alone says how the tests ended, on a pipe that the pro
 Beside (`run_beside`): both in one process, as if pasted together, for tests that can't be kept apart. The program could
 say what it likes there: what comes of it is labelled forgeable.
 
-How they end: passed | failed, raised or broken, with type and message | gone | garbled | unable, with a reason: the
-tests can judge no program. That is said only as long as the program was asked nothing: it has no part in it.
+How they end: passed | failed, raised or broken, with type and message | gone | garbled | slow | unable, with a reason:
+the tests can judge no program. That is said only as long as the program was asked nothing: it has no part in it.
 """
 
 # ruff: noqa: BLE001 (programs and tests may raise anything, and whatever they raise is an answer)
 
-import socket
+import _socket
 import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import bundled
 import collect
 import counting
 import little_pytest
@@ -25,7 +26,10 @@ import owner
 import proxies
 import reports
 import runner
+import series
 import wire
+
+_MORE_CALLS = 500
 
 
 def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
@@ -43,7 +47,7 @@ def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
         runner.report(error, frames)
         return 1
     frames.send("loaded")
-    side = owner.Owner(socket.socket(fileno=wire.CHANNEL_FD), module, entry)
+    side = owner.Owner(_socket.socket(fileno=wire.CHANNEL_FD), module, entry)
     side.serve(seen)
     runner.flush()
     return 0
@@ -57,12 +61,18 @@ def run_tests(
     names: Sequence[str],
     modules: Sequence[str],
     unknown: str,
+    modules_given: dict[str, str],
 ) -> int:
     """In the tester's process. `names`: what the tests may use of the program beside its entry point. `modules`: of the
-    library, what they use without importing it. `unknown`: what they use and nobody gives."""
-    program = proxies.Program(socket.socket(fileno=wire.CHANNEL_FD))
+    library, what they use without importing it. `unknown`: what they use and nobody gives. `modules_given`: texts of
+    modules that come with the problem, by their files' names."""
+    # where the two call each other without an end, it's the program that gives up
+    sys.setrecursionlimit(sys.getrecursionlimit() + _MORE_CALLS)
+    program = proxies.Program(_socket.socket(fileno=wire.CHANNEL_FD))
     wanted = (entry_point.partition(".")[0], *names)
     missing: list[str] = []
+
+    series.install(sys.modules)
 
     def judge(count: counting.Count) -> None:
         given = program.names(entry_point, wanted)
@@ -70,6 +80,7 @@ def run_tests(
         if unknown:
             raise NameError(f"{unknown!r} is neither defined nor imported, nor declared as the program's (names)")
         _lend(given)
+        bundled.Modules(modules_given).install()
         module = types.ModuleType("__main__")
         vars(module).update({name: __import__(name) for name in modules} | given)
         collect.Collector(module, tests, program.entry, call_check, count).run()
@@ -91,6 +102,7 @@ def run_beside(frames: wire.Frames, source: str, tests: str, entry_point: str, c
         return 1
     frames.send("loaded")
     sys.modules["solution"] = module
+    series.install(sys.modules)
 
     def judge(count: counting.Count) -> None:
         collect.Collector(module, tests, entry, call_check, count).run()
@@ -121,6 +133,8 @@ def _end(
         return ("gone",)
     except proxies.Garbled:
         return ("garbled",)
+    except series.TooSlow:
+        return ("slow", "a call took more CPU time than its test gives it")
     except BaseException as error:
         if is_the_programs(error):
             return ("raised", *runner.describe(error))
