@@ -1,4 +1,4 @@
-"""What others published is judged again through the public API: each sample gets the verdict that its makers gave it."""
+"""What others published is judged again through the public API: each sample gets the verdict that it had from them."""
 
 import json
 from collections.abc import Iterator
@@ -63,9 +63,7 @@ def test_each_published_sample_gets_its_official_verdict(
     judging.ratchet("samples", "download", evaluation["id"], str(out))
     found = {(one.problem_id, one.index): one.passed for one in sample_files.read(out)}
     plus = benchmark.partition("@")[0].endswith("+")
-    official = {
-        (one.problem_id, one.index): one.passed if plus else one.base_passed for one in sample_files.read(path)
-    }
+    official = {(one.problem_id, one.index): one.passed if plus else one.base_passed for one in sample_files.read(path)}
     assert found == official
 
 
