@@ -18,6 +18,7 @@ from ratchet_cli.commands import (
     matrix,
     models,
     platform,
+    preferences,
     quality,
     releases,
     reports,
@@ -60,6 +61,7 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(evaluations.app, name="evaluations")
 app.add_typer(benchmarks.app, name="benchmarks")
 app.add_typer(data.app, name="data")
+app.add_typer(preferences.app, name="preferences")
 app.add_typer(models.app, name="models")
 app.add_typer(releases.app, name="releases")
 app.add_typer(keys.app, name="keys")
