@@ -1,16 +1,17 @@
 """EvalPlus' rules, one by one. What each is in EvalPlus: evalplus/eval/__init__.py, unsafe_execute."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ratchet_benchmarks.evalplus import judge
+from ratchet_benchmarks.evalplus import judge, recording
 
 
 def right(got: Any, wanted: Any, tolerance: float = 0, rule: Callable[..., bool] | None = None, *given: Any) -> bool:
     try:
-        judge.judge(lambda *_: got, [list(given)], [wanted], tolerance, rule)
+        judge.judge([got], [list(given)], [wanted], tolerance, rule)
     except AssertionError:
         return False
     return True
@@ -46,9 +47,9 @@ def test_answers(got: object, wanted: object, tolerance: float, expected: bool) 
 
 
 def test_the_tolerance_of_floats_stays_for_what_follows() -> None:
-    judge.judge(lambda x: x, [[1.0], [[1, 2.0000001]]], [1.0, [1, 2.0]], 0)
+    judge.judge([1.0, [1, 2.0000001]], [[], []], [1.0, [1, 2.0]], 0)
     with pytest.raises(AssertionError):
-        judge.judge(lambda x: x, [[[1, 2.0000001]]], [[1, 2.0]], 0)
+        judge.judge([[1, 2.0000001]], [[]], [[1, 2.0]], 0)
 
 
 @pytest.mark.parametrize(
@@ -104,4 +105,22 @@ def test_long_numbers_are_compared_and_never_shown() -> None:
     assert right(long, long)
     assert not right(long, 1.0)
     with pytest.raises(AssertionError, match="a long int is not 1"):
-        judge.judge(lambda: long, [[]], [1], 0)
+        judge.judge([long], [[]], [1], 0)
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [1, "a'\n", [1.5, None], {"a": True}],
+        [(1, 2), {3}, 2j],
+        [float("inf"), 10**999],
+        ["x" * 999, ["y" * 999]],
+    ],
+)
+def test_what_is_kept_is_read_back(answers: list[Any]) -> None:
+    kept = [recording.marked(answer, judge.digest, judge.floats, 0, False) for answer in answers]
+    text = recording.expression(kept)
+    names = {"json": json, "unmarked": judge.unmarked, "Digest": judge.Digest, "inf": float("inf")}
+    for answer, read in zip(answers, eval(text, names), strict=True):
+        assert isinstance(read, judge.Digest) is (len(str(answer)) > 900)
+        assert judge.equal(answer, read)

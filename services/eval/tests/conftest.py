@@ -16,7 +16,7 @@ from eval_service.domain.measurer import Measurer
 from eval_service.domain.patience import Deadlines
 from eval_service.domain.ports import Answer, LoadedPolicy, ProblemSet, Put
 from eval_service.domain.spec import Form, ProblemSetRef
-from ratchet_environments import Episode, Outcome, Task
+from ratchet_environments import Episode, Limits, Outcome, Task
 from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
 from ratchet_kit.names import AnyModel, Location
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt
@@ -40,6 +40,10 @@ def problem(number: int) -> Problem:
 class MemorySet:
     problems: Sequence[Problem]
     version: str = "v1"
+    runtime: str = ""
+
+    def limits(self, problem: Problem) -> Limits:
+        return Limits()
 
     @property
     def digest(self) -> str:
@@ -60,6 +64,7 @@ class MemoryProblems:
         self.problems: Sequence[Problem] = [problem(number) for number in range(6)]
         self.more: Sequence[Problem] = [problem(number) for number in range(4)]
         """Of the set "more"."""
+        self.ready = True
 
     async def check(self, ref: ProblemSetRef) -> None:
         if ref.name not in ("basics", "more"):
@@ -67,6 +72,9 @@ class MemoryProblems:
 
     async def load(self, ref: ProblemSetRef) -> ProblemSet:
         return MemorySet(self.problems if ref.name == "basics" else self.more)
+
+    async def load_if_ready(self, ref: ProblemSetRef) -> ProblemSet | None:
+        return await self.load(ref) if self.ready else None
 
 
 class MemoryModels:

@@ -160,7 +160,8 @@ class ScriptedRegistry:
         if name not in self.versions:
             raise NotFound(f"model {name} does not exist")
         number = self.aliases.get((name, CHAMPION))
-        return RegisteredModel(name, EPOCH, VersionRef(name, number) if number else None)
+        aliases = {alias: pointed for (model, alias), pointed in self.aliases.items() if model == name}
+        return RegisteredModel(name, EPOCH, VersionRef(name, number) if number else None, aliases)
 
     async def version(self, ref: VersionRef) -> RegisteredVersion:
         if not 1 <= ref.number <= self.versions.get(ref.model, 0):

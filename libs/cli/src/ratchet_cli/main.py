@@ -12,8 +12,10 @@ import typer
 from ratchet_cli.commands import (
     batches,
     benchmarks,
+    comparisons,
     data,
     evaluations,
+    gates,
     keys,
     matrix,
     models,
@@ -24,6 +26,7 @@ from ratchet_cli.commands import (
     reports,
     runs,
     runtimes,
+    samples,
     sandbox,
 )
 from ratchet_cli.demo.command import demo
@@ -50,15 +53,18 @@ for command in (
     demo,
     runs.train,
     evaluations.evaluate,
+    gates.gate,
     reports.report,
     matrix.matrix,
     quality.quality,
     releases.deploy,
 ):
     app.command()(command)
-app.command("gate")(evaluations.decide)
 app.add_typer(runs.app, name="runs")
 app.add_typer(evaluations.app, name="evaluations")
+for command in (comparisons.compare, comparisons.plan):
+    evaluations.app.command()(command)
+app.add_typer(samples.app, name="samples")
 app.add_typer(benchmarks.app, name="benchmarks")
 app.add_typer(data.app, name="data")
 app.add_typer(preferences.app, name="preferences")

@@ -14,7 +14,7 @@ from ratchet_kit.errors import Unavailable
 from ratchet_protos.access import TOKEN_HEADER
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-METADATA_OF = {"request_id": "x-request-id", "run_id": "x-run-id"}
+METADATA_OF = {"request_id": "x-request-id", "run_id": "x-run-id", "actor": "x-ratchet-actor"}
 """Ids that follow a request from service to service: their names in the log and in the metadata."""
 
 # gRPC makes at most five attempts, and spreads each wait between 0.8 and 1.2 of what is said here: about 3 s in all.
@@ -121,7 +121,9 @@ class _Defaults:
         bound = logs.context()
         if TOKEN_HEADER not in sent:
             metadata.append((TOKEN_HEADER, self._token))
-        metadata += [(key, str(bound[name])) for name, key in METADATA_OF.items() if name in bound and key not in sent]
+        metadata += [
+            (key, str(bound[name])) for name, key in METADATA_OF.items() if bound.get(name) and key not in sent
+        ]
         return grpc.aio.ClientCallDetails(
             details.method, timeout, grpc.aio.Metadata(*metadata), details.credentials, details.wait_for_ready
         )

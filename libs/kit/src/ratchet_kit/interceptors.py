@@ -224,6 +224,11 @@ async def _abort(call: Call, error: errors.RatchetError) -> None:
     await call.context.abort(status.code, status.message, status.trailers)
 
 
+def actor() -> str:
+    """Who asked for the present call: the id of an API key, as the gateway says. Empty: a service did."""
+    return str(logs.context().get("actor", ""))
+
+
 def token_check(digest: str) -> Wrapper:
     """Lets a call in whose token has this digest (`access.expected_digest`); health and reflection without one."""
 

@@ -202,6 +202,7 @@ def sample_to_proto(sample: Sample) -> pb.Sample:
         forgeable=judgement.forgeable,
         benchmark=key.benchmark,
         failure=pb.FailureClass.Value(f"FAILURE_CLASS_{failure}"),
+        is_program=sample.is_program,
         tokens=sample.tokens,
         truncated=sample.truncated,
         generation_time=duration_to_proto(sample.generation_time) if sample.generation_time else None,

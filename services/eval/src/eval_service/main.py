@@ -80,7 +80,7 @@ async def provision(
 ) -> AsyncIterator[Service]:
     """Builds everything; a port that is handed in takes the place of the real one."""
     places = Places(settings.source_roots, settings.max_model_bytes)
-    clock, meter, problems = clock or SystemClock(), meter or PrometheusMeter(), problems or LibraryProblems(places)
+    clock, meter = clock or SystemClock(), meter or PrometheusMeter()
     async with AsyncExitStack() as stack:
 
         async def channel(target: str) -> grpc.aio.Channel:
@@ -94,9 +94,10 @@ async def provision(
         if host is None:
             rollout = RolloutEngine(await channel(settings.rollout_target), generate_timeout=settings.generate_timeout)
             host = EnginePolicyHost(rollout, settings.load_timeout)
-        if environment is None:
-            sandbox = GrpcSandbox(await channel(settings.sandbox_target), caller="eval")
-            environment = CodeEnvironment(await stack.enter_async_context(Executor(sandbox)), forgeable=True)
+        sandbox = GrpcSandbox(await channel(settings.sandbox_target), caller="eval")
+        executor = await stack.enter_async_context(Executor(sandbox))
+        environment = environment or CodeEnvironment(executor, forgeable=True)
+        problems = problems or LibraryProblems(places, executor)
 
         redis = streams.connect(settings.redis_url)
         stack.push_async_callback(redis.aclose)

@@ -11,17 +11,8 @@ from eval_service.adapters.memory import MemoryEvaluationStore
 from eval_service.adapters.sql import SqlEvaluationStore
 from eval_service.domain.evaluation import Evaluation, Pace, ResolvedModel, State
 from eval_service.domain.ports import EvaluationFilter, EvaluationStore, SampleFilter
-from eval_service.domain.sample import FailureClass, Judgement, Sample, SampleKey
-from eval_service.domain.score import (
-    BenchmarkScore,
-    Count,
-    Exclusion,
-    Facts,
-    PassAtK,
-    ProblemKey,
-    Score,
-    Slice,
-)
+from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Sample, SampleKey
+from eval_service.domain.score import BenchmarkScore, Count, Exclusion, Facts, PassAtK, Score, Slice
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
 from ratchet_kit.errors import Aborted, AlreadyExists, Failure, NotFound
 from ratchet_kit.idempotency import Request

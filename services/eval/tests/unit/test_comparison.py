@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from eval_service.domain.comparison import Comparisons, Plan, Question, compare, plan
-from eval_service.domain.score import Facts, ProblemKey
+from eval_service.domain.sample import ProblemKey
+from eval_service.domain.score import Facts
 from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, SuiteEntry
 from eval_service.domain.statistics import Tally, estimate_difference, permutation_p_value
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument

@@ -177,8 +177,13 @@ async def test_samples_are_added_once(world: Any) -> None:
 async def test_samples_of_no_problem_are_refused(world: Any) -> None:
     id = (await world.evaluations.create(IMPORTED, "")).evaluation.id
     with pytest.raises(InvalidArgument) as refused:
-        await world.evaluations.add(id, [Imported("p00", 0, ""), Imported("q", 0, ""), Imported("p01", 2, "")])
-    assert [fault.field for fault in refused.value.violations] == ["samples[1].problem_id", "samples[2].index"]
+        await world.evaluations.add(
+            id, [Imported("p00", 0, ""), Imported("", 0, "", False, "x"), Imported("p1", 2, "")]
+        )
+    fields = ["samples[1].benchmark", "samples[1].problem_id", "samples[2].index"]
+    assert [fault.field for fault in refused.value.violations] == fields
+    with pytest.raises(InvalidArgument, match="no problem 'q' of basics"):
+        await world.evaluations.add(id, [Imported("p00", 0, ""), Imported("q", 0, "")])
     assert await world.store.sample_keys(id) == frozenset()
     with pytest.raises(FailedPrecondition, match="generates"):
         await world.evaluations.add((await world.evaluations.create(SPEC, "")).evaluation.id, [])

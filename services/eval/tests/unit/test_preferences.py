@@ -10,8 +10,8 @@ from eval_service import convert
 from eval_service.adapters.memory_pairs import MemoryPairStore
 from eval_service.domain.pair import Choice
 from eval_service.domain.preferences import Pairing, Preferences
-from eval_service.domain.sample import Judgement, Sample, SampleKey
-from eval_service.domain.score import Facts, ProblemKey
+from eval_service.domain.sample import Judgement, ProblemKey, Sample, SampleKey
+from eval_service.domain.score import Facts
 from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, SuiteEntry
 from ratchet.eval.v1 import preference_pb2 as pb
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound

@@ -105,6 +105,7 @@ def change_to_proto(change: AliasChange) -> pb.AliasChange:
         reason=change.reason,
         gate_id=change.gate_id,
         create_time=timestamp_to_proto(change.create_time),
+        actor=change.actor,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet.registry.v1 import registry_pb2_grpc
+from ratchet_kit.interceptors import actor
 from ratchet_kit.names import AliasRef
 from ratchet_kit.server import Context
 from registry_service import convert
@@ -74,6 +75,7 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
             expected=convert.expected_from_proto(request),
             reason=request.reason,
             gate_id=request.gate_id,
+            actor=actor(),
         )
         return pb.SetAliasResponse(model=convert.model_to_proto(model))
 

@@ -6,7 +6,7 @@ the reference gave; where floats are expected, or the task has a tolerance, also
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 _RELATIVE = 1e-7
@@ -17,6 +17,11 @@ class Digest(str):
     """Stands for an expected value that is long: sha256 of its `canonical` text."""
 
     __slots__ = ()
+
+
+def unmarked(found: dict[str, Any]) -> Any:
+    """Of JSON, which has no Digest."""
+    return Digest(found["digest"]) if found.keys() == {"digest"} else found
 
 
 def canonical(value: Any) -> str:
@@ -75,12 +80,11 @@ def close(got: Any, expected: Any, tolerance: float) -> bool:
         return False
 
 
-def judge(candidate: Callable[..., Any], inputs: Sequence[Any], expected: Sequence[Any], tolerance: float,
+def judge(answers: Iterable[Any], inputs: Sequence[Any], expected: Sequence[Any], tolerance: float,
           exact: Callable[[Any, Any, Any], bool] | None = None) -> None:  # fmt: skip
-    """Raises AssertionError at the first wrong answer. `exact`: whether an answer to arguments is the expected one, for
-    tasks that have a rule of their own."""
-    for arguments, wanted in zip(inputs, expected, strict=True):
-        got = candidate(*arguments)
+    """Raises AssertionError at the first wrong one of the answers to the inputs. `exact`: whether one to arguments
+    is the expected one, for tasks that have a rule of their own."""
+    for arguments, wanted, got in zip(inputs, expected, answers, strict=True):
         right = exact(arguments, got, wanted) if exact else equal(got, wanted)
         if exact is root:
             assert right, f"{shown(arguments)}: {shown(got)} is no root"

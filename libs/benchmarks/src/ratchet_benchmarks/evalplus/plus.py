@@ -10,7 +10,8 @@ from ratchet_environments.task import Limits
 from ratchet_problems import CheckTest, Problem
 
 _MEMORY = 4 << 30
-_AT_LEAST = timedelta(seconds=3)
+_AT_LEAST = timedelta(seconds=10)
+"""Of a whole program, beside what the reference takes."""
 _TIMES = 4
 """EvalPlus gives each input a second, or four times what the reference takes."""
 _FIELDS = ("task_id", "prompt", "entry_point", "canonical_solution", "base_input", "plus_input", "atol")
@@ -39,12 +40,13 @@ def _read(rows: Sequence[Row], part: str, truth: Truth, stop: tuple[str, ...], s
 def _problem(row: Row, kinds: Sequence[str], truth: Truth, source: str) -> Problem:
     def test(kind: str) -> CheckTest:
         given = inputs.read(row["task_id"], row[f"{kind}_input"])
-        return CheckTest(tests_of.code(row["task_id"], row["entry_point"], given, truth[kind], row["atol"]))
+        slow = {int(place): round(_TIMES * seconds, 1) for place, seconds in truth[f"{kind}_slow"].items()}
+        return CheckTest(tests_of.code(row["task_id"], row["entry_point"], given, truth[kind], row["atol"], slow))
 
     return Problem(
         id=row["task_id"],
         prompt=row["prompt"],
-        tests=tuple(test(kind) for kind in kinds if truth[kind]),
+        tests=tuple(test(kind) for kind in kinds if row[f"{kind}_input"]),
         entry_point=row["entry_point"],
         references=(row["prompt"] + row["canonical_solution"],),
         source=source,

@@ -1,9 +1,10 @@
 """The test code of a task: EvalPlus' rules, its inputs, and what its reference gave for them."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
+
+from ratchet_benchmarks.evalplus import recording
 
 RULES = {
     "HumanEval/32": "root",
@@ -19,29 +20,35 @@ _JUDGE = resources.files("ratchet_benchmarks.evalplus").joinpath("judge.py").rea
 _CODE = """{judge}
 import json
 from math import inf, nan
+from ratchet import answers
 
 INPUTS = {inputs}
 EXPECTED = {expected}
+SLOW = {slow!r}
 
 
 def check(candidate):
-    judge(candidate, INPUTS, EXPECTED, {tolerance!r}, {rule})
+    seconds = [SLOW.get(place, 1.0) for place in range(len(INPUTS))]
+    judge(answers(candidate, INPUTS, seconds), INPUTS, EXPECTED, {tolerance!r}, {rule})
 """
 
 
-def code(task_id: str, entry_point: str, inputs: Sequence[Any], expected: Sequence[str], tolerance: float) -> str:
-    """`expected`: Python literals, or `Digest(...)` for long ones."""
+def code(
+    task_id: str,
+    entry_point: str,
+    inputs: Sequence[Any],
+    expected: str,
+    tolerance: float,
+    slow: Mapping[int, float],
+) -> str:
+    """`expected`: Python for the list of them. `slow`: the CPU time in seconds that a call may take,
+    by its place among the inputs, where that is more than one."""
     rule = "something" if entry_point in ONLY_SOMETHING else RULES.get(task_id, "None")
     return _CODE.format(
-        judge=_JUDGE, inputs=literal(inputs), expected=f"[{', '.join(expected)}]", tolerance=tolerance, rule=rule
+        judge=_JUDGE,
+        inputs=recording.expression(inputs),
+        expected=expected,
+        tolerance=tolerance,
+        rule=rule,
+        slow=dict(slow),
     )
-
-
-def literal(values: Sequence[Any]) -> str:
-    """Python for the values. JSON in a text where that holds them: it is read several times faster."""
-    try:
-        text = json.dumps(values)
-        same = repr(json.loads(text)) == repr(values)
-    except (TypeError, ValueError):
-        same = False
-    return f"json.loads({text!r})" if same else repr(values)

@@ -10,7 +10,7 @@ from typing import Any
 from ratchet.common.v1 import problem_pb2, verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_benchmarks.benchmark import Row
-from ratchet_benchmarks.evalplus import inputs, tests_of
+from ratchet_benchmarks.evalplus import inputs, recording, tests_of
 from ratchet_environments.executor import Executor
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.times import duration_to_proto
@@ -30,14 +30,17 @@ def _record(function):
 {record}
     answers = {{}}
     for kind, inputs in (("base", {base}), ("plus", {plus})):
-        answers[kind], started = [], time.process_time()
-        spent = 0.0
-        for arguments in inputs:
+        found, slow, spent = [], {{}}, 0.0
+        for place, arguments in enumerate(inputs):
             started = time.process_time()
             answer = function(*arguments)
-            spent += time.process_time() - started
-            answers[kind].append(expected(answer, digest, floats, {tolerance!r}, {only_something!r}))
-        answers[kind + "_seconds"] = round(spent, 3)
+            took = time.process_time() - started
+            spent += took
+            if took > 0.25:
+                slow[place] = round(took, 3)
+            found.append(marked(answer, digest, floats, {tolerance!r}, {only_something!r}))
+        answers[kind] = expression(found)
+        answers[kind + "_seconds"], answers[kind + "_slow"] = round(spent, 3), slow
     with open({file!r}, "w") as file:
         json.dump(answers, file)
 
@@ -48,8 +51,8 @@ _record({entry_point})
 async def compute(
     executor: Executor, rows: Sequence[Row], progress: Callable[[int], None] = lambda done: None
 ) -> dict[str, dict[str, Any]]:
-    """By task id: expected values of "base" and "plus" as Python, and the CPU time of each, "base_seconds" and
-    "plus_seconds". `progress` is given the number of tasks done.
+    """By task id: what is expected of "base" and "plus" as Python, the CPU time of each ("base_seconds"), and that of
+    the inputs that take a while, by their place ("base_slow"). `progress` is given the number of tasks done.
 
     Raises InvalidArgument where a reference ends in an error, Unavailable when the platform failed again and again.
     """
@@ -77,7 +80,7 @@ def _answers(row: Row, execution: pb.Execution) -> dict[str, Any]:
 
 def _program(row: Row) -> pb.Program:
     def literal(kind: str) -> str:
-        return tests_of.literal(inputs.read(row["task_id"], row[f"{kind}_input"]))
+        return recording.expression(inputs.read(row["task_id"], row[f"{kind}_input"]))
 
     source = _PROGRAM.format(
         reference=row["prompt"] + row["canonical_solution"],

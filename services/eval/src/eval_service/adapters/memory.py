@@ -8,8 +8,8 @@ from datetime import datetime
 from eval_service.adapters.rows import name_of
 from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.ports import EvaluationFilter, SampleFilter
-from eval_service.domain.sample import Sample, SampleKey
-from eval_service.domain.score import Count, Facts, ProblemKey
+from eval_service.domain.sample import ProblemKey, Sample, SampleKey
+from eval_service.domain.score import Count, Facts
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Made, Request
 

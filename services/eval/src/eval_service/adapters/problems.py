@@ -1,54 +1,94 @@
-"""ProblemSource on libs/problems."""
+"""ProblemSource on libs/benchmarks."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-import ratchet_problems
+import ratchet_benchmarks
 from eval_service.domain.ports import ProblemSet, Put
 from eval_service.domain.spec import Form, ProblemSetRef
-from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound
+from ratchet_benchmarks import LoadedBenchmark
+from ratchet_environments import Limits
+from ratchet_environments.executor import Executor
+from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, NotFound
 from ratchet_kit.places import Places
-from ratchet_problems import Message, Problem
+from ratchet_problems import Problem
 from ratchet_problems.extraction import source_for
+
+FILES = (".jsonl", ".json", ".parquet")
 
 
 class LibraryProblems:
-    def __init__(self, places: Places) -> None:
-        """`places`: where callers' files may lie."""
+    def __init__(self, places: Places, executor: Executor) -> None:
+        """`places`: where callers' files may lie. `executor`: runs what a benchmark computes once."""
         self._places = places
+        self._executor = executor
+        self._preparing = asyncio.Lock()
 
     async def check(self, ref: ProblemSetRef) -> None:
-        if ref.name in ratchet_problems.NAMES:
-            return  # generating a large set takes seconds
-        await self.load(ref)
+        if ref.name.endswith(FILES):
+            await self.load(ref)
+        else:
+            with _unusable():
+                ratchet_benchmarks.require(ref.name)
 
     async def load(self, ref: ProblemSetRef) -> ProblemSet:
-        return await asyncio.to_thread(_load, self._places, ref)
+        with _unusable():
+            async with self._preparing:  # what one begins the next one finds
+                await ratchet_benchmarks.prepare(self._name(ref), self._executor)
+            return LibrarySet(await asyncio.to_thread(ratchet_benchmarks.load, self._name(ref), ref.limit))
+
+    async def load_if_ready(self, ref: ProblemSetRef) -> ProblemSet | None:
+        with _unusable():
+            try:
+                return LibrarySet(await asyncio.to_thread(ratchet_benchmarks.load, self._name(ref), ref.limit))
+            except FailedPrecondition:
+                return None
+
+    def _name(self, ref: ProblemSetRef) -> str:
+        return str(self._places.file(ref.name)) if ref.name.endswith(FILES) else ref.name
 
 
 @dataclass(frozen=True, slots=True)
 class LibrarySet:
-    problems: Sequence[Problem]
-    digest: str
-    version: str = ""
+    loaded: LoadedBenchmark
+
+    @property
+    def problems(self) -> Sequence[Problem]:
+        return self.loaded.problems
+
+    @property
+    def digest(self) -> str:
+        return self.loaded.digest
+
+    @property
+    def version(self) -> str:
+        return self.loaded.version
+
+    @property
+    def runtime(self) -> str:
+        return self.loaded.runtime
+
+    def limits(self, problem: Problem) -> Limits:
+        return self.loaded.limits(problem)
 
     def put(self, problem: Problem, form: Form, shots: int | None) -> Put:
-        if shots:
-            raise InvalidArgument("these problems have no solved examples to show: shots must be 0")
-        if form is Form.COMPLETION:
-            return Put(text=problem.prompt)
-        return Put((Message("user", problem.prompt),))
+        prompt = self.loaded.put(problem, form.value, shots)
+        return Put(prompt.messages, prompt.text, prompt.stop)
 
     def program(self, problem: Problem, completion: str) -> str:
-        return source_for(problem.prompt, problem.entry_point, completion)
+        if self.loaded.name in ratchet_benchmarks.OWN or self.loaded.name.endswith(FILES):
+            # no evaluator but ours, and a prompt may be words
+            return source_for(problem.prompt, problem.entry_point, completion)
+        return self.loaded.program(problem, completion)
 
 
-def _load(places: Places, ref: ProblemSetRef) -> LibrarySet:
+@contextmanager
+def _unusable() -> Iterator[None]:
+    """Raises InvalidArgument for what the caller can mend."""
     try:
-        name = str(places.file(ref.name)) if ref.name.endswith(".jsonl") else ref.name
-        problems = ratchet_problems.load(name, limit=ref.limit)
-    except (NotFound, InvalidArgument) as error:
+        yield
+    except (NotFound, InvalidArgument, FailedPrecondition, DataLoss) as error:
         violation = FieldViolation("spec.problems.name", error.message)
         raise InvalidArgument(f"the problem set cannot be used: {error.message}", [violation]) from error
-    return LibrarySet(problems, ratchet_problems.data_digest(problems))

@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Row
 
 from eval_service.domain.evaluation import Evaluation, Pace, ResolvedModel, State
-from eval_service.domain.sample import FailureClass, Judgement, Sample, SampleKey
-from eval_service.domain.score import BenchmarkScore, Exclusion, Facts, PassAtK, ProblemKey, Score, Slice
+from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Sample, SampleKey
+from eval_service.domain.score import BenchmarkScore, Exclusion, Facts, PassAtK, Score, Slice
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
 from ratchet_kit.errors import Failure
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef

@@ -22,8 +22,8 @@ from eval_service.adapters.tables import evaluations, problems, samples, sound_p
 from eval_service.domain.evaluation import Evaluation, State
 from eval_service.domain.parallel import parts
 from eval_service.domain.ports import EvaluationFilter, SampleFilter
-from eval_service.domain.sample import Sample, SampleKey
-from eval_service.domain.score import Count, Facts, ProblemKey
+from eval_service.domain.sample import ProblemKey, Sample, SampleKey
+from eval_service.domain.score import Count, Facts
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.sql import Database, insert_all_if_absent, is_free

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from eval_service.domain.evaluation import Evaluation, State
-from eval_service.domain.score import Facts, ProblemKey, weighted
+from eval_service.domain.sample import ProblemKey
+from eval_service.domain.score import Facts, weighted
 from eval_service.domain.spec import EvaluationSpec
 from eval_service.domain.statistics import (
     CONFIDENCE,

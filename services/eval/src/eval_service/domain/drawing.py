@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.patience import Patience
-from eval_service.domain.ports import Answer, LoadedPolicy
+from eval_service.domain.ports import Answer, LoadedPolicy, Put
 from eval_service.domain.sample import Sample, SampleKey, request_of
-from eval_service.domain.score import ProblemKey
 from eval_service.domain.sets import Sets
 from eval_service.domain.spec import Form
 from ratchet_environments import Task
@@ -52,16 +51,19 @@ class Drawing:
 
     def wanted(self, key: SampleKey) -> Wanted:
         """Raises InvalidArgument for a form, or shots, that the set does not have."""
-        task, stop = self._put(ProblemKey(key.benchmark, key.problem_id))
-        chat = self._evaluation.spec.prompting.form is not Form.COMPLETION
-        prompt = ChatPrompt(task.messages) if chat else TextPrompt(task.messages[0].content)
-        sampling = self._sampling(key, stop)
+        put = self._put(key)
+        prompt = ChatPrompt(put.messages) if put.messages else TextPrompt(put.text)
+        sampling = self._sampling(key, put.stop)
         identity = f"{self._policy.policy_id} {self._policy.settings_id}"
         return Wanted(key, prompt, sampling, request_of(identity, prompt, sampling))
 
-    def task(self, key: SampleKey) -> Task:
-        """What the sample is judged by."""
-        return self._put(ProblemKey(key.benchmark, key.problem_id))[0]
+    def judged(self, sample: Sample) -> tuple[Task, str]:
+        """What judges a sample, and the answer that is judged: of a chat the code is taken out of the completion, and
+        what goes on from a text is joined to it as the set's official evaluator does."""
+        put = self._put(sample.key)
+        if put.messages:
+            return self._sets.task(sample.key.problem, put.messages), sample.completion
+        return self._sets.task(sample.key.problem, is_program=True), self._sets.program(sample)
 
     async def draw(self, wanted: Wanted) -> Sample:
         """Raises Lost, InvalidArgument, Unavailable after all patience."""
@@ -93,10 +95,10 @@ class Drawing:
 
         return await self._patience.insist(attempt)
 
-    def _put(self, key: ProblemKey) -> tuple[Task, tuple[str, ...]]:
-        prompting, problem = self._evaluation.spec.prompting, self._sets.problems[key]
-        put = self._sets.set_of(key).put(problem, prompting.form or Form.CHAT, prompting.shots)
-        return Task(problem, put.messages or (Message("user", put.text),)), put.stop
+    def _put(self, key: SampleKey) -> Put:
+        prompting = self._evaluation.spec.prompting
+        problem = self._sets.problems[key.problem]
+        return self._sets.set_of(key.problem).put(problem, prompting.form or Form.CHAT, prompting.shots)
 
     def _sampling(self, key: SampleKey, stop: tuple[str, ...] = ()) -> Sampling:
         spec, seed = self._evaluation.spec, self._evaluation.seed_of(key.problem_id, key.index)

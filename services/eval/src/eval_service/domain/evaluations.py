@@ -19,7 +19,7 @@ from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.ports import EvaluationFilter, EvaluationStore, ModelSource, ProblemSource, SampleFilter
 from eval_service.domain.sample import Sample, SampleKey
 from eval_service.domain.score import Count, Facts, Score, score, tallies
-from eval_service.domain.sets import Imported, Sets
+from eval_service.domain.sets import Imported, Sets, samples_of
 from eval_service.domain.spec import EvaluationSpec
 from ratchet_kit import work
 from ratchet_kit.errors import FailedPrecondition
@@ -96,8 +96,11 @@ class Evaluations:
         FailedPrecondition for an evaluation that generates, that has ended, or that said there are fewer."""
         evaluation = await self._store.get(id)
         evaluation.check_takes_samples()
-        sets = Sets(evaluation.spec, [await self._problems.load(entry.problems) for entry in evaluation.spec.suite])
-        samples = sets.samples(imported, evaluation.spec.samples_per_problem)
+        samples = samples_of(evaluation.spec, imported)
+        sets = [await self._problems.load_if_ready(entry.problems) for entry in evaluation.spec.suite]
+        ready = [one for one in sets if one]
+        if len(ready) == len(sets):  # else the worker does so, once it has prepared them
+            Sets(evaluation.spec, ready).check([sample.key for sample in samples])
         there = await self._store.sample_keys(id)
         if len(there | {sample.key for sample in samples}) > evaluation.spec.imported_samples:
             raise FailedPrecondition(f"evaluation {id} said that {evaluation.spec.imported_samples} samples would come")

@@ -6,7 +6,7 @@ from eval_service.domain.patience import Patience
 from eval_service.domain.ports import EvaluationStore, Meter
 from eval_service.domain.sample import Sample, judgement_of
 from eval_service.domain.sets import Sets
-from ratchet_environments import Environment, Episode
+from ratchet_environments import Environment, Episode, Task
 from ratchet_kit.errors import FailedPrecondition
 
 
@@ -43,18 +43,21 @@ class Judging:
     async def judge(self, sample: Sample, drawing: Drawing | None = None) -> None:
         """Judges a sample that is stored. `drawing`: where it came from, and where its episode goes on; None where it
         was imported. Raises Unavailable after all patience, InvalidArgument for a problem that cannot be run."""
-        task, text = (drawing.task(sample.key), sample.completion) if drawing else self._sets.task_of_program(sample)
+        task, text = drawing.judged(sample) if drawing else self._imported(sample)
         episode = await self._patience.insist(lambda: self._environment.start(task))
         episode = await self._step(episode, text)
         while episode.outcome is None:
             if drawing is None:
                 raise FailedPrecondition(f"one answer to {task.problem.id} does not end its episode")
             episode = await self._step(episode, await drawing.reply(sample.key, episode.messages))
-        judgement = judgement_of(episode.outcome.grade, task.problem, episode.answer, is_program=task.is_program)
+        judgement = judgement_of(episode.outcome.grade, task, episode.answer)
         last = episode.answer if len(episode.turns) > 1 else ""
         await self._judged.add(sample.judged(judgement, last))
         self._meter.sampled(judgement.verdict)
         self._patience.made()
+
+    def _imported(self, sample: Sample) -> tuple[Task, str]:
+        return self._sets.task(sample.key.problem, is_program=True), self._sets.program(sample)
 
     async def _step(self, episode: Episode, answer: str) -> Episode:
         return await self._patience.insist(lambda: self._environment.step(episode, answer))

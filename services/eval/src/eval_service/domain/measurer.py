@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 
 from eval_service.domain import preflight
 from eval_service.domain.drawing import Drawing, Lost, Wanted
@@ -11,8 +12,8 @@ from eval_service.domain.judging import Judging
 from eval_service.domain.parallel import each, parts
 from eval_service.domain.patience import WORTH_A_RETRY, Deadlines, Patience
 from eval_service.domain.ports import EvaluationStore, LoadedPolicy, Meter, PolicyHost, ProblemSource
-from eval_service.domain.sample import Sample, SampleKey
-from eval_service.domain.score import Count, Facts, ProblemKey, Score, check_complete, score, tallies
+from eval_service.domain.sample import ProblemKey, Sample, SampleKey
+from eval_service.domain.score import Count, Facts, Score, check_complete, score, tallies
 from eval_service.domain.sets import Sets
 from eval_service.domain.spec import Form
 from ratchet_environments import Environment
@@ -62,12 +63,15 @@ class Measurer:
         reason, when the evaluation cannot be made: a fault of the platform never counts as a wrong answer.
         """
         patience = Patience(self._deadlines, self._meter, self._clock, self._sleep)
-        sets = Sets(evaluation.spec, [await self._problems.load(entry.problems) for entry in evaluation.spec.suite])
+        suite = evaluation.spec.suite
+        loaded = [await patience.insist(partial(self._problems.load, entry.problems)) for entry in suite]
+        sets = Sets(evaluation.spec, loaded)
+        patience.made()
         evaluation = await self._store.change(evaluation.id, lambda now: now.load_problems(owner, sets.loaded))
         await self._store.add_problems(evaluation.id, sets.facts())
         judging = Judging(evaluation.id, sets, self._store, self._environment, self._meter, patience)
         if evaluation.spec.imported_samples:
-            await self._judge_added(evaluation, owner, judging, patience)
+            await self._judge_added(evaluation, owner, sets, judging, patience)
             await self._leave_out_unsolved(evaluation, sets, patience)
         else:
             await self._check(evaluation, sets, patience, sets.problems)
@@ -88,7 +92,8 @@ class Measurer:
                     policy = await self._open(evaluation, patience, stack)
                     evaluation = await self._begin(evaluation, owner, policy)
                     drawing = Drawing(evaluation, policy, sets, patience, self._clock, self._concurrency)
-                    await self._draw(evaluation, sets, drawing, judging)
+                    while await self._is_unfinished(evaluation, sets):
+                        await self._draw(evaluation, sets, drawing, judging)
             except Lost as error:
                 losses += 1
                 if losses > self._deadlines.losses:
@@ -121,7 +126,9 @@ class Measurer:
         return await self._store.change(evaluation.id, change)
 
     async def _draw(self, evaluation: Evaluation, sets: Sets, drawing: Drawing, judging: Judging) -> None:
-        """Draws and judges at once: a sample that is judged leaves its place at the engine to the next."""
+        """Draws and judges at once: a sample that is judged leaves its place at the engine to the next. What several
+        sets ask for alike is drawn for one of them, and left to the next round for the others."""
+        begun: set[str] = set()
 
         async def todo() -> AsyncIterator[Wanted | Sample]:
             async for sample in self._unjudged(evaluation):
@@ -130,7 +137,11 @@ class Measurer:
                 wanted = [drawing.wanted(key) for key in keys]
                 known = await self._store.drawn([one.request for one in wanted])
                 for one in wanted:
-                    yield known[one.request].again(one.key) if one.request in known else one
+                    if one.request in known:
+                        yield known[one.request].again(one.key)
+                    elif one.request not in begun:
+                        begun.add(one.request)
+                        yield one
 
         async def make(item: Wanted | Sample) -> None:
             sample = await drawing.draw(item) if isinstance(item, Wanted) else item
@@ -163,11 +174,15 @@ class Measurer:
 
     # Samples that are added
 
-    async def _judge_added(self, evaluation: Evaluation, owner: str, judging: Judging, patience: Patience) -> None:
+    async def _judge_added(
+        self, evaluation: Evaluation, owner: str, sets: Sets, judging: Judging, patience: Patience
+    ) -> None:
         await self._begin(evaluation, owner)
         there = 0
         while True:
-            before, there = there, sum(count.samples for count in await self._counts(evaluation))
+            counts = await self._counts(evaluation)
+            sets.check(SampleKey(count.key.benchmark, count.key.problem_id, 0) for count in counts)
+            before, there = there, sum(count.samples for count in counts)
             await each(self._unjudged(evaluation), judging.judge, self._judging)
             if there >= evaluation.spec.imported_samples:
                 return
@@ -193,8 +208,7 @@ class Measurer:
     async def _check(self, evaluation: Evaluation, sets: Sets, patience: Patience, keys: Iterable[ProblemKey]) -> None:
         """Leaves problems out whose reference does not pass here; raises FailedPrecondition where the spec does not
         allow that."""
-        problems = {key: sets.problems[key] for key in keys}
-        faults = await preflight.unsound(problems, self._store, self._environment, patience, self._judging)
+        faults = await preflight.unsound(sets, keys, self._store, self._environment, patience, self._judging)
         if faults and not evaluation.spec.exclude_unsound:
             raise preflight.refusal(faults)
         await self._store.exclude(evaluation.id, faults)

@@ -8,9 +8,10 @@ from typing import Protocol
 
 from eval_service.domain.evaluation import Evaluation, ResolvedModel
 from eval_service.domain.pair import Pair
-from eval_service.domain.sample import Sample, SampleKey
-from eval_service.domain.score import Count, Facts, ProblemKey
+from eval_service.domain.sample import ProblemKey, Sample, SampleKey
+from eval_service.domain.score import Count, Facts
 from eval_service.domain.spec import Form, ProblemSetRef
+from ratchet_environments import Limits
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import AnyModel
 from ratchet_policies import Prompt, Sampling
@@ -150,6 +151,15 @@ class ProblemSet(Protocol):
         """The benchmark's official one; empty where it has none."""
         ...
 
+    @property
+    def runtime(self) -> str:
+        """The sandbox's Python environment; empty: the imports choose it."""
+        ...
+
+    def limits(self, problem: Problem) -> Limits:
+        """What a program for it may use."""
+        ...
+
     def put(self, problem: Problem, form: Form, shots: int | None) -> Put:
         """Raises InvalidArgument for a form, or shots, that the set does not have."""
         ...
@@ -165,7 +175,12 @@ class ProblemSource(Protocol):
         ...
 
     async def load(self, ref: ProblemSetRef) -> ProblemSet:
-        """Raises InvalidArgument."""
+        """Prepares it first where that was not done yet, which may take minutes. Raises InvalidArgument, Unavailable
+        where it cannot be prepared now."""
+        ...
+
+    async def load_if_ready(self, ref: ProblemSetRef) -> ProblemSet | None:
+        """None where it must be prepared first. Raises InvalidArgument."""
         ...
 
 

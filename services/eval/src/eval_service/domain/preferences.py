@@ -11,8 +11,7 @@ from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.pair import Choice, Pair, Side
 from eval_service.domain.ports import EvaluationStore, PairStore, ProblemSource, SampleFilter
 from eval_service.domain.ranking import Rank, Vote, rank
-from eval_service.domain.sample import Sample
-from eval_service.domain.score import ProblemKey
+from eval_service.domain.sample import ProblemKey, Sample
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.idempotency import Request, once
 from ratchet_kit.ids import new_id

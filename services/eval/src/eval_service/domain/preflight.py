@@ -1,21 +1,22 @@
 """References tried before a score is trusted: is each problem one that can be passed here?"""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 
 from eval_service.domain.parallel import each
 from eval_service.domain.patience import Patience
 from eval_service.domain.ports import EvaluationStore
-from eval_service.domain.score import ProblemKey
-from ratchet_environments import Environment, Task, judge
+from eval_service.domain.sample import ProblemKey
+from eval_service.domain.sets import Sets
+from ratchet_environments import Environment, judge
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument
-from ratchet_problems import Problem
 
 _NAMED = 20
 """As many problems a sentence names."""
 
 
 async def unsound(
-    problems: Mapping[ProblemKey, Problem],
+    sets: Sets,
+    keys: Iterable[ProblemKey],
     store: EvaluationStore,
     environment: Environment,
     patience: Patience,
@@ -23,18 +24,19 @@ async def unsound(
 ) -> dict[ProblemKey, str]:
     """The problems whose first reference does not pass, with the reason. One without a reference is taken as it is;
     one whose reference passed before is not tried again."""
+    problems = {key: sets.problems[key] for key in keys}
     known = await patience.insist(lambda: store.sound([problem.digest for problem in problems.values()]))
     todo = {key: one for key, one in problems.items() if one.references and one.digest not in known}
     faults: dict[ProblemKey, str] = {}
     sound: list[str] = []
 
-    async def keys() -> AsyncIterator[ProblemKey]:
+    async def waiting() -> AsyncIterator[ProblemKey]:
         for key in todo:
             yield key
 
     async def attempt(key: ProblemKey) -> None:
         problem = todo[key]
-        task = Task.of(problem, is_program=True)
+        task = sets.task(key, is_program=True)
         try:
             grade = (await patience.insist(lambda: judge(environment, task, problem.references[0]))).grade
         except InvalidArgument as error:
@@ -46,7 +48,7 @@ async def unsound(
                 faults[key] = f"its reference is {grade.verdict}: {grade.detail}".rstrip(": ")
         patience.made()
 
-    await each(keys(), attempt, at_once)
+    await each(waiting(), attempt, at_once)
     await patience.insist(lambda: store.add_sound(sound))
     return {key: faults[key] for key in todo if key in faults}  # in order
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 
+from ratchet_environments import Task
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt
-from ratchet_problems import Problem
 from ratchet_problems.extraction import defines, source_for
 from ratchet_rewards import Grade
 
@@ -37,6 +37,15 @@ _BY_VERDICT = {
 
 
 @dataclass(frozen=True, slots=True, order=True)
+class ProblemKey:
+    """Its place among an evaluation's problems."""
+
+    benchmark: str
+    """Name of the set."""
+    problem_id: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class SampleKey:
     """Its place among an evaluation's samples, and their order."""
 
@@ -45,6 +54,10 @@ class SampleKey:
     problem_id: str
     index: int
     """From 0, among the samples of one problem."""
+
+    @property
+    def problem(self) -> ProblemKey:
+        return ProblemKey(self.benchmark, self.problem_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,34 +101,34 @@ class Sample:
         return replace(self, key=key, judgement=None)
 
 
-def judgement_of(grade: Grade, problem: Problem, answer: str, *, is_program: bool) -> Judgement:
+def judgement_of(grade: Grade, task: Task, answer: str) -> Judgement:
+    """`answer`: what was judged."""
     return Judgement(
         grade.verdict,
         grade.tests_passed,
         grade.tests_total,
         grade.detail,
         grade.forgeable,
-        _failure(grade, problem, answer, is_program),
+        _failure(grade, task, answer),
         grade.cpu_time,
     )
 
 
-def _failure(grade: Grade, problem: Problem, answer: str, is_program: bool) -> FailureClass | None:
+def _failure(grade: Grade, task: Task, answer: str) -> FailureClass | None:
     if grade.passed:
         return None
     found = _BY_VERDICT.get(grade.verdict, FailureClass.CRASH)
-    if found in (FailureClass.WRONG, FailureClass.CRASH) and not _has_code(problem, answer, is_program):
+    if found in (FailureClass.WRONG, FailureClass.CRASH) and not _has_code(task, answer):
         return FailureClass.NO_CODE
     return found
 
 
-def _has_code(problem: Problem, answer: str, is_program: bool) -> bool:
-    if not answer.strip():
-        return False
+def _has_code(task: Task, answer: str) -> bool:
+    problem = task.problem
     name = problem.entry_point.partition(".")[0]
-    if not name:
-        return True
-    return defines(answer if is_program else source_for(problem.prompt, problem.entry_point, answer), name)
+    if not answer.strip() or not name:
+        return bool(answer.strip())
+    return defines(answer if task.is_program else source_for(problem.prompt, problem.entry_point, answer), name)
 
 
 def request_of(identity: str, prompt: Prompt, sampling: Sampling) -> str:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from eval_service.domain.sample import FailureClass
+from eval_service.domain.sample import FailureClass, ProblemKey
 from eval_service.domain.spec import EvaluationSpec, SuiteEntry
 from eval_service.domain.statistics import Tally, estimate_pass_at_k
 from ratchet_kit.errors import FailedPrecondition
@@ -14,13 +14,6 @@ from ratchet_rewards import PASSED, TAMPERED
 
 _NAMED = 5
 """As many problems a sentence names."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class ProblemKey:
-    benchmark: str
-    """Name of the set."""
-    problem_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +188,7 @@ def _of_set(
     if ended and waiting:
         failures[str(FailureClass.PLATFORM)] += waiting.total()
     wanted = 1 if spec.imported_samples else spec.samples_per_problem
-    slices = sorted({part for fact in own for part in fact.slices}) if ended else []
+    slices = _parts(own) if ended else []
     return BenchmarkScore(
         name=name,
         problems_done=sum(tally.samples >= wanted and not waiting[key] for key, tally in mine.items()),
@@ -208,6 +201,12 @@ def _of_set(
         slices=tuple(_slice(spec, part, own, mine) for part in slices),
         exclusions=tuple(Exclusion(fact.key.problem_id, fact.excluded) for fact in own if fact.excluded),
     )
+
+
+def _parts(facts: Sequence[Facts]) -> list[str]:
+    """The slices that are not all of the set."""
+    sizes = Counter(part for fact in facts for part in fact.slices)
+    return sorted(part for part, size in sizes.items() if size < len(facts))
 
 
 def _slice(spec: EvaluationSpec, name: str, facts: Sequence[Facts], judged: Mapping[ProblemKey, Tally]) -> Slice:

@@ -11,6 +11,7 @@ from gateway_service.auth import http_auth
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse, ResponseDelta
 from gateway_service.domain.completions.router import Router
+from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.key import Scope
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.rest import openai_shapes as shapes
@@ -45,8 +46,8 @@ def build(completer: Completer, router: Router, registry: ModelRegistry, clock: 
 
     @api.get("/models")
     async def list_models() -> shapes.ModelList:
-        """The models. A request names one as "name", "name@version" or "name:alias"."""
-        models = await registry.models()
+        """The models of the key. A request names one as "name", "name@version" or "name:alias"."""
+        models = [model for model in await registry.models() if caller().may_call(model.name)]
         return shapes.ModelList(
             data=[shapes.ModelCard(id=model.name, created=_seconds(model.create_time)) for model in models]
         )

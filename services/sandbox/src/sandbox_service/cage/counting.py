@@ -44,7 +44,7 @@ class Count:
     def compile(self, code: str) -> types.CodeType:
         """Test code, in the form that counts. Raises SyntaxError."""
         tree: Any = compile(code, _FILE, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
-        handlers = caught.Handlers(tree.body)
+        handlers = caught.Handlers(tree.body if "except" in code else [])
         self._tests = handlers.tests
         _rewrite(tree.body, handlers)
         return compile(tree, _FILE, "exec", dont_inherit=True)

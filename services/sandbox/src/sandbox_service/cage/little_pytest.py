@@ -6,9 +6,7 @@ skipif, xfail and usefixtures; other marks say nothing. All else raises Unsuppor
 plugins, hooks. See collect.py for what is run.
 """
 
-import cmath
 import math
-import numbers
 import sys
 import types
 import warnings
@@ -273,6 +271,9 @@ class _Approx:
         return self._number_near(got, expected)
 
     def _number_near(self, got: Any, expected: Any) -> bool:
+        import cmath
+        import numbers  # here, as each fork inherits what is loaded before
+
         number = isinstance(expected, numbers.Complex) or type(expected).__name__ == "Decimal"
         if not number or isinstance(expected, bool) or isinstance(got, bool):
             return bool(got == expected)

@@ -2,14 +2,13 @@
 
 import itertools
 import numbers
-import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
+import answers
 import channel
 import standing
-
-_REFUSED_WORD = "an object that the program made says so itself"
+from answers import REFUSED_WORD, ask
 
 
 def _rank(proxy: Any) -> Any:
@@ -23,11 +22,6 @@ def _is_made(value: Any) -> bool:
 def _is_new(value: Any) -> bool:
     """Made by the tests themselves, and not given by an object that they made."""
     return isinstance(value, standing.Proxy) and standing.slot_of(value, "_made_of") is not None
-
-
-def _ask(proxy: Any, name: str, *arguments: Any) -> Any:
-    grade = standing.grade_within(proxy)
-    return type(proxy).__program__.ask_for(grade, "special", proxy, name, *arguments)
 
 
 def equal(one: Any, other: Any) -> bool:
@@ -44,13 +38,13 @@ def equal(one: Any, other: Any) -> bool:
         return False
     if (_is_new(one) and _is_new(other)) or (_hold_the_same(one, other, set()) and _shows(one) and _shows(other)):
         return True
-    raise standing.CannotCross(f"a test compares two objects, and {_REFUSED_WORD}")
+    raise standing.CannotCross(f"a test compares two objects, and {REFUSED_WORD}")
 
 
 def _says_equal(one: Any, other: Any) -> bool:
-    word = _ask(one, "__eq__", other)
+    word = ask(one, "__eq__", other)
     if word is NotImplemented:
-        word = _ask(other, "__eq__", one) if "__eq__" in type(other).__specials__ else False
+        word = ask(other, "__eq__", one) if "__eq__" in type(other).__specials__ else False
     return word is not NotImplemented and bool(word)
 
 
@@ -59,7 +53,7 @@ def _equals_plain(one: Any, other: Any) -> bool:
     if base is not NotImplemented:
         return bool(base == other)
     if "__eq__" in type(one).__specials__ and other is not None:
-        raise standing.CannotCross(f"a test compares an object with a {type(other).__name__}, and {_REFUSED_WORD}")
+        raise standing.CannotCross(f"a test compares an object with a {type(other).__name__}, and {REFUSED_WORD}")
     return False
 
 
@@ -105,39 +99,15 @@ def truth(proxy: Any) -> bool:
     specials = type(proxy).__specials__
     if "__bool__" in specials:
         if not _is_made(proxy):
-            raise standing.CannotCross(f"a test asks whether an object is true, and {_REFUSED_WORD}")
-        return bool(answer(proxy, "__bool__"))
+            raise standing.CannotCross(f"a test asks whether an object is true, and {REFUSED_WORD}")
+        return bool(answers.answer(proxy, "__bool__"))
     return _len(proxy) > 0 if "__len__" in specials else True
 
 
-def answer(proxy: Any, name: str, *arguments: Any) -> Any:
-    """What an object is as a value of Python's own."""
-    if standing.slot_of(proxy, "_is_difference") and name not in _SHOWN:
-        raise standing.CannotCross(f"a test asks for the difference of an object and a number, and {_REFUSED_WORD}")
-    return once(proxy, (name, *arguments), lambda: _ask(proxy, name, *arguments))
-
-
-def once(proxy: Any, question: Any, ask: Callable[[], Any]) -> Any:
-    """The same answer for as long as nothing is done with the program's objects. Clocks go on: after a moment it's
-    asked again."""
-    program, now = type(proxy).__program__, time.monotonic()
-    kept = standing.slot_of(proxy, "_answers")
-    if kept is None or kept[0] != program.epoch or now > kept[1] + _MOMENT:
-        kept = (program.epoch, now, {})
-        standing.set_slot(proxy, "_answers", kept)
-    if question not in kept[2]:
-        kept[2][question] = ask()
-    return kept[2][question]
-
-
-_MOMENT = 0.01  # seconds
-_SHOWN = ("__str__", "__repr__", "__format__", "__hash__")
-
-
 def _len(self: Any) -> int:
-    count = answer(self, "__len__")
+    count = answers.answer(self, "__len__")
     if not _is_made(self) and sum(1 for _ in itertools.islice(_items(self), count + 1)) != count:
-        raise standing.CannotCross(f"a test asks for the length of an object, and {_REFUSED_WORD}")
+        raise standing.CannotCross(f"a test asks for the length of an object, and {REFUSED_WORD}")
     return count  # type: ignore[no-any-return]
 
 
@@ -234,15 +204,15 @@ def _item_at(self: Any, key: int) -> Any:
 
 def _contains(self: Any, item: object) -> bool:
     if _is_made(self):
-        return bool(_ask(self, "__contains__", item))
+        return bool(ask(self, "__contains__", item))
     if "__iter__" not in type(self).__specials__:
-        raise standing.CannotCross(f"a test asks what an object holds, and {_REFUSED_WORD}")
+        raise standing.CannotCross(f"a test asks what an object holds, and {REFUSED_WORD}")
     return any(one is item or one == item for one in self)
 
 
 def _reversed(self: Any) -> Iterator[Any]:
     if _is_made(self):
-        return _stream(type(self).__program__, self, _ask(self, "__reversed__"))
+        return _stream(type(self).__program__, self, ask(self, "__reversed__"))
     return iter(list(self)[::-1])
 
 
@@ -255,21 +225,21 @@ def _exit(self: Any, kind: Any, error: Any, trace: Any) -> bool:
 def _there(name: str) -> Any:
     def act(self: Any, *arguments: object) -> Any:
         type(self).__program__.epoch += 1
-        return _ask(self, name, *arguments)
+        return ask(self, name, *arguments)
 
     return act
 
 
 def _converted(name: str) -> Any:
-    return lambda self, *arguments: answer(self, name, *arguments)
+    return lambda self, *arguments: answers.answer(self, name, *arguments)
 
 
 def _compared(name: str) -> Any:
     def compare(self: Any, other: object) -> Any:
         of_objects = _is_made(self) and _is_made(other)
         if not of_objects and (isinstance(other, standing.Proxy) or not _is_new(self)):
-            raise standing.CannotCross(f"a test compares an object that the program made, and {_REFUSED_WORD}")
-        return _ask(self, name, other)
+            raise standing.CannotCross(f"a test compares an object that the program made, and {REFUSED_WORD}")
+        return ask(self, name, other)
 
     return compare
 
@@ -282,15 +252,13 @@ def _computed(name: str) -> Any:
             )
         is_difference = _is_difference(name, self, others)
         if name == "__abs__":
-            return answer(self, name)
+            return answers.answer(self, name)
         if name[2] == "i":
             type(self).__program__.epoch += 1
-        result = _ask(self, name, *others)
+        result = ask(self, name, *others)
         if is_difference and result is not NotImplemented:
             if not isinstance(result, standing.Proxy):
-                raise standing.CannotCross(
-                    f"a test takes the difference of an object and a number, and {_REFUSED_WORD}"
-                )
+                raise standing.CannotCross(f"a test takes the difference of an object and a number, and {REFUSED_WORD}")
             standing.set_slot(result, "_is_difference", True)
         return result
 

@@ -10,8 +10,8 @@ What it lends, as forms:
 
 # ruff: noqa: BLE001 (programs may raise anything, and whatever they raise is an answer)
 
+import _socket
 import operator
-import socket
 import types
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +22,7 @@ import guests
 import link
 import reports
 import runner
+import series
 import surroundings
 
 # Types that tests may get as they are: what's done with them is done there, by the tests' own.
@@ -72,7 +73,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 class Owner(link.Link):
     """Answers what the tests ask, one request at a time."""
 
-    def __init__(self, connection: socket.socket, module: types.ModuleType, entry: object) -> None:
+    def __init__(self, connection: _socket.socket, module: types.ModuleType, entry: object) -> None:
         super().__init__(connection, -1)
         self._module, self._entry = module, entry
         self._reports: reports.Reports | None = None
@@ -143,6 +144,10 @@ class Owner(link.Link):
                 made = arguments[0](*arguments[1:], **keywords)
                 known = type(made).__module__ == self._module.__name__ and not _is_enum(type(made))
                 return {"value": self._lend(made) if known else self._encode(made)}
+            if do == "series":
+                function, inputs, seconds = arguments
+                found, ended = series.run(function, inputs, seconds, self._encode)
+                return {"value": {"t": [found, self._encode(ended)]}}
             value = self._operation(do)(*arguments, **keywords)
             self._sharing = request.get("sharing", False)
             return {"value": self._encode(value)}

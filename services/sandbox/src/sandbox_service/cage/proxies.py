@@ -8,7 +8,7 @@ lent.py.
 
 # ruff: noqa: BLE001 (a callback may raise anything, and whatever it raises goes to the program)
 
-import socket
+import _socket
 from collections.abc import Collection
 from typing import Any
 
@@ -40,7 +40,7 @@ _TYPES = {
 # What may change things over there.
 _ACTS = {
     "call", "make", "method", "function", "setattr", "delattr", "send", "throw", "close", "await", "anext", "asend",
-    "aclose", "aenter", "aexit",
+    "aclose", "aenter", "aexit", "series",
 }  # fmt: skip
 
 
@@ -64,7 +64,7 @@ class Garbled(BaseException):
 class Program(link.Link):
     """The program, as far as a test can see it."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: _socket.socket) -> None:
         super().__init__(connection, 1)
         self.entry: Any = None
         self._classes: dict[int, Any] = {}  # by place
@@ -125,6 +125,21 @@ class Program(link.Link):
             return self._exchange(do, arguments, keywords)
         finally:
             self._standing, self._given = before, given
+
+    def series(self, function: Any, inputs: list[Any], seconds: list[float]) -> tuple[list[Any], Any]:
+        """As series.run, over there: arguments and answers are copies."""
+        sharing, self._sharing = self._sharing, False
+        try:
+            found = self.ask("series", function, inputs, seconds)
+        finally:
+            self._sharing = sharing
+        if type(found) is not tuple or len(found) != 2 or type(found[0]) is not list:
+            raise Garbled
+        values, ended = found
+        is_end = ended is None or ended == "slow" or isinstance(ended, BaseException)
+        if not is_end or len(values) > len(inputs) or not (values or ended is not None):
+            raise Garbled
+        return values, ended
 
     def _exchange(self, do: str, arguments: Any, keywords: Any) -> Any:
         request = self._pack(do, arguments, keywords)

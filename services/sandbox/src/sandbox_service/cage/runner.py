@@ -44,13 +44,10 @@ def kinds(kind: type) -> list[str]:
     return [one.__name__[:_TEXT_LIMIT] for one in kind.__mro__[:32] if one is not object]
 
 
-def make_stdin(text: str) -> None:
+def fill_stdin(descriptor: int, text: str) -> None:
     """Standard input is an anonymous file: it can't block, and no process has to feed it."""
-    descriptor = os.memfd_create("stdin")
     wire.write_all(descriptor, text.encode())
     os.lseek(descriptor, 0, os.SEEK_SET)
-    os.dup2(descriptor, 0)
-    os.close(descriptor)
 
 
 def make_streams() -> None:

@@ -29,6 +29,7 @@ import enum
 import types
 from typing import Any
 
+import answers
 import methods
 import operators
 import protocols
@@ -223,7 +224,7 @@ class Proxy(metaclass=ProxyClass):
         if rank in (MADE, METHOD):
             return kind.__program__.ask_for(OF_METHOD, "getattr", self, name)
         grade = OF_NAMED if rank is NAMED else OF_ATTRIBUTE
-        return operators.once(self, f".{name}", lambda: kind.__program__.ask_for(grade, "getattr", self, name))
+        return answers.once(self, f".{name}", lambda: kind.__program__.ask_for(grade, "getattr", self, name))
 
     def __setattr__(self, name: str, value: object) -> None:
         type(self).__program__.ask("setattr", self, name, value)
@@ -240,19 +241,19 @@ class Proxy(metaclass=ProxyClass):
     def __hash__(self) -> int:
         if "__hash__" not in type(self).__specials__:
             return hash(place(self))
-        return operators.answer(self, "__hash__")  # type: ignore[no-any-return]
+        return answers.answer(self, "__hash__")  # type: ignore[no-any-return]
 
     def __bool__(self) -> bool:
         return operators.truth(self)
 
     def __str__(self) -> str:
-        return str(operators.answer(self, "__str__"))
+        return str(answers.answer(self, "__str__"))
 
     def __repr__(self) -> str:
-        return str(operators.answer(self, "__repr__"))
+        return str(answers.answer(self, "__repr__"))
 
     def __format__(self, how: str) -> str:
-        return str(operators.answer(self, "__format__", how))
+        return str(answers.answer(self, "__format__", how))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise CannotCross("a test copies or pickles an object of the program")

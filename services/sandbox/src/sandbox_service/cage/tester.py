@@ -6,13 +6,13 @@ in proxies.py. The tester alone says how the tests ended, on a pipe that the pro
 Beside (`run_beside`): both in one process, as if pasted together, for tests that can't be kept apart. The program could
 say what it likes there: what comes of it is labelled forgeable.
 
-How they end: passed | failed, raised or broken, with type and message | gone | garbled | unable, with a reason: the
-tests can judge no program. That is said only as long as the program was asked nothing: it has no part in it.
+How they end: passed | failed, raised or broken, with type and message | gone | garbled | slow | unable, with a reason:
+the tests can judge no program. That is said only as long as the program was asked nothing: it has no part in it.
 """
 
 # ruff: noqa: BLE001 (programs and tests may raise anything, and whatever they raise is an answer)
 
-import socket
+import _socket
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -25,6 +25,7 @@ import owner
 import proxies
 import reports
 import runner
+import series
 import wire
 
 
@@ -43,7 +44,7 @@ def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
         runner.report(error, frames)
         return 1
     frames.send("loaded")
-    side = owner.Owner(socket.socket(fileno=wire.CHANNEL_FD), module, entry)
+    side = owner.Owner(_socket.socket(fileno=wire.CHANNEL_FD), module, entry)
     side.serve(seen)
     runner.flush()
     return 0
@@ -60,9 +61,11 @@ def run_tests(
 ) -> int:
     """In the tester's process. `names`: what the tests may use of the program beside its entry point. `modules`: of the
     library, what they use without importing it. `unknown`: what they use and nobody gives."""
-    program = proxies.Program(socket.socket(fileno=wire.CHANNEL_FD))
+    program = proxies.Program(_socket.socket(fileno=wire.CHANNEL_FD))
     wanted = (entry_point.partition(".")[0], *names)
     missing: list[str] = []
+
+    series.install(sys.modules)
 
     def judge(count: counting.Count) -> None:
         given = program.names(entry_point, wanted)
@@ -91,6 +94,7 @@ def run_beside(frames: wire.Frames, source: str, tests: str, entry_point: str, c
         return 1
     frames.send("loaded")
     sys.modules["solution"] = module
+    series.install(sys.modules)
 
     def judge(count: counting.Count) -> None:
         collect.Collector(module, tests, entry, call_check, count).run()
@@ -121,6 +125,8 @@ def _end(
         return ("gone",)
     except proxies.Garbled:
         return ("garbled",)
+    except series.TooSlow:
+        return ("slow", "a call took more CPU time than its test gives it")
     except BaseException as error:
         if is_the_programs(error):
             return ("raised", *runner.describe(error))

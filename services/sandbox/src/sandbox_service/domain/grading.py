@@ -310,6 +310,8 @@ def judge_check(report: Report) -> Outcome:
         trouble = _Trouble(Verdict.RUNTIME_ERROR, f"the test code raised {tester.detail}")
     elif tester.verdict is CheckVerdict.UNABLE:
         return Outcome(Verdict.NONE, stop=True, failure=tester.detail)
+    elif tester.verdict is CheckVerdict.SLOW:
+        trouble = _Trouble(Verdict.TIME_LIMIT, tester.detail)
     elif tester.verdict is CheckVerdict.GARBLED:
         trouble = _Trouble(Verdict.TAMPERED, "unasked bytes on the channel to the tests")
     else:

@@ -527,6 +527,7 @@ class Sample(_message.Message):
     TRUNCATED_FIELD_NUMBER: _builtins.int
     GENERATION_TIME_FIELD_NUMBER: _builtins.int
     CPU_TIME_FIELD_NUMBER: _builtins.int
+    IS_PROGRAM_FIELD_NUMBER: _builtins.int
     problem_id: _builtins.str
     index: _builtins.int
     """From 0, among the samples of one problem."""
@@ -545,6 +546,8 @@ class Sample(_message.Message):
     """New tokens of the completion; 0 where the sample was imported."""
     truncated: _builtins.bool
     """The completion was cut off at max_tokens."""
+    is_program: _builtins.bool
+    """It was imported as a whole program, `completion`, and judged as it is."""
     @_builtins.property
     def generation_time(self) -> _duration_pb2.Duration: ...
     @_builtins.property
@@ -569,10 +572,11 @@ class Sample(_message.Message):
         truncated: _builtins.bool = ...,
         generation_time: _duration_pb2.Duration | None = ...,
         cpu_time: _duration_pb2.Duration | None = ...,
+        is_program: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "generation_time", b"generation_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmark", b"benchmark", "completion", b"completion", "cpu_time", b"cpu_time", "detail", b"detail", "failure", b"failure", "forgeable", b"forgeable", "generation_time", b"generation_time", "index", b"index", "policy_id", b"policy_id", "problem_id", b"problem_id", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "tokens", b"tokens", "truncated", b"truncated", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmark", b"benchmark", "completion", b"completion", "cpu_time", b"cpu_time", "detail", b"detail", "failure", b"failure", "forgeable", b"forgeable", "generation_time", b"generation_time", "index", b"index", "is_program", b"is_program", "policy_id", b"policy_id", "problem_id", b"problem_id", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "tokens", b"tokens", "truncated", b"truncated", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -93,6 +93,7 @@ alias_changes = Table(
     Column("reason", Text, nullable=False),
     Column("gate_id", String(64), nullable=False),
     Column("create_time", UtcDateTime, nullable=False),
+    Column("actor", String(64), nullable=False),
     Index("registry_alias_changes_by_alias", "model", "alias", "position"),
 )
 
