@@ -142,6 +142,37 @@ def test_a_solution_has_the_names_that_its_judge_lends() -> None:
     assert source_for("", "Solution.f", own) == own
 
 
+HEADER = "class Solution:\n    def g(self, x):\n        return x + 1\n    def f(self, xs: List[int]) -> int:\n        "
+METHODS = {
+    "at the margin": "def f(self, xs):\n    return max(xs) + 1\n",
+    "as deep as in its class": "    def f(self, xs):\n        return max(xs) + 1\n",
+    "with another": "def h(self, x):\n    return x + 1\n\ndef f(self, xs):\n    return self.h(max(xs))\n",
+    "with what it uses of the class": "def f(self, xs):\n    return self.g(max(xs))\n",
+    "with an import": "import heapq\n\ndef f(self, xs):\n    return heapq.nlargest(1, xs)[0] + 1\n",
+    "with a decorated function": "@lru_cache(None)\ndef one(x):\n    return x + 1\n\n"
+    "def f(self, xs):\n    return one(max(xs))\n",
+    "without self": "def f(xs: List[int]) -> int:\n    return max(xs) + 1\n",
+    "its body": "return max(xs) + 1\n",
+}
+
+
+@pytest.mark.parametrize(
+    "prompt", ["", HEADER, f"Complete this:\n\n```python\nfrom typing import *\n\n{HEADER}\n```\n"]
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_alone_is_put_into_its_class(prompt: str, method: str) -> None:
+    if not prompt and method in ("its body", "with what it uses of the class"):
+        pytest.skip("nothing says what that is")
+    for completion in (f"Here it is:\n```python\n{METHODS[method]}```\nDone.", f"```python\n{METHODS[method]}"):
+        source = source_for(prompt, "Solution.f", completion)
+        assert call(f"{source}\nrun = Solution().f", "run", [3, 1, 2]) == 4
+
+
+def test_a_wrong_method_alone_stays_wrong() -> None:
+    source = source_for(HEADER, "Solution.f", "```python\ndef f(self, xs):\n    return 0\n```")
+    assert call(f"{source}\nrun = Solution().f", "run", [3, 1, 2]) == 0
+
+
 def test_other_languages_are_found_by_their_fences() -> None:
     answer = "So:\n```cpp\nint main() {}\n```\nIt prints:\n```\n3\n```"
     assert extract_code(answer, language="cpp") == "int main() {}\n"

@@ -62,8 +62,8 @@ for command in (
     app.command()(command)
 app.add_typer(runs.app, name="runs")
 app.add_typer(evaluations.app, name="evaluations")
-for command in (comparisons.compare, comparisons.plan):
-    evaluations.app.command()(command)
+evaluations.app.command()(comparisons.compare)
+evaluations.app.command()(comparisons.plan)
 app.add_typer(samples.app, name="samples")
 app.add_typer(benchmarks.app, name="benchmarks")
 app.add_typer(data.app, name="data")

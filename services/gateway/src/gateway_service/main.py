@@ -240,7 +240,7 @@ async def run(
 ) -> None:
     """Serves until SIGTERM, or until `stop` is set. Raises FailedPrecondition when a port is in use."""
     async with provision(settings) as service:
-        http = HttpServer(service.http, settings.host, settings.http_port, settings.grace)
+        http = HttpServer(service.http, settings.host, settings.http_port, settings.grace, settings.certificate)
         await serve(
             settings,
             "gateway",

@@ -7,6 +7,7 @@ The first test that fails raises.
 
 # ruff: noqa: BLE001 (tests may raise anything)
 
+import _ast
 import contextlib
 import functools
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import arguments
+import comparisons
 import counting
 import fixtures
 import little_pytest
@@ -293,9 +295,13 @@ def run_examples(module: types.ModuleType, count: counting.Count) -> Any:
         except doctest.UnexpectedException as error:
             raise error.exc_info[1] from None
         for example in test.examples:
-            if example.want:
+            if example.want or any(map(comparisons.compares, _statements(example.source))):
                 count.checked()
     return doctest.TestResults(0, attempted)
+
+
+def _statements(source: str) -> Sequence[Any]:
+    return compile(source, "tests.py", "exec", _ast.PyCF_ONLY_AST).body  # type: ignore[attr-defined, no-any-return]
 
 
 def with_name(error: BaseException, name: str) -> BaseException:

@@ -35,7 +35,7 @@ class Reports:
         sys.stdout = sys.__stdout__ = self._stream(1, "out", "backslashreplace")  # type: ignore[misc]
         sys.stderr = sys.__stderr__ = self._stream(2, "err", "backslashreplace")  # type: ignore[misc]
         lines = io.BufferedReader(_In(self._ask))
-        sys.stdin = sys.__stdin__ = io.TextIOWrapper(lines, "utf-8", "replace")  # type: ignore[misc]
+        sys.stdin = sys.__stdin__ = io.TextIOWrapper(lines, "utf-8", "replace", "\n")  # type: ignore[misc]
         if "input" in source:
             _stand_in_for_input(self._ask)
         warnings = sys.modules["warnings"]
@@ -60,7 +60,7 @@ class Reports:
 
     def _stream(self, descriptor: int, kind: str, errors: str) -> io.TextIOWrapper:
         raw = _Out(descriptor, lambda data: self._note_text(kind, data))
-        made = io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", errors, line_buffering=kind == "err")
+        made = io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", errors, "\n", line_buffering=kind == "err")
         made.mode = "w"  # type: ignore[misc]
         return made
 

@@ -1,11 +1,11 @@
 """The start of one lane, inside its root where it has one: it locks itself in, and serves. By enter.py."""
 
-import builtins
 import gc
 import os
 import pwd
 import resource
 import signal
+import site
 import sys
 from _socket import socket
 from collections.abc import Callable
@@ -81,8 +81,9 @@ def _serve(begin: dict[str, Any], complaints: int) -> None:
     except BaseException as error:
         complain(complaints, error)
         raise
-    # site.py would add them, and programs count on it
-    builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]
+    # as site.py has them, and programs count on it: exit, quit, copyright, credits, license, help
+    for add in (site.setquit, site.setcopyright, site.sethelper):
+        add()
     _name_the_user()
     if locked.refused:
         _let_attributes_be(os.path.realpath(locked.world.folder))
@@ -92,6 +93,7 @@ def _serve(begin: dict[str, Any], complaints: int) -> None:
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(0)
     runner.make_streams()
+    runner.count_from_the_program()
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     cradle = Cradle(service, locked, setup["cgroup"])
     cradle.rehearse()

@@ -18,6 +18,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import bundled
 import collect
 import counting
 import little_pytest
@@ -27,6 +28,8 @@ import reports
 import runner
 import series
 import wire
+
+_MORE_CALLS = 500
 
 
 def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
@@ -58,9 +61,13 @@ def run_tests(
     names: Sequence[str],
     modules: Sequence[str],
     unknown: str,
+    modules_given: dict[str, str],
 ) -> int:
     """In the tester's process. `names`: what the tests may use of the program beside its entry point. `modules`: of the
-    library, what they use without importing it. `unknown`: what they use and nobody gives."""
+    library, what they use without importing it. `unknown`: what they use and nobody gives. `modules_given`: texts of
+    modules that come with the problem, by their files' names."""
+    # where the two call each other without an end, it's the program that gives up
+    sys.setrecursionlimit(sys.getrecursionlimit() + _MORE_CALLS)
     program = proxies.Program(_socket.socket(fileno=wire.CHANNEL_FD))
     wanted = (entry_point.partition(".")[0], *names)
     missing: list[str] = []
@@ -73,6 +80,7 @@ def run_tests(
         if unknown:
             raise NameError(f"{unknown!r} is neither defined nor imported, nor declared as the program's (names)")
         _lend(given)
+        bundled.Modules(modules_given).install()
         module = types.ModuleType("__main__")
         vars(module).update({name: __import__(name) for name in modules} | given)
         collect.Collector(module, tests, program.entry, call_check, count).run()

@@ -78,7 +78,7 @@ def _readable(path: str, handled: int) -> ctypes.c_char_p | None:
     allowed = _READ & handled
     if not os.path.isdir(path):
         allowed &= _FILE_RIGHTS | (_WRITE_FILE if path.startswith("/dev/") else 0)
-        allowed |= _WRITE_FILE if path == "/dev/null" else 0
+        allowed |= _WRITE_FILE if path in ("/dev/null", "/dev/full") else 0
     return _rule(allowed, target)
 
 
