@@ -89,7 +89,7 @@ def _alone() -> Iterator[None]:
 
     start: Any = subprocess.Popen._execute_child  # type: ignore[attr-defined]
     subprocess.Popen._execute_child = refuse  # type: ignore[attr-defined]
-    threading.Timer.start = lambda timer: None  # type: ignore[method-assign]
+    threading.Timer.start = lambda timer: None  # type: ignore[assignment]
     try:
         yield
     finally:
