@@ -87,6 +87,12 @@ def test_rules_of_tasks(
         (["a,1:b"], ["a", "b"], False),
         ({1, 2}, {2, 1}, True),
         (None, "None", False),
+        (list(range(99)), [float(n) for n in range(99)], True),
+        (list(range(99)), tuple(range(99)), False),
+        ([-0.0] * 99, [0] * 99, True),
+        ([2**60] * 99, [2.0**60] * 99, True),
+        ([0.5] * 99, [0.5] * 98 + [0.25], False),
+        ([1] * 99, [1] * 98 + ["1"], False),
     ],
 )
 def test_a_digest_is_the_same_for_what_is_equal(one: object, other: object, same: bool) -> None:
@@ -95,6 +101,7 @@ def test_a_digest_is_the_same_for_what_is_equal(one: object, other: object, same
 
 
 def test_what_has_no_digest_equals_none() -> None:
+    assert not judge.equal([float("nan")] * 99, judge.Digest(judge.digest([1] * 99)))
     assert not judge.equal(float("nan"), judge.Digest(judge.digest(1)))
     assert not judge.equal(object(), judge.Digest(judge.digest(1)))
 
@@ -124,3 +131,11 @@ def test_what_is_kept_is_read_back(answers: list[Any]) -> None:
     for answer, read in zip(answers, eval(text, names), strict=True):
         assert isinstance(read, judge.Digest) is (len(str(answer)) > 900)
         assert judge.equal(answer, read)
+
+
+def test_what_is_too_large_to_cross_is_known() -> None:
+    assert recording.fits([1.5] * 1_000_000)
+    assert recording.fits("x" * 10_000_000)
+    assert not recording.fits("x" * 20_000_000)
+    assert not recording.fits([("ab",) * 77] * 100_000)
+    assert not recording.fits({1: [1 << 200_000_000]})

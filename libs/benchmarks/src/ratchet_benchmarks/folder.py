@@ -1,7 +1,7 @@
 """Where benchmarks' data are kept: `RATCHET_DATA`, by default ~/.cache/ratchet/benchmarks.
 
 <name>/<version>/rows.jsonl     the rows, as `rows.canonical` writes them
-<name>/<version>/truth.json     what was computed from them
+<name>/<version>/expected.json  what was computed from them
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from ratchet_benchmarks.benchmark import Benchmark, Edition
 from ratchet_kit.errors import DataLoss, NotFound
 
 VARIABLE = "RATCHET_DATA"
-_ROWS, _TRUTH = "rows.jsonl", "truth.json"
+_ROWS, _TRUTH = "rows.jsonl", "expected.json"
 
 
 def root() -> Path:

@@ -20,6 +20,7 @@ from ratchet_cli.commands import (
     matrix,
     models,
     platform,
+    preferences,
     quality,
     releases,
     reports,
@@ -68,6 +69,7 @@ evaluations.app.command()(trends.trend)
 app.add_typer(samples.app, name="samples")
 app.add_typer(benchmarks.app, name="benchmarks")
 app.add_typer(data.app, name="data")
+app.add_typer(preferences.app, name="preferences")
 app.add_typer(models.app, name="models")
 app.add_typer(releases.app, name="releases")
 app.add_typer(keys.app, name="keys")

@@ -1,11 +1,14 @@
 """Protobuf to the domain and back. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from eval_service.domain.comparison import Comparisons, Plan, Question
 from eval_service.domain.evaluation import State
 from eval_service.domain.evaluations import Report
+from eval_service.domain.pair import Choice, Pair
 from eval_service.domain.ports import SampleFilter
+from eval_service.domain.preferences import Pairing
+from eval_service.domain.ranking import Rank
 from eval_service.domain.sample import Judgement, Sample
 from eval_service.domain.score import BenchmarkScore, PassAtK, Slice
 from eval_service.domain.sets import Imported
@@ -13,6 +16,7 @@ from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompt
 from eval_service.domain.statistics import CONFIDENCE, POWER
 from ratchet.common.v1 import problem_pb2, verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
+from ratchet.eval.v1 import preference_pb2
 from ratchet_kit import refs
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.faults import Faults
@@ -23,10 +27,16 @@ from ratchet_kit.times import duration_to_proto, timestamp_to_proto
 
 MAX_ADDED = 2_000
 """Samples that are added together."""
+MAX_VOTER = 200
+"""Characters."""
+MAX_RANKED = 100
+"""Evaluations that are ranked together."""
 
 _STATES = {state: pb.Evaluation.State.Value(f"STATE_{state.name}") for state in State}
 _FORMS = {pb.Prompting.FORM_CHAT: Form.CHAT, pb.Prompting.FORM_COMPLETION: Form.COMPLETION}
 _FORMS_TO_PROTO = {form: value for value, form in _FORMS.items()}
+_CHOICES = {preference_pb2.Choice.Value(f"CHOICE_{choice.name}"): choice for choice in Choice}
+_CHOICES_TO_PROTO = {choice: value for value, choice in _CHOICES.items()}
 
 
 # Specs
@@ -232,4 +242,68 @@ def comparisons_to_proto(comparisons: Comparisons) -> pb.CompareEvaluationsRespo
             )
             for one in comparisons.sets
         ],
+    )
+
+
+# Preferences
+
+
+def pairing_from_proto(message: preference_pb2.CreatePairRequest) -> Pairing:
+    """Raises InvalidArgument."""
+    faults = Faults()
+    ids = _ranked(faults, message.evaluation_ids)
+    if faults.required("voter", message.voter):
+        faults.bounds("voter", len(message.voter), at_most=MAX_VOTER)
+    faults.raise_if_any("the pair cannot be made")
+    return Pairing(ids, message.voter, message.passed_only)
+
+
+def choice_from_proto(message: preference_pb2.VotePairRequest) -> Choice:
+    """Raises InvalidArgument."""
+    faults = Faults()
+    faults.unless(message.choice in _CHOICES, "choice", "must be left, right or tie")
+    faults.raise_if_any()
+    return _CHOICES[message.choice]
+
+
+def ranking_from_proto(message: preference_pb2.RankEvaluationsRequest) -> tuple[Sequence[str], float]:
+    """Ids, and the confidence. Raises InvalidArgument."""
+    faults = Faults()
+    ids = _ranked(faults, message.evaluation_ids)
+    confidence = message.confidence if message.HasField("confidence") else CONFIDENCE
+    faults.bounds("confidence", confidence, above=0.0, below=1.0)
+    faults.raise_if_any()
+    return ids, confidence
+
+
+def _ranked(faults: Faults, given: Iterable[str]) -> Sequence[str]:
+    ids = list(dict.fromkeys(given))
+    faults.bounds("evaluation_ids", len(ids), at_least=2, at_most=MAX_RANKED)
+    return ids
+
+
+def pair_to_proto(pair: Pair) -> preference_pb2.Pair:
+    voted = pair.choice is not None
+    return preference_pb2.Pair(
+        id=pair.id,
+        voter=pair.voter,
+        benchmark=pair.benchmark,
+        problem_id=pair.problem_id,
+        prompt=pair.prompt,
+        left=pair.left.text,
+        right=pair.right.text,
+        choice=_CHOICES_TO_PROTO[pair.choice] if pair.choice else preference_pb2.CHOICE_UNSPECIFIED,
+        left_evaluation_id=pair.left.evaluation_id if voted else "",
+        right_evaluation_id=pair.right.evaluation_id if voted else "",
+        create_time=timestamp_to_proto(pair.create_time),
+        vote_time=timestamp_to_proto(pair.vote_time) if pair.vote_time else None,
+    )
+
+
+def rank_to_proto(rank: Rank) -> preference_pb2.Rank:
+    return preference_pb2.Rank(
+        evaluation_id=rank.evaluation_id,
+        strength=estimate_to_proto(rank.strength),
+        votes=rank.votes,
+        wins=rank.wins,
     )

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 from eval_service import convert
 from eval_service.domain.evaluations import Evaluations
 from eval_service.domain.ports import EvaluationFilter
+from eval_service.domain.preferences import Preferences
 from ratchet.eval.v1 import eval_pb2 as pb
-from ratchet.eval.v1 import eval_pb2_grpc
+from ratchet.eval.v1 import eval_pb2_grpc, preference_pb2, preference_pb2_grpc
 from ratchet_kit.server import Context
 
 
@@ -71,3 +72,34 @@ class EvalServicer(eval_pb2_grpc.EvalServiceServicer):
             problems=planned.problems,
             samples_per_problem=planned.samples_per_problem,
         )
+
+
+class PreferenceServicer(preference_pb2_grpc.PreferenceServiceServicer):
+    def __init__(self, preferences: Preferences) -> None:
+        self._preferences = preferences
+
+    async def CreatePair(
+        self, request: preference_pb2.CreatePairRequest, context: Context
+    ) -> preference_pb2.CreatePairResponse:
+        pair = await self._preferences.create(convert.pairing_from_proto(request), request.request_id)
+        return preference_pb2.CreatePairResponse(pair=convert.pair_to_proto(pair))
+
+    async def VotePair(
+        self, request: preference_pb2.VotePairRequest, context: Context
+    ) -> preference_pb2.VotePairResponse:
+        pair = await self._preferences.vote(request.id, convert.choice_from_proto(request))
+        return preference_pb2.VotePairResponse(pair=convert.pair_to_proto(pair))
+
+    async def ListPairs(
+        self, request: preference_pb2.ListPairsRequest, context: Context
+    ) -> preference_pb2.ListPairsResponse:
+        page = await self._preferences.page(request.page_size, request.page_token, request.evaluation_id)
+        pairs = page.map(convert.pair_to_proto)
+        return preference_pb2.ListPairsResponse(pairs=pairs.items, next_page_token=pairs.next_page_token)
+
+    async def RankEvaluations(
+        self, request: preference_pb2.RankEvaluationsRequest, context: Context
+    ) -> preference_pb2.RankEvaluationsResponse:
+        ranks = await self._preferences.rank(*convert.ranking_from_proto(request))
+        votes = sum(rank.votes for rank in ranks) // 2
+        return preference_pb2.RankEvaluationsResponse(ranks=map(convert.rank_to_proto, ranks), votes=votes)

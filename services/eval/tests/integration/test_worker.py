@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import redis.asyncio
 
+from eval_service.adapters.memory_pairs import MemoryPairStore
 from eval_service.domain.evaluation import Evaluation, State
 from eval_service.domain.evaluations import Evaluations
 from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, SuiteEntry
@@ -50,6 +51,7 @@ def service(world: Any, redis_url: str, name: str, slots: int = 1) -> AbstractAs
     return provision(
         settings,
         store=world.store,
+        pairs=MemoryPairStore(),
         problems=world.problems,
         models=world.models,
         host=world.host,

@@ -36,7 +36,7 @@ from gateway_service.rest import app
 from gateway_service.rest.resources import Backends
 from gateway_service.servicer import GatewayServicer, KeyServicer, ReleaseServicer
 from gateway_service.settings import Settings
-from ratchet.eval.v1 import eval_pb2_grpc
+from ratchet.eval.v1 import eval_pb2_grpc, preference_pb2_grpc
 from ratchet.gateway.v1 import gateway_pb2_grpc, key_pb2_grpc, release_pb2_grpc
 from ratchet.registry.v1 import registry_pb2_grpc
 from ratchet.sandbox.v1 import batch_pb2_grpc
@@ -201,6 +201,7 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
         routing = await channel(settings.registry_target, ROUTING_TIMEOUT)
         rollout = await channel(settings.rollout_target)
         sandbox = await channel(settings.sandbox_target)
+        evaluation = await channel(settings.eval_target)
         executor = await stack.enter_async_context(Executor(GrpcSandbox(sandbox, caller="gateway")))
         yield Peers(
             policies=RolloutEngine(
@@ -212,7 +213,8 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
                 "ratchet.trainer.v1.TrainerService": trainer_pb2_grpc.TrainerServiceStub(
                     await channel(settings.trainer_target)
                 ),
-                "ratchet.eval.v1.EvalService": eval_pb2_grpc.EvalServiceStub(await channel(settings.eval_target)),
+                "ratchet.eval.v1.EvalService": eval_pb2_grpc.EvalServiceStub(evaluation),
+                "ratchet.eval.v1.PreferenceService": preference_pb2_grpc.PreferenceServiceStub(evaluation),
                 "ratchet.registry.v1.RegistryService": registry_pb2_grpc.RegistryServiceStub(registry),
                 "ratchet.sandbox.v1.BatchService": batch_pb2_grpc.BatchServiceStub(sandbox),
             },
@@ -238,7 +240,7 @@ async def run(
 ) -> None:
     """Serves until SIGTERM, or until `stop` is set. Raises FailedPrecondition when a port is in use."""
     async with provision(settings) as service:
-        http = HttpServer(service.http, settings.host, settings.http_port, settings.grace)
+        http = HttpServer(service.http, settings.host, settings.http_port, settings.grace, settings.certificate)
         await serve(
             settings,
             "gateway",

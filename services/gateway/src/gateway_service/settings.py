@@ -3,13 +3,14 @@
 import os
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from gateway_service.domain.keys.key import MIN_SECRET
 from gateway_service.domain.keys.usage import KeyLimits
+from ratchet_kit.http_server import Certificate
 from ratchet_kit.settings import ServiceSettings
 
 
@@ -44,6 +45,10 @@ class Settings(ServiceSettings):
     key_limits: KeyLimits = KeyLimits()
     """Of each API key at this gateway. One by one: RATCHET_GATEWAY_KEY_LIMITS__TOKENS_PER_MINUTE=100000."""
 
+    tls_cert_file: Path | None = None
+    """With `tls_key_file`, in PEM: HTTP is HTTPS."""
+    tls_key_file: Path | None = None
+
     problems_folder: Path | None = None
     """Where users' own problem sets (*.jsonl) lie, for feedback by tests; named sets are always known."""
     load_wait: timedelta = timedelta(seconds=60)
@@ -64,6 +69,18 @@ class Settings(ServiceSettings):
     """How long an answer that was not scored can still be graded."""
     keep_records: timedelta = timedelta(days=30)
     """How long the request log is kept."""
+
+    @property
+    def certificate(self) -> Certificate | None:
+        if self.tls_cert_file and self.tls_key_file:
+            return Certificate(self.tls_cert_file, self.tls_key_file)
+        return None
+
+    @model_validator(mode="after")
+    def _has_both(self) -> Self:
+        if bool(self.tls_cert_file) != bool(self.tls_key_file):
+            raise ValueError("TLS takes RATCHET_GATEWAY_TLS_CERT_FILE and RATCHET_GATEWAY_TLS_KEY_FILE")
+        return self
 
     @field_validator("admin_key")
     @classmethod

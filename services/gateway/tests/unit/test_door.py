@@ -158,3 +158,9 @@ def test_the_bootstrap_key_is_no_short_one(secret: str, monkeypatch: pytest.Monk
 def test_limits_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_GATEWAY_KEY_LIMITS__TOKENS_PER_MINUTE", "7")
     assert Settings().key_limits == replace(KeyLimits(), tokens_per_minute=7)
+
+
+def test_half_of_tls_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_GATEWAY_TLS_CERT_FILE", "/cert")
+    with pytest.raises(ValueError, match="TLS_KEY_FILE"):
+        Settings()

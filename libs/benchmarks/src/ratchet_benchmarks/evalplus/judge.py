@@ -4,12 +4,15 @@ It runs in the sandbox, apart from the program, on the standard library alone. A
 the reference gave; where floats are expected, or the task has a tolerance, also where it is close to it.
 """
 
+import array
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 _RELATIVE = 1e-7
+_MANY = 64
+_EXACT = 1 << 53
 _FLOATS = 1e-6
 
 
@@ -35,6 +38,8 @@ def canonical(value: Any) -> str:
     if isinstance(value, str):
         return f"{len(value)}:{value}"
     if isinstance(value, (list, tuple)):
+        if len(value) > _MANY and (numbers := _numbers(value)):
+            return f"{'[' if isinstance(value, list) else '('}{numbers}"
         return ("[{}]" if isinstance(value, list) else "({})").format(",".join(map(canonical, value)))
     if isinstance(value, dict):
         items = sorted(f"{canonical(key)}={canonical(item)}" for key, item in value.items())
@@ -44,6 +49,14 @@ def canonical(value: Any) -> str:
     if value is None:
         return "None"
     raise TypeError(type(value).__name__)
+
+
+def _numbers(values: Sequence[Any]) -> str:
+    """Of numbers that floats hold exactly, of which there may be millions; else empty."""
+    if not set(map(type, values)) <= {int, float, bool} or not -_EXACT < min(values) <= max(values) < _EXACT:
+        return ""
+    doubles = array.array("d", map((0.0).__add__, array.array("d", values)))  # and -0.0 is 0.0
+    return "" if any(map(math.isnan, doubles)) else hashlib.sha256(doubles.tobytes()).hexdigest()
 
 
 def digest(value: Any) -> str:

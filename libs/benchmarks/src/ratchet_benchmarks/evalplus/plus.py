@@ -10,8 +10,8 @@ from ratchet_environments.task import Limits
 from ratchet_problems import CheckTest, Problem
 
 _MEMORY = 4 << 30
-_AT_LEAST = timedelta(seconds=10)
-"""Of a whole program, beside what the reference takes."""
+_AT_LEAST, _AT_MOST = timedelta(seconds=30), timedelta(seconds=60)
+"""Of a whole program, beside what the reference takes, and in all: what a sandbox gives by its default settings."""
 _TIMES = 4
 """EvalPlus gives each input a second, or four times what the reference takes."""
 _FIELDS = ("task_id", "prompt", "entry_point", "canonical_solution", "base_input", "plus_input", "atol")
@@ -31,7 +31,8 @@ def _read(rows: Sequence[Row], part: str, truth: Truth, stop: tuple[str, ...], s
     limits = {}
     for row in rows:
         seconds = sum(truth[row["task_id"]][f"{kind}_seconds"] for kind in kinds)
-        limits[row["task_id"]] = Limits(_AT_LEAST + timedelta(seconds=round(_TIMES * seconds, 1)), _MEMORY)
+        cpu_time = min(_AT_LEAST + timedelta(seconds=round(_TIMES * seconds, 1)), _AT_MOST)
+        limits[row["task_id"]] = Limits(cpu_time, _MEMORY)
     # both are put with white space stripped at the ends, and one line end
     prompting = Prompting(message=fenced, text=lambda problem: problem.prompt.strip() + "\n", stop=stop)
     return Contents(problems, prompting, Limits(_AT_LEAST, _MEMORY), limits)
@@ -39,7 +40,9 @@ def _read(rows: Sequence[Row], part: str, truth: Truth, stop: tuple[str, ...], s
 
 def _problem(row: Row, kinds: Sequence[str], truth: Truth, source: str) -> Problem:
     def test(kind: str) -> CheckTest:
+        left_out = set(truth[f"{kind}_left_out"])
         given = inputs.read(row["task_id"], row[f"{kind}_input"])
+        given = [arguments for place, arguments in enumerate(given) if place not in left_out]
         slow = {int(place): round(_TIMES * seconds, 1) for place, seconds in truth[f"{kind}_slow"].items()}
         return CheckTest(tests_of.code(row["task_id"], row["entry_point"], given, truth[kind], row["atol"], slow))
 

@@ -8,6 +8,23 @@ _LONG = 400
 """Characters; a longer one is kept as its digest."""
 
 
+_MOST = 15 << 20
+"""Bytes that an answer may come to on its way from a program to its tests: 16 MiB cross at once."""
+
+
+def fits(answer: Any) -> bool:
+    """Whether such an answer can cross at all."""
+    room, todo = _MOST, [answer]
+    while todo and room > 0:
+        value = todo.pop()
+        if isinstance(value, dict):
+            todo += [*value.keys(), *value.values()]
+        elif isinstance(value, list | tuple | set | frozenset):
+            todo += value
+        room -= len(value) + 4 if isinstance(value, str) else value.bit_length() // 3 + 3 if type(value) is int else 8
+    return room > 0
+
+
 def marked(
     answer: Any,
     digest: Callable[[Any], str],
@@ -27,7 +44,9 @@ def marked(
 
 
 def _is_long(answer: Any) -> bool:
-    return answer.bit_length() > 1000 if type(answer) is int else len(repr(answer)) > _LONG
+    if type(answer) is int:
+        return answer.bit_length() > 1000
+    return (isinstance(answer, str | list | tuple) and len(answer) > _LONG) or len(repr(answer)) > _LONG
 
 
 def expression(answers: Sequence[Any]) -> str:

@@ -71,3 +71,25 @@ samples = Table(
 
 # Problems whose reference passed: they need not be tried again.
 sound_problems = Table("eval_sound_problems", metadata, Column("digest", String(64), primary_key=True))
+
+# What people chose between. With the texts: a vote outlives the evaluations.
+pairs = Table(
+    "eval_pairs",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("voter", String(200), nullable=False),
+    Column("benchmark", String(500), nullable=False),
+    Column("problem_id", Text, nullable=False),
+    Column("prompt", Text, nullable=False),
+    Column("left_id", String(64), nullable=False, index=True),
+    Column("left_index", Integer, nullable=False),
+    Column("left_text", Text, nullable=False),
+    Column("right_id", String(64), nullable=False, index=True),
+    Column("right_index", Integer, nullable=False),
+    Column("right_text", Text, nullable=False),
+    # Empty until there is a vote.
+    Column("choice", String(16), nullable=False),
+    Column("create_time", UtcDateTime, nullable=False),
+    Column("vote_time", UtcDateTime),
+    *request_columns(),
+)

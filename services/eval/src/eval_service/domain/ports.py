@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from eval_service.domain.evaluation import Evaluation, ResolvedModel
+from eval_service.domain.pair import Pair
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts
 from eval_service.domain.spec import Form, ProblemSetRef
@@ -254,3 +255,27 @@ class Meter(Protocol):
         ...
 
     def ended(self, evaluation: Evaluation) -> None: ...
+
+
+class PairStore(Protocol):
+    """Pairs with their votes. Raises Unavailable."""
+
+    async def create(self, pair: Pair, request: Request) -> Pair:
+        """Stores it, or gives what was stored under this request before. Raises AlreadyExists."""
+        ...
+
+    async def find(self, request: Request) -> Pair | None:
+        """Raises AlreadyExists when the id was used for another pair."""
+        ...
+
+    async def change(self, id: str, change: Callable[[Pair], Pair]) -> Pair:
+        """Raises NotFound, and what `change` raises."""
+        ...
+
+    async def page(self, limit: int, after: str | None, evaluation_id: str = "") -> Sequence[Pair]:
+        """Newest first, those before `after`; of one evaluation where it is named."""
+        ...
+
+    async def between(self, ids: Sequence[str]) -> Sequence[Pair]:
+        """Those whose both sides are of these evaluations, oldest first."""
+        ...
