@@ -54,6 +54,7 @@ def judges(folder: Path, data: Path) -> Iterator[Judges]:
             "RATCHET_DATA": str(data),
             "RATCHET_GATEWAY_HTTP_PORT": str(ports["http"]),
             "RATCHET_GATEWAY_ADMIN_KEY": KEY,
+            "RATCHET_SERVICE_TOKEN": "a-token-of-the-tests-of-imported-samples",
         }
         peers = {"sandbox": f"127.0.0.1:{ports['sandbox']}", "eval": f"127.0.0.1:{ports['eval']}"}
         for name in ("sandbox", "eval", "gateway"):

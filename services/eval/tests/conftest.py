@@ -215,6 +215,7 @@ class World:
             judging=8,
             deadlines=Deadlines(timedelta(minutes=5), timedelta(minutes=30), timedelta(seconds=10)),
             sleep=self.sleep,
+            moment=0,
         )
 
     async def sleep(self, seconds: float) -> None:

@@ -18,6 +18,7 @@ from ratchet_kit.errors import (
     ResourceExhausted,
 )
 from ratchet_kit.names import CHAMPION, VersionRef
+from ratchet_kit.work import Priority
 from ratchet_policies import (
     ChatPrompt,
     Completion,
@@ -88,7 +89,9 @@ class ScriptedEngine:
         await self.get(name)
         del self.policies[name]
 
-    async def generate(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> Generation:
+    async def generate(
+        self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling, priority: Priority = Priority.NORMAL
+    ) -> Generation:
         words = await self._words(name, policy_id, prompt)
         completions = tuple(
             Completion(

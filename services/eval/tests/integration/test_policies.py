@@ -10,7 +10,7 @@ import pytest
 from eval_service.adapters.policies import EnginePolicyHost
 from eval_service.domain.evaluation import ResolvedModel
 from eval_service.domain.ports import Answer
-from ratchet.common.v1 import failure_pb2, generation_pb2
+from ratchet.common.v1 import failure_pb2, generation_pb2, priority_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2_grpc
 from ratchet_kit.client import channel
@@ -109,6 +109,7 @@ async def test_it_loads_samples_and_unloads(host: EnginePolicyHost, rollout: Rol
     [load], [asked] = rollout.loads, rollout.generated
     assert (load.source_uri, load.expected_policy_id) == ("/models/a", WEIGHTS)
     assert (asked.policy, asked.expected_policy_id) == ("eval-eval_1", WEIGHTS)
+    assert asked.priority == priority_pb2.PRIORITY_LOW, "whom the policy serves goes first"
     assert [(message.role, message.content[0].text) for message in asked.prompt.chat.messages] == [
         ("user", "Write it.")
     ]

@@ -9,6 +9,7 @@ from eval_service.domain.evaluation import ResolvedModel
 from eval_service.domain.ports import Answer, LoadedPolicy
 from ratchet_kit.errors import RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
+from ratchet_kit.work import Priority
 from ratchet_policies import (
     FinishReason,
     Policy,
@@ -93,7 +94,7 @@ class _EnginePolicy:
         return self._has_chat_template
 
     async def complete(self, prompt: Prompt, sampling: Sampling) -> Answer:
-        generation = await self._engine.generate(self._name, self._policy_id, prompt, sampling)
+        generation = await self._engine.generate(self._name, self._policy_id, prompt, sampling, Priority.LOW)
         [completion] = generation.completions
         if completion.finish_reason is FinishReason.ABORTED:
             raise Unavailable("the engine gave up in the middle of a completion")

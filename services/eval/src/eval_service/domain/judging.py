@@ -21,7 +21,9 @@ class Judging:
         environment: Environment,
         meter: Meter,
         patience: Patience,
+        moment: float,
     ) -> None:
+        """`moment`: seconds in which what is found goes to the store together."""
         self._sets = sets
         self._environment = environment
         self._meter = meter
@@ -33,8 +35,8 @@ class Judging:
         async def judge(samples: list[Sample]) -> None:
             await patience.insist(lambda: store.judge_samples(evaluation_id, samples))
 
-        self._drawn = Batches(add)
-        self._judged = Batches(judge)
+        self._drawn = Batches(add, moment)
+        self._judged = Batches(judge, moment)
 
     async def keep(self, sample: Sample) -> None:
         """Stores a sample that was drawn: whatever happens now, it is not drawn again."""

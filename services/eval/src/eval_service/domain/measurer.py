@@ -42,9 +42,11 @@ class Measurer:
         judging: int = 256,
         deadlines: Deadlines = Deadlines(),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        moment: float = 0.05,
     ) -> None:
         """`concurrency`: samples that are drawn together, so that the engine has batches to decode. `judging`: samples
-        that are judged together; where as many wait for their judgement, drawing waits."""
+        that are judged together; where as many wait for their judgement, drawing waits. `moment`: seconds in which
+        samples go to the store together."""
         self._store = store
         self._problems = problems
         self._host = host
@@ -55,6 +57,7 @@ class Measurer:
         self._judging = judging
         self._deadlines = deadlines
         self._sleep = sleep
+        self._moment = moment
 
     async def run(self, evaluation: Evaluation, owner: str) -> Score:
         """The score of an evaluation that `owner` holds, once all its samples are judged.
@@ -69,7 +72,7 @@ class Measurer:
         patience.made()
         evaluation = await self._store.change(evaluation.id, lambda now: now.load_problems(owner, sets.loaded))
         await self._store.add_problems(evaluation.id, sets.facts())
-        judging = Judging(evaluation.id, sets, self._store, self._environment, self._meter, patience)
+        judging = Judging(evaluation.id, sets, self._store, self._environment, self._meter, patience, self._moment)
         if evaluation.spec.imported_samples:
             await self._judge_added(evaluation, owner, sets, judging, patience)
             await self._leave_out_unsolved(evaluation, sets, patience)

@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from ratchet_kit.errors import Unavailable
 
 T = TypeVar("T")
 
@@ -35,17 +38,39 @@ async def each(items: AsyncIterator[T], work: Callable[[T], Awaitable[None]], at
 
 
 class Batches(Generic[T]):
-    """Writes that come while one is under way go together in the next. Nothing waits for a batch to fill."""
+    """Writes that come within a moment go together."""
 
-    def __init__(self, write: Callable[[list[T]], Awaitable[None]]) -> None:
+    def __init__(self, write: Callable[[list[T]], Awaitable[None]], moment: float) -> None:
+        """`moment`: seconds."""
         self._write = write
-        self._waiting: list[T] = []
+        self._moment = moment
+        self._open: _Batch[T] | None = None
         self._writing = asyncio.Lock()
 
     async def add(self, item: T) -> None:
-        """Returns once it is written. Raises what `write` raises; then nothing of its batch may be."""
-        self._waiting.append(item)
-        async with self._writing:
-            if self._waiting:
-                batch, self._waiting = self._waiting, []
-                await self._write(batch)
+        """Returns once it is written. Raises what `write` raises, to one; Unavailable to the others of its batch."""
+        if self._open is not None:
+            batch = self._open
+            batch.items.append(item)
+            await batch.done.wait()
+            if not batch.is_written:
+                raise Unavailable("what was to be stored together was not")
+            return
+        batch = self._open = _Batch([item])
+        try:
+            await asyncio.sleep(self._moment)
+            async with self._writing:
+                self._open = None
+                await self._write(batch.items)
+            batch.is_written = True
+        finally:
+            if self._open is batch:
+                self._open = None
+            batch.done.set()
+
+
+@dataclass(slots=True)  # mutable: it grows until it is written
+class _Batch(Generic[T]):
+    items: list[T]
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+    is_written: bool = False

@@ -72,6 +72,7 @@ class VllmEngine:
             distributed_executor_backend="uni" if alone_on_cpu else None,
             enforce_eager=spec.enforce_eager,
             enable_prefix_caching=True,
+            scheduling_policy="priority",  # of equal priority the first that came, as without
             seed=secrets.randbits(31),  # with vLLM's fixed default, two engines would draw the same samples
             logprobs_mode="processed_logprobs",
             generation_config="vllm",  # sampling as in the request, not as in the model's generation_config.json
@@ -125,7 +126,9 @@ class VllmEngine:
         ids = self._tokenize(call)
         params = self._sampling(call.sampling, len(ids), call.stream)
         prompt_ids = tuple(ids)
-        async with aclosing(self._llm.generate(tokens_input(ids), params, request_id)) as outputs:
+        async with aclosing(
+            self._llm.generate(tokens_input(ids), params, request_id, priority=call.priority)
+        ) as outputs:
             async for output in outputs:
                 completions = tuple(_completion(piece, call.sampling.logprobs) for piece in output.outputs)
                 yield wire.Output(completions, prompt_ids, last=output.finished)
