@@ -9,7 +9,8 @@ passing is drawn from Beta(0.8, 1.2); the candidate's is higher by the gain, by 
     t         the same of the ordinary paired t interval, which knows nothing of families
     bootstrap the same of the percentile bootstrap over families (or over problems, where there are none)
 
-And below, how many of the 95 % intervals of pass@k hold the true one.
+Below, how many of the 95 % intervals of pass@k hold the true one. And how many candidates that are no better pass when
+they are gated again and again on the same problems, by the first gate's confidence and by that of each try.
 """
 
 import sys
@@ -22,6 +23,7 @@ from scipy import stats
 
 from eval_service.domain.statistics import Tally, estimate_difference, estimate_pass_at_k
 from ratchet_kit.statistics import Estimate
+from registry_service.domain.evidence import confidence_of
 
 PROBLEMS = 164
 SAMPLES = (1, 4, 32, 100)
@@ -149,7 +151,30 @@ def pass_at_k(rounds: int) -> None:
             print(f"{name:20} {problems:8} {samples:8} {shown}", flush=True)
 
 
+def tries(rounds: int, samples: int = 4) -> None:
+    print(
+        f"\n{rounds} models no better than the champion, each gated until it passes on {PROBLEMS} problems x {samples}"
+    )
+    print("tries  always at 95 %  each try paid for")
+    generator, numbers = np.random.default_rng(1), (1, 2, 5, 20)
+    passed = {(paid, number): 0 for paid in (False, True) for number in numbers}
+    for _ in range(rounds):
+        rates = generator.beta(0.8, 1.2, size=PROBLEMS)
+        old = [Tally(samples, int(count)) for count in generator.binomial(samples, rates)]
+        at = {False: max(numbers) + 1, True: max(numbers) + 1}
+        for number in range(1, max(numbers) + 1):
+            new = [Tally(samples, int(count)) for count in generator.binomial(samples, rates)]
+            for paid in at:
+                if estimate_difference(new, old, confidence_of(number if paid else 1)).low > 0:
+                    at[paid] = min(at[paid], number)
+        for paid, number in passed:
+            passed[paid, number] += at[paid] <= number
+    for number in numbers:
+        print(f"{number:5}  {passed[False, number] / rounds:14.1%}  {passed[True, number] / rounds:16.1%}", flush=True)
+
+
 if __name__ == "__main__":
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     differences(number)
     pass_at_k(number)
+    tries(number)

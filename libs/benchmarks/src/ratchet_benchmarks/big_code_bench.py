@@ -45,7 +45,9 @@ def _read(rows: Sequence[Row], part: str, truth: Truth) -> Contents:
         message=message, text=lambda problem: problem.prompt.strip() + "\n", stop=FUNCTION_STOP, join=join
     )
     # BigCodeBench gives 240 s by the clock to all; its own references take up to 100
-    return Contents(tuple(map(_problem, rows)), prompting, Limits(timedelta(seconds=60), 4 << 30), runtime=RUNTIME)
+    return Contents(
+        tuple(map(_problem, rows)), prompting, Limits(timedelta(seconds=60), 4 << 30, processes=True), runtime=RUNTIME
+    )
 
 
 def _problem(row: Row) -> Problem:

@@ -28,6 +28,7 @@ from ratchet_cli.commands import (
     runtimes,
     samples,
     sandbox,
+    trends,
 )
 from ratchet_cli.demo.command import demo
 from ratchet_cli.terminal.errors import CommandError
@@ -64,6 +65,7 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(evaluations.app, name="evaluations")
 evaluations.app.command()(comparisons.compare)
 evaluations.app.command()(comparisons.plan)
+evaluations.app.command()(trends.trend)
 app.add_typer(samples.app, name="samples")
 app.add_typer(benchmarks.app, name="benchmarks")
 app.add_typer(data.app, name="data")

@@ -21,6 +21,7 @@ def program_for(task: Task, answer: str, *, program_id: str = "") -> pb.Program:
         tests=[_test(test, problem) for test in problem.tests],
         limits=_limits(task.limits),
         runtime=task.runtime,
+        processes=task.limits.processes,
     )
 
 

@@ -80,17 +80,20 @@ def _account(cpu_usage: int) -> Account | None:
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
     """The first process that this one starts is the pid 1 of its namespace: the zygote, and none of what packages run,
-    as matplotlib lists the fonts."""
+    as matplotlib lists the fonts. Nor can it start a thread by now: older ones of matplotlib would warn by a timer."""
     import subprocess
+    import threading
 
     def refuse(*_: object) -> None:
         raise OSError("no process may be started yet")
 
     start: Any = subprocess.Popen._execute_child  # type: ignore[attr-defined]
     subprocess.Popen._execute_child = refuse  # type: ignore[attr-defined]
+    threading.Timer.start = lambda timer: None  # type: ignore[assignment]
     try:
         yield
     finally:
+        del threading.Timer.start
         subprocess.Popen._execute_child = start  # type: ignore[attr-defined]
 
 
