@@ -17,7 +17,7 @@ from ratchet_testing.ports import free_port
 from ratchet_testing.redis_server import redis_server
 
 KEY = "rk_of_the_tests_of_imported_samples"
-START_S = 60.0
+START_S = 240.0
 
 
 @dataclass(frozen=True, slots=True)

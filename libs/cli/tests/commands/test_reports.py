@@ -29,10 +29,10 @@ def test_a_report_is_a_page_and_its_numbers(
         {"comparison": {"difference": ESTIMATE, "problems": 1}},
     )
     out, numbers = tmp_path / "report.html", tmp_path / "report.json"
-    result = ratchet("report", "eval_a", "--baseline", "eval_b", "--out", str(out), "--json", str(numbers))
+    result = ratchet("report", "tuned=eval_a", "--baseline", "eval_b", "--out", str(out), "--json", str(numbers))
     assert result.returncode == 0, result.stderr
     assert "eval_a" in out.read_text()
     found = json.loads(numbers.read_text())
-    assert [it["id"] for it in found["evaluations"]] == ["eval_b", "eval_a"]
+    assert [(it["id"], it["label"]) for it in found["evaluations"]] == [("eval_b", "eval_b"), ("eval_a", "tuned")]
     assert found["comparisons"][0]["sets"][0]["difference"]["value"] == 0.5
     assert gateway.received[-1].body == {"baseline_id": "eval_b", "candidate_id": "eval_a"}

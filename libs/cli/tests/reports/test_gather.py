@@ -11,7 +11,7 @@ from .evaluations import FAILED, Evaluations, comparison, evaluation, sample
 
 
 def gathered(client: Any, *ids: str, baseline: str = "e1") -> Report:
-    return gather(client, ids, baseline, "Report", lambda done, total: None)
+    return gather(client, dict.fromkeys(ids, ""), baseline, "Report", lambda done, total: None)
 
 
 def test_samples_become_outcomes_problems_and_spreads() -> None:
@@ -101,9 +101,10 @@ def test_labels_differ_by_as_little_as_sets_them_apart() -> None:
     warmer.spec.temperature = 1.0
     folder = evaluation("e4", "", "basics")
     folder.spec.model.uri = "/models/tuned/"
-    assert labels([first, folder]) == ["m", "tuned"]
-    assert labels([first, warmer]) == ["m, T 0.5", "m, T 1"]
-    assert labels([first, again]) == ["m, e1", "m, e2"]
+    assert labels([first, folder], {}) == ["m", "tuned"]
+    assert labels([first, warmer], {}) == ["m, T 0.5", "m, T 1"]
+    assert labels([first, warmer], {"e3": "hot"}) == ["m", "hot"]
+    assert labels([first, again], {}) == ["m, e1", "m, e2"]
 
 
 def test_quantiles_lie_between_the_nearest_two() -> None:

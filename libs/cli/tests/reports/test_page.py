@@ -32,7 +32,7 @@ def made(count: int, names: Sequence[str] = ("basics",), problems: int = 3, k: S
         for name in names:
             reply.benchmarks.add(name=name, comparison=comparison(0.1))
         client.comparisons["e0", f"e{number}"] = reply
-    return gather(client, [it.id for it, _ in found], "e0", "Report", lambda done, total: None)  # type: ignore[arg-type]
+    return gather(client, {it.id: "" for it, _ in found}, "e0", "Report", lambda done, total: None)  # type: ignore[arg-type]
 
 
 def written(report: Report, folder: Path) -> str:
@@ -70,7 +70,7 @@ def test_quality_is_shown_where_there_is_some(tmp_path: Path) -> None:
 def test_what_is_refused_and_partial_is_said(tmp_path: Path) -> None:
     running = evaluation("e1", "m", "basics", state="RUNNING")
     client = Evaluations([(running, []), (evaluation("e2", "n", "basics"), [])])
-    report = gather(client, ["e1", "e2"], "e1", "Report", lambda done, total: None)  # type: ignore[arg-type]
+    report = gather(client, {"e1": "", "e2": ""}, "e1", "Report", lambda done, total: None)  # type: ignore[arg-type]
     html = written(report, tmp_path)
     assert "is still running" in html
     assert "they measure different problems" in html

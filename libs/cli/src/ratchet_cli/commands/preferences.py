@@ -51,7 +51,7 @@ def rank(evaluations: Evaluations, as_json: JsonFlag = False) -> None:
     """Rank models by the votes: Bradley-Terry, with 95 % intervals."""
     with Client() as client:
         found = client.preferences.rank(evaluations)
-        models = {} if as_json else {id: model_name(client.evaluations.get(id).spec.model) for id in evaluations}
+        models = {} if as_json else {id: _model(client, id) for id in evaluations}
     if as_json:
         print_json(found)
         return
@@ -93,3 +93,7 @@ def list_pairs(
                 "created": lambda it: ago(it.create_time),
             },
         )
+
+
+def _model(client: Client, evaluation_id: str) -> str:
+    return model_name(client.evaluations.get(evaluation_id).spec.model) or "imported samples"

@@ -17,7 +17,9 @@ from ratchet_client import Client
 
 
 def report(
-    evaluations: Annotated[list[str], typer.Argument(help="Ids of evaluations; also of those that still run.")],
+    evaluations: Annotated[
+        list[str], typer.Argument(help="Ids of evaluations, also of those that still run; name=id names one.")
+    ],
     baseline: Annotated[
         str, typer.Option(help="What the others are compared with; default: the first that measured the same.")
     ] = "",
@@ -29,10 +31,13 @@ def report(
     """Evaluations as one HTML page: pass@k with bands, paired differences, failures, a map of problems, times."""
     from ratchet_cli.reports import gather, page  # matplotlib: only for this command
 
-    ids = list(dict.fromkeys([*([baseline] if baseline else []), *evaluations]))
+    named = {baseline: ""} if baseline else {}
+    for one in evaluations:
+        name, _, id = one.rpartition("=")
+        named[id] = name
     with Client() as client:
         with _counting("reading") as progress:
-            made = gather.gather(client, ids, baseline, title, progress)
+            made = gather.gather(client, named, baseline, title, progress)
         if quality:
             made = _with_quality(client, made)
     try:

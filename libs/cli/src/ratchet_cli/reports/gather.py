@@ -38,14 +38,15 @@ BY_VERDICT = {
 
 
 def gather(
-    client: Client, ids: Sequence[str], baseline: str, title: str, progress: Callable[[int, int], None]
+    client: Client, named: Mapping[str, str], baseline: str, title: str, progress: Callable[[int, int], None]
 ) -> Report:
-    """`baseline`: what all others are compared with; empty: each is compared with the first that measured the same at
-    the same settings. `progress` is called with the samples read and all of them.
+    """`named`: id -> what the page calls it; empty: its model. `baseline`: what all others are compared with; empty:
+    each is compared with the first that measured the same at the same settings. `progress` is called with the samples
+    read and all of them.
 
     Raises ApiError for an evaluation that is not there. Two that cannot be compared are no error: the report says it.
     """
-    found = [client.evaluations.get(id) for id in ids]
+    found = [client.evaluations.get(id) for id in named]
     total = sum(it.samples_done or sum(it.verdicts.values()) for it in found)
     read = 0
 
@@ -58,7 +59,7 @@ def gather(
 
     results = [
         _result(it, label, _tallies(it, counted(client.evaluations.samples(it.id))))
-        for it, label in zip(found, labels(found), strict=True)
+        for it, label in zip(found, labels(found, named), strict=True)
     ]
     pairs = [(_baseline(results[:place], it, baseline, results), it) for place, it in enumerate(results)]
     comparisons = [_paired(client, start, it) for start, it in pairs if start and it.id != start.id]
@@ -81,9 +82,9 @@ def _measured(it: EvaluationResult) -> tuple[object, ...]:
     )
 
 
-def labels(found: Sequence[pb.Evaluation]) -> list[str]:
-    """A name for each: its model, and as much of its settings, then of its id, as sets it apart from the others."""
-    names = [model_name(it.spec.model).rstrip("/").rpartition("/")[2] or IMPORTED for it in found]
+def labels(found: Sequence[pb.Evaluation], named: Mapping[str, str]) -> list[str]:
+    """A name for each: its own or its model's, and as much of its settings, then its id, as sets it apart."""
+    names = [named.get(it.id) or model_name(it.spec.model).rstrip("/").rpartition("/")[2] or IMPORTED for it in found]
     for more in (
         lambda it: {pb.Prompting.FORM_CHAT: "chat", pb.Prompting.FORM_COMPLETION: "completion"}.get(
             it.spec.prompting.form, ""

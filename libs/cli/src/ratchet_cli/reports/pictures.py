@@ -98,7 +98,7 @@ def _interval(plot: Axes, place: int, found: Estimate, colour: str, marker: str,
     plot.errorbar(found.value, place, xerr=error, fmt=marker, color=colour, capsize=4, markersize=6, clip_on=False)
     text = form.format(found.value, found.low, found.high)
     plot.annotate(
-        text, (1.01, place), xycoords=("axes fraction", "data"), va="center", color=INK, annotation_clip=False
+        text, (1.025, place), xycoords=("axes fraction", "data"), va="center", color=INK, annotation_clip=False
     )
 
 
@@ -146,7 +146,7 @@ def spreads(quantity: str, rows: Sequence[tuple[str, Spread]]) -> Figure:
         plot.vlines(found.median, place - 0.25, place + 0.25, color=COLOURS[1], linewidth=2.5, zorder=3)
         text = f"median {found.median:.3g}"
         plot.annotate(
-            text, (1.01, place), xycoords=("axes fraction", "data"), va="center", color=INK, annotation_clip=False
+            text, (1.025, place), xycoords=("axes fraction", "data"), va="center", color=INK, annotation_clip=False
         )
     lowest, highest = min(found.p5 for _, found in rows), max(found.p95 for _, found in rows)
     if lowest > 0 and highest / lowest > 30:
