@@ -1,6 +1,7 @@
 """EvalPlus' rules, one by one. What each is in EvalPlus: evalplus/eval/__init__.py, unsafe_execute."""
 
 import json
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -122,6 +123,7 @@ def test_long_numbers_are_compared_and_never_shown() -> None:
         [(1, 2), {3}, 2j],
         [float("inf"), 10**999],
         ["x" * 999, ["y" * 999]],
+        [Counter("ab"), [OrderedDict({(1, 2): Counter("a")})]],
     ],
 )
 def test_what_is_kept_is_read_back(answers: list[Any]) -> None:
