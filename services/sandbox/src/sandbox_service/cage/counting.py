@@ -14,8 +14,10 @@ from typing import Any
 
 import caught
 import comparisons
+import elements
 
 _SEEN, _CHECKED, _ERROR, _CAUGHT, _JUDGED = "@seen", "@checked", "@AssertionError", "@caught", "@judged"
+_HELD, _WHOLE = "@held", "@whole"
 _FILE = "tests.py"
 _MARK = "__on_record__"
 
@@ -30,6 +32,7 @@ class Count:
         self._numbers = 0
         self._last = 0
         self._tests: Collection[int] = ()
+        self._elements = elements.Elements(self._made)
         self.compared = 0
         self.failed: dict[int, str] = {}
         """Assertions that did not hold, by their lines: the test code may have caught what they raised."""
@@ -38,7 +41,10 @@ class Count:
         """Where compiled tests find it, in this process."""
         vars(builtins).update(
             {_SEEN: self._seen, _CHECKED: self.checked, _ERROR: self._error, _CAUGHT: self._caught}
-            | {_JUDGED: self._judged}
+            | {_JUDGED: self._judged, _HELD: self._held, _WHOLE: self._whole}
+            | {elements.ZIP: self._elements.zip, elements.EVERY: self._elements.every}
+            | dict.fromkeys((elements.COMPARED, elements.ASSERTED), self._elements.compare)
+            | {elements.OPERATED: self._elements.operate}
         )
 
     def compile(self, code: str) -> types.CodeType:
@@ -46,6 +52,7 @@ class Count:
         tree: Any = compile(code, _FILE, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
         handlers = caught.Handlers(tree.body if "except" in code else [])
         self._tests = handlers.tests
+        elements.rewrite(tree.body, code)
         _rewrite(tree.body, handlers)
         return compile(tree, _FILE, "exec", dont_inherit=True)
 
@@ -74,11 +81,25 @@ class Count:
     def _seen(self, value: object) -> object:
         if value:
             self.checked()
-        else:
-            self._last = self._record(
-                sys._getframe(1)
-            )  # before its message is made, which the program may have a part in
+        else:  # before its message is made, which the program may have a part in
+            self._last = self._record(sys._getframe(1))
         return value
+
+    def _whole(self) -> None:
+        """An `all` held: a comparison if there was anything."""
+        if self._elements.compared_some:
+            self.checked()
+
+    def _held(self, value: object) -> object:
+        if not value:
+            return self._seen(value)
+        self._whole()
+        return value
+
+    def _made(self, what: str) -> BaseException:
+        error = AssertionError(what)
+        self.note(error)
+        return error
 
     def _error(self, *message: object) -> AssertionError:
         error = AssertionError(*message)
@@ -134,6 +155,8 @@ def _rewrite(body: list[Any], handlers: caught.Handlers) -> None:
             case _ast.Try():
                 for handler in statement.handlers:
                     handler.body.insert(0, _call(statement, _CHECKED))
+            case _ast.Expr() if any(map(elements.is_every, getattr(statement.value, "args", ()))):
+                body.insert(place + 1, _call(statement, _WHOLE))
             case _ast.Expr() if comparisons.is_exit(statement):
                 call: Any = statement.value
                 call.args[0] = _at(call, _ast.Call(_name(call, _CHECKED), [call.args[0]], []))
@@ -144,7 +167,8 @@ def _rewrite(body: list[Any], handlers: caught.Handlers) -> None:
 def _asserted(statement: Any) -> Any:
     """`if seen(test): pass` `else: raise AssertionError(message)`"""
     error = _at(statement, _ast.Call(_name(statement, _ERROR), [statement.msg] if statement.msg else [], []))
-    seen = _at(statement, _ast.Call(_name(statement, _SEEN), [statement.test], []))
+    name = _HELD if elements.is_every(statement.test) else _SEEN
+    seen = _at(statement, _ast.Call(_name(statement, name), [statement.test], []))
     done, failed = _at(statement, _ast.Pass()), _at(statement, _ast.Raise(error, None))
     return _at(statement, _ast.If(seen, [done], [failed]))
 
