@@ -14,7 +14,8 @@ folder is first on sys.path, so the modules here import one another by bare name
                  in a process of its own
     collect.py   what test code holds to run; pytest's part of it: little_pytest.py, arguments.py, fixtures.py
                  (captures.py, patches.py). bundled.py: modules that come with it.
-                 counting.py: what its comparisons came to (comparisons.py, caught.py, elements.py)
+                 counting.py: what its comparisons came to (comparisons.py, caught.py, elements.py).
+                 vanished.py: exceptions of the program that ended their loops
     link.py      how program and tests ask each other, and hold objects in common (shared.py, channel.py). The program's
                  side is owner.py, describe.py and guests.py, the tests' proxies.py, standing.py, operators.py,
                  answers.py, protocols.py, methods.py, making.py, mirrors.py and lent.py

@@ -19,6 +19,7 @@ import mirrors
 import replay
 import standing
 import surroundings
+import vanished
 from standing import CannotCross, Grade, Proxy, ProxyClass, Standing
 
 __all__ = ["CannotCross", "Garbled", "Program", "ProgramGone"]
@@ -82,6 +83,7 @@ class Program(link.Link):
         self._doubt: BaseException | None = None
         self._replay = replay.Replay(self._errors)
         self._surroundings = surroundings.Surroundings()
+        self.vanished = vanished.Vanished()
 
     def names(self, entry_point: str, wanted: Collection[str]) -> dict[str, object]:
         """The entry point, and what is wanted of the program's functions, classes and plain constants (as copies).
@@ -163,6 +165,7 @@ class Program(link.Link):
             raise Garbled from None
         finally:
             self._forget(answer)
+        self.vanished.keep(do, arguments, raised)
         raise raised
 
     def _send(self, message: dict[str, Any]) -> None:

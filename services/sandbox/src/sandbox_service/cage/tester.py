@@ -85,7 +85,10 @@ def run_tests(
         vars(module).update({name: __import__(name) for name in modules} | given)
         collect.Collector(module, tests, program.entry, call_check, count).run()
 
-    frames.send(*_end(judge, lambda: program.asked, lambda error: _is_the_programs(error, missing)))
+    end = _end(judge, lambda: program.asked, lambda error: _is_the_programs(error, missing))
+    if end == ("passed",) and program.vanished.any():
+        end = ("failed", "", "the program raised an exception that ended a loop of the tests")
+    frames.send(*end)
     return 0
 
 
