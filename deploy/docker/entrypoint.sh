@@ -5,4 +5,8 @@ prefix=RATCHET_$(echo "$SERVICE" | tr '[:lower:]' '[:upper:]')
 for default in HOST=0.0.0.0 PORT=50051 METRICS_PORT=9090 HTTP_PORT=8080; do
   printenv "${prefix}_${default%%=*}" >/dev/null || export "${prefix}_$default"
 done
+if [ -n "${RATCHET_SERVICE_TOKEN_DIGEST_FILE:-}" ]; then
+  RATCHET_SERVICE_TOKEN_DIGEST=$(cat "$RATCHET_SERVICE_TOKEN_DIGEST_FILE")
+  export RATCHET_SERVICE_TOKEN_DIGEST
+fi
 exec python -m "${SERVICE}_service.main"

@@ -68,7 +68,7 @@ def kill_redis(platform: Platform) -> None:
 def flush_redis(platform: Platform) -> None:
     state = platform.home.read_state()
     assert state is not None
-    with redis.Redis(port=state.ports["redis"]) as connection:
+    with redis.Redis(port=state.ports["redis"], password=platform.home.redis_password()) as connection:
         connection.flushall()
 
 

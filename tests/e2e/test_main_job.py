@@ -11,6 +11,7 @@ from ratchet.eval.v1 import eval_pb2
 from ratchet.registry.v1 import registry_pb2
 from ratchet.trainer.v1 import trainer_pb2, trainer_pb2_grpc
 from ratchet_client import ApiError, Client
+from ratchet_protos.access import with_token
 
 from .conftest import Platform
 
@@ -150,7 +151,10 @@ def test_an_unknown_id_is_not_found_and_a_bad_spec_names_its_fields(client: Clie
     for field in ("base", "steps", "problems", "group_size"):
         assert field in faults
     with grpc.insecure_channel(platform.target("trainer")) as channel:
-        stub = trainer_pb2_grpc.TrainerServiceStub(channel)
+        with pytest.raises(grpc.RpcError) as stranger:
+            trainer_pb2_grpc.TrainerServiceStub(channel).GetRun(trainer_pb2.GetRunRequest(id="run_unknown"), timeout=10)
+        assert stranger.value.code() == grpc.StatusCode.UNAUTHENTICATED
+        stub = trainer_pb2_grpc.TrainerServiceStub(with_token(channel, platform.home.service_token()))
         with pytest.raises(grpc.RpcError) as unknown:
             stub.GetRun(trainer_pb2.GetRunRequest(id="run_unknown"), timeout=10)
         assert unknown.value.code() == grpc.StatusCode.NOT_FOUND

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The first start makes the cluster, the owner POSTGRES_USER with POSTGRES_PASSWORD, and runs the *.sql files.
+# The first start makes the cluster, the owner POSTGRES_USER with the password of POSTGRES_PASSWORD_FILE, and runs the *.sql files.
 set -euo pipefail
+POSTGRES_PASSWORD=$(cat "$POSTGRES_PASSWORD_FILE")
 PATH=$(echo /usr/lib/postgresql/*/bin):$PATH
 
 if [ ! -s "$PGDATA/PG_VERSION" ]; then

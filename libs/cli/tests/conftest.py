@@ -28,6 +28,7 @@ def ratchet(
     for name in [name for name in os.environ if name.startswith("RATCHET_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("RATCHET_HOME", str(tmp_path))
+    monkeypatch.setenv("RATCHET_SERVICE_TOKEN", "t" * 64)
     monkeypatch.setenv("COLUMNS", "80")
 
     def run(*arguments: str) -> Result:

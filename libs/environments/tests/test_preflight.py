@@ -1,6 +1,7 @@
 """A problem's reference is tried in the strict kind, and in the shared one only where it must."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from google.rpc import code_pb2
 
@@ -8,6 +9,7 @@ from ratchet.common.v1 import failure_pb2, problem_pb2, verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.executor import Executor
 from ratchet_environments.preflight import Preflight, preflight_all
+from ratchet_environments.task import Limits
 from ratchet_problems import CallTest, CheckTest, Problem
 
 APART, BESIDE, NEVER = CheckTest("assert f(1) == 2"), CheckTest("assert f(1).pop() == 2"), CheckTest("assert f(1) == 3")
@@ -18,7 +20,12 @@ class Node:
     """Passes tests that need nothing, and those that need to share where they do."""
 
     async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
-        return [pb.ExecutionItem(execution=_execution(program.tests[0])) for program in programs]
+        return [pb.ExecutionItem(execution=_executed(program)) for program in programs]
+
+
+def _executed(program: pb.Program) -> pb.Execution:
+    found = [_execution(test) for test in program.tests]
+    return next((one for one in found if one.verdict != verdict_pb2.VERDICT_PASSED), found[0])
 
 
 def _execution(test: problem_pb2.Test) -> pb.Execution:
@@ -58,3 +65,33 @@ async def test_what_passes_in_no_kind_is_no_problem_to_use() -> None:
     bad = await found(problem(NEVER), problem(NOTHING), problem(held_out), problem(APART, references=()))
     assert ["does not pass" in one.fault or "no reference" in one.fault for one in bad] == [True] * 4
     assert "never called the program" in bad[1].fault
+
+
+async def test_limits_go_with_the_reference_and_progress_is_given() -> None:
+    seen: list[float] = []
+
+    class Watched(Node):
+        async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
+            seen.extend(program.limits.cpu_time.ToTimedelta().total_seconds() for program in programs)
+            return await super().execute_batch(programs)
+
+    done: list[int] = []
+    async with Executor(Watched()) as executor:
+        limits = Limits(timedelta(seconds=7))
+        await preflight_all(executor, [problem(APART)] * 2, limits=lambda one: limits, progress=done.append)
+    assert seen == [7, 7]
+    assert done == [1, 2]
+
+
+async def test_what_takes_too_long_is_not_tried_beside_the_tests() -> None:
+    kinds: list[int] = []
+
+    class Slow(Node):
+        async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
+            kinds.extend(program.tests[0].check.grading for program in programs)
+            return [pb.ExecutionItem(execution=pb.Execution(verdict=verdict_pb2.VERDICT_TIME_LIMIT))] * len(programs)
+
+    async with Executor(Slow()) as executor:
+        (one,) = await preflight_all(executor, [problem(APART)])
+    assert "TIME_LIMIT" in one.fault
+    assert problem_pb2.CheckTest.GRADING_SHARED not in kinds

@@ -18,6 +18,15 @@ def test_every_kind_of_test_crosses() -> None:
     assert program.runtime == "numpy"
 
 
+def test_limits_cross() -> None:
+    problem = Problem("p", "Write f.", (CallTest("[1]", "2"),), entry_point="f")
+    task = Task.of(problem, limits=Limits(timedelta(seconds=3), 1 << 30, processes=True))
+    program = program_for(task, "def f(x): return 2")
+    assert program.limits.cpu_time.ToTimedelta() == timedelta(seconds=3)
+    assert (program.limits.memory_bytes, program.processes) == (1 << 30, True)
+    assert not program_for(Task.of(problem), "").processes
+
+
 def test_a_prompt_that_begins_the_program_is_part_of_it() -> None:
     prompt = 'def f(x):\n    """One more."""\n'
     problem = Problem("p", prompt, (CallTest("[1]", "2"),), entry_point="f")

@@ -100,3 +100,38 @@ def test_a_file_that_was_cut_short(tmp_path):
         file.write_bytes(content[:length])
         with pytest.raises(DataLoss, match=r"model\.safetensors"):
             policy_id.of_folder(tmp_path)
+
+
+def settings(folder: Path, **files: str) -> str:
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name.replace("__", ".")).write_text(content)
+    return policy_id.settings_of_folder(folder)
+
+
+def test_settings_are_what_the_files_say(tmp_path: Path) -> None:
+    one = settings(tmp_path / "one", config__json='{"a": 1, "b": [2]}', chat_template__jinja="{{ x }}")
+    same = settings(
+        tmp_path / "same",
+        config__json='{\n"b": [2], "a": 1, "_name_or_path": "/home/me", "transformers_version": "4.0"}',
+        chat_template__jinja="{{ x }}",
+        README__md="Hello",
+        model__safetensors="weights",
+    )
+    assert one == same
+    assert one.startswith("sha256:")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"config__json": '{"a": 2}', "chat_template__jinja": "{{ x }}"},
+        {"config__json": '{"a": 1}', "chat_template__jinja": "{{ y }}"},
+        {"config__json": '{"a": 1}'},
+        {"config__json": '{"a": 1}', "chat_template__jinja": "{{ x }}", "tokenizer__json": "{}"},
+        {"config__json": "{not json", "chat_template__jinja": "{{ x }}"},
+    ],
+)
+def test_other_settings_are_another_model(tmp_path: Path, files: dict[str, str]) -> None:
+    one = settings(tmp_path / "one", config__json='{"a": 1}', chat_template__jinja="{{ x }}")
+    assert settings(tmp_path / "other", **files) != one

@@ -12,10 +12,11 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from prometheus_client import REGISTRY
 
-from ratchet_kit import errors, logs
+from ratchet_kit import access, errors, interceptors, logs
 from ratchet_kit.client import channel, wait_healthy
 from ratchet_kit.server import serve
 from ratchet_kit.settings import ServiceSettings
+from ratchet_protos.access import TOKEN_HEADER
 from ratchet_testing import free_port, serving
 from ratchet_testing.echo import SERVICE, adding, method
 
@@ -124,7 +125,7 @@ async def test_a_call_without_a_deadline_gets_one(kind):
     add = adding(**{kind: streaming if kind.endswith("stream") else single})
     async with serving(add, settings=settings) as target, grpc.aio.insecure_channel(target) as bare:
         with pytest.raises(grpc.aio.AioRpcError) as raised:
-            await call(bare, kind)
+            await call(bare, kind, metadata=[(TOKEN_HEADER, access.token())])
         assert raised.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
@@ -415,3 +416,13 @@ async def test_what_keeps_a_service_from_running_is_said_in_a_sentence():
     assert process.returncode == 1
     last = errors.decode().splitlines()[-1]
     assert last.startswith("test: test cannot listen on 127.0.0.1:")
+
+
+async def test_who_asked_goes_from_service_to_service():
+    async def who(request, context):
+        return interceptors.actor().encode()
+
+    async with serving(adding(unary_unary=who)) as target, channel(target) as door:
+        assert await call(door, "unary_unary") == [b""]
+        with logs.bound(actor="key_1"):
+            assert await call(door, "unary_unary") == [b"key_1"]

@@ -74,3 +74,12 @@ def test_a_worker_has_the_name_of_its_port(env):
     assert ServiceSettings(port=8705).worker_name() == ServiceSettings(port=8705).worker_name()
     assert ServiceSettings(port=8705).worker_name().endswith(":8705")
     assert ServiceSettings(port=0).worker_name() != ServiceSettings(port=0).worker_name()
+
+
+def test_passwords_come_from_files(monkeypatch, tmp_path):
+    (tmp_path / "password").write_text("se:cret\n")
+    monkeypatch.setenv("REDIS_PASSWORD_FILE", str(tmp_path / "password"))
+    monkeypatch.setenv("REDIS_URL", "redis://redis:6379/0")
+    assert Settings().redis_url == "redis://:se%3Acret@redis:6379/0"
+    monkeypatch.setenv("REDIS_URL", "redis://:own@redis:6379/0")
+    assert Settings().redis_url == "redis://:own@redis:6379/0"

@@ -22,5 +22,6 @@ def test_the_mean_is_within_and_the_ends_are_within_bounds(mean: float, n: int, 
 
 
 def test_a_comparison_crosses() -> None:
-    comparison = Comparison(Estimate(0.25, 0.2, 0.3), Estimate(0.5, 0.4, 0.6), Estimate(0.25, 0.1, 0.4), 0.01, 120)
+    estimates = Estimate(0.25, 0.2, 0.3), Estimate(0.5, 0.4, 0.6), Estimate(0.25, 0.1, 0.4)
+    comparison = Comparison(*estimates, 0.01, 120, 40, 10, 90, 0.05, 0.975)
     assert comparison_from_proto(comparison_to_proto(comparison)) == comparison

@@ -1,8 +1,11 @@
 """Which processes a platform has, and with which settings."""
 
+import stat
+
+from ratchet_kit.access import DIGEST, TOKEN, digest_of
 from ratchet_local.home import Home
 from ratchet_local.ports import Ports
-from ratchet_local.services import External, plan
+from ratchet_local.services import External, models_folder, plan
 
 
 def test_each_service_gets_its_own_database_and_its_peers(home: Home) -> None:
@@ -12,6 +15,28 @@ def test_each_service_gets_its_own_database_and_its_peers(home: Home) -> None:
     assert len({service.environment.get("DATABASE_URL") for service in services.values()}) == 7
     assert services["trainer"].environment["RATCHET_TRAINER_ROLLOUT_TARGET"] == ports.target("rollout")
     assert services["trainer"].command[0].endswith("trainer/bin/python")
+
+
+def test_services_share_a_token_that_the_sandbox_cannot_show(home: Home) -> None:
+    services = {service.name: service.environment for service in plan(home, Ports.from_base(9100), External(), {})}
+    token = home.service_token()
+    assert {services[name][TOKEN] for name in ("gateway", "trainer", "rollout", "eval", "registry")} == {token}
+    assert services["sandbox"][DIGEST] == digest_of(token)
+    assert not [value for value in services["sandbox"].values() if token in value]
+
+
+def test_the_bundled_redis_has_a_password(home: Home) -> None:
+    services = {service.name: service for service in plan(home, Ports.from_base(9100), External(), {})}
+    password = home.redis_password()
+    assert f":{password}@" in services["eval"].environment["REDIS_URL"]
+    assert not [word for word in services["redis"].command if password in word]
+    for file in ("service.token", "redis.password"):
+        assert stat.S_IMODE((home.path / file).stat().st_mode) == 0o600
+
+
+def test_models_of_the_project_and_of_the_user_may_be_read(home: Home) -> None:
+    services = plan(home, Ports.from_base(9100), External(), {"RATCHET_SOURCES": "s3://mine"})
+    assert {service.environment["RATCHET_SOURCES"] for service in services} == {f"{models_folder()},s3://mine"}
 
 
 def test_what_is_pointed_elsewhere_is_not_started_here(home: Home) -> None:

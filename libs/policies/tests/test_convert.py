@@ -3,11 +3,14 @@
 import pytest
 
 from ratchet.common.v1 import chat_pb2, generation_pb2
+from ratchet.rollout.v1 import rollout_pb2
 from ratchet_kit.errors import InvalidArgument
 from ratchet_policies import (
     ChatPrompt,
     Completion,
     FinishReason,
+    Policy,
+    PolicyState,
     Prompt,
     Sampling,
     TextPrompt,
@@ -27,6 +30,21 @@ from ratchet_problems import Message
 )
 def test_prompts_cross(prompt: Prompt) -> None:
     assert convert.prompt_from_proto(convert.prompt_to_proto(prompt)) == prompt
+
+
+def test_a_policy_is_known_by_its_weights_and_its_settings() -> None:
+    message = rollout_pb2.Policy(
+        name="starter@2",
+        state=rollout_pb2.Policy.STATE_READY,
+        policy_id="sha256:w",
+        settings_id="sha256:s",
+        weight_updates=3,
+        has_chat_template=True,
+    )
+    expected = Policy(
+        "starter@2", PolicyState.READY, "sha256:w", weight_updates=3, has_chat_template=True, settings_id="sha256:s"
+    )
+    assert convert.policy_from_proto(message) == expected
 
 
 def test_a_content_in_parts_is_one_text() -> None:

@@ -1,7 +1,12 @@
 """What a completion means, told by running it."""
 
+import ast
+import gzip
 import itertools
+import json
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -142,6 +147,37 @@ def test_a_solution_has_the_names_that_its_judge_lends() -> None:
     assert source_for("", "Solution.f", own) == own
 
 
+HEADER = "class Solution:\n    def g(self, x):\n        return x + 1\n    def f(self, xs: List[int]) -> int:\n        "
+METHODS = {
+    "at the margin": "def f(self, xs):\n    return max(xs) + 1\n",
+    "as deep as in its class": "    def f(self, xs):\n        return max(xs) + 1\n",
+    "with another": "def h(self, x):\n    return x + 1\n\ndef f(self, xs):\n    return self.h(max(xs))\n",
+    "with what it uses of the class": "def f(self, xs):\n    return self.g(max(xs))\n",
+    "with an import": "import heapq\n\ndef f(self, xs):\n    return heapq.nlargest(1, xs)[0] + 1\n",
+    "with a decorated function": "@lru_cache(None)\ndef one(x):\n    return x + 1\n\n"
+    "def f(self, xs):\n    return one(max(xs))\n",
+    "without self": "def f(xs: List[int]) -> int:\n    return max(xs) + 1\n",
+    "its body": "return max(xs) + 1\n",
+}
+
+
+@pytest.mark.parametrize(
+    "prompt", ["", HEADER, f"Complete this:\n\n```python\nfrom typing import *\n\n{HEADER}\n```\n"]
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_alone_is_put_into_its_class(prompt: str, method: str) -> None:
+    if not prompt and method in ("its body", "with what it uses of the class"):
+        pytest.skip("nothing says what that is")
+    for completion in (f"Here it is:\n```python\n{METHODS[method]}```\nDone.", f"```python\n{METHODS[method]}"):
+        source = source_for(prompt, "Solution.f", completion)
+        assert call(f"{source}\nrun = Solution().f", "run", [3, 1, 2]) == 4
+
+
+def test_a_wrong_method_alone_stays_wrong() -> None:
+    source = source_for(HEADER, "Solution.f", "```python\ndef f(self, xs):\n    return 0\n```")
+    assert call(f"{source}\nrun = Solution().f", "run", [3, 1, 2]) == 0
+
+
 def test_other_languages_are_found_by_their_fences() -> None:
     answer = "So:\n```cpp\nint main() {}\n```\nIt prints:\n```\n3\n```"
     assert extract_code(answer, language="cpp") == "int main() {}\n"
@@ -230,3 +266,49 @@ def test_any_text_is_read(text: str, entry_point: str) -> None:
         first_block(text, language).encode()
     read = list(outline.statements(text))
     assert all(a.end <= b.start for a, b in itertools.pairwise(read))
+
+
+# --- real outputs
+
+REAL = Path(__file__).parents[4] / "shared" / "data"
+FRAMES = {
+    "a fence": "```python\n{}\n```",
+    "words and a fence": "Sure! Here's the solution:\n\n```python\n{}\n```\n\nIt runs in O(n) time.",
+    "an open fence": "```python\n{}",
+    "a fence without a language": "```\n{}\n```",
+    "a draft before": "First idea:\n```python\ndef {name}(*a): return 0\n```\nBetter:\n```python\n{}\n```",
+    "an example after": "```python\n{}\n```\nUsage:\n```python\nprint({name})\n```",
+    "a thought before": "<think>Is it ```python\ndef {name}(): pass\n```? No.</think>\n```python\n{}\n```",
+    "cut off later": "```python\n{}\n\ndef helper(x):\n    return (x +",
+    "bare": "{}",
+}
+
+
+def _real_programs() -> Iterator[tuple[str, str]]:
+    """Name of the function, and a whole program of Qwen2.5-Coder or of a reference, that parses."""
+    rows = json.loads(
+        gzip.decompress((REAL / "samples/qwen2.5-coder/1.5b-base.evalplus-mbpp.eval_results.json.gz").read_bytes())
+    )["eval"]
+    table = gzip.decompress((REAL / "evalplus/MbppPlus-v0.1.0.jsonl.gz").read_bytes()).splitlines()
+    names = {row["task_id"]: row["entry_point"] for row in map(json.loads, table)}
+    for task, (row,) in rows.items():
+        try:
+            tree = ast.parse(row["solution"])
+        except SyntaxError:
+            continue
+        if any(isinstance(node, ast.FunctionDef) and node.name == names[task] for node in tree.body):
+            yield names[task], row["solution"].strip()
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_real_programs_come_out_of_every_frame(frame: str) -> None:
+    if not REAL.exists():
+        pytest.skip(f"{REAL} isn't there: published samples lie beside the project, not in it")
+    wrong = []
+    programs = list(_real_programs())
+    assert len(programs) > 350
+    for name, program in programs:
+        found = extract_code(FRAMES[frame].replace("{name}", name).replace("{}", program), name)
+        if ast.dump(ast.parse(found)) != ast.dump(ast.parse(program)):
+            wrong.append((name, found))
+    assert not wrong, wrong[:3]

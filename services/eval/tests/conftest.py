@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,13 +12,14 @@ import pytest
 from eval_service.adapters.memory import MemoryEvaluationStore
 from eval_service.domain.evaluation import Evaluation, ResolvedModel
 from eval_service.domain.evaluations import Evaluations
-from eval_service.domain.measurer import Deadlines, Measurer
-from eval_service.domain.ports import LoadedPolicy, ProblemSet
-from eval_service.domain.spec import ProblemSetRef
-from ratchet_environments import Episode, Outcome, Task
+from eval_service.domain.measurer import Measurer
+from eval_service.domain.patience import Deadlines
+from eval_service.domain.ports import Answer, LoadedPolicy, ProblemSet, Put
+from eval_service.domain.spec import Form, ProblemSetRef
+from ratchet_environments import Episode, Limits, Outcome, Task
 from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
 from ratchet_kit.names import AnyModel, Location
-from ratchet_policies import Sampling
+from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt
 from ratchet_problems import CallTest, Message, Problem, data_digest
 from ratchet_rewards import Grade
 from ratchet_testing.clock import ManualClock
@@ -25,6 +27,7 @@ from ratchet_testing.queue import MemoryQueue
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WEIGHTS = "sha256:" + "ab" * 32
+SETTINGS = "sha256:" + "cd" * 32
 
 
 def problem(number: int) -> Problem:
@@ -33,16 +36,45 @@ def problem(number: int) -> Problem:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class MemorySet:
+    problems: Sequence[Problem]
+    version: str = "v1"
+    runtime: str = ""
+
+    def limits(self, problem: Problem) -> Limits:
+        return Limits()
+
+    @property
+    def digest(self) -> str:
+        return data_digest(self.problems)
+
+    def put(self, problem: Problem, form: Form, shots: int | None) -> Put:
+        examples = "Example. " * (shots or 0)
+        if form is Form.COMPLETION:
+            return Put(text=f"{examples}# {problem.prompt}", stop=("\ndef",))
+        return Put((Message("user", examples + problem.prompt),))
+
+    def program(self, problem: Problem, completion: str) -> str:
+        return f"{problem.prompt}\n{completion}"
+
+
 class MemoryProblems:
     def __init__(self) -> None:
         self.problems: Sequence[Problem] = [problem(number) for number in range(6)]
+        self.more: Sequence[Problem] = [problem(number) for number in range(4)]
+        """Of the set "more"."""
+        self.ready = True
 
     async def check(self, ref: ProblemSetRef) -> None:
-        if ref.name != "basics":
+        if ref.name not in ("basics", "more"):
             raise InvalidArgument(f"no problem set {ref.name!r}")
 
     async def load(self, ref: ProblemSetRef) -> ProblemSet:
-        return ProblemSet(self.problems, data_digest(self.problems))
+        return MemorySet(self.problems if ref.name == "basics" else self.more)
+
+    async def load_if_ready(self, ref: ProblemSetRef) -> ProblemSet | None:
+        return await self.load(ref) if self.ready else None
 
 
 class MemoryModels:
@@ -51,7 +83,7 @@ class MemoryModels:
             return ResolvedModel(ref.uri)
         if ref.model == "nobody":
             raise NotFound("there is no model 'nobody'")
-        return ResolvedModel("/artifacts/starter", WEIGHTS)
+        return ResolvedModel("/artifacts/starter", WEIGHTS, SETTINGS)
 
 
 class MemoryHost:
@@ -59,9 +91,12 @@ class MemoryHost:
 
     def __init__(self) -> None:
         self.weights = WEIGHTS
+        self.settings = SETTINGS
         self.open_faults: list[RatchetError] = []
         self.faults: list[RatchetError] = []
         self.completions: list[tuple[tuple[Message, ...], Sampling]] = []
+        self.texts: list[tuple[str, Sampling]] = []
+        self.has_chat_template = True
         self.opened: Counter[str] = Counter()
         self.loaded: set[str] = set()
         self.hang = asyncio.Event()
@@ -92,8 +127,10 @@ class MemoryPolicy:
     def __init__(self, host: MemoryHost) -> None:
         self._host = host
         self.policy_id = host.weights
+        self.settings_id = host.settings
+        self.has_chat_template = host.has_chat_template
 
-    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> str:
+    async def complete(self, prompt: Prompt, sampling: Sampling) -> Answer:
         host = self._host
         host.in_flight += 1
         host.most_in_flight = max(host.most_in_flight, host.in_flight)
@@ -105,16 +142,21 @@ class MemoryPolicy:
             host.in_flight -= 1
         if host.faults:
             raise host.faults.pop(0)
-        host.completions.append((tuple(messages), sampling))
-        return f"{messages[-1].content} {sampling.seed}"
+        if isinstance(prompt, TextPrompt):
+            host.texts.append((prompt.text, sampling))
+            return Answer(f"{prompt.text} {sampling.seed}", 3)
+        assert isinstance(prompt, ChatPrompt)
+        host.completions.append((prompt.messages, sampling))
+        return Answer(f"{prompt.messages[-1].content} {sampling.seed}", 3)
 
 
 class MemoryEnvironment:
-    """Passes the even problems, after `turns` answers."""
+    """Passes the even problems, after `turns` answers; and whole programs that say so."""
 
     def __init__(self) -> None:
         self.faults: list[RatchetError] = []
         self.turns = 1
+        self.judged: list[str] = []
 
     async def start(self, task: Task) -> Episode:
         return Episode(task)
@@ -125,7 +167,8 @@ class MemoryEnvironment:
             raise self.faults.pop(0)
         if len(episode.turns) + 1 < self.turns:
             return episode.go_on(answer, Message("user", "Look again."))
-        passed = int(episode.task.problem.id[1:]) % 2 == 0
+        self.judged.append(answer)
+        passed = int(episode.task.problem.id[1:]) % 2 == 0 or (episode.task.is_program and "pass" in answer)
         grade = Grade("PASSED", 1, 1) if passed else Grade("FAILED", 0, 1)
         return episode.end(answer, Outcome(grade, float(passed)))
 
@@ -169,8 +212,10 @@ class World:
             self.meter,
             clock,
             concurrency=4,
+            judging=8,
             deadlines=Deadlines(timedelta(minutes=5), timedelta(minutes=30), timedelta(seconds=10)),
             sleep=self.sleep,
+            moment=0,
         )
 
     async def sleep(self, seconds: float) -> None:

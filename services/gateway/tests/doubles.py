@@ -18,6 +18,7 @@ from ratchet_kit.errors import (
     ResourceExhausted,
 )
 from ratchet_kit.names import CHAMPION, VersionRef
+from ratchet_kit.work import Priority
 from ratchet_policies import (
     ChatPrompt,
     Completion,
@@ -88,7 +89,9 @@ class ScriptedEngine:
         await self.get(name)
         del self.policies[name]
 
-    async def generate(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> Generation:
+    async def generate(
+        self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling, priority: Priority = Priority.NORMAL
+    ) -> Generation:
         words = await self._words(name, policy_id, prompt)
         completions = tuple(
             Completion(
@@ -160,7 +163,8 @@ class ScriptedRegistry:
         if name not in self.versions:
             raise NotFound(f"model {name} does not exist")
         number = self.aliases.get((name, CHAMPION))
-        return RegisteredModel(name, EPOCH, VersionRef(name, number) if number else None)
+        aliases = {alias: pointed for (model, alias), pointed in self.aliases.items() if model == name}
+        return RegisteredModel(name, EPOCH, VersionRef(name, number) if number else None, aliases)
 
     async def version(self, ref: VersionRef) -> RegisteredVersion:
         if not 1 <= ref.number <= self.versions.get(ref.model, 0):

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,8 @@ from ratchet_kit.worker import Timing
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
 from registry_service.adapters.memory import memory_stores
-from registry_service.domain.gate import Evaluation, Gate, GateSpec
+from registry_service.domain.evidence import Comparisons, Evaluation, MeasuredSet, SetComparison
+from registry_service.domain.gate import Gate, GateSpec
 from registry_service.domain.ports import Stores
 from registry_service.domain.version import Lineage, Version, VersionSpec
 from registry_service.main import Queues, Service, provision
@@ -62,15 +63,35 @@ def files_below(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
+def comparison(difference: Estimate, problems: int = 200, confidence: float = 0.95) -> Comparison:
+    return Comparison(
+        Estimate(0.5, 0.4, 0.6),
+        Estimate(0.7, 0.6, 0.8),
+        difference,
+        0.0004,
+        problems,
+        clusters=problems,
+        confidence=confidence,
+    )
+
+
 class MemoryEvaluations:
-    """EvaluationSource over what a test puts in it."""
+    """EvaluationSource over what a test puts in it: one set, unless it puts in more."""
 
     def __init__(self) -> None:
         self.evaluations: dict[str, Evaluation] = {}
         self.difference = Estimate(0.2, 0.1, 0.3)
+        self.sets: dict[str, SetComparison] = {}
+        self.fingerprints = frozenset[str]()
+        self.asked: list[tuple[float, frozenset[str]]] = []
 
     def measure(self, id: str, version: Version, digest: str = "sha256:d") -> str:
-        self.evaluations[id] = Evaluation(id, version.policy_id, "composed/test", digest)
+        names = [name for name in self.sets if name != "composed/test"]
+        sets = (
+            MeasuredSet("composed/test", digest),
+            *(MeasuredSet(name, f"sha256:{name}") for name in names),
+        )
+        self.evaluations[id] = Evaluation(id, version.policy_id, sets, version.settings_id)
         return id
 
     async def get(self, id: str) -> Evaluation:
@@ -78,8 +99,14 @@ class MemoryEvaluations:
             raise NotFound(f"there is no evaluation {id}")
         return self.evaluations[id]
 
-    async def compare(self, baseline_id: str, candidate_id: str) -> Comparison:
-        return Comparison(Estimate(0.5, 0.4, 0.6), Estimate(0.7, 0.6, 0.8), self.difference, 0.0004, 200)
+    async def compare(
+        self, baseline_id: str, candidate_id: str, confidence: float, training_fingerprints: Collection[str]
+    ) -> Comparisons:
+        self.asked.append((confidence, frozenset(training_fingerprints)))
+        whole = comparison(self.difference, confidence=confidence)
+        shared = len(self.fingerprints & frozenset(training_fingerprints))
+        first = SetComparison("composed/test", whole, trained_on=shared)
+        return Comparisons(whole, tuple({"composed/test": first, **self.sets}.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +164,7 @@ async def registry(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Registry
     stores, queues = memory_stores(), Queues(MemoryQueue(), MemoryQueue())
     evaluations, root = MemoryEvaluations(), tmp_path / "artifacts"
     async with provision(
-        Settings(port=0, artifact_url=str(root)),
+        Settings(port=0, artifact_url=str(root), sources="/"),
         stores=stores,
         queues=queues,
         evaluations=evaluations,

@@ -9,7 +9,27 @@ import sys
 
 import typer
 
-from ratchet_cli.commands import batches, evaluations, keys, models, platform, releases, runs, runtimes, sandbox
+from ratchet_cli.commands import (
+    batches,
+    benchmarks,
+    comparisons,
+    data,
+    evaluations,
+    gates,
+    keys,
+    matrix,
+    models,
+    platform,
+    preferences,
+    quality,
+    releases,
+    reports,
+    runs,
+    runtimes,
+    samples,
+    sandbox,
+    trends,
+)
 from ratchet_cli.demo.command import demo
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import stderr
@@ -34,12 +54,22 @@ for command in (
     demo,
     runs.train,
     evaluations.evaluate,
+    gates.gate,
+    reports.report,
+    matrix.matrix,
+    quality.quality,
     releases.deploy,
 ):
     app.command()(command)
-app.command("gate")(evaluations.decide)
 app.add_typer(runs.app, name="runs")
 app.add_typer(evaluations.app, name="evaluations")
+evaluations.app.command()(comparisons.compare)
+evaluations.app.command()(comparisons.plan)
+evaluations.app.command()(trends.trend)
+app.add_typer(samples.app, name="samples")
+app.add_typer(benchmarks.app, name="benchmarks")
+app.add_typer(data.app, name="data")
+app.add_typer(preferences.app, name="preferences")
 app.add_typer(models.app, name="models")
 app.add_typer(releases.app, name="releases")
 app.add_typer(keys.app, name="keys")

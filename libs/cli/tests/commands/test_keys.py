@@ -32,5 +32,16 @@ def test_listing_and_revoking(ratchet: Any, gateway: ScriptedGateway) -> None:
         {"keys": [{"id": "key_1", "name": "app", "hint": "rk_ab", "scopes": ["SCOPE_INFERENCE"]}]},
         {"key": {"id": "key_1"}},
     )
-    assert ratchet("keys", "list").stdout.splitlines()[1].split() == ["key_1", "app", "rk_ab", "inference", "-", "-"]
+    assert ratchet("keys", "list").stdout.splitlines()[1].split() == [
+        *("key_1", "app", "rk_ab", "inference", "all", "-", "-", "-")
+    ]
     assert ratchet("keys", "revoke", "key_1").stdout == "key_1 is revoked.\n"
+
+
+def test_a_key_may_be_for_some_models_and_some_days(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers({"key": {"id": "key_1", "name": "app"}, "secret": "rk_secret"})
+    ratchet("keys", "create", "app", "--model", "starter", "--days", "30")
+    body = gateway.received[0].body
+    assert body is not None
+    assert body["models"] == ["starter"]
+    assert body["expire_time"].endswith("Z")

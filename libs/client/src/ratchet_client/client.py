@@ -9,6 +9,7 @@ from ratchet_client.chat import Chat
 from ratchet_client.evaluations import Evaluations
 from ratchet_client.keys import Keys
 from ratchet_client.models import Models
+from ratchet_client.preferences import Preferences
 from ratchet_client.releases import Releases
 from ratchet_client.resource import S
 from ratchet_client.runs import Runs
@@ -23,6 +24,7 @@ class _Resources(Chat[S]):
         self.url = transport.url
         self.runs = Runs(transport)
         self.evaluations = Evaluations(transport)
+        self.preferences = Preferences(transport)
         self.models = Models(transport)
         self.releases = Releases(transport)
         self.keys = Keys(transport)

@@ -1,6 +1,8 @@
 """Evaluations, their samples, and the comparison of two."""
 
-from ratchet.common.v1 import statistics_pb2
+from collections.abc import Sequence
+
+from ratchet.common.v1 import statistics_pb2, verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_client.calls import Call, Listing, Stream, call, listing, new_request_id, nothing, stream
 from ratchet_client.resource import Resource, S, last, listed, streamed, unary
@@ -19,9 +21,10 @@ class Evaluations(Resource[S]):
         return call(request, pb.GetEvaluationResponse, lambda reply: reply.evaluation)
 
     @listed
-    def list(self) -> Listing[pb.Evaluation]:
-        """The newest first."""
-        return listing(pb.ListEvaluationsRequest(), pb.ListEvaluationsResponse, lambda reply: reply.evaluations)
+    def list(self, model: str = "", problems: str = "") -> Listing[pb.Evaluation]:
+        """The newest first; those of one model's versions, or of one set, where they are named."""
+        request = pb.ListEvaluationsRequest(model=model, problems=problems)
+        return listing(request, pb.ListEvaluationsResponse, lambda reply: reply.evaluations)
 
     @unary
     def cancel(self, evaluation_id: str) -> Call[pb.Evaluation]:
@@ -44,13 +47,54 @@ class Evaluations(Resource[S]):
         return nothing(pb.DeleteEvaluationRequest(id=evaluation_id), pb.DeleteEvaluationResponse)
 
     @listed
-    def samples(self, evaluation_id: str) -> Listing[pb.Sample]:
-        """Every graded completion."""
-        request = pb.ListSamplesRequest(evaluation_id=evaluation_id)
+    def samples(
+        self,
+        evaluation_id: str,
+        benchmark: str = "",
+        problem_id: str = "",
+        verdict: verdict_pb2.Verdict.ValueType = verdict_pb2.VERDICT_UNSPECIFIED,
+    ) -> Listing[pb.Sample]:
+        """Every graded completion; those of one set, of one problem, of one verdict, where they are named."""
+        request = pb.ListSamplesRequest(
+            evaluation_id=evaluation_id, benchmark=benchmark, problem_id=problem_id, verdict=verdict
+        )
         return listing(request, pb.ListSamplesResponse, lambda reply: reply.samples)
+
+    @unary
+    def add_samples(self, evaluation_id: str, samples: Sequence[pb.ImportedSample]) -> Call[pb.Evaluation]:
+        """Samples that were made elsewhere, to an evaluation whose spec says `imported_samples`; 2,000 at a time. One
+        that is there already stays as it is. `sample_files` reads them from files."""
+        request = pb.AddSamplesRequest(evaluation_id=evaluation_id, samples=samples)
+        return call(request, pb.AddSamplesResponse, lambda reply: reply.evaluation)
 
     @unary
     def compare(self, baseline_id: str, candidate_id: str) -> Call[statistics_pb2.Comparison]:
         """Two evaluations of the same problems, paired."""
         request = pb.CompareEvaluationsRequest(baseline_id=baseline_id, candidate_id=candidate_id)
         return call(request, pb.CompareEvaluationsResponse, lambda reply: reply.comparison)
+
+    @unary
+    def compare_sets(
+        self, baseline_id: str, candidate_id: str, confidence: float | None = None
+    ) -> Call[pb.CompareEvaluationsResponse]:
+        """As compare, and each set of the two by itself. `confidence` of the intervals: None means 0.95."""
+        request = pb.CompareEvaluationsRequest(
+            baseline_id=baseline_id, candidate_id=candidate_id, confidence=confidence
+        )
+        return call(request, pb.CompareEvaluationsResponse, lambda reply: reply)
+
+    @unary
+    def plan(
+        self,
+        baseline_id: str,
+        *,
+        samples_per_problem: int | None = None,
+        problems: int | None = None,
+        power: float | None = None,
+    ) -> Call[pb.PlanComparisonResponse]:
+        """The smallest difference that a comparison with this evaluation would show. What is None is as the baseline
+        has it; `power`, the probability of seeing a difference that is there, is then 0.8."""
+        request = pb.PlanComparisonRequest(
+            baseline_id=baseline_id, samples_per_problem=samples_per_problem, problems=problems, power=power
+        )
+        return call(request, pb.PlanComparisonResponse, lambda reply: reply)

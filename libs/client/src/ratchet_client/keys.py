@@ -1,6 +1,7 @@
 """API keys of the gateway."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from ratchet.common.v1 import access_pb2
 from ratchet.gateway.v1 import key_pb2 as pb
@@ -11,10 +12,20 @@ from ratchet_client.resource import Resource, S, listed, unary
 class Keys(Resource[S]):
     @unary
     def create(
-        self, name: str, scopes: Sequence[access_pb2.Scope.ValueType] = (), request_id: str = ""
+        self,
+        name: str,
+        scopes: Sequence[access_pb2.Scope.ValueType] = (),
+        request_id: str = "",
+        models: Sequence[str] = (),
+        expire_time: datetime | None = None,
     ) -> Call[pb.CreateKeyResponse]:
-        """The key and its secret, which is shown this once. Without scopes the key is for inference."""
-        request = pb.CreateKeyRequest(request_id=request_id or new_request_id(), name=name, scopes=scopes)
+        """The key and its secret, which is shown this once. Without scopes the key is for inference, without models for
+        all of them, without a time it is valid until it is revoked."""
+        request = pb.CreateKeyRequest(
+            request_id=request_id or new_request_id(), name=name, scopes=scopes, models=models
+        )
+        if expire_time is not None:
+            request.expire_time.FromDatetime(expire_time)
         return call(request, pb.CreateKeyResponse, lambda reply: reply)
 
     @listed

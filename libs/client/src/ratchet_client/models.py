@@ -97,6 +97,7 @@ class Models(Resource[S]):
         champion_evaluation_id: str,
         *,
         min_difference: float = 0.0,
+        rules: pb.GateRules | None = None,
         request_id: str = "",
     ) -> Call[pb.Gate]:
         """Begins to decide whether the candidate may replace the champion. See `wait_gate`."""
@@ -106,6 +107,7 @@ class Models(Resource[S]):
             candidate_evaluation_id=candidate_evaluation_id,
             champion_evaluation_id=champion_evaluation_id,
             min_difference=min_difference,
+            rules=rules,
         )
         return call(request, pb.CreateGateResponse, lambda reply: reply.gate)
 

@@ -11,8 +11,10 @@ import grpc
 from ratchet.common.v1 import priority_pb2
 from ratchet.sandbox.v1 import batch_pb2 as pb
 from ratchet.sandbox.v1 import batch_pb2_grpc, program_pb2
+from ratchet_client import access
 from ratchet_client.calls import PAGE_SIZE, new_request_id
 from ratchet_client.errors import ApiError, Unreachable
+from ratchet_protos.access import with_token
 
 TIMEOUT_S = 60.0
 SILENCE_S = 60.0
@@ -31,11 +33,12 @@ class SandboxBatches:
     Every method raises ApiError when the sandbox refuses and Unreachable when none answers.
     """
 
-    def __init__(self, target: str, caller: str = "") -> None:
+    def __init__(self, target: str, caller: str = "", token: str = "") -> None:
+        """`token`: of the services; without it see `access.service_token`, which raises Unreachable."""
         self._target = target
         self._caller = caller
         self._channel = grpc.insecure_channel(target, options=_OPTIONS)
-        self._stub = batch_pb2_grpc.BatchServiceStub(self._channel)
+        self._stub = batch_pb2_grpc.BatchServiceStub(with_token(self._channel, token or access.service_token()))
 
     def __enter__(self) -> Self:
         return self

@@ -7,6 +7,7 @@ from ratchet_environments.executor import Executor
 from ratchet_environments.programs import program_for
 from ratchet_environments.task import Task
 from ratchet_kit.errors import InvalidArgument
+from ratchet_kit.times import duration_from_proto
 from ratchet_rewards import Grade, RewardFunction, get
 
 
@@ -45,4 +46,11 @@ def grade_of(execution: pb.Execution) -> Grade:
     if execution.HasField("failure"):
         raise InvalidArgument(f"{execution.id}: its tests can judge no program: {execution.failure.message}")
     verdict = verdict_pb2.Verdict.Name(execution.verdict).removeprefix("VERDICT_")
-    return Grade(verdict, execution.tests_passed, execution.tests_total, execution.detail, execution.forgeable)
+    return Grade(
+        verdict,
+        execution.tests_passed,
+        execution.tests_total,
+        execution.detail,
+        execution.forgeable,
+        duration_from_proto(execution.cpu_time) if execution.HasField("cpu_time") else None,
+    )

@@ -2,14 +2,15 @@
 
     python -m ratchet_environments.preflight problems.jsonl --sandbox 127.0.0.1:8004 --out checked.jsonl
 
-Each test is run against the problem's first reference in the strict kind. Only a check that fails there is tried in the
-shared kind, and takes it where it passes: what comes of such a problem can be forged (docs/sandbox/grading.md).
+All tests are run against the problem's first reference, in the strict kind; where that fails, each by itself. Only a
+check that fails there is tried in the shared kind, and takes it where it passes: what comes of such a problem can be
+forged (docs/sandbox/grading.md).
 """
 
 import argparse
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ratchet.common.v1 import verdict_pb2
@@ -17,10 +18,10 @@ from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.executor import Executor
 from ratchet_environments.programs import program_for
 from ratchet_environments.sandbox import GrpcSandbox
-from ratchet_environments.task import Task
+from ratchet_environments.task import Limits, Task
 from ratchet_kit import client
 from ratchet_kit.errors import InvalidArgument
-from ratchet_problems import CheckTest, Problem, jsonl
+from ratchet_problems import CheckTest, Problem, TestCase, jsonl
 
 _AT_A_TIME = 32
 
@@ -37,16 +38,21 @@ class Preflight:
     """Why it can't be used: its reference does not pass, or it has none."""
 
 
-async def preflight(executor: Executor, problem: Problem, runtime: str = "") -> Preflight:
+async def preflight(executor: Executor, problem: Problem, runtime: str = "", limits: Limits = Limits()) -> Preflight:
     """Raises Unavailable when the platform failed again and again."""
+    task = Task.of(problem, runtime=runtime, limits=limits)
     if not problem.references:
         return Preflight(problem, fault="has no reference to try it with")
+    if not await _wrong(executor, task, *problem.tests):
+        return Preflight(problem)
     tests, shared = list(problem.tests), list[str]()
     for place, test in enumerate(problem.tests):
-        wrong = await _wrong(executor, replace(problem, tests=(test,)), runtime)
-        if wrong and isinstance(test, CheckTest) and not (test.shared or test.held_out):
+        wrong = await _wrong(executor, task, test)
+        if wrong.startswith("TIME_LIMIT"):
+            pass  # no kind of grading would help
+        elif wrong and isinstance(test, CheckTest) and not (test.shared or test.held_out):
             beside = replace(test, shared=True)
-            wrong_beside = await _wrong(executor, replace(problem, tests=(beside,)), runtime)
+            wrong_beside = await _wrong(executor, task, beside)
             if not wrong_beside:
                 tests[place] = beside
                 shared.append(f"tests[{place}] must share the program's process: {wrong}")
@@ -57,10 +63,10 @@ async def preflight(executor: Executor, problem: Problem, runtime: str = "") -> 
     return Preflight(replace(problem, tests=tuple(tests)), tuple(shared))
 
 
-async def _wrong(executor: Executor, problem: Problem, runtime: str) -> str:
+async def _wrong(executor: Executor, task: Task, *tests: TestCase) -> str:
     """Empty where the reference passes."""
-    program: pb.Program = program_for(Task.of(problem, runtime=runtime), "")
-    program.source = problem.references[0]
+    program: pb.Program = program_for(replace(task, problem=replace(task.problem, tests=tests)), "")
+    program.source = task.problem.references[0]
     try:
         execution = await executor.execute(program)
     except InvalidArgument as error:
@@ -72,13 +78,24 @@ async def _wrong(executor: Executor, problem: Problem, runtime: str) -> str:
     return f"{verdict_pb2.Verdict.Name(execution.verdict).removeprefix('VERDICT_')} {execution.detail}".strip()
 
 
-async def preflight_all(executor: Executor, problems: Sequence[Problem], runtime: str = "") -> list[Preflight]:
-    """In order. Raises Unavailable."""
-    room = asyncio.Semaphore(_AT_A_TIME)
+async def preflight_all(
+    executor: Executor,
+    problems: Sequence[Problem],
+    runtime: str = "",
+    limits: Callable[[Problem], Limits] = lambda problem: Limits(),
+    progress: Callable[[int], None] = lambda done: None,
+) -> list[Preflight]:
+    """In order. `limits`: of a problem's programs. `progress` is given the number of problems done. Raises
+    Unavailable."""
+    room, done = asyncio.Semaphore(_AT_A_TIME), 0
 
     async def one(problem: Problem) -> Preflight:
+        nonlocal done
         async with room:
-            return await preflight(executor, problem, runtime)
+            found = await preflight(executor, problem, runtime, limits(problem))
+        done += 1
+        progress(done)
+        return found
 
     return list(await asyncio.gather(*map(one, problems)))
 

@@ -12,15 +12,16 @@ from ratchet_problems.problem import Problem, TestCase
 def program_for(task: Task, answer: str, *, program_id: str = "") -> pb.Program:
     """The answer's code with the problem's tests. `program_id` is the problem's unless given."""
     problem = task.problem
-    # half a surrogate pair, which a tokenizer may give and no message holds, becomes "?"
-    source = source_for(problem.prompt, problem.entry_point, answer).encode("utf-8", "replace").decode()
+    source = answer if task.is_program else source_for(problem.prompt, problem.entry_point, answer)
     return pb.Program(
         id=program_id or problem.id,
-        source=source,
+        # half a surrogate pair, which a tokenizer may give and no message holds, becomes "?"
+        source=source.encode("utf-8", "replace").decode(),
         entry_point=problem.entry_point,
         tests=[_test(test, problem) for test in problem.tests],
         limits=_limits(task.limits),
         runtime=task.runtime,
+        processes=task.limits.processes,
     )
 
 

@@ -12,6 +12,8 @@ class Limits:
 
     cpu_time: timedelta | None = None
     memory_bytes: int | None = None
+    processes: bool = False
+    """It may start processes, where the sandbox can hold them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Task:
     runtime: str = ""
     """The sandbox's Python environment for its programs; empty: the imports choose it."""
     limits: Limits = Limits()
+    is_program: bool = False
+    """An answer is a whole program and is run as it is: nothing is taken out of it."""
 
     @property
     def conversation(self) -> list[dict[str, str]]:
@@ -31,6 +35,6 @@ class Task:
         return [{"role": message.role, "content": message.content} for message in self.messages]
 
     @classmethod
-    def of(cls, problem: Problem, *, runtime: str = "", limits: Limits = Limits()) -> "Task":
+    def of(cls, problem: Problem, *, runtime: str = "", limits: Limits = Limits(), is_program: bool = False) -> "Task":
         """The usual way: the problem's prompt, as the user, and nothing else."""
-        return cls(problem, (Message("user", problem.prompt),), runtime, limits)
+        return cls(problem, (Message("user", problem.prompt),), runtime, limits, is_program)

@@ -2,17 +2,19 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from ratchet_kit import logs, traces
+from ratchet_kit import access, logs, traces
 from ratchet_kit.errors import Unavailable
+from ratchet_protos.access import TOKEN_HEADER
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-METADATA_OF = {"request_id": "x-request-id", "run_id": "x-run-id"}
+METADATA_OF = {"request_id": "x-request-id", "run_id": "x-run-id", "actor": "x-ratchet-actor"}
 """Ids that follow a request from service to service: their names in the log and in the metadata."""
 
 # gRPC makes at most five attempts, and spreads each wait between 0.8 and 1.2 of what is said here: about 3 s in all.
@@ -33,7 +35,6 @@ _SERVICE_CONFIG = {
     ],
 }
 _OPTIONS = [
-    ("grpc.enable_retries", 1),
     ("grpc.service_config", json.dumps(_SERVICE_CONFIG)),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -51,13 +52,15 @@ def channel(
     *,
     timeout: timedelta = timedelta(seconds=30),
     stream_timeout: timedelta = timedelta(hours=1),
+    retries: bool = True,
 ) -> grpc.aio.Channel:
     """A channel to `target` (host:port). Close it, or use it in `async with`. Calls go in turn to all the addresses
     that a name has.
 
-    Calls that fail with UNAVAILABLE before a reply are sent again, up to four times. A call made without a timeout
-    gets `timeout`, or `stream_timeout` where the reply is a stream. Errors are `grpc.RpcError`; within
-    `grpc_errors.rpc_errors()` they are those of `ratchet_kit.errors`.
+    With `retries`, calls that fail with UNAVAILABLE before a reply are sent again, up to four times. A call made
+    without a timeout gets `timeout`, or `stream_timeout` where the reply is a stream. Each carries the services' token,
+    and goes over TLS where that is set: see `access`, which raises FailedPrecondition. Errors are `grpc.RpcError`;
+    within `grpc_errors.rpc_errors()` they are those of `ratchet_kit.errors`.
     """
     defaults = _Defaults(timeout, stream_timeout)
     interceptors = [
@@ -67,7 +70,15 @@ def channel(
         _StreamUnary(defaults),
         _StreamStream(defaults),
     ]
-    return grpc.aio.insecure_channel(target, options=_OPTIONS, interceptors=interceptors)
+    return _open(target, [*_OPTIONS, ("grpc.enable_retries", int(retries))], interceptors)
+
+
+def _open(target: str, options: Sequence[tuple[str, Any]], interceptors: Any = None) -> grpc.aio.Channel:
+    credentials = access.channel_credentials()
+    if credentials is None:
+        return grpc.aio.insecure_channel(target, options=options, interceptors=interceptors)
+    named = [*options, ("grpc.ssl_target_name_override", access.TLS_NAME)]
+    return grpc.aio.secure_channel(target, credentials, options=named, interceptors=interceptors)
 
 
 async def wait_healthy(target: str, timeout: timedelta = timedelta(seconds=60)) -> None:
@@ -78,7 +89,7 @@ async def wait_healthy(target: str, timeout: timedelta = timedelta(seconds=60)) 
     """
     last = "no answer yet"
     try:
-        async with asyncio.timeout(timeout.total_seconds()), grpc.aio.insecure_channel(target, _OPTIONS[-3:]) as door:
+        async with asyncio.timeout(timeout.total_seconds()), _open(target, _OPTIONS[-3:]) as door:
             stub = health_pb2_grpc.HealthStub(door)
             while True:
                 try:
@@ -94,11 +105,12 @@ async def wait_healthy(target: str, timeout: timedelta = timedelta(seconds=60)) 
 
 
 class _Defaults:
-    """Fills in what a call was made without: its deadline and the ids of the request that it is part of."""
+    """Fills in what a call was made without: its deadline, the token, the ids of the request that it is part of."""
 
     def __init__(self, timeout: timedelta, stream_timeout: timedelta) -> None:
         self._timeout = timeout.total_seconds()
         self._stream_timeout = stream_timeout.total_seconds()
+        self._token = access.token()
 
     def fill(self, details: Any, stream: bool = False) -> grpc.aio.ClientCallDetails:
         timeout = details.timeout
@@ -107,7 +119,11 @@ class _Defaults:
         metadata = list(details.metadata or ())
         sent = {key for key, _ in metadata}
         bound = logs.context()
-        metadata += [(key, str(bound[name])) for name, key in METADATA_OF.items() if name in bound and key not in sent]
+        if TOKEN_HEADER not in sent:
+            metadata.append((TOKEN_HEADER, self._token))
+        metadata += [
+            (key, str(bound[name])) for name, key in METADATA_OF.items() if bound.get(name) and key not in sent
+        ]
         return grpc.aio.ClientCallDetails(
             details.method, timeout, grpc.aio.Metadata(*metadata), details.credentials, details.wait_for_ready
         )

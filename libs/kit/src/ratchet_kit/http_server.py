@@ -5,9 +5,12 @@ Uvicorn is asked for by the services that have such an application, and not by k
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -25,11 +28,34 @@ class _Server(uvicorn.Server):
         yield
 
 
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """For TLS, in PEM."""
+
+    file: Path
+    """With what leads from it to its authority."""
+    key_file: Path
+
+    def check(self) -> None:
+        """Raises FailedPrecondition when the two cannot be read, or do not belong together."""
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.file, self.key_file)
+        except OSError as error:  # ssl's own errors are of this class
+            raise FailedPrecondition(f"the certificate {self.file} cannot be used: {error}") from error
+
+
 class HttpServer:
     """Listens from its construction on; what connects before `run` is answered then."""
 
-    def __init__(self, app: ASGIApp, host: str, port: int, grace: timedelta) -> None:
-        """Raises FailedPrecondition when the port is in use."""
+    def __init__(
+        self, app: ASGIApp, host: str, port: int, grace: timedelta, certificate: Certificate | None = None
+    ) -> None:
+        """With a certificate it speaks HTTPS only.
+
+        Raises FailedPrecondition when the port is in use, or the certificate cannot be used.
+        """
+        if certificate is not None:
+            certificate.check()
         try:
             self._socket = socket.create_server((host, port), backlog=2048)
         except OSError as error:
@@ -43,9 +69,11 @@ class HttpServer:
             # Longer than clients keep theirs: a request that meets a connection being closed is lost.
             timeout_keep_alive=75,
             timeout_graceful_shutdown=max(1, int(grace.total_seconds()) - 1),
+            ssl_certfile=certificate.file if certificate else None,
+            ssl_keyfile=certificate.key_file if certificate else None,
         )
         self._server = _Server(config)
-        self.url = f"http://{host}:{self._socket.getsockname()[1]}"
+        self.url = f"{'https' if certificate else 'http'}://{host}:{self._socket.getsockname()[1]}"
 
     async def run(self, stop: asyncio.Event) -> None:
         log.info("http.serving", url=self.url)

@@ -1,6 +1,7 @@
 """What surrounds every call that a server answers: ids, metrics and a log line, errors, a deadline."""
 
 import asyncio
+import hmac
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -12,12 +13,14 @@ from typing import Any, TypeAlias
 import grpc
 from google.protobuf.message import DecodeError
 
-from ratchet_kit import errors, grpc_errors, ids, logs, metrics
+from ratchet_kit import access, errors, grpc_errors, ids, logs, metrics
 from ratchet_kit.client import METADATA_OF
+from ratchet_protos.access import TOKEN_HEADER
 
 log = logs.get_logger(__name__)
 
-_QUIET = ("/grpc.health.", "/grpc.reflection.")
+OPEN = ("/grpc.health.", "/grpc.reflection.")
+"""How the methods begin that everybody may call, and of which the log says nothing."""
 _CODE_NAMES = {code.value[0]: code.name for code in grpc.StatusCode}
 _handled = metrics.counter("grpc_server_handled", "Calls answered, by method and code", ("method", "code"))
 _seconds = metrics.histogram("grpc_server_seconds", "Time from a call's arrival to its end", ("method",))
@@ -176,7 +179,7 @@ async def with_metrics(call: Call) -> AsyncIterator[None]:
         _in_flight.labels(call.method).dec()
         _handled.labels(call.method, code).inc()
         _seconds.labels(call.method).observe(seconds)
-        if not call.method.startswith(_QUIET):
+        if not call.method.startswith(OPEN):
             log.debug("call.answered", method=call.method, code=code, seconds=round(seconds, 6))
 
 
@@ -219,6 +222,25 @@ async def _abort(call: Call, error: errors.RatchetError) -> None:
     status = grpc_errors.to_status(error)
     call.context.set_code(status.code)  # abort alone does not keep it for `with_metrics`
     await call.context.abort(status.code, status.message, status.trailers)
+
+
+def actor() -> str:
+    """Who asked for the present call: the id of an API key, as the gateway says. Empty: a service did."""
+    return str(logs.context().get("actor", ""))
+
+
+def token_check(digest: str) -> Wrapper:
+    """Lets a call in whose token has this digest (`access.expected_digest`); health and reflection without one."""
+
+    @asynccontextmanager
+    async def wrap(call: Call) -> AsyncIterator[None]:
+        if not call.method.startswith(OPEN):
+            sent = dict(call.context.invocation_metadata() or ()).get(TOKEN_HEADER, "")
+            if not hmac.compare_digest(access.digest_of(str(sent)), digest):
+                raise errors.Unauthenticated(f"a call of this service carries the services' token ({access.TOKEN})")
+        yield
+
+    return wrap
 
 
 SERVICE: tuple[Wrapper, ...] = (with_ids, with_metrics, with_errors)

@@ -6,6 +6,9 @@
 
 with the dtype as safetensors writes it ("F32", "BF16"), the shape as "2x3" ("" for a scalar), and the bytes little
 endian and contiguous. A head that is tied to the embedding is left out: some writers store it twice, some once.
+
+Beside it stands the settings id: a hash of what else decides how a model reads and what it answers, its config, its
+tokenizer and its chat template. The same weights with another template are another model to whoever talks to them.
 """
 
 import hashlib
@@ -22,6 +25,27 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 HEAD = "lm_head.weight"
 EMBEDDING = "model.embed_tokens.weight"
+
+SETTINGS = frozenset(
+    (
+        "config.json",
+        "generation_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "tokenizer.model",
+        "spiece.model",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "vocab.json",
+        "vocab.txt",
+        "merges.txt",
+        "chat_template.json",
+        "chat_template.jinja",
+    )
+)
+"""The files of a Hugging Face model that the settings id is over, where they are there."""
+_HISTORY = ("_name_or_path", "transformers_version")
+"""What these files say of where they come from, which changes nothing."""
 
 
 class Tensor(NamedTuple):
@@ -61,6 +85,27 @@ def of_folder(folder: Path) -> str:
     if not files:
         raise FileNotFoundError(f"no .safetensors file in {folder}")
     return compute(tensor for file in files for tensor in read_safetensors(file))
+
+
+def settings_of_folder(folder: Path) -> str:
+    """The settings id of a model's folder, "sha256:<hex>": over one line for each of its SETTINGS, "name sha256\\n", by
+    name. JSON is hashed as what it says, not as it is written."""
+    lines = ""
+    for name in sorted(SETTINGS):
+        if (folder / name).is_file():
+            lines += f"{name} {hashlib.sha256(_settings(folder / name)).hexdigest()}\n"
+    return "sha256:" + hashlib.sha256(lines.encode()).hexdigest()
+
+
+def _settings(file: Path) -> bytes:
+    content = file.read_bytes()
+    try:
+        said = json.loads(content) if file.suffix == ".json" else None
+    except ValueError:
+        said = None
+    if not isinstance(said, dict):
+        return content
+    return json.dumps({name: said[name] for name in said if name not in _HISTORY}, sort_keys=True).encode()
 
 
 def read_safetensors(file: Path) -> Iterator[Tensor]:

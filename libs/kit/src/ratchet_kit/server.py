@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health
 from grpc_reflection.v1alpha import reflection
 
-from ratchet_kit import interceptors, logs, metrics, traces
+from ratchet_kit import access, interceptors, logs, metrics, traces
 from ratchet_kit.client import MAX_MESSAGE_BYTES
 from ratchet_kit.errors import FailedPrecondition, RatchetError
 from ratchet_kit.settings import ServiceSettings
@@ -41,7 +41,6 @@ class Service(Protocol):
 _OPTIONS = [
     ("grpc.so_reuseport", 0),  # a second server on the same port is an error, not a second half of the calls
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),  # clients of ours ping each 30 s
     # A server that was short of CPU reads several pings at once: no reason to end the connection and its watches.
@@ -80,20 +79,21 @@ async def serve(
     add: AddServicers,
     *,
     background: Sequence[Background] = (),
-    wrappers: Sequence[interceptors.Wrapper] = (),
+    wrappers: Sequence[interceptors.Wrapper] | None = None,
     on_ready: Callable[[int], None] | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
     """Serves until SIGTERM or SIGINT, then drains and returns, so that the process exits 0.
 
     The end: health says NOT_SERVING, new calls are refused, calls and background work that are under way get
-    `settings.grace` to end, and what is left then is cancelled. `wrappers` run inside the interceptors that every
-    service has, before and after each call; what they raise is answered like a handler's error. `on_ready` is given the
-    port once calls are answered.
+    `settings.grace` to end, and what is left then is cancelled. Callers are services of ours and show the token of
+    `ratchet_kit.access`. A door for others has `wrappers` in place of that, which run inside the interceptors that
+    every service has, before and after each call; what they raise is answered like a handler's error. `on_ready` is
+    given the port once calls are answered.
     `stop` takes the place of the signals where the process is not the service's own, as in a test.
 
     Raises:
-        FailedPrecondition: a port is in use.
+        FailedPrecondition: a port is in use, or the token or a certificate cannot be read.
         Exception: what a background task raised; the server is drained first, and the process exits non-zero.
     """
     stop_traces = traces.configure(service_name, settings.otlp_endpoint)
@@ -121,22 +121,29 @@ async def _serve(
     service_name: str,
     add: AddServicers,
     background: Sequence[Background],
-    wrappers: Sequence[interceptors.Wrapper],
+    wrappers: Sequence[interceptors.Wrapper] | None,
     on_ready: Callable[[int], None] | None,
     stop: asyncio.Event,
 ) -> None:
     grace = settings.grace.total_seconds()
+    is_public = wrappers is not None
+    if wrappers is None:
+        wrappers = [interceptors.token_check(access.expected_digest())]
+    credentials = access.server_credentials(is_public)
     surround = interceptors.Surround(
         [*interceptors.SERVICE, *wrappers], settings.default_deadline, settings.default_stream_deadline
     )
-    server = grpc.aio.server(interceptors=[*traces.server_interceptors(), surround], options=_OPTIONS)
+    options = [*_OPTIONS, ("grpc.max_receive_message_length", settings.max_message_bytes)]
+    server = grpc.aio.server(interceptors=[*traces.server_interceptors(), surround], options=options)
     names = [*add(server), health_pb2.DESCRIPTOR.services_by_name["Health"].full_name]
     state = health.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(state, server)
     reflection.enable_server_reflection([*names, reflection.SERVICE_NAME], server)
     address = f"{settings.host}:{settings.port}"
     try:
-        port = server.add_insecure_port(address)
+        port = (
+            server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)
+        )
     except RuntimeError as error:
         raise FailedPrecondition(
             f"{service_name} cannot listen on {address}: the port is in use or not ours"

@@ -3,7 +3,9 @@
 import os
 import socket
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 from pydantic import ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
@@ -17,8 +19,13 @@ SHARED = {
     "database_url": "DATABASE_URL",
     "ray_address": "RAY_ADDRESS",
     "artifact_url": "ARTIFACT_URL",
+    "sources": "RATCHET_SOURCES",
     "otlp_endpoint": "OTEL_EXPORTER_OTLP_ENDPOINT",
 }
+
+
+PASSWORDS = {"redis_url": "REDIS_PASSWORD_FILE", "database_url": "DATABASE_PASSWORD_FILE"}
+"""Files that hold the passwords for the URLs of SHARED, where these have none."""
 
 
 class ServiceSettings(BaseSettings):
@@ -39,14 +46,30 @@ class ServiceSettings(BaseSettings):
     """Where Prometheus reads; 0 is off."""
     log_level: str = "INFO"
     redis_url: str = "redis://127.0.0.1:8707/0"
+    artifact_url: str = ""
+    """Folder or URL below which versions and exports are kept."""
+    sources: str = ""
+    """More folders and URLs (s3://bucket/prefix), separated by commas, below which callers' models and sets of problems
+    may lie: see `source_roots`."""
+    max_model_bytes: int = 1 << 40
+    """Of a model that a caller names."""
     otlp_endpoint: str | None = None
     """An OTLP collector for gRPC, such as http://127.0.0.1:4317. None turns traces off."""
+    max_message_bytes: int = 64 << 20
+    """Of a request over gRPC."""
     grace: timedelta = timedelta(seconds=10)
     """What calls and background work get to end by themselves after SIGTERM."""
     default_deadline: timedelta = timedelta(seconds=60)
     """The deadline of a call that came without one and has one reply."""
     default_stream_deadline: timedelta = timedelta(hours=1)
     """The deadline of a call that came without one and whose reply is a stream."""
+
+    @property
+    def source_roots(self) -> list[str]:
+        """For `ratchet_kit.places`: the platform's own folders, where artifacts are kept, and `sources`."""
+        home = os.environ.get("RATCHET_HOME") or os.path.expanduser("~/.ratchet")
+        own = [os.path.join(home, name) for name in ("artifacts", "runs", "models", "problems")]
+        return [*own, self.artifact_url, *self.sources.split(",")]
 
     def worker_name(self) -> str:
         """A name that no other living worker of the service has, and this one has again after a restart.
@@ -90,8 +113,18 @@ class _SharedEnvironment(PydanticBaseSettingsSource):
     """Reads the variables of SHARED for those fields that the settings class has."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        return os.environ.get(SHARED.get(field_name, "")) or None, field_name, False
+        value = os.environ.get(SHARED.get(field_name, "")) or None
+        file = os.environ.get(PASSWORDS.get(field_name, ""))
+        return _with_password(value, Path(file)) if value and file else value, field_name, False
 
     def __call__(self) -> dict[str, Any]:
         values = {name: self.get_field_value(field, name)[0] for name, field in self.settings_cls.model_fields.items()}
         return {name: value for name, value in values.items() if value is not None}
+
+
+def _with_password(url: str, file: Path) -> str:
+    parts = urlsplit(url)
+    if parts.password or not parts.hostname:
+        return url
+    user, _, place = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{user}:{quote(file.read_text().strip(), safe='')}@{place}").geturl()

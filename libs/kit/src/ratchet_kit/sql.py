@@ -220,6 +220,13 @@ async def insert_if_absent(
     return len((await connection.execute(insertion)).all())
 
 
+async def insert_all_if_absent(connection: AsyncConnection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """As `insert_if_absent`, of many rows, quickly: how many were inserted is not known."""
+    if rows:
+        dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+        await connection.execute(dialect.insert(table).on_conflict_do_nothing(), [dict(row) for row in rows])
+
+
 async def upsert(connection: AsyncConnection, table: Table, row: Mapping[str, Any]) -> None:
     """Inserts the row, or replaces the values of the one that has its primary key."""
     keys = [column.name for column in table.primary_key]

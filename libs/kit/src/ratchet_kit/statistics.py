@@ -25,6 +25,15 @@ class Comparison:
     p_value: float
     """Two-sided, of the paired permutation test over problems."""
     problems: int
+    won: int = 0
+    """Problems that the candidate solves more often than the baseline, and (`lost`) less often."""
+    lost: int = 0
+    clusters: int = 0
+    """Families of problems, which count as one each; 0: not known."""
+    detectable_difference: float = 0.0
+    """The smallest true difference that such a comparison shows four times in five; 0: not known."""
+    confidence: float = 0.95
+    """Of the intervals."""
 
 
 def wilson(mean: float, n: float, z: float) -> Estimate:
@@ -49,13 +58,15 @@ def estimate_from_proto(message: pb.Estimate) -> Estimate:
     return Estimate(message.value, message.low, message.high)
 
 
+_NUMBERS = ("p_value", "problems", "won", "lost", "clusters", "detectable_difference", "confidence")
+
+
 def comparison_to_proto(comparison: Comparison) -> pb.Comparison:
     return pb.Comparison(
         baseline=estimate_to_proto(comparison.baseline),
         candidate=estimate_to_proto(comparison.candidate),
         difference=estimate_to_proto(comparison.difference),
-        p_value=comparison.p_value,
-        problems=comparison.problems,
+        **{name: getattr(comparison, name) for name in _NUMBERS},
     )
 
 
@@ -64,6 +75,5 @@ def comparison_from_proto(message: pb.Comparison) -> Comparison:
         baseline=estimate_from_proto(message.baseline),
         candidate=estimate_from_proto(message.candidate),
         difference=estimate_from_proto(message.difference),
-        p_value=message.p_value,
-        problems=message.problems,
+        **{name: getattr(message, name) for name in _NUMBERS},
     )

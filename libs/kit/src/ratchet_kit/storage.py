@@ -3,9 +3,11 @@
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import TypeAlias
 
 import fsspec
 from botocore.exceptions import BotoCoreError
@@ -13,7 +15,14 @@ from fsspec.implementations.local import LocalFileSystem
 
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, ResourceExhausted, Unavailable
 
+MAX_FILES = 10_000
+"""In a folder that is listed or copied: a model has some hundred."""
 _CHUNK_BYTES = 4 << 20
+_SPARE_BYTES = 256 << 20
+"""What a copy leaves free on its disk."""
+
+Require: TypeAlias = Callable[[Path, str], None]
+"""Raises InvalidArgument for a path (resolved) that must not be read; the text is what a caller knows it by."""
 
 
 @contextmanager
@@ -40,8 +49,13 @@ class Folder:
     FailedPrecondition when this service may not read or write there.
     """
 
-    def __init__(self, uri: str) -> None:
-        """Raises InvalidArgument when no storage is known for the URL, or its package is not installed."""
+    def __init__(self, uri: str, require: Require | None = None, max_bytes: int | None = None) -> None:
+        """`require` and `max_bytes` are for a folder that a caller named: see `ratchet_kit.places`.
+
+        Raises InvalidArgument when no storage is known for the URL, or its package is not installed.
+        """
+        self._require = require
+        self._max_bytes = max_bytes
         try:
             # Without a cache of listings: another service may have written there since.
             self._fs, path = fsspec.url_to_fs(os.path.expanduser(uri), use_listings_cache=False)
@@ -54,32 +68,74 @@ class Folder:
         """An absolute path, or a URL."""
 
     def child(self, name: str) -> "Folder":
-        return Folder(f"{self.uri}/{name}")
+        return Folder(f"{self.uri}/{name}", self._require, self._max_bytes)
 
     def sizes(self) -> dict[str, int]:
         """The bytes of all files below it, by their relative paths. Links are followed.
 
-        Raises NotFound when there is none: an object store has no empty folders.
+        Raises NotFound when there is none: an object store has no empty folders. InvalidArgument when a file would lie
+        elsewhere, is none (a device), or there are too many, of too many bytes.
         """
+        sizes: dict[str, int] = {}
+        total = 0
         with errors(self.uri):
-            found = self._fs.find(self._path, detail=True)
-        sizes = {name[len(self._path) + 1 :]: info["size"] for name, info in found.items() if name != self._path}
+            for name, size in self._local_files() if self.local else self._remote_files():
+                if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
+                    raise InvalidArgument(f"{self.uri} holds a file that would be written elsewhere: {name}")
+                sizes[name] = size
+                total += size
+                if len(sizes) > MAX_FILES:
+                    raise InvalidArgument(f"{self.uri} holds more than {MAX_FILES} files: that is no model")
+                if self._max_bytes is not None and total > self._max_bytes:
+                    raise InvalidArgument(f"{self.uri} holds more than {self._max_bytes} bytes, the most for a model")
         if not sizes:
             raise NotFound(f"there is no folder {self.uri}, or it is empty")
         return sizes
 
+    def _local_files(self) -> Iterator[tuple[str, int]]:
+        seen: set[str] = set()
+        for folder, subfolders, names in os.walk(self._path, onerror=_denied, followlinks=True):
+            real = os.path.realpath(folder)
+            self._look(Path(real))
+            if real in seen:  # a link back to it
+                subfolders.clear()
+                continue
+            seen.add(real)
+            for name in names:
+                path = Path(folder, name)
+                self._look(Path(os.path.realpath(path)))
+                status = path.stat()
+                if not stat.S_ISREG(status.st_mode):
+                    raise InvalidArgument(f"{path} is no file")
+                yield path.relative_to(self._path).as_posix(), status.st_size
+
+    def _remote_files(self) -> Iterator[tuple[str, int]]:
+        for name, info in self._fs.find(self._path, detail=True).items():
+            if name != self._path:
+                yield name.removeprefix(f"{self._path}/"), info["size"]
+
+    def _look(self, path: Path) -> None:
+        if self._require is not None:
+            self._require(path, self.uri)
+
     def read(self, name: str) -> bytes:
         """The content of a small file. Raises NotFound."""
         with errors(self.uri):
+            if self.local:
+                self._look(Path(os.path.realpath(self.local / name)))
             content: bytes = self._fs.cat_file(f"{self._path}/{name}")
             return content
 
     def download(self, target: Path) -> None:
-        """Copies its files into `target`, which may exist. Raises NotFound, InvalidArgument for a name with ".."."""
-        for name in self.sizes():
+        """Copies its files into `target`, which may exist.
+
+        Raises NotFound, what `sizes` raises, and ResourceExhausted before the first byte when the disk has not the
+        space.
+        """
+        sizes = self.sizes()
+        _require_space(target, sum(sizes.values()))
+        for name in sizes:
             file = target / name
-            if ".." in Path(name).parts:
-                raise InvalidArgument(f"{self.uri} holds a file that would be written elsewhere: {name}")
             with errors(self.uri):
                 file.parent.mkdir(parents=True, exist_ok=True)
                 with self._fs.open(f"{self._path}/{name}", "rb") as reading, file.open("wb") as writing:
@@ -95,3 +151,16 @@ class Folder:
         with errors(self.uri):
             if self._fs.exists(self._path):
                 self._fs.rm(self._path, recursive=True)
+
+
+def _denied(error: OSError) -> None:
+    """A folder that is not there has no files; one that may not be read is no folder without files."""
+    if isinstance(error, PermissionError):
+        raise error
+
+
+def _require_space(target: Path, size: int) -> None:
+    there = next(folder for folder in (target, *target.absolute().parents) if folder.exists())
+    free = shutil.disk_usage(there).free
+    if size + _SPARE_BYTES > free:
+        raise ResourceExhausted(f"no space is left: {size} bytes are to be copied, and {free} are free")

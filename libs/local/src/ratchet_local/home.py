@@ -5,7 +5,7 @@ import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ratchet_client import address
+from ratchet_client import access, address
 from ratchet_kit import files
 from ratchet_local.state import PlatformState, ServiceState
 
@@ -57,12 +57,21 @@ class Home:
 
     def create(self) -> None:
         """Raises OSError when the folder cannot be made."""
-        for folder in (self.path, self.logs, self.databases, self.redis, self.artifacts, self.runs):
+        own = [self.path / name for name in ("models", "problems")]  # for what users bring: see RATCHET_SOURCES
+        for folder in (self.path, self.logs, self.databases, self.redis, self.artifacts, self.runs, *own):
             folder.mkdir(parents=True, exist_ok=True)
 
     def admin_key(self) -> str:
         """The key of the local administrator, made at the first call and readable by its owner only."""
         return files.secret(self.key_file, lambda: f"rk_{secrets.token_hex(32)}")
+
+    def service_token(self) -> str:
+        """What the services show one another, made at the first call and readable by its owner only."""
+        return files.secret(self.path / access.TOKEN_FILE, lambda: secrets.token_hex(32))
+
+    def redis_password(self) -> str:
+        """Of the bundled Redis, made and kept like the token."""
+        return files.secret(self.path / "redis.password", lambda: secrets.token_hex(32))
 
     def write_state(self, state: PlatformState) -> None:
         draft = self.state_file.with_suffix(".tmp")

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ratchet_kit.access import DIGEST, TOKEN, TOKEN_FILE, digest_of
 from ratchet_kit.embedded import redis_server_command
 from ratchet_local.home import Home
 from ratchet_local.ports import Ports
@@ -67,20 +68,36 @@ def database_url(home: Home, external: External, service: str) -> str:
     return f"sqlite:///{home.databases / f'{service}.db'}"
 
 
+def models_folder() -> Path:
+    """The models that come with the project, beside the virtual environments."""
+    return environments_folder().parent / "models"
+
+
+def bundled_redis_url(home: Home, ports: Ports) -> str:
+    return f"redis://:{home.redis_password()}@{ports.target('redis')}/0"
+
+
 def plan(home: Home, ports: Ports, external: External, inherited: Mapping[str, str]) -> list[Service]:
     """All processes of the platform, dependencies first."""
     envs = environments_folder()
-    redis_url = external.redis_url or f"redis://{ports.target('redis')}/0"
+    redis_url = external.redis_url or bundled_redis_url(home, ports)
+    token = home.service_token()
     services: list[Service] = []
-    base = dict(inherited) | {
+    base = {name: value for name, value in inherited.items() if name not in (TOKEN, TOKEN_FILE, DIGEST)} | {
         "RATCHET_INSTANCE": str(home.path),
         "RATCHET_HOME": str(home.path),
         "PYTHONUNBUFFERED": "1",
+        "RATCHET_SOURCES": ",".join(filter(None, [str(models_folder()), inherited.get("RATCHET_SOURCES")])),
         "SPT_NOENV": "1",  # vLLM and Ray give processes titles: not over their environment, by which `down` finds them
     }
     if not external.redis_url:
         services.append(
-            Service("redis", redis_server_command(ports["redis"], home.redis), base, ports["redis"]),
+            Service(
+                "redis",
+                redis_server_command(ports["redis"], home.redis, password=home.redis_password()),
+                base,
+                ports["redis"],
+            ),
         )
     for name in ("sandbox", "rollout", "registry", "eval", "trainer", "gateway"):
         prefix = f"RATCHET_{name.upper()}_"
@@ -93,6 +110,8 @@ def plan(home: Home, ports: Ports, external: External, inherited: Mapping[str, s
             "ARTIFACT_URL": external.artifact_url or str(home.artifacts),
         }
         environment |= {f"{prefix}{peer.upper()}_TARGET": ports.target(peer) for peer in PEERS[name]}
+        # Beside strangers' code the token itself is not to be had: the sandbox calls no other service.
+        environment |= {DIGEST: digest_of(token)} if name == "sandbox" else {TOKEN: token}
         match name:
             case "gateway":
                 environment |= {

@@ -6,14 +6,13 @@ from ratchet.registry.v1 import registry_pb2
 from ratchet_client import ApiError, Client
 from ratchet_kit.names import CHAMPION, VersionRef
 from ratchet_local.errors import PlatformError
-from ratchet_local.services import environments_folder
+from ratchet_local.services import models_folder
 
 MODEL = "starter"
 
 
 def folder() -> Path:
-    """Beside the virtual environments, in the project's folder."""
-    return environments_folder().parent / "models" / MODEL
+    return models_folder() / MODEL
 
 
 def ensure_registered(client: Client) -> VersionRef:

@@ -24,7 +24,7 @@ from ratchet_kit.streams import connect
 from ratchet_local.home import Home
 from ratchet_local.ports import Ports
 from ratchet_local.processes import sweep
-from ratchet_local.services import External, Service, plan
+from ratchet_local.services import External, Service, bundled_redis_url, plan
 from ratchet_local.state import PlatformState, ServiceState
 
 START_TIMEOUT = timedelta(seconds=120)
@@ -113,7 +113,7 @@ class Supervisor:
             await wait_healthy(f"127.0.0.1:{service.port}", START_TIMEOUT)
             return
         async with asyncio.timeout(START_TIMEOUT.total_seconds()):
-            client = connect(f"redis://127.0.0.1:{service.port}/0")
+            client = connect(bundled_redis_url(self._home, self._ports))
             try:
                 while True:
                     try:

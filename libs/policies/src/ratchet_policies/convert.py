@@ -1,9 +1,10 @@
 """Messages, prompts, samplings, completions and policies to protobuf and back. Pure."""
 
-from ratchet.common.v1 import chat_pb2, generation_pb2
+from ratchet.common.v1 import chat_pb2, generation_pb2, priority_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet_kit.errors import FieldViolation, Internal, InvalidArgument
 from ratchet_kit.grpc_errors import failure_from_proto
+from ratchet_kit.work import Priority
 from ratchet_policies.generation import (
     ChatPrompt,
     Completion,
@@ -30,6 +31,13 @@ _FINISH_REASONS = {
     generation_pb2.FINISH_REASON_LENGTH: FinishReason.LENGTH,
     generation_pb2.FINISH_REASON_ABORTED: FinishReason.ABORTED,
 }
+_PRIORITIES = {
+    priority_pb2.PRIORITY_UNSPECIFIED: Priority.NORMAL,
+    priority_pb2.PRIORITY_LOW: Priority.LOW,
+    priority_pb2.PRIORITY_NORMAL: Priority.NORMAL,
+    priority_pb2.PRIORITY_HIGH: Priority.HIGH,
+}
+_PRIORITIES_TO_PROTO = {priority: value for value, priority in _PRIORITIES.items()}
 _FINISH_REASONS_TO_PROTO = {reason: value for value, reason in _FINISH_REASONS.items()}
 
 
@@ -53,7 +61,15 @@ def policy_from_proto(message: pb.Policy) -> Policy:
     if state is None:
         raise Internal(f"rollout-service says that policy {message.name} is in state {message.state}")
     failure = failure_from_proto(message.failure) if message.HasField("failure") else None
-    return Policy(message.name, state, message.policy_id, failure, message.weight_updates)
+    return Policy(
+        name=message.name,
+        state=state,
+        policy_id=message.policy_id,
+        failure=failure,
+        weight_updates=message.weight_updates,
+        has_chat_template=message.has_chat_template,
+        settings_id=message.settings_id,
+    )
 
 
 # Prompts
@@ -135,12 +151,22 @@ def sampling_to_proto(sampling: Sampling) -> generation_pb2.SamplingParams:
 # Completions
 
 
-def generate_request(name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> pb.GenerateRequest:
+def priority_from_proto(message: priority_pb2.Priority.ValueType, field: str = "priority") -> Priority:
+    """Raises InvalidArgument, which names the field, for one that is not known here."""
+    if message not in _PRIORITIES:
+        raise _invalid(field, "must be low, normal or high")
+    return _PRIORITIES[message]
+
+
+def generate_request(
+    name: str, policy_id: str, prompt: Prompt, sampling: Sampling, priority: Priority = Priority.NORMAL
+) -> pb.GenerateRequest:
     return pb.GenerateRequest(
         policy=name,
         prompt=prompt_to_proto(prompt),
         sampling=sampling_to_proto(sampling),
         expected_policy_id=policy_id,
+        priority=_PRIORITIES_TO_PROTO[priority],
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
 
+from ratchet_kit.work import Priority
 from ratchet_policies.generation import Delta, Generation, Prompt, Sampling
 from ratchet_policies.policy import Policy, PolicySpec
 
@@ -31,8 +32,11 @@ class PolicyEngine(Protocol):
         """Returns when nothing of it is left. Raises NotFound."""
         ...
 
-    async def generate(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> Generation:
-        """Completions that were surely made by the weights `policy_id`.
+    async def generate(
+        self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling, priority: Priority = Priority.NORMAL
+    ) -> Generation:
+        """Completions that were surely made by the weights `policy_id`. With low `priority`, where requests of others
+        leave room.
 
         Raises NotFound when no policy has the name, FailedPrecondition when it is not ready or has other weights,
         InvalidArgument for a prompt or sampling that it refuses, ResourceExhausted when it is overloaded.

@@ -23,6 +23,10 @@ class Policy:
     """Why it is FAILED."""
     weight_updates: int = 0
     """How often its weights were replaced since it was loaded: above 0, a run trains it."""
+    has_chat_template: bool = False
+    """Known when it is READY; without one it takes texts and tokens only."""
+    settings_id: str = ""
+    """The hash of its config, tokenizer and chat template. Known when it is READY."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from ratchet.rollout.v1 import rollout_pb2_grpc
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.ids import new_id
+from ratchet_kit.work import Priority
 from ratchet_policies import convert
 from ratchet_policies.generation import Delta, Generation, Prompt, Sampling
 from ratchet_policies.policy import Policy, PolicySpec
@@ -59,8 +60,10 @@ class RolloutEngine:
         with rpc_errors():
             await self._stub.UnloadPolicy(pb.UnloadPolicyRequest(name=name), timeout=self._unload_timeout)
 
-    async def generate(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> Generation:
-        request = convert.generate_request(name, policy_id, prompt, sampling)
+    async def generate(
+        self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling, priority: Priority = Priority.NORMAL
+    ) -> Generation:
+        request = convert.generate_request(name, policy_id, prompt, sampling, priority)
         with rpc_errors():
             reply = await self._stub.Generate(request, timeout=self._generate_timeout)
         if reply.policy_id != policy_id:

@@ -53,15 +53,19 @@ def source_for(prompt: str, entry_point: str, completion: str, language: str = "
 
     Where the prompt begins the program and the completion goes on (as in HumanEval: signature and docstring), both
     together. Where the completion repeats the prompt's function, what the prompt has beside it (imports, helpers) and
-    the completion lacks comes in front. A `Solution` without imports gets those names that LeetCode's judge lends.
+    the completion lacks comes in front. A method alone, whose class the prompt begins or the entry point names, is put
+    into that class. A `Solution` without imports gets those names that LeetCode's judge lends.
     """
-    name = entry_point.partition(".")[0]
+    name, _, method = entry_point.partition(".")
     if not name or fences.language_of(language or "python") != "python":
         return extract_code(completion, "", language or "python")
     found, given = _find(completion, name, "python"), _given(prompt, name)
     code = found.code if found.fenced else _flat(found.code, name)
+    alone = "" if not method or defines(code, name) else _find(completion, method, "python").code
     if defines(code, name):
         code = preludes.with_prelude(given, name, code)
+    elif defines(alone, method):
+        code = preludes.with_class(given, name, method, alone)
     elif given:
         code = _continued(given, name, found)
     return preludes.with_judges_names(code) if name == "Solution" else code

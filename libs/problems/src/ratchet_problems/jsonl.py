@@ -20,7 +20,7 @@ from typing import Any
 from ratchet_problems.problem import CallTest, CheckTest, InvalidProblem, Problem, StdioTest, TestCase
 
 _TEXTS = ("id", "entry_point", "source", "licence", "structure")
-_FIELDS = {"prompt", "tests", "references", "difficulty", *_TEXTS}
+_FIELDS = {"prompt", "tests", "references", "difficulty", "tags", *_TEXTS}
 _CALL = {"args", "expected"}, {"tolerance", "unordered", "held_out"}
 _STDIO = {"stdin", "expected_stdout"}, {"held_out"}
 # Which kind of test it is, by the first of these fields that's there: what it needs, and what else it may have.
@@ -47,18 +47,26 @@ def read(path: str | Path) -> tuple[Problem, ...]:
         raise InvalidProblem(str(path), "file", error.strerror or "cannot be read") from error
     except UnicodeDecodeError as error:
         raise InvalidProblem(str(path), "file", f"not UTF-8 at byte {error.start}") from error
-    problems: dict[str, Problem] = {}
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        where = f"{path.name} line {number}"
-        problem = parse(line, where, default_id=f"{path.stem}/{number}")
-        if problem.id in problems:
+    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    records = ((number, _record(line, f"{path.name} line {number}")) for number, line in numbered)
+    return problems(records, path, "line")
+
+
+def problems(records: Iterable[tuple[int, object]], path: Path, unit: str) -> tuple[Problem, ...]:
+    """The problems of a file's records, each with the number of its `unit` ("line"); one without an id is named by it.
+
+    Raises InvalidProblem: for the first record that is no problem, for a repeated id, and where there are none.
+    """
+    found: dict[str, Problem] = {}
+    for number, record in records:
+        where = f"{path.name} {unit} {number}"
+        problem = _problem(record, where, default_id=f"{path.stem}/{number}")
+        if problem.id in found:
             raise InvalidProblem(where, "id", f"{problem.id!r} is already the id of an earlier line")
-        problems[problem.id] = problem
-    if not problems:
+        found[problem.id] = problem
+    if not found:
         raise InvalidProblem(str(path), "file", "holds no problems")
-    return tuple(problems.values())
+    return tuple(found.values())
 
 
 def write(problems: Iterable[Problem], path: str | Path) -> None:
@@ -69,12 +77,19 @@ def write(problems: Iterable[Problem], path: str | Path) -> None:
 
 def parse(line: str, where: str, *, default_id: str) -> Problem:
     """One line. Raises InvalidProblem with `where` and the field that is wrong."""
+    return _problem(_record(line, where), where, default_id=default_id)
+
+
+def _record(line: str, where: str) -> object:
     try:
-        record = json.loads(line)
+        return json.loads(line)
     except json.JSONDecodeError as error:
         raise InvalidProblem(where, f"column {error.colno}", f"not JSON: {error.msg}") from error
     except RecursionError as error:
         raise InvalidProblem(where, "column 1", "not JSON: nested too deeply") from error
+
+
+def _problem(record: object, where: str, *, default_id: str) -> Problem:
     if not isinstance(record, dict):
         raise InvalidProblem(where, "line", f"must be a JSON object, not {_kind(record)}")
     if unknown := sorted(record.keys() - _FIELDS):
@@ -91,6 +106,9 @@ def parse(line: str, where: str, *, default_id: str) -> Problem:
                 for index, text in enumerate(_list(record, "references", where))
             ),
             difficulty=_typed(record.get("difficulty", 1), int, "difficulty", where),
+            tags=tuple(
+                _typed(text, str, f"tags[{index}]", where) for index, text in enumerate(_list(record, "tags", where))
+            ),
             **({"id": default_id} | {name: _text(record, name, where) for name in _TEXTS if name in record}),
         )
     except InvalidProblem as error:

@@ -67,12 +67,11 @@ def with_used(sources: Sequence[str], code: str) -> str:
 def with_judges_names(code: str) -> str:
     """The code, behind the imports of what it uses and does not define among the names that LeetCode's judge lends."""
     used, own = outline.words(code), outline.defined(code)
-    stars = "*" in own
     lines = []
     for word in sorted(used - own):
         if word in _MODULES and re.search(rf"\b{word}\s*\.", code):
             lines.append(f"import {word}\n")
-        elif word in _FROM and not stars:
+        elif word in _FROM:
             lines.append(f"from {_FROM[word]} import {word}\n")
         elif word in _CLASSES:
             lines.append(_CLASSES[word])
@@ -95,8 +94,47 @@ def _shifted(line: str, margin: int) -> str:
 def as_body(given: str, name: str, code: str) -> str:
     """The lines of a function's body that stand at the margin, as deep as what was given of the body."""
     inside = [each for part in outline.parts(given) if name in part.names for each in _suite(given, part)]
-    margin = " " * (inside[-1].indent if inside else 4)
-    return "".join(margin + line if line.strip() else line for line in code.splitlines(keepends=True))
+    begins = bool(inside) and inside[-1].code.endswith(":")
+    return _indented(code, inside[-1].indent + 4 * begins if inside else 4)
+
+
+def _indented(code: str, margin: int) -> str:
+    return "".join(" " * margin + line if line.strip() else line for line in code.splitlines(keepends=True))
+
+
+def with_class(given: str, name: str, method: str, code: str) -> str:
+    """A class of that name with the functions of `code` that take `self`, and behind all else that `code` has. What the
+    class that was given holds before the method stays, and what was given before the class. A function `method` that
+    takes no `self` stays outside, and the class calls it."""
+    outside, inside, calls = "", "", True
+    for part in outline.parts(code):
+        text = _line(code[part.start : part.end])
+        if part.kind == "function" and re.search(r"\bdef\s+\w+\s*\(\s*self\b", text):
+            inside += _indented(text, 4)
+            calls = calls and method not in part.names
+        else:
+            outside += text
+    if calls:
+        inside += f"    def {method}(self, *values, **named):\n        return {method}(*values, **named)\n"
+    before, head, own = "", f"class {name}:\n", outline.defined(code)
+    for part in outline.parts(given):
+        if name in part.names:
+            head = _line(_until(given[part.start : part.end], method))
+            break
+        if not part.names <= own:
+            before += _line(given[part.start : part.end])
+    return _in_front(before, outside) + head + inside
+
+
+def _until(source: str, method: str) -> str:
+    """The text of a class before that method, and the method's decorators."""
+    end = 0
+    for each in outline.statements(source):
+        if re.match(rf"(?:async\s+)?def\s+{re.escape(method)}\b", each.code):
+            break
+        if not (each.indent and each.code.startswith("@")):
+            end = each.end
+    return source[:end]
 
 
 def _suite(source: str, part: outline.Part) -> list[outline.Statement]:

@@ -117,6 +117,8 @@ class Problem:
     source: str = "user"
     licence: str = ""
     structure: str = ""
+    tags: tuple[str, ...] = ()
+    """What it is about ("graphs", "pandas"): scores are also given by tag."""
     digest: str = field(init=False, compare=False)
     """sha256 (hex) over everything above: two problems with one digest are the same problem."""
 
@@ -173,6 +175,7 @@ class Problem:
 
     def to_json(self) -> dict[str, Any]:
         """The record of one line of JSONL; `ratchet_problems.jsonl` reads it back."""
+        tags = {"tags": list(self.tags)} if self.tags else {}  # none: the digest is what it was before there were any
         return {
             "id": self.id,
             "prompt": self.prompt,
@@ -183,7 +186,7 @@ class Problem:
             "source": self.source,
             "licence": self.licence,
             "structure": self.structure,
-        }
+        } | tags
 
 
 def data_digest(problems: Iterable[Problem]) -> str:

@@ -1,6 +1,7 @@
 """What a program's tests said of it."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 PASSED = "PASSED"
 TAMPERED = "TAMPERED"
@@ -18,6 +19,8 @@ class Grade:
     """One sentence on what went wrong first; empty for a pass."""
     forgeable: bool = False
     """Whether tests ran in the program's process, which could say what it likes there."""
+    cpu_time: timedelta | None = None
+    """Of the program with all its tests, where it was measured."""
 
     @property
     def passed(self) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import redis.asyncio
 
-from ratchet_kit import streams
+from ratchet_kit import access, streams
 from ratchet_kit.ids import new_id
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.gateway import ScriptedGateway, scripted_gateway
@@ -30,6 +30,17 @@ async def redis_client(redis_url: str) -> AsyncIterator[redis.asyncio.Redis]:
     await client.flushall()
     yield client
     await client.aclose()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def platform_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Services that are started here, and their clients, have a token of the tests' own, and take models and sets of
+    problems from the tests' folders."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RATCHET_SOURCES", str(tmp_path_factory.getbasetemp()))
+        patch.setenv(access.TOKEN, access.new_token())
+        patch.delenv(access.DIGEST, raising=False)
+        yield
 
 
 @pytest.fixture

@@ -13,19 +13,23 @@ from eval_service.adapters.policies import EnginePolicyHost
 from eval_service.adapters.problems import LibraryProblems
 from eval_service.adapters.registry import GrpcModelSource
 from eval_service.adapters.sql import SqlEvaluationStore
+from eval_service.adapters.sql_pairs import SqlPairStore
 from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.evaluations import Evaluations
-from eval_service.domain.measurer import Deadlines, Measurer
-from eval_service.domain.ports import EvaluationStore, Meter, ModelSource, PolicyHost, ProblemSource
-from eval_service.servicer import EvalServicer
+from eval_service.domain.measurer import Measurer
+from eval_service.domain.patience import Deadlines
+from eval_service.domain.ports import EvaluationStore, Meter, ModelSource, PairStore, PolicyHost, ProblemSource
+from eval_service.domain.preferences import Preferences
+from eval_service.servicer import EvalServicer, PreferenceServicer
 from eval_service.settings import Settings
 from eval_service.worker import EvaluationWork, Leftovers
-from ratchet.eval.v1 import eval_pb2, eval_pb2_grpc
+from ratchet.eval.v1 import eval_pb2, eval_pb2_grpc, preference_pb2, preference_pb2_grpc
 from ratchet_environments import Environment
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, server, streams
+from ratchet_kit.places import Places
 from ratchet_kit.queues import StreamQueue
 from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
@@ -42,6 +46,7 @@ class Service:
     """What is served, and what works beside it."""
 
     evaluations: Evaluations
+    preferences: Preferences
     worker: Worker[Evaluation]
     leftovers: Leftovers
 
@@ -50,9 +55,12 @@ class Service:
         return [self.worker.run, self.leftovers.run]
 
     def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
-        """Adds the servicer and returns its full name."""
+        """Adds the servicers and returns their full names."""
         eval_pb2_grpc.add_EvalServiceServicer_to_server(EvalServicer(self.evaluations), grpc_server)
-        return [eval_pb2.DESCRIPTOR.services_by_name["EvalService"].full_name]
+        preferences = PreferenceServicer(self.preferences)
+        preference_pb2_grpc.add_PreferenceServiceServicer_to_server(preferences, grpc_server)
+        files = {"EvalService": eval_pb2, "PreferenceService": preference_pb2}
+        return [file.DESCRIPTOR.services_by_name[name].full_name for name, file in files.items()]
 
 
 @asynccontextmanager
@@ -60,6 +68,7 @@ async def provision(
     settings: Settings,
     *,
     store: EvaluationStore | None = None,
+    pairs: PairStore | None = None,
     problems: ProblemSource | None = None,
     models: ModelSource | None = None,
     host: PolicyHost | None = None,
@@ -70,34 +79,48 @@ async def provision(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> AsyncIterator[Service]:
     """Builds everything; a port that is handed in takes the place of the real one."""
-    clock, meter, problems = clock or SystemClock(), meter or PrometheusMeter(), problems or LibraryProblems()
+    places = Places(settings.source_roots, settings.max_model_bytes)
+    clock, meter = clock or SystemClock(), meter or PrometheusMeter()
     async with AsyncExitStack() as stack:
 
         async def channel(target: str) -> grpc.aio.Channel:
             return await stack.enter_async_context(client.channel(target))
 
-        if store is None:
+        if store is None or pairs is None:
             database = await stack.enter_async_context(Database.opened(settings.database_url, "eval_service"))
-            store = SqlEvaluationStore(database)
+            store, pairs = store or SqlEvaluationStore(database), pairs or SqlPairStore(database)
         if models is None:
-            models = GrpcModelSource(await channel(settings.registry_target))
+            models = GrpcModelSource(await channel(settings.registry_target), places)
         if host is None:
             rollout = RolloutEngine(await channel(settings.rollout_target), generate_timeout=settings.generate_timeout)
             host = EnginePolicyHost(rollout, settings.load_timeout)
-        if environment is None:
-            sandbox = GrpcSandbox(await channel(settings.sandbox_target), caller="eval")
-            environment = CodeEnvironment(await stack.enter_async_context(Executor(sandbox)), forgeable=True)
+        sandbox = GrpcSandbox(await channel(settings.sandbox_target), caller="eval")
+        executor = await stack.enter_async_context(Executor(sandbox))
+        environment = environment or CodeEnvironment(executor, forgeable=True)
+        problems = problems or LibraryProblems(places, executor)
 
         redis = streams.connect(settings.redis_url)
         stack.push_async_callback(redis.aclose)
         name = settings.worker_name()
         queue = StreamQueue(streams.Stream(redis, STREAM, GROUP, name, lease=settings.lease))
         deadlines = Deadlines(settings.fault_patience, settings.room_patience)
-        measurer = Measurer(store, problems, host, environment, meter, clock, settings.concurrency, deadlines, sleep)
+        measurer = Measurer(
+            store,
+            problems,
+            host,
+            environment,
+            meter,
+            clock,
+            settings.concurrency,
+            settings.judging,
+            deadlines,
+            sleep,
+        )
         work = EvaluationWork(name, store, measurer, meter, clock, settings.lease)
         timing = timing or Timing(beat=settings.lease / 10, reconcile=settings.reconcile_interval)
         yield Service(
             Evaluations(store, queue, problems, models, clock),
+            Preferences(pairs, store, problems, clock),
             Worker(queue, work, clock, slots=settings.slots, timing=timing),
             Leftovers(store, host, settings.reconcile_interval),
         )

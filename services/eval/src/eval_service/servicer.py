@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator
 
 from eval_service import convert
 from eval_service.domain.evaluations import Evaluations
+from eval_service.domain.ports import EvaluationFilter
+from eval_service.domain.preferences import Preferences
 from ratchet.eval.v1 import eval_pb2 as pb
-from ratchet.eval.v1 import eval_pb2_grpc
+from ratchet.eval.v1 import eval_pb2_grpc, preference_pb2, preference_pb2_grpc
 from ratchet_kit.server import Context
-from ratchet_kit.statistics import comparison_to_proto
 
 
 class EvalServicer(eval_pb2_grpc.EvalServiceServicer):
@@ -25,7 +26,8 @@ class EvalServicer(eval_pb2_grpc.EvalServiceServicer):
         return pb.GetEvaluationResponse(evaluation=convert.report_to_proto(report))
 
     async def ListEvaluations(self, request: pb.ListEvaluationsRequest, context: Context) -> pb.ListEvaluationsResponse:
-        page = (await self._evaluations.page(request.page_size, request.page_token)).map(convert.report_to_proto)
+        only = EvaluationFilter(request.model, request.problems)
+        page = (await self._evaluations.page(request.page_size, request.page_token, only)).map(convert.report_to_proto)
         return pb.ListEvaluationsResponse(evaluations=page.items, next_page_token=page.next_page_token)
 
     async def CancelEvaluation(
@@ -47,12 +49,57 @@ class EvalServicer(eval_pb2_grpc.EvalServiceServicer):
             yield pb.WatchEvaluationResponse(evaluation=convert.report_to_proto(report))
 
     async def ListSamples(self, request: pb.ListSamplesRequest, context: Context) -> pb.ListSamplesResponse:
-        page = await self._evaluations.sample_page(request.evaluation_id, request.page_size, request.page_token)
+        only = convert.filter_from_proto(request)
+        page = await self._evaluations.sample_page(request.evaluation_id, request.page_size, request.page_token, only)
         samples = page.map(convert.sample_to_proto)
         return pb.ListSamplesResponse(samples=samples.items, next_page_token=samples.next_page_token)
+
+    async def AddSamples(self, request: pb.AddSamplesRequest, context: Context) -> pb.AddSamplesResponse:
+        report = await self._evaluations.add(request.evaluation_id, convert.imported_from_proto(request))
+        return pb.AddSamplesResponse(evaluation=convert.report_to_proto(report))
 
     async def CompareEvaluations(
         self, request: pb.CompareEvaluationsRequest, context: Context
     ) -> pb.CompareEvaluationsResponse:
-        comparison = await self._evaluations.compare(request.baseline_id, request.candidate_id)
-        return pb.CompareEvaluationsResponse(comparison=comparison_to_proto(comparison))
+        question = convert.question_from_proto(request)
+        comparisons = await self._evaluations.compare(request.baseline_id, request.candidate_id, question)
+        return convert.comparisons_to_proto(comparisons)
+
+    async def PlanComparison(self, request: pb.PlanComparisonRequest, context: Context) -> pb.PlanComparisonResponse:
+        planned = await self._evaluations.plan(request.baseline_id, convert.plan_from_proto(request))
+        return pb.PlanComparisonResponse(
+            detectable_difference=planned.detectable_difference,
+            problems=planned.problems,
+            samples_per_problem=planned.samples_per_problem,
+        )
+
+
+class PreferenceServicer(preference_pb2_grpc.PreferenceServiceServicer):
+    def __init__(self, preferences: Preferences) -> None:
+        self._preferences = preferences
+
+    async def CreatePair(
+        self, request: preference_pb2.CreatePairRequest, context: Context
+    ) -> preference_pb2.CreatePairResponse:
+        pair = await self._preferences.create(convert.pairing_from_proto(request), request.request_id)
+        return preference_pb2.CreatePairResponse(pair=convert.pair_to_proto(pair))
+
+    async def VotePair(
+        self, request: preference_pb2.VotePairRequest, context: Context
+    ) -> preference_pb2.VotePairResponse:
+        pair = await self._preferences.vote(request.id, convert.choice_from_proto(request))
+        return preference_pb2.VotePairResponse(pair=convert.pair_to_proto(pair))
+
+    async def ListPairs(
+        self, request: preference_pb2.ListPairsRequest, context: Context
+    ) -> preference_pb2.ListPairsResponse:
+        page = await self._preferences.page(request.page_size, request.page_token, request.evaluation_id)
+        pairs = page.map(convert.pair_to_proto)
+        return preference_pb2.ListPairsResponse(pairs=pairs.items, next_page_token=pairs.next_page_token)
+
+    async def RankEvaluations(
+        self, request: preference_pb2.RankEvaluationsRequest, context: Context
+    ) -> preference_pb2.RankEvaluationsResponse:
+        ranks = await self._preferences.rank(*convert.ranking_from_proto(request))
+        votes = sum(rank.votes for rank in ranks) // 2
+        return preference_pb2.RankEvaluationsResponse(ranks=map(convert.rank_to_proto, ranks), votes=votes)

@@ -24,7 +24,9 @@ class Settings(ServiceSettings):
     slots: int = Field(default=1, ge=0)
     """Evaluations measured at a time by this process; with 0 it only answers calls. Each needs room for a policy."""
     concurrency: int = Field(default=48, ge=1)
-    """Samples of an evaluation under way together."""
+    """Samples of an evaluation that are drawn together."""
+    judging: int = Field(default=256, ge=1)
+    """Samples of an evaluation that are judged together; where as many wait for their judgement, drawing waits."""
     lease: timedelta = timedelta(seconds=30)
     """How long an evaluation stays with a worker that has died."""
     reconcile_interval: timedelta = timedelta(seconds=10)

@@ -41,7 +41,7 @@ class EvaluationWork(HeldWork[Evaluation]):
         now = self.clock.now()
         ended = await self._store.change(claim.id, lambda present: present.succeed(self.owner, result, now))
         self._meter.ended(ended)
-        log.info("evaluation.succeeded", pass_at_k={item.k: item.estimate.value for item in result})
+        log.info("evaluation.succeeded", pass_at_k={item.k: item.estimate.value for item in result.pass_at_k})
 
     async def fail(self, claim: Evaluation, error: RatchetError) -> None:
         await super().fail(claim, error)

@@ -9,10 +9,11 @@ import pytest
 
 from eval_service.adapters.memory import MemoryEvaluationStore
 from eval_service.adapters.sql import SqlEvaluationStore
-from eval_service.domain.evaluation import Evaluation, PassAtK, Progress, ResolvedModel, Sample, State
-from eval_service.domain.ports import EvaluationStore, SampleKey
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef
-from eval_service.domain.statistics import Tally
+from eval_service.domain.evaluation import Evaluation, Pace, ResolvedModel, State
+from eval_service.domain.ports import EvaluationFilter, EvaluationStore, SampleFilter
+from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Sample, SampleKey
+from eval_service.domain.score import BenchmarkScore, Count, Exclusion, Facts, PassAtK, Score, Slice
+from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
 from ratchet_kit.errors import Aborted, AlreadyExists, Failure, NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
@@ -23,11 +24,21 @@ NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
 SPEC = EvaluationSpec(
     VersionRef("starter", 1),
-    ProblemSetRef("basics", 10),
+    (SuiteEntry(ProblemSetRef("basics", 10)), SuiteEntry(ProblemSetRef("more"), 0.4)),
     samples_per_problem=2,
     k=(1, 2),
     temperature=0.7,
     seed=-(2**62),
+    prompting=Prompting(shots=3),
+    exclude_unsound=True,
+)
+PASSES = (PassAtK(1, Estimate(0.25, 0.125, 0.5)), PassAtK(2, Estimate(0.5, 0.25, 0.75)))
+SCORE = Score(
+    PASSES,
+    (
+        BenchmarkScore("basics", 3, 3, PASSES, 6, {"PASSED": 6}, {}, 1, (Slice("difficulty 1", 3, PASSES[:1]),)),
+        BenchmarkScore("more", 1, 2, PASSES, 2, {"FAILED": 2}, {"WRONG": 2}, exclusions=(Exclusion("p", "no"),)),
+    ),
 )
 
 
@@ -51,8 +62,30 @@ def evaluation(id: str = "eval_1") -> Evaluation:
     return Evaluation(id, SPEC, ResolvedModel("/artifacts/starter", "sha256:p"), NOW)
 
 
-def sample(problem: str, index: int = 0, verdict: str = "PASSED", completion: str = "def solve(): ...") -> Sample:
-    return Sample(problem, index, completion, verdict, 3, 4, "sha256:p", "what was seen")
+def key(problem: str, index: int = 0, benchmark: str = "basics") -> SampleKey:
+    return SampleKey(benchmark, problem, index)
+
+
+def judgement(verdict: str) -> Judgement:
+    failure = None if verdict == "PASSED" else FailureClass.WRONG
+    return Judgement(verdict, 3, 4, "what was seen", failure=failure, cpu_time=timedelta(milliseconds=250))
+
+
+def drawn(problem: str, index: int = 0, completion: str = "def solve(): ...", benchmark: str = "basics") -> Sample:
+    taken = timedelta(seconds=1.5)
+    return Sample(
+        key(problem, index, benchmark),
+        completion,
+        "sha256:p",
+        request=f"r_{problem}{index}",
+        tokens=7,
+        truncated=True,
+        generation_time=taken,
+    )
+
+
+def sample(problem: str, index: int = 0, verdict: str = "PASSED", benchmark: str = "basics") -> Sample:
+    return drawn(problem, index, benchmark=benchmark).judged(judgement(verdict))
 
 
 async def add(store: EvaluationStore, id: str = "eval_1") -> Evaluation:
@@ -80,15 +113,21 @@ async def test_every_kind_of_model_is_kept(store: EvaluationStore, model: AnyMod
     assert await store.get("eval_1") == made
 
 
+async def test_an_import_has_no_model(store: EvaluationStore) -> None:
+    made = replace(evaluation(), spec=replace(SPEC, model=None, imported_samples=9), model=None)
+    await store.create(made, Request("req_1", "f"))
+    assert await store.get("eval_1") == made
+
+
 async def test_a_change_is_kept_whole(store: EvaluationStore) -> None:
     await add(store)
     running = await store.change("eval_1", lambda present: present.claim("me", NOW, LEASE))
     assert await store.get("eval_1") == running
-    result = [PassAtK(1, Estimate(0.25, 0.125, 0.5)), PassAtK(2, Estimate(0.5, 0.25, 0.75))]
     for change in (
-        lambda present: present.load_problems("me", "sha256:d", 7),
-        lambda present: present.measure("me", "sha256:p"),
-        lambda present: present.succeed("me", result, NOW + LEASE),
+        lambda present: present.load_problems("me", [("sha256:d", "v1"), ("sha256:e", "")]),
+        lambda present: present.measure("me", "sha256:p", "sha256:s", Form.COMPLETION),
+        lambda present: present.begin("me", Pace(NOW, 3)),
+        lambda present: present.succeed("me", SCORE, NOW + LEASE),
     ):
         changed = await store.change("eval_1", change)
         assert await store.get("eval_1") == changed
@@ -133,58 +172,156 @@ async def test_lists(store: EvaluationStore) -> None:
     assert [item.id for item in await store.waiting(NOW + LEASE)] == ["eval_1", "eval_3"]
 
 
+async def test_lists_are_of_a_model_or_a_set(store: EvaluationStore) -> None:
+    specs = {
+        "eval_1": SPEC,
+        "eval_2": replace(SPEC, model=BareModel("another"), suite=(SuiteEntry(ProblemSetRef("basics")),)),
+        "eval_3": replace(SPEC, model=Location("/models/starter")),
+    }
+    for id, spec in specs.items():
+        await store.create(replace(evaluation(id), spec=spec), Request(f"req_{id}", "f"))
+
+    async def ids(after: str | None = None, **only: str) -> list[str]:
+        return [item.id for item in await store.page(9, after, EvaluationFilter(**only))]
+
+    assert await ids(model="starter") == ["eval_1"]
+    assert await ids(problems="more") == ["eval_3", "eval_1"]
+    assert await ids("eval_3", problems="more") == ["eval_1"]
+    assert await ids(problems="basic") == []
+    assert await ids(model="another", problems="basics") == ["eval_2"]
+
+
 async def test_what_is_deleted_is_gone_with_its_samples_and_its_request(store: EvaluationStore) -> None:
     for id in ("eval_1", "eval_2"):
         await add(store, id)
-        await store.add_sample(id, sample("a"))
+        await store.add_samples(id, [sample("a")])
+        await store.add_problems(id, [Facts(ProblemKey("basics", "a"))])
     await store.delete("eval_1")
     await store.delete("eval_1")
     with pytest.raises(NotFound):
         await store.get("eval_1")
     assert await store.find(Request("req_eval_1", "f")) is None
     assert [item.id for item in await store.page(9, None)] == ["eval_2"]
-    assert await store.sample_keys("eval_2") == {SampleKey("a", 0)}
+    assert await store.sample_keys("eval_2") == {key("a")}
     assert (await add(store, "eval_1")).id == "eval_1"
     assert await store.sample_keys("eval_1") == frozenset()
+    assert await store.problems(["eval_1"]) == {"eval_1": []}
 
 
-async def test_a_sample_is_kept_as_it_was_first(store: EvaluationStore) -> None:
+async def test_facts_of_problems(store: EvaluationStore) -> None:
+    for id in ("eval_1", "eval_2"):
+        await add(store, id)
+    a = Facts(ProblemKey("basics", "a"), "family", "f" * 16, ("difficulty 3", "tag graphs"))
+    b, other = Facts(ProblemKey("basics", "b")), Facts(ProblemKey("more", "b"), excluded="no reference")
+    await store.add_problems("eval_1", [a, b, other])
+    await store.exclude("eval_1", {b.key: "its reference \x00 fails"})
+    await store.exclude("eval_1", {})
+    await store.add_problems("eval_1", [b])
+    found = await store.problems(["eval_1", "eval_2"])
+    assert found["eval_2"] == []
+    by_key = {one.key: one for one in found["eval_1"]}
+    assert (by_key[a.key], by_key[other.key]) == (a, other)
+    assert by_key[b.key].excluded.startswith("its reference")
+
+
+async def test_what_is_sound_is_remembered(store: EvaluationStore) -> None:
+    await store.add_sound(["a", "b"])
+    await store.add_sound(["b"])
+    await store.add_sound([])
+    assert await store.sound(["b", "c"]) == {"b"}
+    assert await store.sound([]) == frozenset()
+
+
+async def test_a_sample_is_drawn_once_and_judged_once(store: EvaluationStore) -> None:
     await add(store)
-    await store.add_sample("eval_1", sample("a"))
-    await store.add_sample("eval_1", sample("a", verdict="FAILED"))
+    await store.add_samples("eval_1", [drawn("a")])
+    await store.add_samples("eval_1", [sample("a", verdict="FAILED")])
+    assert await store.unjudged("eval_1", 9, None) == [drawn("a")]
+    assert await store.sample_page("eval_1", 9, None) == []
+    await store.judge_samples("eval_1", [sample("a"), sample("b")])
+    await store.judge_samples("eval_1", [sample("a", verdict="FAILED")])
+    await store.judge_samples("eval_1", [])
     assert await store.sample_page("eval_1", 9, None) == [sample("a")]
-    assert await store.sample_keys("eval_1") == {SampleKey("a", 0)}
+    assert await store.unjudged("eval_1", 9, None) == []
+    assert await store.sample_keys("eval_1") == {key("a")}
+
+
+async def test_the_last_answer_of_an_episode_is_kept(store: EvaluationStore) -> None:
+    await add(store)
+    await store.add_samples("eval_1", [drawn("a")])
+    last = drawn("a").judged(judgement("PASSED"), "the last word")
+    await store.judge_samples("eval_1", [last])
+    assert await store.sample_page("eval_1", 9, None) == [last]
 
 
 async def test_whatever_a_model_writes_can_be_stored(store: EvaluationStore) -> None:
     await add(store)
-    for index, text in enumerate(["", "\x00 nul", "\ud800 half a pair", "日本語 🎉", "x" * 100_000]):
-        await store.add_sample("eval_1", sample("a", index, completion=text))
+    texts = ["", "\x00 nul", "\ud800 half a pair", "日本語 🎉", "x" * 100_000]
+    await store.add_samples("eval_1", [drawn("a", index, text) for index, text in enumerate(texts)])
+    seen = replace(judgement("FAILED"), detail="\x00 and \ud800")
+    await store.judge_samples("eval_1", [drawn("a", index, text).judged(seen) for index, text in enumerate(texts)])
     stored = await store.sample_page("eval_1", 9, None)
     assert len(stored) == 5
     assert (stored[3].completion, len(stored[4].completion)) == ("日本語 🎉", 100_000)
 
 
-async def test_samples_are_listed_by_problem_and_index(store: EvaluationStore) -> None:
+async def test_samples_are_listed_by_set_problem_and_index(store: EvaluationStore) -> None:
     await add(store)
-    for problem, index in (("b", 0), ("a", 10), ("a", 2), ("c", 0)):
-        await store.add_sample("eval_1", sample(problem, index))
+    await store.add_samples(
+        "eval_1", [sample("b"), sample("a", 10), sample("a", 2, "FAILED"), sample("a", benchmark="more"), drawn("c")]
+    )
     first = await store.sample_page("eval_1", 2, None)
-    rest = await store.sample_page("eval_1", 9, SampleKey(first[-1].problem_id, first[-1].index))
-    assert [(item.problem_id, item.index) for item in [*first, *rest]] == [("a", 2), ("a", 10), ("b", 0), ("c", 0)]
+    rest = await store.sample_page("eval_1", 9, first[-1].key)
+    every = [key("a", 2), key("a", 10), key("b"), key("a", benchmark="more")]
+    assert [item.key for item in [*first, *rest]] == every
+
+    async def keys(after: SampleKey | None = None, **only: str) -> list[SampleKey]:
+        return [item.key for item in await store.sample_page("eval_1", 9, after, SampleFilter(**only))]
+
+    assert await keys(benchmark="more") == every[3:]
+    assert await keys(problem_id="a") == [every[0], every[1], every[3]]
+    assert await keys(verdict="PASSED") == every[1:]
+    assert await keys(every[1], verdict="PASSED", benchmark="basics") == [every[2]]
 
 
-async def test_progress_and_tallies(store: EvaluationStore) -> None:
+async def test_what_is_not_judged_is_found_in_order(store: EvaluationStore) -> None:
+    await add(store)
+    await store.add_samples("eval_1", [drawn("b"), drawn("a", 1), drawn("a"), sample("a", 2)])
+    first = await store.unjudged("eval_1", 2, None)
+    assert first == [drawn("a"), drawn("a", 1)]
+    assert await store.unjudged("eval_1", 2, first[-1].key) == [drawn("b")]
+
+
+async def test_what_was_drawn_is_found_by_its_request(store: EvaluationStore) -> None:
+    for id in ("eval_1", "eval_2"):
+        await add(store, id)
+    await store.add_samples("eval_1", [drawn("a"), sample("b", 3)])
+    await store.add_samples("eval_2", [replace(drawn("c"), request="")])
+    found = await store.drawn([f"r_a{index}" for index in range(1200)] + ["r_b3", "r_c0"])
+    assert found == {"r_a0": drawn("a"), "r_b3": sample("b", 3)}
+    assert await store.drawn([]) == {}
+
+
+async def test_counts(store: EvaluationStore) -> None:
     for id in ("eval_1", "eval_2", "eval_3"):
         await add(store, id)
-    for item in (sample("a", 0), sample("a", 1, "FAILED"), sample("b", 0, "TIME_LIMIT")):
-        await store.add_sample("eval_1", item)
-    await store.add_sample("eval_2", sample("a"))
-    assert await store.progress(["eval_1", "eval_2", "eval_3"]) == {
-        "eval_1": Progress(1, {"PASSED": 1, "FAILED": 1, "TIME_LIMIT": 1}),
-        "eval_2": Progress(0, {"PASSED": 1}),
-        "eval_3": Progress(0, {}),
-    }
-    assert await store.progress([]) == {}
-    assert await store.tallies("eval_1") == {"a": Tally(2, 1), "b": Tally(1, 0)}
-    assert await store.tallies("eval_3") == {}
+    forged = drawn("a", 3).judged(replace(judgement("PASSED"), forgeable=True))
+    await store.add_samples(
+        "eval_1", [sample("a", 0), sample("a", 1), sample("a", 2, "FAILED"), forged, drawn("b"), sample("b", 1)]
+    )
+    await store.add_samples("eval_2", [sample("a", benchmark="more")])
+    a, b = ProblemKey("basics", "a"), ProblemKey("basics", "b")
+    found = await store.counts(["eval_1", "eval_2", "eval_3"])
+    assert sorted(found["eval_1"], key=repr) == sorted(
+        [
+            Count(a, "PASSED", None, False, 2),
+            Count(a, "FAILED", FailureClass.WRONG, False, 1),
+            Count(a, "PASSED", None, True, 1),
+            Count(b, "", None, False, 1),
+            Count(b, "PASSED", None, False, 1),
+        ],
+        key=repr,
+    )
+    assert found["eval_2"] == [Count(ProblemKey("more", "a"), "PASSED", None, False, 1)]
+    assert found["eval_3"] == []
+    assert await store.counts([]) == {}

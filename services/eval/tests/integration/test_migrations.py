@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from eval_service.adapters.sql import SqlEvaluationStore
 from eval_service.domain.evaluation import State
+from eval_service.domain.sample import Judgement, SampleKey
 from ratchet_kit import sql
 from ratchet_kit.errors import Failure
 from ratchet_kit.names import Location, VersionRef
@@ -66,7 +67,8 @@ async def test_evaluations_of_the_first_revision_are_kept(kind: str, request: py
         failed, running = await store.get("eval_1"), await store.get("eval_2")
         [sample] = await store.sample_page("eval_1", 9, None)
     assert (failed.state, failed.failure) == (State.FAILED, Failure("UNKNOWN", "the sandbox is gone"))
-    assert (failed.spec.model, failed.spec.problems.limit) == (VersionRef("starter", 3), None)
+    assert (failed.spec.model, failed.spec.suite[0].problems.limit) == (VersionRef("starter", 3), None)
     assert (running.state, running.failure, running.hold.owner) == (State.RUNNING, None, "worker_1")
-    assert (running.spec.model, running.spec.problems.limit) == (Location("models/mine"), 5)
-    assert sample.completion == "def f(): ..."
+    assert (running.spec.model, running.spec.suite[0].problems.limit) == (Location("models/mine"), 5)
+    assert (sample.key, sample.completion) == (SampleKey("basics", "p", 0), "def f(): ...")
+    assert sample.judgement == Judgement("PASSED", 1, 1)

@@ -9,13 +9,14 @@ import pytest
 
 from eval_service.adapters.policies import EnginePolicyHost
 from eval_service.domain.evaluation import ResolvedModel
-from ratchet.common.v1 import failure_pb2, generation_pb2
+from eval_service.domain.ports import Answer
+from ratchet.common.v1 import failure_pb2, generation_pb2, priority_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2_grpc
 from ratchet_kit.client import channel
-from ratchet_kit.errors import DeadlineExceeded, FailedPrecondition, NotFound, ResourceExhausted
+from ratchet_kit.errors import DeadlineExceeded, FailedPrecondition, NotFound, ResourceExhausted, Unavailable
 from ratchet_kit.ids import new_id
-from ratchet_policies import Sampling
+from ratchet_policies import ChatPrompt, Sampling
 from ratchet_policies.rollout import RolloutEngine
 from ratchet_problems import Message
 from ratchet_testing.services import serving
@@ -23,9 +24,10 @@ from ratchet_testing.services import serving
 pytestmark = pytest.mark.integration
 
 WEIGHTS = "sha256:" + "ab" * 32
-MODEL = ResolvedModel("/models/a", WEIGHTS)
+SETTINGS = "sha256:" + "cd" * 32
+MODEL = ResolvedModel("/models/a", WEIGHTS, SETTINGS)
 SAMPLING = Sampling(temperature=0.5, max_tokens=64, seed=1234)
-CHAT = (Message("user", "Write it."),)
+CHAT = ChatPrompt((Message("user", "Write it."),))
 READY, LOADING, FAILED = pb.Policy.STATE_READY, pb.Policy.STATE_LOADING, pb.Policy.STATE_FAILED
 
 
@@ -36,10 +38,14 @@ class Rollout(rollout_pb2_grpc.RolloutServiceServicer):
         self.loads: list[pb.LoadPolicyRequest] = []
         self.generated: list[pb.GenerateRequest] = []
         self.answers_from = WEIGHTS
+        self.finish_reason = generation_pb2.FINISH_REASON_LENGTH
         self.full = False
 
     def put(self, name: str, **fields: Any) -> None:
-        self.policies[name] = pb.Policy(name=name, **({"state": READY, "policy_id": WEIGHTS} | fields))
+        self.policies[name] = pb.Policy(
+            name=name,
+            **({"state": READY, "policy_id": WEIGHTS, "settings_id": SETTINGS, "has_chat_template": True} | fields),
+        )
 
     async def LoadPolicy(self, request: pb.LoadPolicyRequest, context: Any) -> pb.LoadPolicyResponse:
         self.loads.append(request)
@@ -72,9 +78,10 @@ class Rollout(rollout_pb2_grpc.RolloutServiceServicer):
 
     async def Generate(self, request: pb.GenerateRequest, context: Any) -> pb.GenerateResponse:
         self.generated.append(request)
-        return pb.GenerateResponse(
-            completions=[generation_pb2.Completion(text="def solve(): ...")], policy_id=self.answers_from
+        completion = generation_pb2.Completion(
+            text="def solve(): ...", token_ids=[1, 2], finish_reason=self.finish_reason
         )
+        return pb.GenerateResponse(completions=[completion], policy_id=self.answers_from)
 
 
 @pytest.fixture
@@ -94,13 +101,15 @@ async def host(rollout: Rollout) -> AsyncIterator[EnginePolicyHost]:
 
 async def test_it_loads_samples_and_unloads(host: EnginePolicyHost, rollout: Rollout) -> None:
     async with host.open(MODEL, "eval_1") as policy:
-        assert policy.policy_id == WEIGHTS
-        assert await policy.complete(CHAT, SAMPLING) == "def solve(): ..."
+        assert (policy.policy_id, policy.settings_id) == (WEIGHTS, SETTINGS)
+        assert await policy.complete(CHAT, SAMPLING) == Answer("def solve(): ...", 2, truncated=True)
+        assert policy.has_chat_template
         assert list(rollout.policies) == ["eval-eval_1"]
     assert rollout.policies == {}
     [load], [asked] = rollout.loads, rollout.generated
     assert (load.source_uri, load.expected_policy_id) == ("/models/a", WEIGHTS)
     assert (asked.policy, asked.expected_policy_id) == ("eval-eval_1", WEIGHTS)
+    assert asked.priority == priority_pb2.PRIORITY_LOW, "whom the policy serves goes first"
     assert [(message.role, message.content[0].text) for message in asked.prompt.chat.messages] == [
         ("user", "Write it.")
     ]
@@ -119,8 +128,8 @@ async def test_what_is_served_already_is_used_and_left(host: EnginePolicyHost, r
 
 @pytest.mark.parametrize(
     "unfit",
-    [{"state": FAILED}, {"weight_updates": 3}, {"policy_id": "sha256:other"}],
-    ids=["failed", "training", "other"],
+    [{"state": FAILED}, {"weight_updates": 3}, {"policy_id": "sha256:other"}, {"settings_id": "sha256:other"}],
+    ids=["failed", "training", "other", "another chat template"],
 )
 async def test_what_does_not_fit_is_not_used(host: EnginePolicyHost, rollout: Rollout, unfit: dict[str, Any]) -> None:
     rollout.put("champion", **unfit)
@@ -174,4 +183,11 @@ async def test_an_answer_from_other_weights_is_refused(host: EnginePolicyHost, r
     rollout.answers_from = "sha256:other"
     async with host.open(MODEL, "eval_1") as policy:
         with pytest.raises(FailedPrecondition, match="answered from sha256:other"):
+            await policy.complete(CHAT, SAMPLING)
+
+
+async def test_a_completion_that_the_engine_gave_up_is_no_answer(host: EnginePolicyHost, rollout: Rollout) -> None:
+    rollout.finish_reason = generation_pb2.FINISH_REASON_ABORTED
+    async with host.open(MODEL, "eval_1") as policy:
+        with pytest.raises(Unavailable, match="gave up"):
             await policy.complete(CHAT, SAMPLING)

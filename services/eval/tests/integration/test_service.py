@@ -30,6 +30,7 @@ async def service(redis_url: str, redis: Any, tmp_path: Path) -> AsyncIterator[e
         "RATCHET_EVAL_ROLLOUT_TARGET": nowhere,
         "RATCHET_EVAL_SANDBOX_TARGET": nowhere,
         "RATCHET_EVAL_REGISTRY_TARGET": nowhere,
+        "RATCHET_SOURCES": "/models",
         "REDIS_URL": redis_url,
         "DATABASE_URL": f"sqlite:///{tmp_path}/db/eval.db",
     }

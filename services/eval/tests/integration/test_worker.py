@@ -3,15 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 import redis.asyncio
 
+from eval_service.adapters.memory_pairs import MemoryPairStore
 from eval_service.domain.evaluation import Evaluation, State
 from eval_service.domain.evaluations import Evaluations
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef
+from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, SuiteEntry
 from eval_service.main import GROUP, STREAM, Service, provision
 from eval_service.settings import Settings
 from ratchet_kit.errors import Unavailable
@@ -22,7 +24,7 @@ from ratchet_kit.worker import INTERNAL, Timing
 
 pytestmark = pytest.mark.integration
 
-SPEC = EvaluationSpec(VersionRef("starter", 1), ProblemSetRef("basics"), samples_per_problem=2)
+SPEC = EvaluationSpec(VersionRef("starter", 1), (SuiteEntry(ProblemSetRef("basics")),), samples_per_problem=2)
 LEASE = timedelta(milliseconds=300)
 SETTLED = timedelta(seconds=6)
 """After this long what is not on the queue counts as lost."""
@@ -49,6 +51,7 @@ def service(world: Any, redis_url: str, name: str, slots: int = 1) -> AbstractAs
     return provision(
         settings,
         store=world.store,
+        pairs=MemoryPairStore(),
         problems=world.problems,
         models=world.models,
         host=world.host,
@@ -68,6 +71,7 @@ class Platform:
         self.redis = redis
         self.redis_url = redis_url
         self.evaluations = evaluations
+        self.created = 0
         self.queue = StreamQueue(Stream(redis, STREAM, GROUP, "test", lease=LEASE))
 
     @asynccontextmanager
@@ -95,7 +99,9 @@ class Platform:
                     task.result()
 
     async def create(self) -> str:
-        id: str = (await self.evaluations.create(SPEC, "")).evaluation.id
+        """Each draws samples of its own."""
+        self.created += 1
+        id: str = (await self.evaluations.create(replace(SPEC, seed=self.created), "")).evaluation.id
         return id
 
     def settle(self) -> None:
@@ -132,7 +138,7 @@ async def test_what_is_created_is_measured(platform: Platform) -> None:
         ids = [await platform.create() for _ in range(3)]
         for id in ids:
             evaluation = await platform.until(id, State.SUCCEEDED)
-            assert evaluation.pass_at_k[0].estimate.value == 0.5
+            assert evaluation.score.pass_at_k[0].estimate.value == 0.5
         await platform.until_drained()
     assert len(platform.world.host.completions) == 3 * 12
     assert platform.world.meter.states == ["succeeded"] * 3

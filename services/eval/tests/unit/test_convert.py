@@ -3,11 +3,13 @@
 import pytest
 
 from eval_service import convert
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef
+from eval_service.domain.comparison import Comparisons, Plan, Question, SetComparison
+from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, SuiteEntry
 from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.names import AliasRef
+from ratchet_kit.statistics import Comparison, Estimate, comparison_from_proto
 
 
 def test_what_is_not_set_has_the_defaults_of_the_proto() -> None:
@@ -15,7 +17,7 @@ def test_what_is_not_set_has_the_defaults_of_the_proto() -> None:
         model=model_pb2.ModelRef(alias=model_pb2.AliasRef(model="starter", alias="champion")),
         problems=problem_pb2.ProblemSetRef(name="basics", digest="not the caller's to say"),
     )
-    champion, basics = AliasRef("starter", "champion"), ProblemSetRef("basics")
+    champion, basics = AliasRef("starter", "champion"), (SuiteEntry(ProblemSetRef("basics")),)
     assert convert.spec_from_proto(message) == EvaluationSpec(champion, basics, 1, (1,), 1.0, 512, 0)
     message.temperature = 0
     assert convert.spec_from_proto(message).temperature == 0
@@ -42,3 +44,26 @@ def test_all_faults_are_named_at_once(model: model_pb2.ModelRef, field: str) -> 
         "spec.max_tokens",
         "spec.k[0]",
     ]
+
+
+def test_what_a_comparison_is_to_say_has_the_defaults_of_the_proto() -> None:
+    assert convert.question_from_proto(pb.CompareEvaluationsRequest()) == Question(0.95, ())
+    asked = pb.CompareEvaluationsRequest(confidence=0.99, training_fingerprints=["a", "b"])
+    assert convert.question_from_proto(asked) == Question(0.99, ("a", "b"))
+    assert convert.plan_from_proto(pb.PlanComparisonRequest()) == Plan(None, None, 0.8)
+    planned = pb.PlanComparisonRequest(samples_per_problem=8, problems=500, power=0.9)
+    assert convert.plan_from_proto(planned) == Plan(8, 500, 0.9)
+    with pytest.raises(InvalidArgument):
+        convert.plan_from_proto(pb.PlanComparisonRequest(samples_per_problem=0))
+
+
+def test_comparisons_cross_by_set() -> None:
+    estimate = Estimate(0.5, 0.25, 0.75)
+    whole = Comparison(estimate, estimate, Estimate(0.25, 0.125, 0.5), 0.01, 100, 30, 10, 90, 0.0625, 0.99)
+    one = SetComparison("mbpp", whole, 0.02, ("mbpp/7",), 0.125, 3)
+    message = convert.comparisons_to_proto(Comparisons(whole, (one,)))
+    assert comparison_from_proto(message.comparison) == whole
+    [found] = message.benchmarks
+    assert comparison_from_proto(found.comparison) == whole
+    assert (found.name, found.adjusted_p_value, found.unsolved) == ("mbpp", 0.02, ["mbpp/7"])
+    assert (found.tampered_share, found.trained_on) == (0.125, 3)

@@ -7,25 +7,33 @@ from typing import Any
 
 import pytest
 
-from eval_service.domain.evaluation import Evaluation, Sample, State
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef
+from eval_service.domain.comparison import Plan
+from eval_service.domain.evaluation import Evaluation, State
+from eval_service.domain.ports import EvaluationFilter, SampleFilter
+from eval_service.domain.sample import Judgement, Sample, SampleKey
+from eval_service.domain.score import BenchmarkScore, Score
+from eval_service.domain.sets import Imported
+from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, Prompting, SuiteEntry
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import VersionRef
 
-SPEC = EvaluationSpec(VersionRef("starter", 1), ProblemSetRef("basics"))
+SPEC = EvaluationSpec(VersionRef("starter", 1), (SuiteEntry(ProblemSetRef("basics")),))
+
+
+def sample(problem: str, verdict: str, index: int = 0) -> Sample:
+    return Sample(SampleKey("basics", problem, index), "", judgement=Judgement(verdict, 0, 1))
 
 
 async def succeeded(world: Any, spec: EvaluationSpec, passed: str) -> str:
     """An evaluation of problems a, b, ... with one sample each; "10" means that a passed and b did not."""
     id: str = (await world.evaluations.create(spec, "")).evaluation.id
     for problem, mark in zip("abcdefghijklmnopqrstuvwxyz", passed, strict=False):
-        verdict = "PASSED" if mark == "1" else "FAILED"
-        await world.store.add_sample(id, Sample(problem, 0, "", verdict, int(mark), 1, "sha256:p"))
+        await world.store.add_samples(id, [sample(problem, "PASSED" if mark == "1" else "FAILED")])
 
     def end(present: Evaluation) -> Evaluation:
         now = world.clock.now()
-        held = present.claim("me", now, timedelta(hours=1)).load_problems("me", "sha256:d", len(passed))
-        return held.succeed("me", [], now)
+        held = present.claim("me", now, timedelta(hours=1)).load_problems("me", [("sha256:d", "v1")])
+        return held.succeed("me", Score((), (BenchmarkScore("basics", len(passed), len(passed)),)), now)
 
     await world.store.change(id, end)
     return id
@@ -33,7 +41,7 @@ async def succeeded(world: Any, spec: EvaluationSpec, passed: str) -> str:
 
 async def test_create_stores_and_queues_once(world: Any) -> None:
     first = await world.evaluations.create(SPEC, "req_1")
-    assert (first.evaluation.state, first.progress.problems_done) == (State.QUEUED, 0)
+    assert (first.evaluation.state, first.score.problems_done) == (State.QUEUED, 0)
     assert await world.evaluations.create(SPEC, "req_1") == first
     assert world.queue.ids == [first.evaluation.id]
     with pytest.raises(AlreadyExists, match="used before"):
@@ -48,7 +56,7 @@ async def test_create_does_not_need_the_queue(world: Any) -> None:
 
 async def test_create_refuses_what_cannot_be_measured(world: Any) -> None:
     for spec, error in (
-        (replace(SPEC, problems=ProblemSetRef("unknown")), InvalidArgument),
+        (replace(SPEC, suite=(SuiteEntry(ProblemSetRef("unknown")),)), InvalidArgument),
         (replace(SPEC, model=VersionRef("nobody", 1)), NotFound),
     ):
         with pytest.raises(error):
@@ -61,11 +69,11 @@ async def test_watch_tells_each_change_and_ends(world: Any) -> None:
 
     async def watch() -> list[tuple[State, int]]:
         reports = [report async for report in world.evaluations.watch(id)]
-        return [(report.evaluation.state, report.progress.problems_done) for report in reports]
+        return [(report.evaluation.state, report.score.problems_done) for report in reports]
 
     watching = asyncio.create_task(watch())
     await asyncio.sleep(0.02)
-    await world.store.add_sample(id, Sample("a", 0, "", "PASSED", 1, 1, "sha256:p"))
+    await world.store.add_samples(id, [sample("a", "PASSED")])
     await asyncio.sleep(0.02)
     await world.evaluations.cancel(id)
     assert await asyncio.wait_for(watching, 5) == [(State.QUEUED, 0), (State.QUEUED, 1), (State.CANCELLED, 1)]
@@ -87,18 +95,34 @@ async def test_delete_takes_the_samples_along(world: Any) -> None:
 async def test_compare_pairs_by_problem(world: Any) -> None:
     before = await succeeded(world, SPEC, "0000000000" + "01" * 5)
     after = await succeeded(world, SPEC, "1111111111" + "01" * 5)
-    comparison = await world.evaluations.compare(before, after)
+    comparison = (await world.evaluations.compare(before, after)).whole
     assert (comparison.baseline.value, comparison.candidate.value, comparison.difference.value) == (0.25, 0.75, 0.5)
     assert comparison.problems == 20
     assert comparison.p_value == 2 / 2**10
     assert 0 < comparison.difference.low < 0.5 < comparison.difference.high
-    back = await world.evaluations.compare(after, before)
+    back = (await world.evaluations.compare(after, before)).whole
     assert back.difference.value == -0.5
+
+
+async def test_a_comparison_is_planned_from_a_finished_evaluation(world: Any) -> None:
+    one = await succeeded(world, SPEC, "01" * 10)
+    planned = await world.evaluations.plan(one, Plan())
+    assert (planned.problems, planned.samples_per_problem) == (20, 1)
+    more = await world.evaluations.plan(one, Plan(samples_per_problem=16, problems=200))
+    assert (more.problems, more.samples_per_problem) == (200, 16)
+    assert more.detectable_difference < planned.detectable_difference / 10
+    queued = (await world.evaluations.create(SPEC, "")).evaluation.id
+    with pytest.raises(FailedPrecondition, match="queued"):
+        await world.evaluations.plan(queued, Plan())
 
 
 async def test_only_like_is_compared_with_like(world: Any) -> None:
     one = await succeeded(world, SPEC, "01")
-    for other, what in ((replace(SPEC, temperature=0.5), "temperature"), (replace(SPEC, max_tokens=9), "max_tokens")):
+    for other, what in (
+        (replace(SPEC, temperature=0.5), "temperature"),
+        (replace(SPEC, max_tokens=9), "max_tokens"),
+        (replace(SPEC, prompting=Prompting(shots=3)), "prompting"),
+    ):
         with pytest.raises(FailedPrecondition, match=what):
             await world.evaluations.compare(one, await succeeded(world, other, "01"))
     queued = (await world.evaluations.create(SPEC, "")).evaluation.id
@@ -107,7 +131,9 @@ async def test_only_like_is_compared_with_like(world: Any) -> None:
     with pytest.raises(NotFound):
         await world.evaluations.compare(one, "eval_nowhere")
     smaller = await succeeded(world, SPEC, "01")
-    await world.store.change(smaller, lambda present: replace(present, spec=present.spec.with_digest("sha256:another")))
+    await world.store.change(
+        smaller, lambda present: replace(present, spec=present.spec.with_loaded([("sha256:another", "")]))
+    )
     with pytest.raises(FailedPrecondition, match="problems"):
         await world.evaluations.compare(one, smaller)
 
@@ -125,6 +151,55 @@ async def test_lists_are_paged_newest_first(world: Any) -> None:
         token = page.next_page_token
         if not token:
             break
-    assert [sample.problem_id for sample in samples] == list("abcd")
+    assert [sample.key.problem_id for sample in samples] == list("abcd")
     with pytest.raises(InvalidArgument, match="page_token"):
         await world.evaluations.sample_page(one, 3, first.next_page_token)
+
+
+IMPORTED = replace(SPEC, model=None, imported_samples=3, samples_per_problem=2)
+
+
+async def test_samples_are_added_once(world: Any) -> None:
+    id = (await world.evaluations.create(IMPORTED, "")).evaluation.id
+    first = [Imported("p00", 0, "pass"), Imported("p00", 1, "def f(): ...", is_program=True)]
+    await world.evaluations.add(id, first)
+    await world.evaluations.add(id, [Imported("p00", 0, "another"), Imported("p01", 0, "no", benchmark="basics")])
+    stored = await world.store.unjudged(id, 9, None)
+    assert [(one.key.problem_id, one.key.index, one.completion, one.is_program) for one in stored] == [
+        ("p00", 0, "pass", False),
+        ("p00", 1, "def f(): ...", True),
+        ("p01", 0, "no", False),
+    ]
+    with pytest.raises(FailedPrecondition, match="3 samples would come"):
+        await world.evaluations.add(id, [Imported("p02", 0, "")])
+
+
+async def test_samples_of_no_problem_are_refused(world: Any) -> None:
+    id = (await world.evaluations.create(IMPORTED, "")).evaluation.id
+    with pytest.raises(InvalidArgument) as refused:
+        await world.evaluations.add(
+            id, [Imported("p00", 0, ""), Imported("", 0, "", False, "x"), Imported("p1", 2, "")]
+        )
+    fields = ["samples[1].benchmark", "samples[1].problem_id", "samples[2].index"]
+    assert [fault.field for fault in refused.value.violations] == fields
+    with pytest.raises(InvalidArgument, match="no problem 'q' of basics"):
+        await world.evaluations.add(id, [Imported("p00", 0, ""), Imported("q", 0, "")])
+    assert await world.store.sample_keys(id) == frozenset()
+    with pytest.raises(FailedPrecondition, match="generates"):
+        await world.evaluations.add((await world.evaluations.create(SPEC, "")).evaluation.id, [])
+
+
+async def test_lists_can_be_filtered(world: Any) -> None:
+    suite = (SuiteEntry(ProblemSetRef("basics")), SuiteEntry(ProblemSetRef("more")))
+    both = (await world.evaluations.create(replace(SPEC, suite=suite), "")).evaluation.id
+    one = await succeeded(world, SPEC, "0101")
+
+    async def ids(only: EvaluationFilter) -> list[str]:
+        return [report.evaluation.id for report in (await world.evaluations.page(9, "", only)).items]
+
+    assert await ids(EvaluationFilter(problems="more")) == [both]
+    assert await ids(EvaluationFilter(model="starter")) == [one, both]
+    assert await ids(EvaluationFilter(model="start")) == []
+    page = await world.evaluations.sample_page(one, 1, "", SampleFilter(verdict="PASSED"))
+    rest = await world.evaluations.sample_page(one, 9, page.next_page_token, SampleFilter(verdict="PASSED"))
+    assert [item.key.problem_id for item in [*page.items, *rest.items]] == ["b", "d"]

@@ -1,5 +1,6 @@
 """Samples are drawn once, from the right weights; a fault of the platform is never a wrong answer."""
 
+import asyncio
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -7,8 +8,10 @@ from typing import Any
 import pytest
 
 from eval_service.domain.evaluation import Evaluation
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef
+from eval_service.domain.sets import Imported
+from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
 from ratchet_kit.errors import (
+    DeadlineExceeded,
     FailedPrecondition,
     InvalidArgument,
     NotFound,
@@ -19,7 +22,11 @@ from ratchet_kit.errors import (
 from ratchet_kit.names import Location, VersionRef
 from ratchet_problems import Message
 
-SPEC = EvaluationSpec(VersionRef("starter", 1), ProblemSetRef("basics"), samples_per_problem=2, k=(1, 2), seed=7)
+from ..conftest import problem
+
+SPEC = EvaluationSpec(
+    VersionRef("starter", 1), (SuiteEntry(ProblemSetRef("basics")),), samples_per_problem=2, k=(1, 2), seed=7
+)
 
 
 async def claimed(world: Any, spec: EvaluationSpec = SPEC) -> Evaluation:
@@ -33,18 +40,18 @@ async def claimed(world: Any, spec: EvaluationSpec = SPEC) -> Evaluation:
 async def test_each_sample_is_drawn_graded_and_stored(world: Any) -> None:
     evaluation = await claimed(world)
     result = await world.measurer.run(evaluation, "me")
-    assert [(item.k, item.estimate.value) for item in result] == [(1, 0.5), (2, 0.5)]
+    assert [(item.k, item.estimate.value) for item in result.pass_at_k] == [(1, 0.5), (2, 0.5)]
     samples = (await world.evaluations.sample_page(evaluation.id, 0, "")).items
-    assert [(sample.problem_id, sample.index) for sample in samples] == [
+    assert [(sample.key.problem_id, sample.key.index) for sample in samples] == [
         (f"p0{p}", i) for p in range(6) for i in (0, 1)
     ]
     assert {sample.policy_id for sample in samples} == {world.host.weights}
     assert samples[0].completion == f"Solve 0. {evaluation.seed_of('p00', 0)}"
     report = await world.evaluations.get(evaluation.id)
-    assert (report.progress.problems_done, report.evaluation.problems_total) == (6, 6)
-    assert report.progress.verdicts == {"PASSED": 6, "FAILED": 6} == dict(world.meter.verdicts)
+    assert (report.score.problems_done, report.score.problems_total, report.samples_total) == (6, 6, 12)
+    assert report.score.verdicts == {"PASSED": 6, "FAILED": 6} == dict(world.meter.verdicts)
     assert report.evaluation.policy_id == world.host.weights
-    assert report.evaluation.spec.problems.digest.startswith("sha256:")
+    assert report.evaluation.spec.digests[0].startswith("sha256:")
     assert world.host.loaded == set()
 
 
@@ -56,14 +63,14 @@ async def test_many_are_under_way_together_but_not_more_than_set(world: Any) -> 
 async def test_resumed_it_draws_only_what_is_missing(world: Any) -> None:
     evaluation = await claimed(world)
     await world.measurer.run(evaluation, "me")
-    first = {sample.index: sample for sample in (await world.store.sample_page(evaluation.id, 99, None))}
+    first = {sample.key: sample for sample in (await world.store.sample_page(evaluation.id, 99, None))}
     lost = world.store._samples[evaluation.id]
     for key in list(lost)[:5]:
         del lost[key]
     world.host.completions.clear()
     await world.measurer.run(evaluation, "me")
     assert len(world.host.completions) == 5
-    again = {sample.index: sample for sample in (await world.store.sample_page(evaluation.id, 99, None))}
+    again = {sample.key: sample for sample in (await world.store.sample_page(evaluation.id, 99, None))}
     assert again == first
 
 
@@ -72,7 +79,7 @@ async def test_faults_are_retried(world: Any, where: str) -> None:
     faults = [Unavailable("down"), ResourceExhausted("full", timedelta(seconds=30)), Unavailable("down")]
     getattr(world, where).faults = faults
     result = await world.measurer.run(await claimed(world), "me")
-    assert result[0].estimate.value == 0.5
+    assert result.pass_at_k[0].estimate.value == 0.5
     assert world.meter.faults == {"Unavailable": 2, "ResourceExhausted": 1}
 
 
@@ -82,7 +89,8 @@ async def test_a_platform_that_stays_down_fails_it_and_counts_nothing(world: Any
     evaluation = await claimed(world)
     with pytest.raises(Unavailable, match=r"not one sample could be made for 3\d\d s: the sandbox failed 5 times"):
         await world.measurer.run(evaluation, "me")
-    assert await world.store.sample_keys(evaluation.id) == frozenset()
+    assert await world.store.sample_page(evaluation.id, 99, None) == []
+    assert (await world.evaluations.get(evaluation.id)).score.verdicts == {}
 
 
 async def test_it_waits_for_room(world: Any) -> None:
@@ -97,7 +105,7 @@ async def test_it_waits_for_room(world: Any) -> None:
 async def test_a_lost_policy_is_opened_again(world: Any, loss: RatchetError) -> None:
     world.host.faults = [loss]
     evaluation = await claimed(world)
-    assert (await world.measurer.run(evaluation, "me"))[0].estimate.value == 0.5
+    assert (await world.measurer.run(evaluation, "me")).pass_at_k[0].estimate.value == 0.5
     assert world.host.opened[evaluation.id] == 2
 
 
@@ -107,8 +115,9 @@ async def test_a_policy_that_is_lost_again_and_again_fails_it(world: Any) -> Non
         await world.measurer.run(await claimed(world), "me")
 
 
-async def test_other_weights_than_those_registered_are_not_measured(world: Any) -> None:
-    world.host.weights = "sha256:other"
+@pytest.mark.parametrize("part", ["weights", "settings"])
+async def test_another_model_than_the_registered_is_not_measured(world: Any, part: str) -> None:
+    setattr(world.host, part, "sha256:other")
     evaluation = await claimed(world)
     with pytest.raises(FailedPrecondition, match="sha256:other was loaded"):
         await world.measurer.run(evaluation, "me")
@@ -142,7 +151,7 @@ async def test_a_bug_is_not_retried(world: Any) -> None:
 async def test_an_episode_of_several_turns_is_one_sample(world: Any) -> None:
     world.environment.turns = 2
     evaluation = await claimed(world)
-    assert (await world.measurer.run(evaluation, "me"))[0].estimate.value == 0.5
+    assert (await world.measurer.run(evaluation, "me")).pass_at_k[0].estimate.value == 0.5
     assert len(world.host.completions) == 2 * len(await world.store.sample_keys(evaluation.id)) == 24
     chats = [messages for messages, _ in world.host.completions if len(messages) == 3]
     assert len(chats) == 12
@@ -154,3 +163,186 @@ async def test_an_episode_of_several_turns_is_one_sample(world: Any) -> None:
     ) in chats
     [first, *_] = await world.store.sample_page(evaluation.id, 1, None)
     assert first.completion == f"Look again. {seed}"
+
+
+SUITE = (SuiteEntry(ProblemSetRef("basics"), 0.75), SuiteEntry(ProblemSetRef("more"), 0.25))
+
+
+async def test_a_suite_is_measured_whole_and_what_its_sets_share_is_drawn_once(world: Any) -> None:
+    world.problems.more = [*world.problems.problems[:2], problem(8)]
+    evaluation = await claimed(world, replace(SPEC, suite=SUITE))
+    found = await world.measurer.run(evaluation, "me")
+    assert [(one.name, one.pass_at_k[0].estimate.value) for one in found.benchmarks] == [
+        ("basics", 0.5),
+        ("more", pytest.approx(2 / 3)),
+    ]
+    assert found.pass_at_k[0].estimate.value == pytest.approx(0.75 * 0.5 + 0.25 * 2 / 3)
+    assert len(await world.store.sample_keys(evaluation.id)) == 18
+    assert len(world.host.completions) == 14, "two problems of two samples are in both"
+
+
+async def test_made_again_it_draws_nothing_and_judges_all(world: Any) -> None:
+    first = await world.measurer.run(await claimed(world), "me")
+    drawn, judged = len(world.host.completions), len(world.environment.judged)
+    assert await world.measurer.run(await claimed(world), "me") == first
+    assert (len(world.host.completions), len(world.environment.judged)) == (drawn, 2 * judged)
+    for other in (replace(SPEC, seed=8), replace(SPEC, max_tokens=9), replace(SPEC, temperature=0.5)):
+        await world.measurer.run(await claimed(world, other), "me")
+        drawn += 12
+        assert len(world.host.completions) == drawn
+
+
+async def test_a_base_model_goes_on_with_a_text(world: Any) -> None:
+    world.host.has_chat_template = False
+    evaluation = await claimed(world, replace(SPEC, prompting=Prompting(shots=2)))
+    await world.measurer.run(evaluation, "me")
+    text, sampling = world.host.texts[0]
+    assert (text, sampling.stop) == ("Example. Example. # Solve 0.", ("\ndef",))
+    assert (await world.store.get(evaluation.id)).spec.prompting == Prompting(Form.COMPLETION, 2)
+    assert world.host.completions == []
+
+
+async def test_the_form_may_be_chosen(world: Any) -> None:
+    evaluation = await claimed(world, replace(SPEC, prompting=Prompting(Form.COMPLETION)))
+    await world.measurer.run(evaluation, "me")
+    assert (len(world.host.texts), world.host.completions) == (12, [])
+
+
+async def test_what_was_drawn_and_not_judged_is_judged_first(world: Any) -> None:
+    world.environment.faults = [Unavailable("down")] * 10_000
+    evaluation = await claimed(world)
+    with pytest.raises(Unavailable):
+        await world.measurer.run(evaluation, "me")
+    drawn = len(world.host.completions)
+    world.environment.faults = []
+    await world.measurer.run(evaluation, "me")
+    assert drawn > 0
+    assert len(world.host.completions) == 12
+
+
+async def test_a_sample_says_what_it_took(world: Any) -> None:
+    evaluation = await claimed(world)
+    await world.measurer.run(evaluation, "me")
+    [first, *_] = await world.store.sample_page(evaluation.id, 1, None)
+    assert (first.tokens, first.truncated, first.generation_time) == (3, False, timedelta())
+    assert first.judgement.failure is None
+
+
+async def test_drawing_waits_while_judging_is_behind(world: Any) -> None:
+    judging = asyncio.Event()
+    step = world.environment.step
+
+    async def slow(episode: Any, answer: str) -> Any:
+        await judging.wait()
+        return await step(episode, answer)
+
+    world.environment.step = slow
+    measuring = asyncio.create_task(
+        world.measurer.run(await claimed(world, replace(SPEC, samples_per_problem=20, k=(1,))), "me")
+    )
+    for _ in range(1000):
+        await asyncio.sleep(0)
+    assert len(world.host.completions) == 12, "4 that are drawn and 8 that are judged at once"
+    judging.set()
+    await measuring
+    assert len(world.host.completions) == 120
+
+
+# Imported samples
+
+IMPORTED = replace(SPEC, model=None, samples_per_problem=2, imported_samples=12, k=(1, 2))
+
+
+async def imported(world: Any, texts: list[str], spec: EvaluationSpec = IMPORTED) -> Evaluation:
+    """`texts` of each problem."""
+    evaluation = await claimed(world, spec)
+    for number in range(6):
+        samples = [Imported(f"p0{number}", index, text) for index, text in enumerate(texts)]
+        await world.evaluations.add(evaluation.id, samples)
+    return evaluation
+
+
+async def test_imported_samples_are_judged_as_programs(world: Any) -> None:
+    evaluation = await imported(world, ["pass", "fail"])
+    found = await world.measurer.run(evaluation, "me")
+    assert [item.estimate.value for item in found.pass_at_k] == [0.75, 1.0], "the even problems pass whatever comes"
+    assert sorted(world.environment.judged)[0] == "Solve 0.\nfail", "the benchmark's own evaluator joins them"
+    assert world.host.opened == {}
+    report = await world.evaluations.get(evaluation.id)
+    assert (report.samples_total, report.score.problems_done) == (12, 6)
+
+
+async def test_samples_that_come_while_others_are_judged_are_waited_for(world: Any) -> None:
+    evaluation = await claimed(world, IMPORTED)
+    measuring = asyncio.create_task(world.measurer.run(evaluation, "me"))
+    for number in range(6):
+        await asyncio.sleep(0)
+        samples = [Imported(f"p0{number}", index, "pass", is_program=True) for index in (0, 1)]
+        await world.evaluations.add(evaluation.id, samples)
+    assert (await measuring).pass_at_k[0].estimate.value == 1.0
+    assert world.environment.judged == ["pass"] * 12
+
+
+async def test_samples_that_never_come_end_it(world: Any) -> None:
+    evaluation = await claimed(world, IMPORTED)
+    await world.evaluations.add(evaluation.id, [Imported("p00", 0, "pass")])
+    with pytest.raises(DeadlineExceeded, match="of 12 samples 1 were added, and no more for 300 s"):
+        await world.measurer.run(evaluation, "me")
+
+
+async def test_samples_of_no_problem_end_it_where_they_could_not_be_refused(world: Any) -> None:
+    world.problems.ready = False
+    evaluation = await claimed(world, IMPORTED)
+    await world.evaluations.add(evaluation.id, [Imported("q", 0, "pass")])
+    with pytest.raises(InvalidArgument, match="no problem 'q' of basics"):
+        await world.measurer.run(evaluation, "me")
+
+
+async def test_a_problem_without_samples_is_left_out(world: Any) -> None:
+    evaluation = await claimed(world, replace(IMPORTED, imported_samples=2))
+    await world.evaluations.add(evaluation.id, [Imported("p01", index, "pass") for index in (0, 1)])
+    [found] = (await world.measurer.run(evaluation, "me")).benchmarks
+    assert (found.problems_total, len(found.exclusions)) == (1, 5)
+    assert found.exclusions[0].reason == "no sample of it was added"
+
+
+async def test_pass_at_k_of_too_few_samples_is_an_error(world: Any) -> None:
+    evaluation = await claimed(world, replace(IMPORTED, imported_samples=3))
+    for one in (Imported("p01", 0, "pass"), Imported("p01", 1, "pass"), Imported("p02", 0, "pass")):
+        await world.evaluations.add(evaluation.id, [one])
+    with pytest.raises(FailedPrecondition, match="pass@2 needs 2 samples of each problem; 1 of basics have fewer: p02"):
+        await world.measurer.run(evaluation, "me")
+
+
+# References
+
+
+def with_references(world: Any, *texts: str) -> None:
+    """The odd problems pass only by a program that says so."""
+    problems = zip(world.problems.problems, texts, strict=True)
+    world.problems.problems = [replace(problem, references=(text,)) for problem, text in problems]
+
+
+async def test_a_problem_whose_reference_fails_here_ends_it_or_is_left_out(world: Any) -> None:
+    with_references(world, "pass", "pass", "pass", "fails", "pass", "pass")
+    with pytest.raises(FailedPrecondition, match=r"1 problems cannot be passed here .*p03: its reference is FAILED"):
+        await world.measurer.run(await claimed(world), "me")
+    assert world.host.completions == []
+    [found] = (await world.measurer.run(await claimed(world, replace(SPEC, exclude_unsound=True)), "me")).benchmarks
+    assert [one.problem_id for one in found.exclusions] == ["p03"]
+    assert (found.problems_total, found.samples, len(world.host.completions)) == (5, 10, 10)
+
+
+async def test_references_that_passed_are_not_tried_again(world: Any) -> None:
+    with_references(world, *["pass"] * 6)
+    for _ in range(2):
+        await world.measurer.run(await claimed(world), "me")
+    assert world.environment.judged.count("pass") == 6
+
+
+async def test_of_imported_samples_only_what_none_solved_is_tried(world: Any) -> None:
+    with_references(world, *["the reference may pass"] * 5, "fails")
+    evaluation = await imported(world, ["no", "no"], replace(IMPORTED, exclude_unsound=True))
+    [found] = (await world.measurer.run(evaluation, "me")).benchmarks
+    assert world.environment.judged.count("the reference may pass") == 2, "the even ones were solved"
+    assert [one.problem_id for one in found.exclusions] == ["p05"]

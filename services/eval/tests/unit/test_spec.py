@@ -4,30 +4,36 @@ from typing import Any
 
 import pytest
 
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef
+from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, Prompting, SuiteEntry
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
 
-BASICS = ProblemSetRef("basics")
+BASICS = SuiteEntry(ProblemSetRef("basics"))
 STARTER = VersionRef("starter", 3)
 
 
-def fields_of(problems: ProblemSetRef = BASICS, **fields: Any) -> list[str]:
+def fields_of(*suite: SuiteEntry, **fields: Any) -> list[str]:
     with pytest.raises(InvalidArgument) as refused:
-        EvaluationSpec(STARTER, problems, **fields)
+        EvaluationSpec(**({"model": STARTER, "suite": suite or (BASICS,)} | fields))
     assert all(violation.field in refused.value.message for violation in refused.value.violations)
     return [violation.field for violation in refused.value.violations]
 
 
 @pytest.mark.parametrize("model", [STARTER, AliasRef("starter", "champion"), BareModel("starter"), Location("/m")])
 def test_good_specs_pass(model: AnyModel) -> None:
-    EvaluationSpec(model, BASICS, samples_per_problem=8, k=(1, 4, 8))
-    EvaluationSpec(model, ProblemSetRef("basics", 1), temperature=0)
+    EvaluationSpec(model, (BASICS,), samples_per_problem=8, k=(1, 4, 8))
+    EvaluationSpec(model, (SuiteEntry(ProblemSetRef("basics", 1)),), temperature=0)
+    EvaluationSpec(model, (BASICS, SuiteEntry(ProblemSetRef("more"), 0.4)))
 
 
 def test_every_fault_is_named() -> None:
     assert fields_of(
-        ProblemSetRef("", limit=0), samples_per_problem=2000, k=(0, 1, 1, 5000), temperature=-1, max_tokens=-3
+        SuiteEntry(ProblemSetRef("", limit=0)),
+        samples_per_problem=2000,
+        k=(0, 1, 1, 5000),
+        temperature=-1,
+        max_tokens=-3,
+        prompting=Prompting(shots=-1),
     ) == [
         "spec.problems.name",
         "spec.problems.limit",
@@ -37,8 +43,32 @@ def test_every_fault_is_named() -> None:
         "spec.k[0]",
         "spec.k[2]",
         "spec.k[3]",
+        "spec.prompting.shots",
     ]
 
 
 def test_several_greedy_samples_are_no_more_than_one() -> None:
     assert fields_of(samples_per_problem=4, k=(4,), temperature=0) == ["spec.k[0]"]
+
+
+def test_sets_of_a_suite_have_names_of_their_own_and_weights() -> None:
+    assert fields_of(BASICS, SuiteEntry(ProblemSetRef(""), -1), SuiteEntry(ProblemSetRef("basics", 3), 0)) == [
+        "spec.suite[1].problems.name",
+        "spec.suite[1].weight",
+        "spec.suite[2].problems.name",
+        "spec.suite[2].weight",
+    ]
+
+
+def test_samples_are_imported_or_a_model_makes_them() -> None:
+    EvaluationSpec(None, (BASICS,), imported_samples=5, samples_per_problem=5, k=(5,), temperature=0)
+    assert fields_of(imported_samples=5) == ["spec.model"]
+    assert fields_of(model=None, imported_samples=-1) == ["spec.imported_samples"]
+
+
+def test_digests_and_versions_are_not_the_callers_to_say() -> None:
+    spec = EvaluationSpec(STARTER, (BASICS, SuiteEntry(ProblemSetRef("more"), 2)))
+    loaded = spec.with_loaded([("sha256:a", "v1"), ("sha256:b", "")])
+    assert (loaded.names, loaded.digests) == (("basics", "more"), ("sha256:a", "sha256:b"))
+    assert loaded.suite[0].version == "v1"
+    assert loaded.as_requested() == spec

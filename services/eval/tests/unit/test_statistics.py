@@ -7,13 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from eval_service.domain.statistics import (
     Tally,
+    detectable_difference,
     estimate_difference,
     estimate_pass_at_k,
+    holm,
     pass_at_k,
     permutation_p_value,
+    plan_difference,
 )
 from ratchet_kit.statistics import Estimate
 
@@ -131,3 +135,76 @@ def test_a_difference_turns_with_its_sides(case: tuple[list[Tally], list[Tally]]
     there, back = estimate_difference(new, old), estimate_difference(old, new)
     assert (there.value, there.low, there.high) == pytest.approx((-back.value, -back.high, -back.low))
     assert -1 <= there.low <= there.value <= there.high <= 1
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.999])
+def test_with_many_samples_it_is_the_paired_t_interval(confidence: float) -> None:
+    generator = np.random.default_rng(1)
+    old, new = (generator.binomial(1000, generator.beta(2, 2, size=60)) for _ in range(2))
+    estimate = estimate_difference([Tally(1000, int(c)) for c in new], [Tally(1000, int(c)) for c in old], confidence)
+    interval = stats.ttest_rel(new / 1000, old / 1000).confidence_interval(confidence)
+    assert (estimate.low, estimate.high) == pytest.approx((interval.low, interval.high), abs=2e-4)
+
+
+def test_families_of_one_size_are_as_many_observations() -> None:
+    """With families it is the t interval of the families' means, where scipy computes the same."""
+    generator = np.random.default_rng(2)
+    passed = generator.binomial(1000, np.repeat(generator.beta(2, 2, size=12), 5))
+    new = [Tally(1000, int(count), f"family {index // 5}") for index, count in enumerate(passed)]
+    old = [Tally(1000, 500, tally.family) for tally in new]
+    estimate = estimate_difference(new, old)
+    means = np.reshape(passed / 1000 - 0.5, (12, 5)).mean(1)
+    interval = stats.ttest_1samp(means, 0).confidence_interval(0.95)
+    assert (estimate.low, estimate.high) == pytest.approx((interval.low, interval.high), abs=1e-3)
+    alone = estimate_difference([Tally(1000, tally.passed) for tally in new], [Tally(1000, 500)] * 60)
+    assert alone.high - alone.low < 0.7 * (estimate.high - estimate.low)
+
+
+def test_one_family_alone_says_nothing() -> None:
+    tallies = [Tally(4, 3, "one")] * 50
+    assert estimate_pass_at_k(tallies, 1) == Estimate(0.75, 0.0, 1.0)
+    assert estimate_difference(tallies, tallies) == Estimate(0.0, -1.0, 1.0)
+    assert detectable_difference(tallies, tallies) == 1.0
+
+
+def test_the_labels_of_a_family_are_exchanged_together() -> None:
+    new, old = ([Tally(1, passed, f"family {index % 3}") for index in range(30)] for passed in (1, 0))
+    assert permutation_p_value(new, old) == 2 / 2**3
+    assert permutation_p_value([Tally(1, 1)] * 30, [Tally(1, 0)] * 30) < 1e-4
+
+
+def test_holm_is_bonferroni_for_the_smallest_and_never_falls() -> None:
+    # 0.01 * 4, 0.03 * 3 (and not below it), 0.04 * 2 -> 0.09, 0.5: Holm 1979, section 2
+    assert holm([0.03, 0.01, 0.5, 0.04]) == pytest.approx([0.09, 0.04, 0.5, 0.09])
+    assert holm([0.2]) == [0.2]
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@pytest.mark.parametrize("samples", [1, 8])
+def test_a_detectable_difference_is_seen_four_times_in_five(samples: int) -> None:
+    """Planned from a baseline: 400 comparisons with a model better by just that. 0.8 is measured to +-0.04."""
+    generator = np.random.default_rng(5)
+
+    def draw(rates: np.ndarray) -> list[Tally]:
+        return [Tally(samples, int(passed)) for passed in generator.binomial(samples, rates)]
+
+    rates = generator.beta(4, 4, size=150)
+    planned = plan_difference(draw(generator.beta(4, 4, size=2000)), 150, samples)
+    seen, afterwards = 0, []
+    for _ in range(400):
+        new, old = draw(np.minimum(1, rates + planned)), draw(rates)
+        seen += estimate_difference(new, old).low > 0
+        afterwards.append(detectable_difference(new, old))
+    assert seen / 400 > 0.74
+    assert np.mean(afterwards) == pytest.approx(planned, rel=0.1)
+
+
+def test_more_confidence_is_a_wider_interval() -> None:
+    tallies = [Tally(4, index % 5) for index in range(40)]
+    widths = [
+        [estimate.high - estimate.low for estimate in (estimate_pass_at_k(tallies, 1, level), other)]
+        for level in (0.5, 0.95, 0.9999)
+        for other in [estimate_difference(tallies, tallies[::-1], level)]
+    ]
+    assert widths == sorted(widths)

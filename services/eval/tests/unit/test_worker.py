@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from eval_service.domain.evaluation import Evaluation, State
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef
+from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, SuiteEntry
 from eval_service.worker import EvaluationWork
 from ratchet_kit.errors import Aborted, FailedPrecondition, Failure, NotFound, RatchetError
 from ratchet_kit.names import VersionRef
 
-SPEC = EvaluationSpec(VersionRef("starter", 1), ProblemSetRef("basics"))
+SPEC = EvaluationSpec(VersionRef("starter", 1), (SuiteEntry(ProblemSetRef("basics")),))
 
 
 async def claimed(world: Any) -> tuple[EvaluationWork, Evaluation]:

@@ -14,7 +14,10 @@ from google.protobuf.descriptor import MethodDescriptor
 
 from gateway_service import convert
 from gateway_service.domain.keys.authenticator import Authenticator
+from gateway_service.domain.keys.caller import set_caller
 from gateway_service.domain.keys.key import Scope
+from gateway_service.domain.keys.usage import Usage
+from ratchet_kit import logs
 from ratchet_kit.interceptors import Call, Wrapper
 from ratchet_protos.http import required_scope
 
@@ -30,7 +33,7 @@ def scope_of(method: MethodDescriptor) -> Scope:
     return convert.SCOPES[required_scope(method)]
 
 
-def grpc_auth(authenticator: Authenticator) -> Wrapper:
+def grpc_auth(authenticator: Authenticator, usage: Usage) -> Wrapper:
     """Checks the calls of the gateway's own services."""
 
     @asynccontextmanager
@@ -38,21 +41,27 @@ def grpc_auth(authenticator: Authenticator) -> Wrapper:
         if call.method.startswith(f"/{PACKAGE}."):
             method = descriptor_pool.Default().FindMethodByName(call.method.strip("/").replace("/", "."))
             sent = dict(call.context.invocation_metadata() or ())
-            await authenticator.check(_secret(str(sent.get("authorization", ""))), scope_of(method))
-        yield
+            key = await authenticator.check(secret_of(str(sent.get("authorization", ""))), scope_of(method))
+            with usage.admit(key):
+                set_caller(key)
+                logs.bind(actor=key.id)
+                yield
+        else:
+            yield
 
     return wrap
 
 
-def http_auth(authenticator: Authenticator, scope: Scope) -> Any:
-    """A dependency of HTTP routes that need `scope`. The request's state has the `key_id` then."""
+def http_auth(scope: Scope) -> Any:
+    """A dependency of HTTP routes that need `scope`. `rest.door` has looked at the key before."""
 
     async def check(request: Request, credentials: Credentials) -> None:
-        request.state.key_id = await authenticator.check(credentials.credentials if credentials else "", scope)
+        request.state.key.require(scope)
 
     return Depends(check)
 
 
-def _secret(header: str) -> str:
+def secret_of(header: str) -> str:
+    """What an Authorization header carries; empty without one."""
     kind, _, secret = header.partition(" ")
     return secret.strip() if kind.lower() == "bearer" else ""

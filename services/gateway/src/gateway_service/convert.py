@@ -1,6 +1,6 @@
 """Protobuf to domain and back, for the gateway's own RPCs."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse, ResponseDelta
 from gateway_service.domain.keys.key import ApiKey, Scope
@@ -14,7 +14,7 @@ from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import failure_to_proto
 from ratchet_kit.names import Location, VersionRef
-from ratchet_kit.times import duration_from_proto, duration_to_proto, timestamp_to_proto
+from ratchet_kit.times import duration_from_proto, duration_to_proto, timestamp_from_proto, timestamp_to_proto
 from ratchet_policies import convert as policies
 
 STATES = {
@@ -91,12 +91,16 @@ def release_to_proto(view: ReleaseView) -> release_pb2.Release:
         candidate_stats=_stats_to_proto(view.candidate),
         events=[
             release_pb2.ReleaseEvent(
-                create_time=timestamp_to_proto(event.create_time), percent=event.percent, reason=event.reason
+                create_time=timestamp_to_proto(event.create_time),
+                percent=event.percent,
+                reason=event.reason,
+                actor=event.actor,
             )
             for event in release.events
         ],
         create_time=timestamp_to_proto(release.create_time),
         end_time=timestamp_to_proto(release.end_time) if release.end_time else None,
+        actor=release.actor,
     )
 
 
@@ -142,6 +146,10 @@ def scopes_from_proto(message: key_pb2.CreateKeyRequest) -> list[Scope]:
     return [SCOPES[scope] for scope in message.scopes] or [Scope.INFERENCE]
 
 
+def expire_time_from_proto(message: key_pb2.CreateKeyRequest) -> datetime | None:
+    return timestamp_from_proto(message.expire_time) if message.HasField("expire_time") else None
+
+
 def key_to_proto(key: ApiKey) -> key_pb2.Key:
     return key_pb2.Key(
         id=key.id,
@@ -150,4 +158,8 @@ def key_to_proto(key: ApiKey) -> key_pb2.Key:
         scopes=sorted(SCOPES_TO_PROTO[scope] for scope in key.scopes),
         create_time=timestamp_to_proto(key.create_time),
         revoke_time=timestamp_to_proto(key.revoke_time) if key.revoke_time else None,
+        models=sorted(key.models),
+        expire_time=timestamp_to_proto(key.expire_time) if key.expire_time else None,
+        actor=key.actor,
+        revoke_actor=key.revoke_actor,
     )

@@ -20,9 +20,10 @@ from gateway_service.auth import grpc_auth
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.router import Router
 from gateway_service.domain.keys.authenticator import Authenticator
-from gateway_service.domain.keys.key import new_secret
+from gateway_service.domain.keys.key import MIN_SECRET, new_secret
 from gateway_service.domain.keys.keys import Keys
 from gateway_service.domain.keys.ports import KeyStore
+from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.domain.releases.controller import ControlOptions, ReleaseController
 from gateway_service.domain.releases.ports import ReleaseStore
@@ -35,7 +36,7 @@ from gateway_service.rest import app
 from gateway_service.rest.resources import Backends
 from gateway_service.servicer import GatewayServicer, KeyServicer, ReleaseServicer
 from gateway_service.settings import Settings
-from ratchet.eval.v1 import eval_pb2_grpc
+from ratchet.eval.v1 import eval_pb2_grpc, preference_pb2_grpc
 from ratchet.gateway.v1 import gateway_pb2_grpc, key_pb2_grpc, release_pb2_grpc
 from ratchet.registry.v1 import registry_pb2_grpc
 from ratchet.sandbox.v1 import batch_pb2_grpc
@@ -44,6 +45,7 @@ from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, files
+from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.http_server import HttpServer
 from ratchet_kit.server import launch, serve
 from ratchet_kit.sql import Database
@@ -117,6 +119,7 @@ class Service:
     controller: ReleaseController
     keys: Keys
     authenticator: Authenticator
+    usage: Usage
     servicers: Servicers
     http: FastAPI
 
@@ -150,7 +153,8 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
     recorder = Recorder(stores.completions, clock, settings.keep_texts, settings.keep_records)
     serving = Serving(peers.policies, peers.registry, clock, ServingOptions(settings.load_wait, settings.load_poll))
     router = Router(peers.registry, stores.releases, chance)
-    completer = Completer(router, serving, recorder, clock)
+    usage = Usage(settings.key_limits, clock)
+    completer = Completer(router, serving, recorder, usage, clock)
     feedback = Feedback(recorder, stores.completions, peers.grader)
     releases = Releases(stores.releases, stores.completions, peers.registry, clock, settings.watch_poll)
     control = ControlOptions(settings.release_tick, settings.prepare_timeout, settings.drain)
@@ -163,11 +167,15 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
         router=router,
         registry=peers.registry,
         authenticator=authenticator,
+        usage=usage,
+        max_body_bytes=settings.max_body_bytes,
         backends={**peers.backends, **servicers.backends},
         check_ready=stores.check_ready,
         clock=clock,
     )
-    return Service(serving, recorder, completer, feedback, releases, controller, keys, authenticator, servicers, http)
+    return Service(
+        serving, recorder, completer, feedback, releases, controller, keys, authenticator, usage, servicers, http
+    )
 
 
 @asynccontextmanager
@@ -193,6 +201,7 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
         routing = await channel(settings.registry_target, ROUTING_TIMEOUT)
         rollout = await channel(settings.rollout_target)
         sandbox = await channel(settings.sandbox_target)
+        evaluation = await channel(settings.eval_target)
         executor = await stack.enter_async_context(Executor(GrpcSandbox(sandbox, caller="gateway")))
         yield Peers(
             policies=RolloutEngine(
@@ -204,7 +213,8 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
                 "ratchet.trainer.v1.TrainerService": trainer_pb2_grpc.TrainerServiceStub(
                     await channel(settings.trainer_target)
                 ),
-                "ratchet.eval.v1.EvalService": eval_pb2_grpc.EvalServiceStub(await channel(settings.eval_target)),
+                "ratchet.eval.v1.EvalService": eval_pb2_grpc.EvalServiceStub(evaluation),
+                "ratchet.eval.v1.PreferenceService": preference_pb2_grpc.PreferenceServiceStub(evaluation),
                 "ratchet.registry.v1.RegistryService": registry_pb2_grpc.RegistryServiceStub(registry),
                 "ratchet.sandbox.v1.BatchService": batch_pb2_grpc.BatchServiceStub(sandbox),
             },
@@ -212,10 +222,14 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
 
 
 def admin_key(settings: Settings) -> str:
-    """The bootstrap key: from the settings, or from the file, which is made at the first start."""
+    """The bootstrap key: from the settings, or from the file, which is made at the first start. Raises
+    FailedPrecondition for one that is too short."""
     if settings.admin_key is not None:
         return settings.admin_key.get_secret_value()
-    return files.secret(settings.admin_key_file, new_secret)
+    secret = files.secret(settings.admin_key_file, new_secret)
+    if len(secret) < MIN_SECRET:
+        raise FailedPrecondition(f"the key in {settings.admin_key_file} is shorter than {MIN_SECRET} characters")
+    return secret
 
 
 async def run(
@@ -226,13 +240,13 @@ async def run(
 ) -> None:
     """Serves until SIGTERM, or until `stop` is set. Raises FailedPrecondition when a port is in use."""
     async with provision(settings) as service:
-        http = HttpServer(service.http, settings.host, settings.http_port, settings.grace)
+        http = HttpServer(service.http, settings.host, settings.http_port, settings.grace, settings.certificate)
         await serve(
             settings,
             "gateway",
             service.servicers.add,
             background=(http.run, service.recorder.run, service.controller.run),
-            wrappers=[grpc_auth(service.authenticator)],
+            wrappers=[grpc_auth(service.authenticator, service.usage)],
             on_ready=on_ready,
             stop=stop,
         )

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from gateway_service import convert
 from gateway_service.domain.completions.completer import Completer
+from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.keys import Keys
 from gateway_service.domain.releases.releases import Releases
 from gateway_service.domain.traffic.feedback import Feedback
@@ -57,7 +58,9 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
     async def CreateRelease(
         self, request: release_pb2.CreateReleaseRequest, context: Context = None
     ) -> release_pb2.CreateReleaseResponse:
-        view = await self._releases.create(request.request_id, convert.release_spec_from_proto(request.spec))
+        view = await self._releases.create(
+            request.request_id, convert.release_spec_from_proto(request.spec), caller().id
+        )
         return release_pb2.CreateReleaseResponse(release=convert.release_to_proto(view))
 
     async def GetRelease(
@@ -76,7 +79,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
     async def RollbackRelease(
         self, request: release_pb2.RollbackReleaseRequest, context: Context = None
     ) -> release_pb2.RollbackReleaseResponse:
-        view = await self._releases.roll_back(request.id, request.reason)
+        view = await self._releases.roll_back(request.id, request.reason, caller().id)
         return release_pb2.RollbackReleaseResponse(release=convert.release_to_proto(view))
 
     async def WatchRelease(
@@ -91,7 +94,14 @@ class KeyServicer(key_pb2_grpc.KeyServiceServicer):
         self._keys = keys
 
     async def CreateKey(self, request: key_pb2.CreateKeyRequest, context: Context = None) -> key_pb2.CreateKeyResponse:
-        new = await self._keys.create(request.request_id, request.name, convert.scopes_from_proto(request))
+        new = await self._keys.create(
+            request.request_id,
+            request.name,
+            convert.scopes_from_proto(request),
+            request.models,
+            convert.expire_time_from_proto(request),
+            actor=caller().id,
+        )
         return key_pb2.CreateKeyResponse(key=convert.key_to_proto(new.key), secret=new.secret)
 
     async def ListKeys(self, request: key_pb2.ListKeysRequest, context: Context = None) -> key_pb2.ListKeysResponse:
@@ -100,4 +110,4 @@ class KeyServicer(key_pb2_grpc.KeyServiceServicer):
         return key_pb2.ListKeysResponse(keys=keys, next_page_token=page.next_page_token)
 
     async def RevokeKey(self, request: key_pb2.RevokeKeyRequest, context: Context = None) -> key_pb2.RevokeKeyResponse:
-        return key_pb2.RevokeKeyResponse(key=convert.key_to_proto(await self._keys.revoke(request.id)))
+        return key_pb2.RevokeKeyResponse(key=convert.key_to_proto(await self._keys.revoke(request.id, caller().id)))

@@ -3,11 +3,14 @@
 import os
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from gateway_service.domain.keys.key import MIN_SECRET
+from gateway_service.domain.keys.usage import KeyLimits
+from ratchet_kit.http_server import Certificate
 from ratchet_kit.settings import ServiceSettings
 
 
@@ -16,7 +19,7 @@ def _home() -> Path:
 
 
 class Settings(ServiceSettings):
-    model_config = SettingsConfigDict(env_prefix="RATCHET_GATEWAY_")
+    model_config = SettingsConfigDict(env_prefix="RATCHET_GATEWAY_", hide_input_in_errors=True)
 
     port: int = Field(default=8701, ge=0, le=65535)
     http_port: int = Field(default=8700, ge=0, le=65535)
@@ -34,6 +37,17 @@ class Settings(ServiceSettings):
     admin_key: SecretStr | None = None
     """The bootstrap administrator's key. None: the one in `admin_key_file`, made at the first start."""
     admin_key_file: Path = Field(default_factory=lambda: _home() / "admin.key")
+
+    max_body_bytes: int = Field(default=16 << 20, ge=1)
+    """Of an HTTP request; more is 413."""
+    max_message_bytes: int = Field(default=4 << 20, ge=1)
+    """Of a gRPC request."""
+    key_limits: KeyLimits = KeyLimits()
+    """Of each API key at this gateway. One by one: RATCHET_GATEWAY_KEY_LIMITS__TOKENS_PER_MINUTE=100000."""
+
+    tls_cert_file: Path | None = None
+    """With `tls_key_file`, in PEM: HTTP is HTTPS."""
+    tls_key_file: Path | None = None
 
     problems_folder: Path | None = None
     """Where users' own problem sets (*.jsonl) lie, for feedback by tests; named sets are always known."""
@@ -55,3 +69,22 @@ class Settings(ServiceSettings):
     """How long an answer that was not scored can still be graded."""
     keep_records: timedelta = timedelta(days=30)
     """How long the request log is kept."""
+
+    @property
+    def certificate(self) -> Certificate | None:
+        if self.tls_cert_file and self.tls_key_file:
+            return Certificate(self.tls_cert_file, self.tls_key_file)
+        return None
+
+    @model_validator(mode="after")
+    def _has_both(self) -> Self:
+        if bool(self.tls_cert_file) != bool(self.tls_key_file):
+            raise ValueError("TLS takes RATCHET_GATEWAY_TLS_CERT_FILE and RATCHET_GATEWAY_TLS_KEY_FILE")
+        return self
+
+    @field_validator("admin_key")
+    @classmethod
+    def _is_long_enough(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and len(value.get_secret_value()) < MIN_SECRET:
+            raise ValueError(f"must have {MIN_SECRET} characters or more, as `openssl rand -hex 32` makes them")
+        return value

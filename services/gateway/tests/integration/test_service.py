@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import ssl
 import stat
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -29,7 +31,7 @@ from ratchet_testing import free_port
 
 pytestmark = pytest.mark.integration
 HI = [{"role": "user", "content": "say hi"}]
-KEY = "rk_test"
+KEY = "rk_test_0123456789abcdef0123456789"
 
 
 @dataclass(frozen=True)
@@ -204,3 +206,31 @@ def test_the_key_file_is_made_once_and_private(settings) -> None:
     assert key.startswith("rk_")
     assert main.admin_key(without) == key
     assert stat.S_IMODE(without.admin_key_file.stat().st_mode) == 0o600
+
+
+async def test_https_where_a_certificate_is_set(settings, tmp_path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    await asyncio.to_thread(
+        subprocess.run,
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-batch"),
+            *("-keyout", key, "-out", cert, "-subj", "/CN=gateway", "-addext", "subjectAltName=IP:127.0.0.1"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    secured = settings.model_copy(update={"tls_cert_file": cert, "tls_key_file": key})
+    trusted = ssl.create_default_context(cafile=cert)
+    async with started(secured):
+        async with httpx.AsyncClient(verify=trusted, headers={"Authorization": f"Bearer {KEY}"}) as client:
+            reply = await client.get(f"https://127.0.0.1:{settings.http_port}/v1/models")
+            assert reply.status_code == 200
+        async with httpx.AsyncClient() as plain:
+            with pytest.raises(httpx.TransportError):
+                await plain.get(f"http://127.0.0.1:{settings.http_port}/healthz")
+
+
+async def test_a_certificate_that_cannot_be_used_is_said(settings, tmp_path) -> None:
+    wrong = settings.model_copy(update={"tls_cert_file": tmp_path / "none", "tls_key_file": tmp_path / "none"})
+    with pytest.raises(FailedPrecondition, match="certificate"):
+        await main.run(wrong)

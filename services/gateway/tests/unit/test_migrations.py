@@ -66,8 +66,10 @@ def first_revision(file: Path) -> sa.Engine:
 
 
 def run(engine: sa.Engine, direction: str) -> None:
+    names = ["0002_one_dialect", "0003_who"]
     with engine.begin() as connection, Operations.context(MigrationContext.configure(connection)):
-        getattr(import_module(f"{VERSIONS}.0002_one_dialect"), direction)()
+        for name in names if direction == "upgrade" else reversed(names):
+            getattr(import_module(f"{VERSIONS}.{name}"), direction)()
 
 
 async def test_what_was_stored_is_read(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from gateway_service.domain.releases.release import Stage
 from ratchet_kit.errors import ResourceExhausted, Unavailable
 
 from ..doubles import policy_id_of
-from ..world import World
+from ..world import ADMIN_KEY, World
 
 HI = [{"role": "user", "content": "say hi to all"}]
 
@@ -164,7 +164,7 @@ async def test_models(http) -> None:
 
 async def test_through_openais_own_client(world: World) -> None:
     async with world.http() as http:
-        client = openai.AsyncOpenAI(api_key="rk_admin", base_url="http://gateway/v1", http_client=http, max_retries=0)
+        client = openai.AsyncOpenAI(api_key=ADMIN_KEY, base_url="http://gateway/v1", http_client=http, max_retries=0)
         answer = await client.chat.completions.create(model="starter", messages=HI, n=2, user="me")
         assert [choice.message.content for choice in answer.choices] == ["say hi to all"] * 2
         stream = await client.chat.completions.create(model="starter", messages=HI, stream=True)

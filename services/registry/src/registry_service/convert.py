@@ -9,6 +9,7 @@ from ratchet_kit.statistics import comparison_to_proto
 from ratchet_kit.times import timestamp_to_proto
 from registry_service.domain.gate import Gate, GateSpec
 from registry_service.domain.model import AliasChange, Model
+from registry_service.domain.rules import GateRules, Guard
 from registry_service.domain.version import Lineage, Version, VersionSpec
 
 
@@ -48,6 +49,16 @@ def gate_spec_from_proto(request: pb.CreateGateRequest) -> GateSpec:
         candidate_evaluation_id=request.candidate_evaluation_id,
         champion_evaluation_id=request.champion_evaluation_id,
         min_difference=request.min_difference,
+        rules=_rules_from_proto(request.rules),
+    )
+
+
+def _rules_from_proto(message: pb.GateRules) -> GateRules:
+    return GateRules(
+        target=message.target,
+        guards=tuple(Guard(guard.problems, guard.max_loss) for guard in message.guards),
+        max_unsolved=message.max_unsolved if message.HasField("max_unsolved") else None,
+        max_tampered_share=message.max_tampered_share if message.HasField("max_tampered_share") else None,
     )
 
 
@@ -81,6 +92,7 @@ def version_to_proto(version: Version) -> pb.Version:
         message.artifact_sha256 = version.artifact.sha256
         message.policy_id = version.artifact.policy_id
         message.size_bytes = version.artifact.size_bytes
+        message.settings_id = version.artifact.settings_id
     return message
 
 
@@ -93,6 +105,7 @@ def change_to_proto(change: AliasChange) -> pb.AliasChange:
         reason=change.reason,
         gate_id=change.gate_id,
         create_time=timestamp_to_proto(change.create_time),
+        actor=change.actor,
     )
 
 
@@ -110,6 +123,23 @@ def gate_to_proto(gate: Gate) -> pb.Gate:
         min_difference=gate.spec.min_difference,
         create_time=timestamp_to_proto(gate.create_time),
         end_time=timestamp_to_proto(gate.end_time) if gate.end_time else None,
+        rules=_rules_to_proto(gate.spec.rules),
+        guards=[
+            pb.GuardResult(
+                problems=guard.problems, comparison=comparison_to_proto(guard.comparison), passed=guard.passed
+            )
+            for guard in gate.guards
+        ],
+        tries=gate.tries,
+    )
+
+
+def _rules_to_proto(rules: GateRules) -> pb.GateRules:
+    return pb.GateRules(
+        target=rules.target,
+        guards=[pb.Guard(problems=guard.problems, max_loss=guard.max_loss) for guard in rules.guards],
+        max_unsolved=rules.max_unsolved,
+        max_tampered_share=rules.max_tampered_share,
     )
 
 

@@ -10,6 +10,7 @@ import grpc
 
 from ratchet.registry.v1 import registry_pb2, registry_pb2_grpc
 from ratchet_kit import client, server, streams
+from ratchet_kit.places import Places
 from ratchet_kit.queues import StreamQueue
 from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
@@ -22,7 +23,8 @@ from registry_service.adapters.sql.models import SqlModelStore
 from registry_service.adapters.sql.versions import SqlVersionStore
 from registry_service.domain.aliases import Aliases
 from registry_service.domain.copies import Copies, Uploads
-from registry_service.domain.gates import Decisions, Gates
+from registry_service.domain.decisions import Decisions
+from registry_service.domain.gates import Gates
 from registry_service.domain.models import Models
 from registry_service.domain.ports import ArtifactStore, EvaluationSource, Stores
 from registry_service.domain.versions import Versions
@@ -78,7 +80,9 @@ async def provision(
             queues = await stack.enter_async_context(_queues(settings, name))
         if evaluations is None:
             evaluations = GrpcEvaluationSource(await stack.enter_async_context(client.channel(settings.eval_target)))
-        artifacts = artifacts or FsspecArtifactStore(f"{settings.artifact_url.rstrip('/')}/models")
+        artifacts = artifacts or FsspecArtifactStore(
+            f"{settings.artifact_url.rstrip('/')}/models", Places(settings.source_roots, settings.max_model_bytes)
+        )
         timing = timing or Timing(beat=settings.lease / 10, reconcile=settings.reconcile_interval)
 
         copies = Copies(stores.versions, artifacts, name, clock, settings.lease)

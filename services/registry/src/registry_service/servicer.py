@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet.registry.v1 import registry_pb2_grpc
+from ratchet_kit.interceptors import actor
 from ratchet_kit.names import AliasRef
 from ratchet_kit.server import Context
 from registry_service import convert
@@ -42,7 +43,8 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
     # Versions
 
     async def CreateVersion(self, request: pb.CreateVersionRequest, context: Context) -> pb.CreateVersionResponse:
-        version = await self._versions.create(convert.version_spec_from_proto(request), request.request_id)
+        spec = convert.version_spec_from_proto(request)
+        version = await self._versions.create(spec, request.request_id, request.training_fingerprints)
         return pb.CreateVersionResponse(version=convert.version_to_proto(version))
 
     async def GetVersion(self, request: pb.GetVersionRequest, context: Context) -> pb.GetVersionResponse:
@@ -73,6 +75,7 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
             expected=convert.expected_from_proto(request),
             reason=request.reason,
             gate_id=request.gate_id,
+            actor=actor(),
         )
         return pb.SetAliasResponse(model=convert.model_to_proto(model))
 

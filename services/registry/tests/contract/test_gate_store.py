@@ -1,5 +1,6 @@
 """What every GateStore promises."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -7,14 +8,28 @@ import pytest
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, Failure, NotFound
 from ratchet_kit.statistics import Comparison, Estimate
 from ratchet_kit.work import Hold
+from registry_service.domain.evidence import Comparisons, SetComparison
 from registry_service.domain.gate import State
 from registry_service.domain.ports import Stores
+from registry_service.domain.rules import GuardResult
 
 from ..conftest import NOW
 from .values import LEASE, add_ready, add_version, gate, request
 
 LATER = NOW + timedelta(hours=1)
-COMPARISON = Comparison(Estimate(0.5, 0.25, 0.75), Estimate(0.75, 0.5, 1.0), Estimate(0.25, 0.125, 0.5), 0.0002, 100)
+COMPARISON = Comparison(
+    Estimate(0.5, 0.25, 0.75),
+    Estimate(0.75, 0.5, 1.0),
+    Estimate(0.25, 0.125, 0.5),
+    0.0002,
+    problems=100,
+    won=40,
+    lost=10,
+    clusters=90,
+    detectable_difference=0.0625,
+    confidence=0.975,
+)
+COMPARISONS = Comparisons(COMPARISON, (SetComparison("composed/test", COMPARISON), SetComparison("mbpp", COMPARISON)))
 
 
 @pytest.fixture
@@ -46,9 +61,10 @@ async def test_a_decision_is_stored(stores: Stores, versions: None) -> None:
     await stores.gates.create(gate("gate_1"), request())
     await stores.gates.change("gate_1", lambda gate: gate.claim("a", NOW, LEASE))
     with pytest.raises(Aborted):
-        await stores.gates.change("gate_1", lambda gate: gate.decide("b", COMPARISON, LATER))
-    decided = await stores.gates.change("gate_1", lambda gate: gate.decide("a", COMPARISON, LATER))
+        await stores.gates.change("gate_1", lambda gate: gate.decide("b", COMPARISONS, LATER))
+    decided = await stores.gates.change("gate_1", lambda gate: gate.decide("a", COMPARISONS, LATER))
     assert (decided.state, decided.comparison, decided.hold) == (State.REFUSED, COMPARISON, Hold())
+    assert decided.guards == (GuardResult("mbpp", COMPARISON, passed=True),)
     assert await stores.gates.get("gate_1") == decided
     with pytest.raises(FailedPrecondition, match="is refused"):
         await stores.gates.change("gate_1", lambda gate: gate.claim("a", NOW, LEASE))
@@ -76,5 +92,37 @@ async def test_what_waits_is_undecided_and_held_by_nobody_who_lives(stores: Stor
         await stores.gates.create(gate(id), request(id))
     await stores.gates.change("gate_1", lambda gate: gate.claim("a", LATER, LEASE))
     await stores.gates.change("gate_2", lambda gate: gate.claim("a", NOW, LEASE))
-    await stores.gates.change("gate_3", lambda gate: gate.claim("a", NOW, LEASE).decide("a", COMPARISON, NOW))
+    await stores.gates.change("gate_3", lambda gate: gate.claim("a", NOW, LEASE).decide("a", COMPARISONS, NOW))
     assert [gate.id for gate in await stores.gates.waiting(LATER)] == ["gate_2", "gate_4"]
+
+
+async def test_tries_on_the_same_problems_are_counted(stores: Stores, versions: None) -> None:
+    async def note(id: str, *digests: str) -> int:
+        await stores.gates.create(gate(id), request(id))
+        await stores.gates.change(id, lambda gate: gate.claim("a", NOW, LEASE))
+        noted = await stores.gates.note_try(id, "a", digests)
+        assert noted == await stores.gates.get(id)
+        assert noted.digests == digests
+        return noted.tries
+
+    assert await note("gate_1", "sha256:one") == 1
+    assert await note("gate_2", "sha256:two") == 1
+    assert await note("gate_3", "sha256:one", "sha256:two") == 3
+    assert (await stores.gates.note_try("gate_1", "a", ["sha256:one"])).tries == 1, "a number stays"
+    failure = Failure("NOT_FOUND", "there is no evaluation eval_2")
+    await stores.gates.change("gate_1", lambda gate: gate.fail("a", failure, LATER))
+    await stores.gates.change("gate_3", lambda gate: gate.decide("a", COMPARISONS, LATER))
+    assert await note("gate_4", "sha256:one") == 2, "what could not be decided was no try"
+    with pytest.raises(Aborted):
+        await stores.gates.note_try("gate_2", "b", ["sha256:two"])
+    with pytest.raises(NotFound):
+        await stores.gates.note_try("gate_9", "a", [])
+
+
+async def test_no_two_tries_get_the_same_number(stores: Stores, versions: None) -> None:
+    ids = [f"gate_{number}" for number in range(6)]
+    for id in ids:
+        await stores.gates.create(gate(id), request(id))
+        await stores.gates.change(id, lambda gate: gate.claim("a", NOW, LEASE))
+    noted = await asyncio.gather(*(stores.gates.note_try(id, "a", ["sha256:one"]) for id in ids))
+    assert sorted(gate.tries for gate in noted) == [1, 2, 3, 4, 5, 6]

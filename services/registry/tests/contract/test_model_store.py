@@ -15,7 +15,7 @@ from .values import add_ready, add_version, gate, request
 
 
 def change(before: int, after: int, alias: str = "champion") -> AliasChange:
-    return AliasChange("starter", alias, before, after, "why", "", NOW)
+    return AliasChange("starter", alias, before, after, "why", "", NOW, "key_1")
 
 
 async def test_a_model_is_created_once(stores: Stores) -> None:

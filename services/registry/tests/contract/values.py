@@ -6,6 +6,7 @@ from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
 from registry_service.domain.gate import Gate, GateSpec
 from registry_service.domain.ports import Stores
+from registry_service.domain.rules import GateRules, Guard
 from registry_service.domain.version import Artifact, Lineage, Version, VersionSpec
 
 from ..conftest import NOW, starter
@@ -30,7 +31,9 @@ def spec(model: str = "starter") -> VersionSpec:
 
 
 def artifact(id: str) -> Artifact:
-    return Artifact(f"/artifacts/models/starter/{id}", "ab" * 32, "sha256:" + "cd" * 32, 3_000_000_000)
+    return Artifact(
+        f"/artifacts/models/starter/{id}", "ab" * 32, "sha256:" + "cd" * 32, 3_000_000_000, "sha256:" + "ef" * 32
+    )
 
 
 async def add_version(stores: Stores, id: str = "req_1", model: str = "starter") -> Version:
@@ -50,4 +53,5 @@ async def add_ready(stores: Stores, id: str = "req_1", model: str = "starter") -
 
 
 def gate(id: str) -> Gate:
-    return Gate(id, GateSpec(starter(2), "eval_2", "eval_1", 0.25), starter(1), NOW)
+    rules = GateRules("composed/test", (Guard("mbpp", 0.125),), max_unsolved=0, max_tampered_share=0.5)
+    return Gate(id, GateSpec(starter(2), "eval_2", "eval_1", 0.25, rules), starter(1), NOW)

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 from ratchet_kit import server
+from ratchet_kit.places import Places
 from registry_service.adapters.artifacts import FsspecArtifactStore
 from registry_service.domain.version import Artifact
 from registry_service.main import SERVICE, provision
@@ -12,7 +13,7 @@ from registry_service.settings import Settings
 
 class Endless(FsspecArtifactStore):
     def __init__(self, root: str) -> None:
-        super().__init__(root)
+        super().__init__(root, Places(["/"]))
         self._folder = Path(root)
 
     async def ingest(self, source_uri: str, key: str) -> Artifact:

@@ -10,6 +10,7 @@ from registry_service.adapters.sql.gates import SqlGateStore
 from registry_service.adapters.sql.models import SqlModelStore
 from registry_service.adapters.sql.versions import SqlVersionStore
 from registry_service.domain import gate, version
+from registry_service.domain.rules import GateRules
 
 from ..conftest import starter
 
@@ -51,6 +52,7 @@ async def test_what_was_there_is_kept(database_url: str) -> None:
         assert first.state is version.State.READY
         assert first.artifact is not None
         assert (first.artifact.key, first.artifact.size_bytes) == ("starter/art_1", 7)
+        assert first.settings_id == ""
         assert first.end_time == first.create_time
         assert first.spec.lineage.base == VersionRef("starter", 1)
         assert second.spec.lineage.base == Location("M M@0")
@@ -61,4 +63,5 @@ async def test_what_was_there_is_kept(database_url: str) -> None:
         assert passed.comparison is not None
         assert (passed.comparison.difference.low, passed.comparison.p_value) == (0.125, 0.01)
         assert passed.spec.candidate_evaluation_id == "eval_2"
+        assert (passed.spec.rules, passed.guards, passed.tries) == (GateRules(), (), 0)
         assert await versions.waiting(first.create_time) == await gates.waiting(first.create_time) == []

@@ -49,11 +49,15 @@ class Evaluations(eval_pb2_grpc.EvalServiceServicer):
         )
 
     async def CompareEvaluations(self, request: Any, context: Any) -> eval_pb2.CompareEvaluationsResponse:
-        return eval_pb2.CompareEvaluationsResponse(
-            comparison=statistics_pb2.Comparison(
-                difference=statistics_pb2.Estimate(value=0.2, low=0.1, high=0.3), p_value=0.001, problems=100
-            )
+        comparison = statistics_pb2.Comparison(
+            difference=statistics_pb2.Estimate(value=0.2, low=0.1, high=0.3),
+            p_value=0.001,
+            problems=100,
+            clusters=100,
+            confidence=request.confidence,
         )
+        one = eval_pb2.BenchmarkComparison(name="composed/test", comparison=comparison)
+        return eval_pb2.CompareEvaluationsResponse(comparison=comparison, benchmarks=[one])
 
 
 @pytest.fixture
@@ -173,7 +177,10 @@ async def test_from_first_version_to_promotion(
         with pytest.raises(FailedPrecondition, match="CreateGate"), rpc_errors():
             await registry.SetAlias(promotion)
         wanted = pb.CreateGateRequest(
-            candidate=starter(2), candidate_evaluation_id="eval_2", champion_evaluation_id="eval_1"
+            candidate=starter(2),
+            candidate_evaluation_id="eval_2",
+            champion_evaluation_id="eval_1",
+            rules=pb.GateRules(guards=[pb.Guard(problems="composed/test", max_loss=0.01)], max_unsolved=2),
         )
         servicer.state = eval_pb2.Evaluation.STATE_RUNNING
         early = (await registry.CreateGate(wanted)).gate
@@ -184,6 +191,8 @@ async def test_from_first_version_to_promotion(
         [*_, gate] = [reply.gate async for reply in registry.WatchGate(pb.WatchGateRequest(id=created_gate.id))]
         assert (gate.state, gate.champion, gate.candidate) == (pb.Gate.STATE_PASSED, starter(1), starter(2))
         assert gate.comparison.difference.low == pytest.approx(0.1)
+        assert (gate.rules, gate.tries, gate.comparison.confidence) == (wanted.rules, 1, 0.95)
+        assert [(guard.problems, guard.passed) for guard in gate.guards] == [("composed/test", True)]
         promotion.gate_id = gate.id
         model = (await registry.SetAlias(promotion)).model
         assert dict(model.aliases) == {"champion": 2}

@@ -28,9 +28,10 @@ def spec(candidate: int = 2, champion: int = 1) -> GateSpec:
 
 async def test_a_passed_gate_opens_the_way(registry: Registry, versions: list[Version]) -> None:
     gate = await registry.gate(spec())
-    assert await registry.point("champion", 2, reason="better", gate_id=gate.id) == {"champion": 2}
+    assert await registry.point("champion", 2, reason="better", gate_id=gate.id, actor="key_1") == {"champion": 2}
     [newest, first] = (await registry.service.aliases.history("starter", "champion", 0, "")).items
     assert (newest.from_number, newest.to_number, newest.reason, newest.gate_id) == (1, 2, "better", gate.id)
+    assert (newest.actor, first.actor) == ("key_1", "")
     assert (first.from_number, first.to_number) == (0, 1)
 
 

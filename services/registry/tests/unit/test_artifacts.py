@@ -2,6 +2,8 @@
 
 import errno
 import shutil
+import tempfile
+import zipfile
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,6 +13,7 @@ import pytest
 
 from ratchet_kit import policy_id
 from ratchet_kit.errors import InvalidArgument, NotFound, ResourceExhausted
+from ratchet_kit.places import Places
 from registry_service.adapters.artifacts import FsspecArtifactStore
 
 
@@ -22,6 +25,10 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(tmp_path / "store") if request.param == "folder" else f"memory://{uuid4().hex}"
 
 
+def store_at(root: str, *places: str) -> FsspecArtifactStore:
+    return FsspecArtifactStore(root, Places([*(places or [tempfile.gettempdir()]), root]))
+
+
 def files_below(root: str) -> list[str]:
     fs, path = fsspec.url_to_fs(root, use_listings_cache=False)
     return sorted(fs.find(path))
@@ -31,8 +38,9 @@ async def test_an_artifact_is_a_copy_with_its_digests(root: str, model_folder: A
     source = model_folder()
     (source / "tokenizer").mkdir()
     (source / "tokenizer" / "vocab.json").write_text("{}")
-    artifact = await FsspecArtifactStore(root).ingest(str(source), "starter/art_1")
+    artifact = await store_at(root).ingest(str(source), "starter/art_1")
     assert artifact.policy_id == policy_id.of_folder(source)
+    assert artifact.settings_id == policy_id.settings_of_folder(source)
     assert artifact.size_bytes == sum(path.stat().st_size for path in source.rglob("*") if path.is_file())
     shutil.rmtree(source)
     assert [name.split("art_1/")[1] for name in files_below(artifact.uri)] == [
@@ -44,7 +52,7 @@ async def test_an_artifact_is_a_copy_with_its_digests(root: str, model_folder: A
 
 
 async def test_the_digest_is_of_content_and_names(root: str, model_folder: Any) -> None:
-    store, source = FsspecArtifactStore(root), model_folder()
+    store, source = store_at(root), model_folder()
     first = await store.ingest(str(source), "starter/a")
     again = await store.ingest(first.uri, "starter/b")
     assert again.sha256 == first.sha256
@@ -59,7 +67,7 @@ async def test_links_are_followed(root: str, model_folder: Any, tmp_path: Path) 
     links.mkdir()
     for file in source.iterdir():
         (links / file.name).symlink_to(file)
-    assert (await FsspecArtifactStore(root).ingest(str(links), "a/b")).policy_id == policy_id.of_folder(source)
+    assert (await store_at(root).ingest(str(links), "a/b")).policy_id == policy_id.of_folder(source)
 
 
 @pytest.mark.parametrize(
@@ -82,22 +90,53 @@ async def test_what_is_no_model_is_refused_and_leaves_nothing(
     source = model_folder()
     spoil(source)
     with pytest.raises(InvalidArgument, match=reason):
-        await FsspecArtifactStore(root).ingest(str(source), "starter/art_1")
+        await store_at(root).ingest(str(source), "starter/art_1")
     assert files_below(root) == []
 
 
 async def test_a_missing_source_is_not_found(root: str, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no folder"):
-        await FsspecArtifactStore(root).ingest(str(tmp_path / "nowhere"), "a/b")
-    with pytest.raises(InvalidArgument, match="Protocol not known"):
-        await FsspecArtifactStore(root).ingest("nonsense://x", "a/b")
+        await store_at(root).ingest(str(tmp_path / "nowhere"), "a/b")
+    with pytest.raises(InvalidArgument, match=r"nonsense://x. cannot be used"):
+        await store_at(root).ingest("nonsense://x", "a/b")
+
+
+async def test_a_source_elsewhere_is_refused_and_leaves_nothing(tmp_path: Path, model_folder: Any) -> None:
+    source = model_folder()
+    (tmp_path / "own").mkdir()
+    with zipfile.ZipFile(tmp_path / "own" / "model.zip", "w") as archive:
+        for name in ("config.json", "../../slipped", "/slipped"):
+            archive.writestr(name, "{}")
+    store = store_at(str(tmp_path / "store"), str(tmp_path / "own"))
+    for uri in (
+        str(source),
+        f"{tmp_path}/own/../{source.name}",
+        f"zip://*::file://{tmp_path}/own/model.zip",
+        f"zip://::{tmp_path}/own/model.zip",
+        "http://169.254.169.254/model",
+    ):
+        with pytest.raises(InvalidArgument):
+            store.check(uri, "source_uri")
+        with pytest.raises(InvalidArgument):
+            await store.ingest(uri, "a/b")
+    assert [name for name in files_below(str(tmp_path)) if "slipped" in name or "/store/" in name] == []
+
+
+async def test_what_is_no_model_is_not_copied(
+    tmp_path: Path, model_folder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = model_folder()
+    (source / "config.json").unlink()
+    monkeypatch.setattr("shutil.copyfileobj", lambda *_: pytest.fail("a file was copied"))
+    with pytest.raises(InvalidArgument, match=r"config.json is missing"):
+        await store_at(str(tmp_path / "store")).ingest(str(source), "a/b")
 
 
 async def test_a_full_disk_says_what_to_do(root: str, model_folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    store = FsspecArtifactStore(root)
+    store = store_at(root)
     monkeypatch.setattr("shutil.copyfileobj", full)
     with pytest.raises(ResourceExhausted, match="ARTIFACT_URL"):
         await store.ingest(str(model_folder()), "a/b")
@@ -105,7 +144,7 @@ async def test_a_full_disk_says_what_to_do(root: str, model_folder: Any, monkeyp
 
 
 async def test_delete_removes_all_and_may_be_repeated(root: str, model_folder: Any) -> None:
-    store = FsspecArtifactStore(root)
+    store = store_at(root)
     artifact = await store.ingest(str(model_folder()), "a/b")
     await store.delete("a/b")
     await store.delete("a/b")

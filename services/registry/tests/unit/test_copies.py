@@ -50,6 +50,9 @@ class Interrupted:
         self.keys: list[str] = []
         self.go_on = asyncio.Event()
 
+    def check(self, source_uri: str, field: str) -> str:
+        return source_uri
+
     async def ingest(self, source_uri: str, key: str) -> Artifact:
         self.keys.append(key)
         folder = self._registry.root / key

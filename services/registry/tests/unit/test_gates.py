@@ -1,6 +1,7 @@
 """A gate is decided once, from evidence about these very weights."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -83,6 +84,17 @@ async def test_evidence_must_be_about_these_weights(registry: Registry, versions
     assert "not those of starter@2" in gate.failure.message
 
 
+async def test_evidence_must_be_about_this_chat_template(registry: Registry, versions: list[Version]) -> None:
+    evaluations = registry.evaluations.evaluations
+    measured = evaluations["eval_2"]
+    evaluations["eval_2"] = replace(measured, settings_id="sha256:another")
+    gate = await registry.gate(spec())
+    assert gate.failure is not None
+    assert "measured the weights of starter@2 with another config, tokenizer or chat template" in gate.failure.message
+    evaluations["eval_2"] = replace(measured, settings_id="")  # made before it was known
+    assert (await registry.gate(spec())).state is State.PASSED
+
+
 async def test_evidence_must_be_on_the_same_problems(registry: Registry, versions: list[Version]) -> None:
     registry.evaluations.measure("eval_2", versions[1], digest="sha256:other")
     gate = await registry.gate(spec())
@@ -134,8 +146,9 @@ async def test_a_gate_needs_a_champion_that_is_not_the_candidate(registry: Regis
         await gates.create(GateSpec(starter(9), "eval_1", "eval_1"), "")
 
 
-async def test_every_fault_of_a_gate_is_named(registry: Registry) -> None:
+@pytest.mark.parametrize("min_difference", [float("nan"), -1, -0.11, 1])
+async def test_every_fault_of_a_gate_is_named(registry: Registry, min_difference: float) -> None:
     with pytest.raises(InvalidArgument) as refused:
-        await registry.service.gates.create(GateSpec(starter(1), "", "", float("nan")), "")
+        await registry.service.gates.create(GateSpec(starter(1), "", "", min_difference), "")
     fields = [violation.field for violation in refused.value.violations]
     assert fields == ["candidate_evaluation_id", "champion_evaluation_id", "min_difference"]

@@ -8,7 +8,7 @@ import pytest
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import AliasRef
 from registry_service.domain.gate import GateSpec
-from registry_service.domain.version import State, Version, VersionSpec
+from registry_service.domain.version import Lineage, State, Version, VersionSpec
 
 from ..conftest import ModelFolder, Registry, files_below, starter
 
@@ -47,6 +47,20 @@ async def test_every_field_at_fault_is_named(registry: Registry) -> None:
     with pytest.raises(InvalidArgument) as refused:
         await registry.service.versions.create(VersionSpec("Not A Name", ""), "")
     assert [violation.field for violation in refused.value.violations] == ["model", "source_uri"]
+
+
+async def test_fingerprints_are_of_the_data_that_lineage_names(registry: Registry) -> None:
+    versions = registry.service.versions
+    with pytest.raises(InvalidArgument, match=r"lineage\.data_digest"):
+        await versions.create(VersionSpec("starter", "/m"), "", ["a"])
+    await versions.create(VersionSpec("starter", "/m", Lineage(data_digest="sha256:d")), "", ["a", "b"])
+    assert await registry.stores.versions.training_fingerprints(["sha256:d"]) == {"a", "b"}
+
+
+async def test_a_source_that_may_not_be_read_is_refused_at_once(registry: Registry) -> None:
+    with pytest.raises(InvalidArgument, match="RATCHET_SOURCES") as refused:
+        await registry.service.versions.create(VersionSpec("starter", "http://169.254.169.254/model"), "")
+    assert [violation.field for violation in refused.value.violations] == ["source_uri"]
 
 
 async def test_a_version_is_made_where_the_queue_is_away(registry: Registry) -> None:

@@ -10,7 +10,7 @@ from ratchet_kit.grpc_errors import failure_to_proto
 from ratchet_kit.pages import Page
 from ratchet_kit.times import duration_to_proto, timestamp_to_proto
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt, TokenPrompt
-from ratchet_policies.convert import completion_to_proto, prompt_from_proto, sampling_from_proto
+from ratchet_policies.convert import completion_to_proto, priority_from_proto, prompt_from_proto, sampling_from_proto
 from rollout_service.domain.generation import EngineOutput, Generation, GenerationRequest
 from rollout_service.domain.policies import LoadPolicy
 from rollout_service.domain.policy import Dtype, EngineOptions, Policy, PolicyId, PolicyName, State
@@ -60,10 +60,12 @@ def generation_from_proto(request: pb.GenerateRequest) -> tuple[PolicyName, Gene
     _check_prompt(prompt, faults.under("prompt"))
     sampling = sampling_from_proto(request.sampling)
     _check_sampling(sampling, faults.under("sampling"))
+    priority = faults.read("priority", priority_from_proto, request.priority)
     expected = _expected(request.expected_policy_id, "expected_policy_id", faults)
     faults.raise_if_any("the prompt cannot be completed")
     assert prompt is not None
-    return PolicyName(request.policy), GenerationRequest(prompt, sampling), expected
+    assert priority is not None
+    return PolicyName(request.policy), GenerationRequest(prompt, sampling, priority), expected
 
 
 async def weight_update_from_proto(
@@ -93,9 +95,11 @@ def policy_to_proto(policy: Policy) -> pb.Policy:
         source_uri=policy.source,
         dtype=_DTYPES_TO_PROTO[policy.engine.dtype] if policy.engine else pb.DTYPE_UNSPECIFIED,
         max_model_len=policy.engine.max_model_len if policy.engine else 0,
+        has_chat_template=policy.engine.has_chat_template if policy.engine else False,
         create_time=timestamp_to_proto(policy.create_time),
         ready_time=timestamp_to_proto(policy.ready_time) if policy.ready_time else None,
         weight_updates=policy.weight_updates,
+        settings_id=policy.settings_id,
     )
 
 

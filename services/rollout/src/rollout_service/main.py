@@ -9,6 +9,7 @@ import grpc
 
 from ratchet.rollout.v1 import rollout_pb2, rollout_pb2_grpc
 from ratchet_kit import server
+from ratchet_kit.places import Places
 from ratchet_kit.times import Clock, SystemClock
 from rollout_service.adapters.folders import DiskModelFolders
 from rollout_service.adapters.journal import FileJournal
@@ -54,7 +55,8 @@ async def provision(
     async with AsyncExitStack() as stack:
         ports = Ports(
             engines=engines if engines is not None else await stack.enter_async_context(_vllm(settings)),
-            folders=folders or DiskModelFolders(work / "models"),
+            folders=folders
+            or DiskModelFolders(work / "models", Places(settings.source_roots, settings.max_model_bytes)),
             journal=journal or FileJournal(work / "policies"),
             meter=meter or PrometheusMeter(),
             clock=clock or SystemClock(),

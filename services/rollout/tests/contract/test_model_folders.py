@@ -9,6 +9,7 @@ import pytest
 
 from ratchet_kit import policy_id
 from ratchet_kit.errors import DataLoss, InvalidArgument
+from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
 from rollout_service.adapters.folders import DiskModelFolders
 from rollout_service.adapters.memory import MemoryFolders, content_id
@@ -28,6 +29,10 @@ class Case:
 def tensor(name: str, data: bytes) -> list[TensorHeader | Chunk]:
     header = TensorHeader(name, "F32", (len(data) // 4,), hashlib.sha256(data).hexdigest())
     return [header, Chunk(data[:5]), Chunk(data[5:])]
+
+
+def on_disk(work: Path, **options: int) -> DiskModelFolders:
+    return DiskModelFolders(work, Places([str(work.parent), "memory://", "s3://ratchet"]), **options)
 
 
 async def stream(*parts: TensorHeader | Chunk) -> WeightStream:
@@ -52,13 +57,15 @@ def write_model(folder: Path) -> Path:
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     if request.param == "memory":
         return Case(MemoryFolders({"/base": content_id(b"base")}), "/base")
-    return Case(DiskModelFolders(tmp_path / "work"), str(write_model(tmp_path / "base")))
+    return Case(DiskModelFolders(tmp_path / "work", Places([str(tmp_path)])), str(write_model(tmp_path / "base")))
 
 
 class TestEvery:
     async def test_fetches_a_model_with_its_id(self, case: Case) -> None:
         await case.folders.check(case.source)
-        assert (await case.folders.fetch(case.source)).policy_id.startswith("sha256:")
+        model = await case.folders.fetch(case.source)
+        assert model.policy_id.startswith("sha256:")
+        assert model.settings_id.startswith("sha256:")
 
     async def test_refuses_a_source_that_is_no_model(self, case: Case) -> None:
         for ask in (case.folders.check, case.folders.fetch):
@@ -73,6 +80,7 @@ class TestEvery:
         other = await case.folders.receive(base, stream(*tensor("w", OTHER)))
         assert one.policy_id == same.policy_id != other.policy_id
         assert len({one.path, same.path, other.path}) == 3
+        assert other.settings_id == base.settings_id, "weights come without a tokenizer"
 
     async def test_refuses_no_weights_at_all(self, case: Case) -> None:
         base = await case.folders.fetch(case.source)
@@ -104,11 +112,11 @@ class TestDisk:
 
     @pytest.fixture
     async def base(self, tmp_path: Path, work: Path) -> ModelFolder:
-        return await DiskModelFolders(work).fetch(str(write_model(tmp_path / "base")))
+        return await on_disk(work).fetch(str(write_model(tmp_path / "base")))
 
     async def test_what_it_received_is_a_whole_model_with_the_announced_id(self, work: Path, base: ModelFolder) -> None:
         parts = [*tensor("b", OTHER), *tensor("a", BYTES)]
-        received = await DiskModelFolders(work).receive(base, stream(*parts))
+        received = await on_disk(work).receive(base, stream(*parts))
         assert received.policy_id == policy_id.compute([("a", "F32", [6], BYTES), ("b", "F32", [6], OTHER)])
         assert sorted(file.name for file in received.path.iterdir()) == [
             "config.json",
@@ -119,8 +127,8 @@ class TestDisk:
 
     async def test_writes_shards_that_hold_the_same(self, work: Path, base: ModelFolder) -> None:
         parts = [part for name in "abcde" for part in tensor(name, BYTES)]
-        whole = await DiskModelFolders(work).receive(base, stream(*parts))
-        sharded = await DiskModelFolders(work, shard_bytes=40).receive(base, stream(*parts))
+        whole = await on_disk(work).receive(base, stream(*parts))
+        sharded = await on_disk(work, shard_bytes=40).receive(base, stream(*parts))
         assert len(list(sharded.path.glob("*.safetensors"))) == 3
         assert sharded.policy_id == whole.policy_id
 
@@ -144,7 +152,7 @@ class TestDisk:
         words: str,
     ) -> None:
         with pytest.raises(error, match=words):
-            await DiskModelFolders(work).receive(base, stream(*parts))
+            await on_disk(work).receive(base, stream(*parts))
         assert content(work) == []
 
     async def test_a_damaged_model_is_data_loss(self, work: Path, tmp_path: Path) -> None:
@@ -152,28 +160,48 @@ class TestDisk:
         weights = folder / "model.safetensors"
         weights.write_bytes(weights.read_bytes()[:-1])
         with pytest.raises(DataLoss, match="cut short"):
-            await DiskModelFolders(work).fetch(str(folder))
+            await on_disk(work).fetch(str(folder))
 
     @pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
     async def test_says_what_a_folder_lacks(self, work: Path, tmp_path: Path, missing: str) -> None:
         folder = write_model(tmp_path / "partial")
         (folder / missing).unlink()
         with pytest.raises(InvalidArgument, match=missing.removeprefix("model")):
-            await DiskModelFolders(work).check(str(folder))
+            await on_disk(work).check(str(folder))
 
     async def test_refuses_an_unknown_storage(self, work: Path) -> None:
         with pytest.raises(InvalidArgument, match="nowhere") as refused:
-            await DiskModelFolders(work).check("nowhere://bucket/model")
+            await on_disk(work).check("nowhere://bucket/model")
         assert refused.value.violations[0].field == "source_uri"
 
+    async def test_refuses_what_is_elsewhere(self, work: Path, tmp_path: Path) -> None:
+        (tmp_path / "own").mkdir()
+        outside = write_model(tmp_path / "outside")
+        (tmp_path / "own" / "link").symlink_to(outside)
+        (tmp_path / "own" / "model").mkdir()
+        for file in outside.iterdir():
+            (tmp_path / "own" / "model" / file.name).symlink_to(file)
+        folders = DiskModelFolders(work, Places([str(tmp_path / "own")]))
+        for source in (outside, tmp_path / "own" / "link", tmp_path / "own" / "model", "http://169.254.169.254/m"):
+            for look in (folders.check, folders.fetch):
+                with pytest.raises(InvalidArgument) as refused:
+                    await look(str(source))
+                assert refused.value.violations[0].field == "source_uri"
+        assert "work" not in content(tmp_path)
+
+    async def test_the_weights_of_a_killed_service_are_its_own(self, work: Path, base: ModelFolder) -> None:
+        received = await on_disk(work).receive(base, stream(*tensor("w", BYTES)))
+        again = await DiskModelFolders(work, Places([])).fetch(str(received.path))
+        assert again.policy_id == received.policy_id
+
     async def test_a_local_url_is_used_in_place(self, work: Path, base: ModelFolder) -> None:
-        fetched = await DiskModelFolders(work).fetch(f"file://{base.path}")
+        fetched = await on_disk(work).fetch(f"file://{base.path}")
         assert fetched == base
 
     @pytest.mark.integration
     async def test_fetches_from_an_object_store(self, work: Path, base: ModelFolder, s3_url: str) -> None:
         Folder(s3_url).upload(base.path)
-        folders = DiskModelFolders(work)
+        folders = on_disk(work)
         await folders.check(s3_url)
         fetched = await folders.fetch(s3_url)
         assert (fetched.policy_id, fetched.size_bytes) == (base.policy_id, base.size_bytes)
@@ -182,5 +210,5 @@ class TestDisk:
 
     async def test_nothing_at_a_url(self, work: Path, tmp_path: Path) -> None:
         with pytest.raises(InvalidArgument, match="no folder"):
-            await DiskModelFolders(work).fetch(f"memory://{tmp_path}/none")
+            await on_disk(work).fetch(f"memory://{tmp_path}/none")
         assert content(work) == []

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from ratchet_kit.errors import InvalidArgument, Unavailable
+from ratchet_kit.places import Places
 from ratchet_policies import ChatPrompt, Completion, FinishReason, Sampling, TextPrompt, TokenPrompt
 from ratchet_problems import Message
 from rollout_service.adapters.folders import DiskModelFolders
@@ -55,7 +56,8 @@ async def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     pytest.importorskip("vllm", reason="needs the rollout environment")
     make_model: Callable[..., Path] = request.getfixturevalue("make_model")
     work = tmp_path_factory.mktemp("work")
-    model = await DiskModelFolders(work / "models").fetch(str(make_model()))
+    folder = make_model()
+    model = await DiskModelFolders(work / "models", Places([str(folder)])).fetch(str(folder))
     async with ForkServer("cpu", environment("cpu", threads=1, eager=True), work / "forkserver.log") as server:
         yield Case(VllmFactory(DEFAULTS, server, work), model)
 

@@ -49,6 +49,7 @@ async def test_a_loaded_policy_is_listed(stub: Stub) -> None:
     policy = (await stub.GetPolicy(pb.GetPolicyRequest(name="p"))).policy
     assert policy.state == pb.Policy.STATE_READY
     assert (policy.policy_id, policy.source_uri, policy.dtype) == (BASE, "/base", pb.DTYPE_FLOAT32)
+    assert policy.settings_id == content_id(b"/base")
     assert policy.HasField("ready_time")
 
 

@@ -2,10 +2,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from ratchet.common.v1 import priority_pb2
 from ratchet.common.v1.chat_pb2 import Chat, ChatMessage, ContentPart
 from ratchet.common.v1.generation_pb2 import Prompt, SamplingParams, Tokens
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet_kit.errors import InvalidArgument
+from ratchet_kit.work import Priority
 from ratchet_policies import ChatPrompt, Sampling, TextPrompt, TokenPrompt
 from ratchet_problems import Message
 from rollout_service import convert
@@ -136,3 +138,16 @@ async def test_a_second_header_is_refused() -> None:
     _, weights = await convert.weight_update_from_proto(stream(HEADER, HEADER))
     with pytest.raises(InvalidArgument):
         [part async for part in weights]
+
+
+@pytest.mark.parametrize(
+    ("given", "priority"),
+    [
+        (priority_pb2.PRIORITY_UNSPECIFIED, Priority.NORMAL),
+        (priority_pb2.PRIORITY_LOW, Priority.LOW),
+        (priority_pb2.PRIORITY_HIGH, Priority.HIGH),
+    ],
+)
+def test_a_request_has_a_priority(given: priority_pb2.Priority.ValueType, priority: Priority) -> None:
+    _, request, _ = convert.generation_from_proto(pb.GenerateRequest(policy="p", prompt=TOKENS, priority=given))
+    assert request.priority is priority

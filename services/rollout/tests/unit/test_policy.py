@@ -29,7 +29,8 @@ def test_a_dead_engine_is_worth_a_retry_and_keeps_its_weights() -> None:
     assert restarting.ready_time is None
     with pytest.raises(Unavailable, match="is being restarted: vLLM died"):
         restarting.serving_id()
-    assert restarting.ready(OTHER, EngineInfo(Dtype.FLOAT32, 64), NOW).restart_reason == ""
+    again = restarting.ready(OTHER, EngineInfo(Dtype.FLOAT32, 64), NOW, "sha256:settings")
+    assert (again.restart_reason, again.settings_id) == ("", "sha256:settings")
 
 
 def test_a_failed_policy_is_not_served_and_says_why() -> None:

@@ -16,7 +16,8 @@ import pytest
 from ratchet.common.v1 import generation_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2_grpc
-from ratchet_kit import policy_id
+from ratchet_kit import access, policy_id
+from ratchet_protos.access import with_token
 
 pytestmark = pytest.mark.vllm
 
@@ -31,10 +32,12 @@ class Service:
         self._environment = os.environ | {
             "RATCHET_ROLLOUT_WORK_DIR": str(work),
             "RATCHET_ROLLOUT_PORT": str(port),
+            "RATCHET_SOURCES": "/",
             "RATCHET_ROLLOUT_KV_CACHE_BYTES": str(64 << 20),
             "RATCHET_ROLLOUT_THREADS": "1",
         }
-        self.stub = rollout_pb2_grpc.RolloutServiceStub(grpc.insecure_channel(f"127.0.0.1:{port}"))
+        channel = with_token(grpc.insecure_channel(f"127.0.0.1:{port}"), access.token())
+        self.stub = rollout_pb2_grpc.RolloutServiceStub(channel)
         self.start()
 
     def start(self) -> None:

@@ -24,7 +24,7 @@ from ratchet_kit.work import WorkQueue, every
 from ratchet_kit.worker import Timing, Worker
 from sandbox_service import convert, honest
 from sandbox_service.adapters import attack_suite
-from sandbox_service.adapters.judging.process import JudgeProcess
+from sandbox_service.adapters.aside.process import AsideProcess
 from sandbox_service.adapters.lanes.metered import MeteredLanes
 from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.pool import LanePool
@@ -41,6 +41,7 @@ from sandbox_service.fusion.rows import RowFolder
 from sandbox_service.fusion.running import Runner
 from sandbox_service.servicer import BatchServicer, DiagnosticsServicer, ProgramServicer
 from sandbox_service.settings import Settings
+from sandbox_service.unpacking import Unpacker
 from sandbox_service.worker import MAX_ATTEMPTS, ChunkWork, Wire
 
 SERVICE = "sandbox"
@@ -54,6 +55,7 @@ class Service:
 
     sandbox: Sandbox
     bounds: convert.Bounds
+    unpack: Unpacker
     audit: Audit
     benchmark: Benchmark
     batches: Batches
@@ -61,8 +63,12 @@ class Service:
 
     def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
         """Adds the servicers and returns their full names."""
-        program_pb2_grpc.add_ProgramServiceServicer_to_server(ProgramServicer(self.sandbox, self.bounds), grpc_server)
-        batch_pb2_grpc.add_BatchServiceServicer_to_server(BatchServicer(self.batches, self.bounds), grpc_server)
+        program_pb2_grpc.add_ProgramServiceServicer_to_server(
+            ProgramServicer(self.sandbox, self.bounds, self.unpack), grpc_server
+        )
+        batch_pb2_grpc.add_BatchServiceServicer_to_server(
+            BatchServicer(self.batches, self.bounds, self.unpack), grpc_server
+        )
         diagnostics = DiagnosticsServicer(self.audit, self.benchmark)
         diagnostics_pb2_grpc.add_DiagnosticsServiceServicer_to_server(diagnostics, grpc_server)
         files = (program_pb2, batch_pb2, diagnostics_pb2)
@@ -87,8 +93,9 @@ async def provision(
         if pool is None:
             pool = await stack.enter_async_context(LanePool(_lane_options(settings)))
         executor = MeteredLanes(pool)
-        judge = await stack.enter_async_context(JudgeProcess(at_once=settings.lanes))
-        sandbox = Sandbox(executor, settings.queue_limit, meter or PrometheusMeter(), settings.held_out_attempts, judge)
+        aside = await stack.enter_async_context(AsideProcess(at_once=settings.lanes))
+        sandbox = Sandbox(executor, settings.queue_limit, meter or PrometheusMeter(), settings.held_out_attempts, aside)
+        unpack = Unpacker(aside)
         bounds = convert.Bounds(settings.max_limits, settings.max_source_bytes)
         background: list[Background] = []
         batches: Batches = NoBatches(settings.missing_for_batches)
@@ -98,13 +105,13 @@ async def provision(
         if store is not None and queue is not None:
             clock = clock or SystemClock()
             batches = Batches(store, queue, lambda: sandbox.capabilities, clock)
-            background += _batch_work(settings, sandbox, bounds, store, queue, clock)
+            background += _batch_work(settings, sandbox, bounds, unpack, store, queue, clock)
         if settings.http_port is not None:
-            runner = Runner(sandbox, bounds, most_waiting=settings.queue_limit)
+            runner = Runner(sandbox, bounds, unpack, most_waiting=settings.queue_limit)
             door = app.build(runner, RowFolder(settings.datasets_dir))
             background.append(HttpServer(door, settings.host, settings.http_port, settings.grace).run)
         audit = Audit(sandbox, pool, attack_suite.attacks(), cache(partial(_honest, bounds)))
-        yield Service(sandbox, bounds, audit, Benchmark(sandbox, executor), batches, background)
+        yield Service(sandbox, bounds, unpack, audit, Benchmark(sandbox, executor), batches, background)
 
 
 def _honest(bounds: convert.Bounds) -> list[Honest]:
@@ -157,9 +164,17 @@ async def _queue(settings: Settings) -> AsyncIterator[WorkQueue]:
 
 
 def _batch_work(
-    settings: Settings, sandbox: Sandbox, bounds: convert.Bounds, store: BatchStore, queue: WorkQueue, clock: Clock
+    settings: Settings,
+    sandbox: Sandbox,
+    bounds: convert.Bounds,
+    unpack: Unpacker,
+    store: BatchStore,
+    queue: WorkQueue,
+    clock: Clock,
 ) -> list[Background]:
-    wire = Wire(partial(convert.program_from_bytes, bounds=bounds), convert.record_from_item)
+    wire = Wire(
+        lambda content: unpack(len(content), convert.program_from_bytes, content, bounds), convert.record_from_item
+    )
     work = ChunkWork(settings.worker_name(), settings.batch_lease, store, sandbox, wire, clock)
     # One more than keeps all lanes busy, to have the next programs at hand when a chunk runs out.
     slots = 1 + -(-2 * sandbox.capabilities.lanes // CHUNK)

@@ -1,11 +1,9 @@
 """gRPC in: unpack, call, pack."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import ParamSpec, TypeVar
-
-from google.protobuf.message import Message
+from typing import TypeVar
 
 from ratchet.sandbox.v1 import (
     batch_pb2,
@@ -23,17 +21,9 @@ from sandbox_service.domain.benchmark import Benchmark
 from sandbox_service.domain.program import Program
 from sandbox_service.domain.sandbox import Sandbox
 from sandbox_service.domain.stream import portions
+from sandbox_service.unpacking import Unpacker
 
-_LARGE_REQUEST = 1 << 18  # bytes
-_P = ParamSpec("_P")
 _T = TypeVar("_T")
-
-
-async def _unpack(convert: Callable[_P, _T], request: Message, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Literals take about a second for each MB to parse: a large request does it in a thread."""
-    if request.ByteSize() <= _LARGE_REQUEST:
-        return convert(*args, **kwargs)
-    return await asyncio.to_thread(convert, *args, **kwargs)
 
 
 async def _joined(first: _T, rest: AsyncIterator[_T]) -> AsyncIterator[_T]:
@@ -47,12 +37,13 @@ def _caller(named: str, context: Context) -> str:
 
 
 class ProgramServicer(program_pb2_grpc.ProgramServiceServicer):
-    def __init__(self, sandbox: Sandbox, bounds: convert.Bounds) -> None:
+    def __init__(self, sandbox: Sandbox, bounds: convert.Bounds, unpack: Unpacker) -> None:
         self._sandbox = sandbox
         self._bounds = bounds
+        self._unpack = unpack
 
     async def Execute(self, request: program_pb2.ExecuteRequest, context: Context) -> program_pb2.ExecuteResponse:
-        call = await _unpack(convert.execute_from_proto, request, request, self._bounds)
+        call = await self._unpack(request.ByteSize(), convert.execute_from_proto, request, self._bounds)
         execution = await self._sandbox.execute(call.program, _caller(request.caller, context), call.priority)
         return program_pb2.ExecuteResponse(execution=convert.execution_to_proto(execution))
 
@@ -74,11 +65,13 @@ class ProgramServicer(program_pb2_grpc.ProgramServiceServicer):
     ) -> AsyncIterator[list[Program]]:
         index = 0
         async for request in _joined(first, rest):
-            yield await _unpack(convert.programs_from_proto, request, request.programs, self._bounds, index)
+            yield await self._unpack(
+                request.ByteSize(), convert.programs_from_proto, request.programs, self._bounds, index
+            )
             index += len(request.programs)
 
     async def Grade(self, request: program_pb2.GradeRequest, context: Context) -> program_pb2.GradeResponse:
-        call = await _unpack(convert.grade_from_proto, request, request, self._bounds)
+        call = await self._unpack(request.ByteSize(), convert.grade_from_proto, request, self._bounds)
         execution = await self._sandbox.execute(call.program, _caller(request.caller, context), call.priority)
         return program_pb2.GradeResponse(execution=convert.execution_to_proto(execution), source=call.program.source)
 
@@ -89,14 +82,15 @@ class ProgramServicer(program_pb2_grpc.ProgramServiceServicer):
 
 
 class BatchServicer(batch_pb2_grpc.BatchServiceServicer):
-    def __init__(self, batches: Batches, bounds: convert.Bounds) -> None:
+    def __init__(self, batches: Batches, bounds: convert.Bounds, unpack: Unpacker) -> None:
         self._stored = batches
         self._bounds = bounds
+        self._unpack = unpack
 
     async def CreateBatch(
         self, request: batch_pb2.CreateBatchRequest, context: Context
     ) -> batch_pb2.CreateBatchResponse:
-        new = await _unpack(convert.new_batch_from_proto, request, request, self._bounds)
+        new = await self._unpack(request.ByteSize(), convert.new_batch_from_proto, request, self._bounds)
         caller = _caller(request.caller, context)
         batch = await self._stored.create(new.programs, caller, new.priority, request.request_id)
         return batch_pb2.CreateBatchResponse(batch=convert.batch_to_proto(batch))

@@ -1,7 +1,7 @@
 """The work on stored batches: one chunk of programs at a time, as `ratchet_kit.worker` asks for it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,7 +22,6 @@ log = get_logger(__name__)
 MAX_ATTEMPTS = 5
 """How often a chunk is begun before what is left of it gets an error in place of a verdict."""
 
-_LARGE = 1 << 18  # bytes
 _MOST_WAITING = 10_000
 _NOT_HERE = (InvalidArgument, Unimplemented, FailedPrecondition)
 
@@ -31,7 +30,7 @@ _NOT_HERE = (InvalidArgument, Unimplemented, FailedPrecondition)
 class Wire:
     """From what is kept, and to it. `program` raises InvalidArgument."""
 
-    program: Callable[[bytes], Program]
+    program: Callable[[bytes], Awaitable[Program]]
     record: Callable[[Item], Record]
 
 
@@ -85,10 +84,7 @@ class ChunkWork:
 
         Raises NotFound and FailedPrecondition when the batch has gone or ended, Unavailable.
         """
-        if sum(len(content) for content in claim.programs.values()) <= _LARGE:
-            programs, faults = self._read(claim)
-        else:  # as in the servicer: literals take about a second for each MB to parse
-            programs, faults = await asyncio.to_thread(self._read, claim)
+        programs, faults = await self._read(claim)
         places = list(programs)
         if not programs:
             return faults
@@ -109,13 +105,15 @@ class ChunkWork:
                 await self._store.record(claim.chunk.ref.batch_id, done)
         return faults
 
-    def _read(self, claim: Claim) -> tuple[dict[int, Program], dict[int, str]]:
+    async def _read(self, claim: Claim) -> tuple[dict[int, Program], dict[int, str]]:
         """The programs by index, and why some cannot be run here."""
         programs: dict[int, Program] = {}
         faults: dict[int, str] = {}
         for index, content in claim.programs.items():
             try:
-                programs[index] = settle(self._wire.program(content), self._sandbox.capabilities)
+                await asyncio.sleep(0)  # others have their turn
+                program = await self._wire.program(content)
+                programs[index] = settle(program, self._sandbox.capabilities)
             except _NOT_HERE as error:
                 faults[index] = f"{self._node}: {error.message}"
         return programs, faults

@@ -21,11 +21,12 @@ from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.convert import Bounds
 from sandbox_service.domain.ports import Executor
-from sandbox_service.domain.sandbox import Sandbox
+from sandbox_service.domain.sandbox import Sandbox, do_here
 from sandbox_service.fusion import app
 from sandbox_service.fusion.rows import RowFolder
 from sandbox_service.fusion.running import Runner
 from sandbox_service.settings import Settings
+from sandbox_service.unpacking import Unpacker
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -75,9 +76,8 @@ def _service(**environment: str) -> Iterator[str]:
 def _door_over(executor: Executor, queue_limit: int = 100, most_waiting: int = 100) -> Iterator[str]:
     """The real door over any executor, in a thread of its own; gives its URL."""
     settings = Settings(port=0)
-    runner = Runner(
-        Sandbox(executor, queue_limit), Bounds(settings.max_limits, settings.max_source_bytes), most_waiting
-    )
+    bounds = Bounds(settings.max_limits, settings.max_source_bytes)
+    runner = Runner(Sandbox(executor, queue_limit), bounds, Unpacker(do_here), most_waiting)
     server = HttpServer(app.build(runner, RowFolder(None)), "127.0.0.1", 0, timedelta(seconds=2))
     loop, stop = asyncio.new_event_loop(), asyncio.Event()
     thread = threading.Thread(target=loop.run_until_complete, args=(server.run(stop),))

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import pytest
@@ -24,7 +23,8 @@ from sandbox_service.domain.batch import PLATFORM_ERROR, Batch, ChunkRef, Record
 from sandbox_service.domain.batches import Batches
 from sandbox_service.domain.jobs import End, Job, Report, Stage
 from sandbox_service.domain.program import Limits
-from sandbox_service.domain.sandbox import Sandbox
+from sandbox_service.domain.sandbox import Sandbox, do_here
+from sandbox_service.unpacking import Unpacker
 from sandbox_service.worker import MAX_ATTEMPTS, ChunkWork, Wire
 
 from ..doubles import ScriptedExecutor
@@ -75,7 +75,8 @@ class World:
 
     @asynccontextmanager
     async def node(self, name: str) -> AsyncIterator[None]:
-        wire = Wire(partial(program_from_bytes, bounds=BOUNDS), record_from_item)
+        unpack = Unpacker(do_here)
+        wire = Wire(lambda content: unpack(len(content), program_from_bytes, content, BOUNDS), record_from_item)
         work = ChunkWork(name, LEASE, self.store, self.sandbox(), wire, self.clock)
         queue, stop = StreamQueue(self.stream(name)), asyncio.Event()
         worker = Worker(queue, work, self.clock, slots=2, max_attempts=MAX_ATTEMPTS, timing=FAST)

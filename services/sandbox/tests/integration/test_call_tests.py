@@ -194,3 +194,15 @@ async def test_hash_order_and_random_numbers_are_the_same_every_time(sandbox: Sa
     source = "import random\nprint(list({'a', 'b', 'c', 'd'}), random.random(), hash('x'))\n"
     executions = await asyncio.gather(*(sandbox.execute(program(source)) for _ in range(8)))
     assert len({execution.stdout for execution in executions}) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "verdict"),
+    [
+        ("import asyncio\nasync def f(x):\n    await asyncio.sleep(0)\n    return x + 1\n", Verdict.PASSED),
+        ("async def f(x):\n    return x\n", Verdict.FAILED),
+        ("async def f(x):\n    raise ValueError(x)\n", Verdict.RUNTIME_ERROR),
+    ],
+)
+async def test_a_coroutine_is_awaited(sandbox: Sandbox, source: str, verdict: Verdict) -> None:
+    assert (await sandbox.execute(program(source, CallTest((1,), 2)))).verdict is verdict

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from sandbox_service.domain.execution import Execution, Verdict
-from sandbox_service.domain.program import CheckTest, Limits, Program, Test
+from sandbox_service.domain.program import CheckTest, File, Limits, Program, Test
 from sandbox_service.domain.sandbox import Sandbox
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -189,3 +189,17 @@ async def test_methods_and_large_constants_cross(sandbox: Sandbox) -> None:
 async def test_leaving_with_success_is_a_sign(sandbox: Sandbox) -> None:
     execution = await sandbox.execute(program("import os\ndef f(x): os._exit(0)", CheckTest(CHECK)))
     assert (execution.verdict, "status 0" in str(execution.signs[0])) == (Verdict.RUNTIME_ERROR, True)
+
+
+@pytest.mark.parametrize(
+    ("source", "verdict"),
+    [
+        ("def f(x): return x + 1", Verdict.PASSED),
+        ("open('helper.py', 'w').write('def want(x): return 0')\ndef f(x): return 0", Verdict.FAILED),
+        ("import os\nos.remove('helper.py')\ndef f(x): return x + 1", Verdict.PASSED),
+    ],
+)
+async def test_modules_of_a_problem_are_the_tests_own(sandbox: Sandbox, source: str, verdict: Verdict) -> None:
+    test = CheckTest("from helper import want\nassert f(1) == want(1)")
+    files = (File("helper.py", b"def want(x): return x + 1"),)
+    assert (await sandbox.execute(replace(program(source, test), files=files))).verdict is verdict

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from sandbox_service.convert import test_code
+from sandbox_service.domain import test_code
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.program import CheckTest, Limits, Program
 from sandbox_service.domain.sandbox import Sandbox
@@ -146,6 +146,59 @@ FORMS = {
 }  # fmt: skip
 
 
+# An assertion that fails is caught: what swallows it leaves it failed, what goes on to judge it decides.
+SWALLOWED = {
+    "unittest": "self.assertEqual(f(1), 3)",
+    "unittest fails": "self.fail('no')",
+    "pytest fails": "pytest.fail('no')",
+    "pytest raises": "with pytest.raises(KeyError): f(1)",
+    "assert": "assert f(1) == 3",
+    "by hand": "if f(1) != 3: raise AssertionError",
+    "numpy's way": "check_equal(f(1), 3)",
+    "what the program raises": "assert f(-1) == 3",
+    "what it raises before": "got = f(-1)\nassert got == 3",
+    "what it raises in a helper": "check_equal(f(-1), 3)",
+}
+SWALLOWING = """
+import contextlib, unittest, pytest
+def check_equal(a, b):
+    if a != b:
+        raise AssertionError("not equal")
+passed = 0
+class T(unittest.TestCase):
+    def test_a(self):
+        global passed
+        self.assertEqual(f(1), 2)
+        for one in "ab":
+            try:
+{what}
+                passed += 1
+            except {kind}:
+                print("wrong")
+        print(passed)
+"""
+JUDGED = [
+    "for want in (3, 2):\n    try:\n        assert f(1) == want\n        break\n    except AssertionError:\n"
+    "        continue\nelse:\n    raise AssertionError('neither')\n",
+    "ok = False\nfor want in (3, 2):\n    try:\n        assert f(1) == want\n        ok = True\n"
+    "    except AssertionError:\n        pass\nassert ok\n",
+    "import unittest\nclass T(unittest.TestCase):\n    def test_f(self):\n        try:\n"
+    "            self.assertEqual(f(1), 3)\n        except AssertionError:\n            self.assertEqual(f(1), 2)\n",
+    "def holds(x, want):\n    try:\n        assert f(x) == want\n        return True\n    except AssertionError:\n"
+    "        return False\nassert holds(1, 2) and not holds(1, 3)\n",
+    "import pytest\nwith pytest.raises(AssertionError):\n    assert f(1) == 3\nassert f(1) == 2\n",
+    "import unittest\nclass T(unittest.TestCase):\n    def test_f(self):\n"
+    "        with self.assertRaises(AssertionError):\n"
+    "            self.assertEqual(f(1), 3)\n        self.assertEqual(f(1), 2)\n"
+    "    @unittest.expectedFailure\n    def test_g(self):\n        self.assertEqual(f(1), 3)\n",
+    "failures = []\nfor x, want in [(1, 2), (2, 3)]:\n    try:\n        assert f(x) == want\n"
+    "    except AssertionError as error:\n        failures.append(error)\nimport sys\nsys.exit(len(failures))\n",
+    "try:\n    assert f(-1) == 0\nexcept ValueError:\n    pass\nassert f(1) == 2\n",
+    "try:\n    f(-1)\nexcept Exception:\n    pass\nassert f(1) == 2\n",
+    "try:\n    assert f(-1) == 0\nexcept Exception as error:\n    assert isinstance(error, ValueError)\n",
+]
+
+
 async def run(sandbox: Sandbox, source: str, code: str, shared: bool, names: tuple[str, ...] = ()) -> Execution:
     code = textwrap.dedent(code)
     read = test_code.read(code, "f", names, shared)
@@ -164,6 +217,24 @@ async def test_forms(sandbox: Sandbox, code: str, shared: bool) -> None:
     assert wrong.verdict in (Verdict.FAILED, Verdict.RUNTIME_ERROR), wrong
 
 
+@pytest.mark.parametrize("shared", [False, True], ids=["apart", "beside"])
+@pytest.mark.parametrize("kind", ["AssertionError", "Exception", "(KeyError, AssertionError)"])
+@pytest.mark.parametrize("what", SWALLOWED.values(), ids=SWALLOWED.keys())
+async def test_an_assertion_that_is_swallowed_has_failed(sandbox: Sandbox, what: str, kind: str, shared: bool) -> None:
+    if "f(-1)" in what and kind != "Exception":
+        pytest.skip("it catches no ValueError")
+    code = SWALLOWING.format(what=textwrap.indent(what, " " * 16), kind=kind)
+    execution = await run(sandbox, RIGHT, code, shared)
+    assert (execution.verdict, "caught it" in execution.detail) == (Verdict.FAILED, True), execution
+
+
+@pytest.mark.parametrize("code", JUDGED)
+async def test_what_judges_an_assertion_that_it_catches_decides(sandbox: Sandbox, code: str) -> None:
+    right, wrong = [await run(sandbox, source, code, shared=False) for source in (RIGHT, WRONG)]
+    assert right.verdict is Verdict.PASSED, right
+    assert wrong.verdict in (Verdict.FAILED, Verdict.RUNTIME_ERROR), wrong
+
+
 @pytest.mark.parametrize(
     ("code", "why"),
     [
@@ -171,9 +242,9 @@ async def test_forms(sandbox: Sandbox, code: str, shared: bool) -> None:
         ("for x in []:\n    assert f(x) == 2", "never called the program"),
         ("import unittest\nclass T(unittest.TestCase):\n    @unittest.skip('')\n    def test_a(self):\n"
          "        self.assertEqual(f(1), 2)", "never called the program"),
-        ("import pytest\nwith pytest.deprecated_call():\n    assert f(1)", "pytest.deprecated_call is not offered"),
+        ("import pytest\nwith pytest.RaisesGroup():\n    assert f(1)", "pytest.RaisesGroup is not offered"),
         ("class TestF:\n    def __init__(self): pass\n    def test_f(self): assert f(1)", "has an __init__"),
-        ("class TestF:\n    def test_f(self, capsys): assert f(1) == 2", "takes 'capsys'"),
+        ("class TestF:\n    def test_f(self, pytester): assert f(1) == 2", "takes 'pytester'"),
         ("assert f(1) == isclose(2, 2)", "NameError: 'isclose' is neither defined nor imported"),
         ("eval('f(1')\nassert f(1)", "SyntaxError"),
     ],

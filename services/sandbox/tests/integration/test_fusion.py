@@ -265,6 +265,52 @@ def test_a_pass_cannot_be_faked(cheat: str) -> None:
     assert not submit(HUMAN_EVAL, cheat, "humaneval_python").accepted
 
 
+BIG_CODE_BENCH = {
+    "code_prompt": "import os\ndef task_func(path):",
+    "entry_point": "task_func",
+    "test": "import unittest\nfrom unittest.mock import patch\nclass TestCases(unittest.TestCase):\n"
+    "    @patch('os.listdir', return_value=['a', 'b'])\n    def test_a(self, listdir):\n"
+    "        self.assertEqual(task_func('/x'), 2)\n        listdir.assert_called_once_with('/x')\n",
+}
+INSERTED = {
+    "labels": {"programming_language": "python"},
+    "test": {"code": "RATE = 2\n#<INSERT>\nassert twice(3) == 6\nassert twice.__name__ == 'twice'\n"},
+}
+MULTIPL_E = {
+    "prompt": "#include<assert.h>\nlong add(long a, long b) {\n",
+    "tests": "}\nint main() {\n    assert(add(1, 2) == 3);\n}\n",
+    "language": "cpp",
+    "stop_tokens": ["\n}"],
+}
+
+
+@pytest.mark.parametrize(
+    ("row", "kind", "right", "wrong"),
+    [
+        (BIG_CODE_BENCH, "BigCodeBenchDataset", "    return len(os.listdir(path))\n", "    return 2\n"),
+        (
+            BIG_CODE_BENCH,
+            "BigCodeBenchDataset",
+            "```python\ndef task_func(p):\n    return len(os.listdir(p))\n```",
+            "",
+        ),
+        (
+            INSERTED,
+            "AutoEvalDataset",
+            "```python\ndef twice(x):\n    return x * RATE\n```",
+            "def twice(x): return x",
+        ),
+        (MULTIPL_E, "MultiPLEDataset", "    return a + b;\n}\nint x;", "    return a;\n}"),
+    ],
+)
+def test_tests_that_share_the_programs_process_are_labelled(row: Any, kind: str, right: str, wrong: str) -> None:
+    if kind == "MultiPLEDataset" and shutil.which("g++") is None:
+        pytest.skip("there is no g++ here")
+    found = [submit(row, completion, dataset_type=kind) for completion in (right, wrong)]
+    assert [one.accepted for one in found] == [True, False], found
+    assert [one.extra for one in found] == [{"forgeable": True}] * 2
+
+
 def test_what_is_not_graded_here_is_said(url: str) -> None:
     def refused(dataset: str, row: Any, **config: Any) -> httpx.Response:
         body = {"dataset": dataset, "id": 3, "completion": "", "config": {"provided_data": row, **config}}
@@ -273,7 +319,9 @@ def test_what_is_not_graded_here_is_said(url: str) -> None:
     assert (refused("verilogeval_human", {}).status_code, refused("mine", {"id": 1}).status_code) == (422, 422)
     assert refused("mine", {"id": 1}, dataset_type="MiniF2FLean4Dataset").status_code == 501
     inside = {"labels": {"programming_language": "python"}, "test": {"code": "x = '''#<INSERT>'''"}}
-    assert "share a process" in refused("mine", inside, dataset_type="AutoEvalDataset").json()["detail"]
+    assert "a line of its own" in refused("mine", inside, dataset_type="AutoEvalDataset").text
+    in_java = {"prompt": "", "tests": "}", "language": "java"}
+    assert refused("mine", in_java, dataset_type="MultiPLEDataset").status_code == 501
     assert refused("mbpp", None).status_code == 404
     assert refused("../mbpp", None, dataset_type="MBPPDataset").status_code == 404
     fault = refused("mbpp", {"labels": {}, "test_list": [1]}).json()["detail"][0]

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from ratchet.common.v1 import problem_pb2 as common
 from ratchet.common.v1 import verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
+from ratchet_kit.client import channel
 from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_kit.grpc_errors import rpc_errors
 from sandbox_service.settings import Settings
@@ -39,9 +40,7 @@ ITS_FAULT = {
 async def door() -> AsyncIterator[grpc.aio.Channel]:
     service = Settings(port=0, lanes=2, idle_extra=timedelta(seconds=0.1), log_level="WARNING")
     async with serving(service) as address:
-        # not ratchet_kit's: that one tries again what fails with UNAVAILABLE
-        options = [("grpc.max_send_message_length", 64 << 20), ("grpc.max_receive_message_length", 64 << 20)]
-        async with grpc.aio.insecure_channel(address, options) as door:
+        async with channel(address, retries=False) as door:
             yield door
 
 

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
-import grpc
 import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, Phase, given, settings
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 from ratchet.common.v1 import problem_pb2 as common
 from ratchet.common.v1 import verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
+from ratchet_kit.client import channel
 from sandbox_service import convert
 from sandbox_service.adapters.lanes import protocol
 from sandbox_service.domain import grading
@@ -148,8 +148,7 @@ HONEST = pb.Program(source="def f(x):\n    return 2\nprint(2)\n", entry_point="f
 async def stub() -> AsyncIterator[Stubs]:
     service = Settings(port=0, lanes=2, idle_extra=timedelta(seconds=0.1), log_level="ERROR")
     async with serving(service) as address:
-        options = [("grpc.max_send_message_length", 64 << 20), ("grpc.max_receive_message_length", 64 << 20)]
-        async with grpc.aio.insecure_channel(address, options) as door:
+        async with channel(address, retries=False) as door:
             yield Stubs.of(door)
 
 

@@ -13,14 +13,18 @@ from datetime import timedelta
 import pytest
 import pytest_asyncio
 
-from sandbox_service.adapters.judging.process import JudgeProcess
+from ratchet.common.v1 import problem_pb2
+from ratchet.sandbox.v1 import program_pb2 as pb
+from sandbox_service.adapters.aside.process import AsideProcess
 from sandbox_service.adapters.lanes.pool import LanePool
+from sandbox_service.convert import Bounds, programs_from_proto
 from sandbox_service.domain.execution import Execution, Verdict
-from sandbox_service.domain.grading import Outcome
+from sandbox_service.domain.grading import Outcome, judged_whole
 from sandbox_service.domain.jobs import End, Report, Stage
 from sandbox_service.domain.ports import Overrun
 from sandbox_service.domain.program import CallTest, Limits, Program, StdioTest
 from sandbox_service.domain.sandbox import Sandbox
+from sandbox_service.unpacking import Unpacker
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
 
@@ -37,8 +41,8 @@ def f(x):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def apart(executor: LanePool) -> AsyncIterator[Sandbox]:
-    async with JudgeProcess() as judge:
-        yield Sandbox(executor, queue_limit=1000, judge=judge)
+    async with AsideProcess() as aside:
+        yield Sandbox(executor, queue_limit=1000, aside=aside)
 
 
 def answer(source: str, expected: object) -> Callable[[int], Program]:
@@ -159,27 +163,40 @@ def _right(report: Report) -> Outcome:
 
 
 async def test_what_takes_too_much_to_judge_ends_alone() -> None:
-    async with JudgeProcess(cpu_seconds=5) as judge:  # of which each takes one to import this file
+    async with AsideProcess(cpu_seconds=5) as aside:  # of which each takes one to import this file
         ends = await asyncio.gather(
-            *(judge(REPORT, one) for one in (_endless, _right, _greedy, _right, _broken, _right)),
+            *(aside(judged_whole, REPORT, one) for one in (_endless, _right, _greedy, _right, _broken, _right)),
             return_exceptions=True,
         )
         assert [type(end) for end in ends[::2]] == [Overrun, Overrun, RuntimeError]
         assert ends[1::2] == [(REPORT, Outcome(Verdict.PASSED))] * 3
 
 
+async def test_long_test_code_holds_up_nobody() -> None:
+    code = "def check(candidate):\n" + "    assert candidate(1) == 1\n" * 35_000
+    test = problem_pb2.Test(check=problem_pb2.CheckTest(code=code))
+    request = pb.Program(source="f = abs", entry_point="f", tests=[test])
+    bounds = Bounds(Limits(), 1 << 20)
+    async with AsideProcess() as aside:
+        unpack = Unpacker(aside)
+        async with holding() as longest:
+            (program,) = await unpack(request.ByteSize(), programs_from_proto, [request], bounds)
+        assert len(program.tests) == 1
+        assert longest() < 0.2
+
+
 async def test_a_judge_that_was_killed_is_started_again() -> None:
-    async with JudgeProcess() as judge:
+    async with AsideProcess() as aside:
         for _ in range(3):
-            assert await judge(REPORT, _right) == (REPORT, Outcome(Verdict.PASSED))
-            assert judge._process is not None
-            judge._process.kill()
-            await judge._process.wait()
+            assert await aside(judged_whole, REPORT, _right) == (REPORT, Outcome(Verdict.PASSED))
+            assert aside._process is not None
+            aside._process.kill()
+            await aside._process.wait()
 
 
 async def test_an_overrun_is_the_programs_own_verdict(executor: LanePool) -> None:
-    async with JudgeProcess(cpu_seconds=1, memory_bytes=1 << 20) as judge:
-        sandbox = Sandbox(executor, queue_limit=100, judge=judge)
+    async with AsideProcess(cpu_seconds=1, memory_bytes=1 << 20) as aside:
+        sandbox = Sandbox(executor, queue_limit=100, aside=aside)
         small, large = (
             Program("s", "f = abs", "f", (CallTest((1,), 1),)),
             answer("def f(n): return [[]] * n", [1])(99_999),

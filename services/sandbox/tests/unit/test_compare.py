@@ -317,3 +317,14 @@ def test_what_was_checked_is_compared_and_shown(one: object, other: object) -> N
         compare.matches_unordered(got, expected)
         compare.matches([got], [expected])
         shown.text(got, 100)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e-9], ids=["all fit all", "all but one fit all"])
+def test_pairs_within_a_tolerance_are_found_in_time(shift: float) -> None:
+    """What fits nearly everything is the worst for a search."""
+    count = 316
+    got = [[1.0 + i * 1e-12] for i in range(count)]
+    expected = [[1.0 - i * 1e-12] for i in range(count - 1)] + [[1.0 + shift * 1e4]]
+    before = time.process_time()
+    assert compare.matches_unordered(form(got), form(expected)) is (shift == 0)
+    assert time.process_time() - before < 2

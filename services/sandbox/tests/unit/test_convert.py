@@ -104,6 +104,15 @@ def test_literals(text: str) -> None:
     convert.literal(text)
 
 
+def test_literals_of_keys_with_one_hash_are_refused() -> None:
+    keys = [f"{k * (2**61 - 1)}" for k in range(1, 3_000)]
+    for text in (f"{{{', '.join(keys)}}}", f"[{{{': 0, '.join(keys)}: 0}}]", f"{{{',), ('.join(['(0', *keys])},)}}"):
+        with pytest.raises(ValueError, match="more than 100 keys of one hash"):
+            convert.literal(text)
+    assert convert.literal("{-1: 0, -2: 0}") == {-1: 0, -2: 0}
+    assert len(convert.literal(repr(set(range(5000))))) == 5000  # type: ignore[arg-type]
+
+
 def test_every_fault_is_found_at_once() -> None:
     bad = pb.Program(
         source="x" * 10_001,
@@ -171,6 +180,12 @@ def test_a_check_that_parses_and_does_not_compile_is_refused() -> None:
     message = pb.Program(source="x", entry_point="f", tests=[common.Test(check=common.CheckTest(code="return f(1)"))])
     with pytest.raises(InvalidArgument, match=r"tests\[0\]\.check\.code is no Python: 'return' outside function"):
         convert.program_from_proto(message, BOUNDS)
+
+
+def test_standard_input_is_for_a_program_without_tests() -> None:
+    test = common.Test(stdio=common.StdioTest(stdin="1", expected_stdout="1"))
+    found = faults(pb.Program(source="f = abs", stdin="1", tests=[test]))
+    assert found == {"programs[0].stdin": "is for a program without tests: a stdio test has its own"}
 
 
 def test_held_out_goes_both_ways() -> None:

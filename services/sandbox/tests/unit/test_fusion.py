@@ -21,8 +21,7 @@ def test_the_class_of_a_data_set() -> None:
         reader("of my own", None)
     with pytest.raises(Unimplemented, match="CruxEvalDataset"):
         reader("of my own", "CruxEvalDataset")
-    with pytest.raises(Unimplemented, match="patch"):
-        reader("bigcodebench", None)
+    assert reader("bigcodebench", None) is READERS["big_code_bench"]
 
 
 def test_every_class_has_a_reader() -> None:

@@ -12,8 +12,10 @@ import mmap, os, signal, sys, threading, time
 sys.path.insert(0, {str(CAGE)!r})
 from budget import Budget, Limits
 from cpu_time import Account
+from kernel.libc import high
 from process_tree import ProcessTree
 from world import World
+import forks
 from zygote import Zygote
 
 proc = os.open("/proc", os.O_RDONLY)
@@ -21,8 +23,9 @@ def burn(seconds):
     started = time.process_time()
     while time.process_time() < started + seconds:
         pass
-def zygote_of(begin):
-    return Zygote(lambda: None, begin, World("/", None), 2)
+def zygote_of(begin, keep=-1):
+    last_words = high(os.dup(2))
+    return Zygote(forks.start(lambda: None, begin, World("/", None), last_words, last_words if keep < 0 else keep))
 def looks_at(child, tree, times=40):
     busy = 0
     for _ in range(times):
@@ -41,7 +44,7 @@ def run(script: str) -> list[str]:
 
 def test_who_wants_the_processor() -> None:
     (told,) = run("""
-def begin(descriptors):
+def begin(places):
     kind = os.read(orders, 1)
     if kind == b"t":
         threading.Thread(target=burn, args=(60,), daemon=True).start()
@@ -51,8 +54,8 @@ def begin(descriptors):
         burn(60)
     time.sleep(60)
     return 0
-orders, writer = os.pipe()
-zygote = zygote_of(begin)
+orders, writer = map(high, os.pipe())
+zygote = zygote_of(begin, orders)
 told = []
 for kind, many in ((b"s", False), (b"b", False), (b"t", False), (b"s", True), (b"f", True)):
     os.write(writer, kind)
@@ -73,7 +76,7 @@ def test_memory_of_all_and_files_once() -> None:
     alone, both, counted, mapped = map(
         int,
         run("""
-def begin(descriptors):
+def begin(places):
     block = bytearray(b"x") * (60 << 20)
     shared = mmap.mmap(-1, 30 << 20)
     shared[:] = b"x" * len(shared)
@@ -81,8 +84,8 @@ def begin(descriptors):
         os.write(writer, b".")
     time.sleep(60)
     return 0
-reader, writer = os.pipe()
-zygote = zygote_of(begin)
+reader, writer = map(high, os.pipe())
+zygote = zygote_of(begin, writer)
 child = zygote.fork()
 os.read(reader, 1)
 told = []
@@ -109,7 +112,7 @@ def test_time_of_children_that_nobody_waits_for() -> None:
     account, tree = map(
         float,
         run("""
-def begin(descriptors):
+def begin(places):
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for _ in range(20):
         reader, writer = os.pipe()
@@ -139,14 +142,14 @@ zygote.end()
 
 def test_a_job_ends_at_its_first_limit_and_says_which() -> None:
     told = run("""
-def begin(descriptors):
+def begin(places):
     if os.read(orders, 1) == b"b":
         burn(60)
     block = bytearray(80 << 20)
     time.sleep(60)
     return 0
-orders, writer = os.pipe()
-zygote = zygote_of(begin)
+orders, writer = map(high, os.pipe())
+zygote = zygote_of(begin, orders)
 def ends(kind, limits):
     os.write(writer, kind)
     tree, children = ProcessTree(proc, False, cgroup=False), []

@@ -3,13 +3,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
+from typing import TypeVar
 
 import pytest
 
 from ratchet_kit.errors import InvalidArgument, ResourceExhausted, Unavailable
 from ratchet_kit.work import Priority
 from sandbox_service.domain.execution import Execution, Verdict
-from sandbox_service.domain.grading import Outcome
 from sandbox_service.domain.jobs import CallJob, End, Job, Report, Returned, Stage
 from sandbox_service.domain.program import CallTest, Limits, Program, StdioTest
 from sandbox_service.domain.sandbox import Sandbox
@@ -299,18 +299,21 @@ async def test_a_bug_met_by_one_program_is_its_own_fault_of_the_platform_and_nob
     assert [type(item) for item in items] == [Execution, PlatformFault, Execution]
 
 
+T = TypeVar("T")
+
+
 async def test_while_answers_are_judged_elsewhere_others_have_their_turn() -> None:
     judging, go_on = asyncio.Event(), asyncio.Event()
 
-    async def elsewhere(report: Report, judge: Callable[[Report], Outcome]) -> tuple[Report, Outcome]:
+    async def elsewhere(function: Callable[..., T], *arguments: object) -> T:
         judging.set()
         await go_on.wait()
-        return report, judge(report)
+        return function(*arguments)
 
     async def script(job: Job) -> Report:
         return replace(RIGHT, stdout="2" + " " * 99_999) if job.source == "large" else RIGHT
 
-    sandbox = Sandbox(ScriptedExecutor(script, lanes=1), 100, judge=elsewhere)
+    sandbox = Sandbox(ScriptedExecutor(script, lanes=1), 100, aside=elsewhere)
     large = replace(PROGRAM, source="large", tests=(StdioTest("", "2"),))
     waiting = asyncio.create_task(sandbox.execute_batch([large] * 9))
     await judging.wait()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbox_service.convert import test_code
+from sandbox_service.domain import test_code
 
 CHECKS = "def check(candidate):\n    assert candidate(1) == 2\n"
 
@@ -30,7 +30,7 @@ CHECKS = "def check(candidate):\n    assert candidate(1) == 2\n"
         ("try:\n    f(1)\nexcept ValueError:\n    pass", "compares nothing"),
         ("if f(1) == 2:\n    print('ok')\nelse:\n    print('wrong')", "compares nothing"),
         ("def test_f(x, want):\n    assert f(x) == want\n", "takes 'x', which is no fixture"),
-        ("def test_f(tmp_path):\n    assert f(tmp_path)\n", "takes 'tmp_path', which is no fixture"),
+        ("def test_f(pytester):\n    assert f(pytester)\n", "takes 'pytester', which is no fixture"),
         ("return f(1)", "is no Python: 'return' outside function"),
         ("def check(candidate:", "is no Python"),
         ("assert f(1)\0", "is no Python"),

@@ -110,6 +110,8 @@ def run_to_proto(run: Run) -> pb.Run:
         end_time=timestamp_to_proto(run.end_time) if run.end_time else None,
         phase=pb.Run.Phase.Value(f"PHASE_{run.phase.name}") if run.phase else pb.Run.PHASE_UNSPECIFIED,
         phase_time=timestamp_to_proto(run.phase_time) if run.phase_time else None,
+        actor=run.actor,
+        cancel_actor=run.cancel_actor,
     )
 
 

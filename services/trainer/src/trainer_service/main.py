@@ -13,7 +13,8 @@ import grpc
 
 import ratchet_rewards
 from ratchet.trainer.v1 import job_report_pb2, job_report_pb2_grpc, trainer_pb2, trainer_pb2_grpc
-from ratchet_kit import client, server, streams
+from ratchet_kit import access, client, server, streams
+from ratchet_kit.places import Places
 from ratchet_kit.queues import StreamQueue
 from ratchet_kit.server import Background
 from ratchet_kit.sql import Database
@@ -112,6 +113,7 @@ def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timi
         jobs=ports.jobs,
         registry=ports.registry,
         folders=ports.folders,
+        problems=ports.problems,
         policies=ports.policies,
         events=ports.events,
         updates=updates,
@@ -168,6 +170,7 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
             stack.push_async_callback(ray.stop)
         jobs = RayJobs(ray, _job_options(settings))
         stack.push_async_callback(jobs.close)
+        places = Places([*settings.source_roots, str(settings.runs_folder)], settings.max_model_bytes)
         stream = streams.Stream(redis, QUEUE, SERVICE, settings.worker_name(), lease=settings.lease)
         yield Ports(
             store=SqlRunStore(database),
@@ -175,9 +178,9 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
             jobs=jobs,
             registry=GrpcModelRegistry(registry_channel),
             folders=FsspecModelFolders(
-                settings.runs_folder, Folder(settings.exports_uri) if settings.exports_uri else None
+                settings.runs_folder, places, Folder(settings.exports_uri) if settings.exports_uri else None
             ),
-            problems=LibraryProblemSets(),
+            problems=LibraryProblemSets(places),
             policies=RolloutPolicyHost(RolloutEngine(rollout_channel)),
             events=RedisEvents(redis),
             meter=PrometheusMeter(),
@@ -219,6 +222,8 @@ def _job_options(settings: Settings) -> JobOptions:
         dtype=settings.job_dtype,
         max_fault_share=settings.max_fault_share,
         patience=settings.job_patience,
+        # Our own Ray has this service's environment; a cluster's nodes have not.
+        environment={access.TOKEN: access.token()} if settings.ray_address else {},
     )
 
 

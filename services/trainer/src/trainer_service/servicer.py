@@ -6,6 +6,7 @@ from contextlib import aclosing
 from ratchet.trainer.v1 import job_report_pb2, job_report_pb2_grpc, trainer_pb2_grpc
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_kit.faults import Faults
+from ratchet_kit.interceptors import actor
 from ratchet_kit.server import Context
 from trainer_service import convert
 from trainer_service.domain.reports import Reports
@@ -22,7 +23,8 @@ class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
     async def CreateRun(self, request: pb.CreateRunRequest, context: Context) -> pb.CreateRunResponse:
         faults = Faults().under("spec")
         spec = convert.spec_from_proto(request.spec, faults)
-        return pb.CreateRunResponse(run=convert.run_to_proto(await self._runs.create(request.request_id, spec, faults)))
+        run = await self._runs.create(request.request_id, spec, faults, actor())
+        return pb.CreateRunResponse(run=convert.run_to_proto(run))
 
     async def GetRun(self, request: pb.GetRunRequest, context: Context) -> pb.GetRunResponse:
         return pb.GetRunResponse(run=convert.run_to_proto(await self._runs.get(RunId(request.id))))
@@ -32,7 +34,7 @@ class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
         return convert.runs_to_proto(page)
 
     async def CancelRun(self, request: pb.CancelRunRequest, context: Context) -> pb.CancelRunResponse:
-        return pb.CancelRunResponse(run=convert.run_to_proto(await self._runs.cancel(RunId(request.id))))
+        return pb.CancelRunResponse(run=convert.run_to_proto(await self._runs.cancel(RunId(request.id), actor())))
 
     async def DeleteRun(self, request: pb.DeleteRunRequest, context: Context) -> pb.DeleteRunResponse:
         await self._runs.delete(RunId(request.id))

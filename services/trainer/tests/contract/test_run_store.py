@@ -41,7 +41,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[RunStore]:
 def make_run(make_complete_spec: Any) -> Any:
     def make(number: int = 1) -> Run:
         spec = make_complete_spec(display_name=f"run {number} é", loggers=("console",))
-        return Run.create(RunId(f"run_{number}"), spec, NOW + timedelta(seconds=number))
+        return Run.create(RunId(f"run_{number}"), spec, NOW + timedelta(seconds=number), "key_1")
 
     return make
 
@@ -63,6 +63,9 @@ async def test_a_run_comes_back_as_it_was(store: RunStore, make_run: Any) -> Non
     run = make_run()
     assert await store.create(run, Request.of("r")) == run
     assert await store.get(run.id) == run
+    cancelled = await store.change(run.id, lambda run: run.cancel(NOW, "key_2"))
+    assert await store.get(run.id) == cancelled
+    assert (cancelled.actor, cancelled.cancel_actor) == ("key_1", "key_2")
     with pytest.raises(NotFound):
         await store.get(RunId("run_0"))
 

@@ -74,6 +74,7 @@ async def test_the_best_checkpoint_becomes_a_version_with_its_lineage(trainer: A
         2,
     )
     assert lineage.config_digest.startswith("sha256:")
+    assert len(lineage.training_fingerprints) == 1000
     assert trainer.policies.released == [run.id]
     assert [state for _, state in trainer.events.published] == [
         State.QUEUED,
@@ -82,6 +83,17 @@ async def test_the_best_checkpoint_becomes_a_version_with_its_lineage(trainer: A
         State.RUNNING,
         State.SUCCEEDED,
     ]
+
+
+@pytest.mark.parametrize("now", [{}, {"composed/train": "sha256:another"}], ids=["gone", "changed"])
+async def test_what_was_learned_is_not_known_once_the_problems_are_gone(
+    trainer: Any, run: Run, now: dict[str, str]
+) -> None:
+    trainer.ports.problems.digests = now
+    async with driving(trainer, run.id) as driver:
+        await train(trainer, run)
+        await asyncio.wait_for(driver, 5)
+    assert trainer.registry.registered[run.id][2].training_fingerprints == ()
 
 
 async def test_a_job_that_dies_is_started_again_and_goes_on(trainer: Any, run: Run) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from ratchet_kit.errors import NotFound
 from ratchet_kit.names import Location
+from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
 from trainer_service.adapters.folders import FsspecModelFolders
 from trainer_service.domain.ports import FetchedModel, FoundModel
@@ -25,7 +26,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folders(tmp_path: Path) -> FsspecModelFolders:
-    return FsspecModelFolders(tmp_path / "runs")
+    return FsspecModelFolders(tmp_path / "runs", Places([str(tmp_path), "memory://"]))
 
 
 async def test_a_local_model_is_named_by_its_absolute_path(
@@ -47,7 +48,7 @@ async def test_a_folder_without_a_model_says_what_is_missing(
 
 
 async def test_what_is_no_folder_is_not_found(folders: FsspecModelFolders, model: Path) -> None:
-    for uri in (str(model / "nothing"), str(model / "config.json"), "nosuchscheme://bucket/model"):
+    for uri in (str(model / "nothing"), str(model / "config.json"), "nosuchscheme://bucket/model", "/etc", "~/.ssh"):
         with pytest.raises(NotFound):
             await folders.inspect(uri)
     (model / "config.json").write_text("{")
@@ -80,5 +81,5 @@ async def test_a_runs_exports_are_removed_with_it(model: Path, tmp_path: Path) -
     exports = Folder(f"memory://{tmp_path}")
     for run in ("run_1", "run_2"):
         exports.child(run).child("step-1").upload(model)
-    await FsspecModelFolders(tmp_path / "runs", exports).remove(RunId("run_1"))
+    await FsspecModelFolders(tmp_path / "runs", Places([str(tmp_path), "memory://"]), exports).remove(RunId("run_1"))
     assert {name.split("/")[0] for name in exports.sizes()} == {"run_2"}

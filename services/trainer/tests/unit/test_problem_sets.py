@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ratchet_kit.errors import InvalidArgument, NotFound
+from ratchet_kit.places import Places
 from trainer_service.adapters.problem_sets import LibraryProblemSets
 from trainer_service.domain.spec import ProblemSetRef
 
@@ -17,13 +18,13 @@ async def test_a_file_of_problems_is_named_by_its_absolute_path(
 ) -> None:
     (tmp_path / "mine.jsonl").write_text(json.dumps(PROBLEM) + "\n")
     monkeypatch.chdir(tmp_path)
-    found = await LibraryProblemSets().look_up(ProblemSetRef("mine.jsonl"))
+    found = await LibraryProblemSets(Places([str(tmp_path)])).look_up(ProblemSetRef("mine.jsonl"))
     assert (found.ref.name, found.size) == (str(tmp_path / "mine.jsonl"), 1)
     assert found.ref.digest.startswith("sha256:")
 
 
 async def test_a_set_that_is_not_there_or_no_set_is_refused(tmp_path: Path) -> None:
-    sets = LibraryProblemSets()
+    sets = LibraryProblemSets(Places([str(tmp_path)]))
     for name in ("nothing", str(tmp_path / "none.jsonl")):
         with pytest.raises(NotFound):
             await sets.look_up(ProblemSetRef(name))
@@ -34,8 +35,22 @@ async def test_a_set_that_is_not_there_or_no_set_is_refused(tmp_path: Path) -> N
 
 
 async def test_a_limit_is_part_of_what_the_digest_is_of() -> None:
-    sets = LibraryProblemSets()
+    sets = LibraryProblemSets(Places([]))
     whole = await sets.look_up(ProblemSetRef("basics"))
     part = await sets.look_up(ProblemSetRef("basics", limit=3))
     assert whole.ref.digest != part.ref.digest
     assert (whole.size, part.size, part.ref.limit) == (100, 3, 3)
+    assert part.fingerprints == whole.fingerprints[:3]
+    assert len(set(whole.fingerprints)) == 100
+
+
+async def test_a_file_elsewhere_is_not_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "mine.jsonl").write_text(json.dumps(PROBLEM) + "\n")
+    (tmp_path / "own" / "link.jsonl").symlink_to(tmp_path / "mine.jsonl")
+    sets = LibraryProblemSets(Places([str(tmp_path / "own")]))
+    for name in ("mine.jsonl", "none.jsonl", "own/link.jsonl", "own/../mine.jsonl"):
+        with pytest.raises(InvalidArgument, match="RATCHET_SOURCES"):
+            await sets.look_up(ProblemSetRef(f"{tmp_path}/{name}"))
+    with pytest.raises(InvalidArgument):
+        await sets.look_up(ProblemSetRef("http://169.254.169.254/latest.jsonl"))

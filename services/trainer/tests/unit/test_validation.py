@@ -68,6 +68,7 @@ def test_every_fault_is_named_at_once(make_spec: Any) -> None:
         "spec.output_model",
         "spec.priority",
         "spec.verl_overrides[0]",
+        "spec.verl_overrides[1]",
         "spec.validate_every",
         "spec.checkpoint_every",
     }

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from trainer_service.domain import verl_settings
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
 from trainer_service.job.verl.algorithms import VERL_ALGORITHMS
@@ -95,6 +96,17 @@ def test_loopback_is_for_one_node_only(make_job: Any, make_complete_spec: Any) -
 def test_the_users_overrides_come_last(make_job: Any, make_complete_spec: Any) -> None:
     spec = make_complete_spec(algorithm="dapo", verl_overrides=("actor_rollout_ref.actor.clip_ratio_c=5.0",))
     assert settings(rl_overrides(make_job(spec), None))["actor_rollout_ref.actor.clip_ratio_c"] == "5.0"
+
+
+@pytest.mark.parametrize("algorithm", list(ALGORITHMS))
+def test_what_ratchet_sets_is_not_a_callers_to_set(make_job: Any, make_complete_spec: Any, algorithm: str) -> None:
+    hyperparameters = Hyperparameters() if ALGORITHMS[algorithm].takes_examples else Hyperparameters(kl_coefficient=0.1)
+    job = make_job(make_complete_spec(algorithm=algorithm, hyperparameters=hyperparameters))
+    if job.algorithm.takes_examples:
+        assert not set(settings(sft_overrides(job, Path("/c"), 20))) & set(verl_settings.EXAMPLES)
+        return
+    of_the_algorithm = settings(list(VERL_ALGORITHMS[algorithm].overrides))
+    assert not (set(settings(rl_overrides(job, Path("/c")))) - set(of_the_algorithm)) & set(verl_settings.RL)
 
 
 def test_resuming_names_the_checkpoint(make_job: Any) -> None:

@@ -146,6 +146,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             port = free_port()
             env = {f"RATCHET_{name.upper()}_PORT": str(port), f"RATCHET_{name.upper()}_METRICS_PORT": "0"}
             env["RATCHET_ROLLOUT_WORK_DIR"] = str(tmp_path / "rollout")
+            env["RATCHET_SOURCES"] = "/"
             log = tmp_path / f"{name}.log"
             await stack.enter_async_context(process(log, python, "-m", f"{name}_service.main", **env))
             targets[name] = f"127.0.0.1:{port}"

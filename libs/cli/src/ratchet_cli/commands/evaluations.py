@@ -1,23 +1,20 @@
-"""`ratchet evaluate`, `ratchet gate` and `ratchet evaluations`: measure versions, and decide by the measurements."""
+"""`ratchet evaluate` and `ratchet evaluations`: measure versions."""
 
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2
-from ratchet_cli.commands import options
-from ratchet_cli.commands.options import DetachFlag, Id, numbers_of_user
-from ratchet_cli.commands.references import champion, model_ref, version_of
+from ratchet_cli.commands import importing, options, suites
+from ratchet_cli.commands.options import DetachFlag, Id, numbers_of_user, one_of
+from ratchet_cli.commands.references import model_ref
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name, stdout
+from ratchet_cli.terminal.output import JsonFlag, ago, print_json, print_list, say, state_name
 from ratchet_cli.views import evaluations as view
-from ratchet_cli.views.models import decided, passed
 from ratchet_cli.views.names import model_name
 from ratchet_client import Client
-from ratchet_kit import refs
 
 Benchmark = Annotated[str, typer.Option(help="Problem set: a named one or a JSONL file.")]
 Samples = Annotated[int, typer.Option(help="Completions per problem.")]
@@ -26,71 +23,69 @@ Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
 MaxTokens = Annotated[int, typer.Option(help="New tokens per completion, at most.")]
 Seed = Annotated[int, typer.Option(help="Seed of the sampling.")]
 
+FORMS = {
+    "": eval_pb2.Prompting.FORM_UNSPECIFIED,
+    "chat": eval_pb2.Prompting.FORM_CHAT,
+    "completion": eval_pb2.Prompting.FORM_COMPLETION,
+}
+
 app = typer.Typer(help="Evaluations.", no_args_is_help=True)
 
 
 def evaluate(
-    model: Annotated[str, typer.Option(help="name, name@version, name:alias or a folder.")],
-    benchmark: Benchmark = "composed/test",
-    samples: Samples = 4,
+    model: Annotated[str, typer.Option(help="name, name@version, name:alias or a folder.")] = "",
+    benchmark: Annotated[
+        list[str], typer.Option(help="Problem set: a named one or a file; repeat, with =WEIGHT for a suite.")
+    ] = ["composed/test"],  # noqa: B006
+    samples: Annotated[str, typer.Option(help="Completions per problem; or a file of samples to judge.")] = "4",
     k: Annotated[list[int], typer.Option(help="pass@k to report; repeat.")] = [1],  # noqa: B006
     limit: Limit = 0,
     temperature: Temperature = 1.0,
     max_tokens: MaxTokens = 256,
     seed: Seed = 0,
+    form: Annotated[str, typer.Option(help="chat or completion; default: chat where the model has a template.")] = "",
+    shots: Annotated[
+        int, typer.Option(help="Solved examples before the problem; -1: the benchmark's own number.")
+    ] = -1,
+    exclude_unsound: Annotated[
+        bool, typer.Option(help="Leave out problems whose reference fails here, instead of ending.")
+    ] = False,
     detach: DetachFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Measure a model on a problem set: pass@k with 95 % intervals."""
-    spec = evaluation_spec(model_ref(model), benchmark, samples, limit, temperature, max_tokens, seed, k)
+    """Measure a model on problem sets: pass@k with 95 % intervals. Or judge samples that were made elsewhere:
+    ratchet evaluate --samples samples.jsonl --benchmark humaneval+"""
+    imported = None if samples.isdigit() else importing.FileOfSamples.look(samples)
+    if bool(imported) == bool(model):
+        raise CommandError("Give a --model that makes samples, or a file by --samples, and not both.", code=2)
+    with numbers_of_user():
+        spec = eval_pb2.EvaluationSpec(
+            model=model_ref(model) if model else None,
+            samples_per_problem=imported.most if imported else int(samples),
+            imported_samples=imported.count if imported else 0,
+            k=k,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            seed=seed,
+            prompting=eval_pb2.Prompting(form=one_of(form, FORMS, "--form"), shots=None if shots < 0 else shots),
+            exclude_unsound=exclude_unsound,
+            **suites.sets_of(benchmark, limit),
+        )
     with Client() as client:
         evaluation = client.evaluations.create(spec)
+        if imported:
+            imported.add_to(client, evaluation.id, quiet=as_json)
         if detach:
             print_json(evaluation) if as_json else say(evaluation.id)
             return
-        evaluation = view.follow(client, evaluation.id, model, quiet=as_json)
-    if as_json:
-        print_json(evaluation)
-    view.raise_unless_succeeded(evaluation)
-    if not as_json:
-        view.show_result(evaluation)
-
-
-def decide(
-    model: Annotated[str, typer.Option(help="The candidate, name@version.")],
-    benchmark: Benchmark = "composed/test",
-    samples: Samples = 4,
-    limit: Limit = 0,
-    temperature: Temperature = 1.0,
-    max_tokens: MaxTokens = 256,
-    seed: Seed = 0,
-    min_difference: Annotated[float, typer.Option(help="The interval's lower end must be above this.")] = 0.0,
-    as_json: JsonFlag = False,
-) -> None:
-    """Measure a candidate and the champion on the same problems and decide. Exit code 1 when it does not pass."""
-    with Client() as client:
-        candidate = version_of(client, model)
-        baseline = champion(client, candidate.model)
-        if not baseline:
-            raise CommandError(f"{candidate.model} has no champion yet: ratchet models promote {candidate}")
-        evaluations = []
-        for version in (baseline, candidate):
-            ref = refs.model_to_proto(version)
-            spec = evaluation_spec(ref, benchmark, samples, limit, temperature, max_tokens, seed)
-            evaluation = view.follow(client, client.evaluations.create(spec).id, str(version), quiet=as_json)
-            view.raise_unless_succeeded(evaluation)
-            evaluations.append(evaluation)
-        pending = client.models.create_gate(
-            refs.version_to_proto(candidate), evaluations[1].id, evaluations[0].id, min_difference=min_difference
-        )
-        gate = decided(client, pending)
-    if as_json:
-        print_json(gate)
-    else:
-        word = Text("passed", "green") if passed(gate) else Text("not passed", "red")
-        stdout.print(Text("  ").join([word, Text(gate.id), Text(gate.reason)]))
-    if not passed(gate):
-        raise typer.Exit(1)
+        evaluation = view.follow(client, evaluation.id, model or samples, quiet=as_json)
+        if as_json:
+            print_json(evaluation)
+        view.raise_unless_succeeded(evaluation)
+        if not as_json:
+            view.show_result(evaluation)
+            if imported and imported.is_judged:
+                importing.show_agreement(client, evaluation, imported)
 
 
 def evaluation_spec(
@@ -116,17 +111,22 @@ def evaluation_spec(
 
 
 @app.command("list")
-def list_evaluations(limit: options.Limit = 50, as_json: JsonFlag = False) -> None:
+def list_evaluations(
+    model: Annotated[str, typer.Option(help="Only those of this model's versions.")] = "",
+    benchmark: Annotated[str, typer.Option(help="Only those that measure this set.")] = "",
+    limit: options.Limit = 50,
+    as_json: JsonFlag = False,
+) -> None:
     """Newest first."""
     with Client() as client:
         print_list(
-            client.evaluations.list(),
+            client.evaluations.list(model, benchmark),
             limit,
             as_json,
             {
                 "id": lambda it: it.id,
-                "model": lambda it: model_name(it.spec.model),
-                "problems": lambda it: it.spec.problems.name,
+                "model": lambda it: model_name(it.spec.model) if it.spec.HasField("model") else "(samples)",
+                "problems": view.names,
                 "state": state_name,
                 "pass@1": lambda it: next((f"{row.estimate.value:.3f}" for row in it.pass_at_k if row.k == 1), "-"),
                 "created": lambda it: ago(it.create_time),

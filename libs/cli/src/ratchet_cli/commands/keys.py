@@ -1,5 +1,6 @@
 """`ratchet keys`: API keys of the gateway."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -18,12 +19,15 @@ app = typer.Typer(help="API keys.", no_args_is_help=True)
 def create_key(
     name: Annotated[str, typer.Argument(help="A name for people: who or what has the key.")],
     scope: Annotated[list[str], typer.Option(help="inference (the default) or admin; repeat for both.")] = [],  # noqa: B006
+    model: Annotated[list[str], typer.Option(help="A model that it may call; repeat for more. Without: all.")] = [],  # noqa: B006
+    days: Annotated[float | None, typer.Option(help="After so many days it is not valid any more.", min=0)] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a key. Its secret is printed this once: it is not kept."""
     scopes = [one_of(text, SCOPES, "--scope") for text in scope]
     with Client() as client:
-        made = client.keys.create(name, scopes)
+        end = None if days is None else datetime.now(UTC) + timedelta(days=days)
+        made = client.keys.create(name, scopes, models=model, expire_time=end)
     if as_json:
         print_json(made)
         return
@@ -45,7 +49,9 @@ def list_keys(limit: Limit = 0, as_json: JsonFlag = False) -> None:
                 "name": lambda key: key.name,
                 "begins": lambda key: key.hint,
                 "scopes": lambda key: ", ".join(names.get(scope, "?") for scope in key.scopes),
+                "models": lambda key: ", ".join(key.models) or "all",
                 "created": lambda key: ago(key.create_time),
+                "expires": lambda key: key.expire_time.ToJsonString()[:10] if key.HasField("expire_time") else "-",
                 "revoked": lambda key: ago(key.revoke_time),
             },
             breakable=("name",),

@@ -67,7 +67,8 @@ def show_model(name: Name, as_json: JsonFlag = False) -> None:
     )
     for change in history:
         before = change.from_number or "none"
-        say(f"{change.alias}: {before} -> {change.to_number}, {ago(change.create_time)}: {change.reason}")
+        by = f" by {change.actor}" if change.actor else ""
+        say(f"{change.alias}: {before} -> {change.to_number}, {ago(change.create_time)}{by}: {change.reason}")
 
 
 @app.command("add")

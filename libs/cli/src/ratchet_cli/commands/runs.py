@@ -48,7 +48,7 @@ def train(
     seed: Annotated[int, typer.Option(help="Seed of data order, sampling and initial values.")] = 0,
     priority: Annotated[str, typer.Option(help="low, normal or high.")] = "normal",
     hyper: Annotated[list[str], typer.Option("--set", help="Hyperparameter as key=value; repeat for more.")] = [],  # noqa: B006
-    verl: Annotated[list[str], typer.Option("--verl", help="verl setting as key=value (Hydra); repeat.")] = [],  # noqa: B006
+    verl: Annotated[list[str], typer.Option("--verl", help="verl setting as key=value; repeat for more.")] = [],  # noqa: B006
     logger: Annotated[list[str], typer.Option(help="verl logger: console, tensorboard, mlflow, wandb; repeat.")] = [],  # noqa: B006
     forgeable_rewards: Annotated[
         bool, typer.Option(help="Take problems whose tests share the program's process: rewards can be forged.")

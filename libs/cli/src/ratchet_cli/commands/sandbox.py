@@ -15,10 +15,11 @@ from ratchet_cli.commands.options import TargetOption
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, following
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
-from ratchet_client import ApiError, Unreachable
+from ratchet_client import ApiError, Unreachable, access
 from ratchet_client.calls import to_json
 from ratchet_local import control
 from ratchet_local.home import Home
+from ratchet_protos.access import with_token
 
 AUDIT_TIMEOUT_S = 1800.0
 BENCH_TIMEOUT_S = 600.0
@@ -37,7 +38,7 @@ def connected(target: str) -> Iterator[grpc.Channel]:
     target = target or local_target()
     with grpc.insecure_channel(target) as channel:
         try:
-            yield channel
+            yield with_token(channel, access.service_token())
         except grpc.RpcError as error:
             code, text = error.code(), error.details() or ""
             if code is grpc.StatusCode.UNAVAILABLE:

@@ -1,22 +1,14 @@
 """The HTML report of a whole turn of the ratchet: one file, no network, pictures inside."""
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib as mpl
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
-mpl.use("svg")
-from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ratchet.common.v1 import statistics_pb2
-
-BASELINE, CANDIDATE, INK = "#8a94a6", "#1a7f5a", "#1f2933"
+from ratchet_cli.reports.drawing import GREEN, GREY, INK, axes, svg
+from ratchet_cli.reports.page import render
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,48 +31,30 @@ class TurnReport:
 
 def write(report: TurnReport, path: Path) -> None:
     """Writes the report as one HTML file. Raises OSError when it cannot be written."""
-    environment = Environment(
-        loader=PackageLoader("ratchet_cli.demo", "templates"), autoescape=True, undefined=StrictUndefined
-    )
-    html = environment.get_template("report.html").render(
+    render(
+        "turn.html",
+        path,
         report=report,
-        curves=Markup(_svg(_reward_curve(report))),
-        measured=Markup(_svg(_pass_at_1(report))),
-        release=Markup(_svg(_release(report))) if report.release else None,
-        time=Markup(_svg(_phases(report))),
+        curves=svg(_reward_curve(report), "Reward of each step"),
+        measured=svg(_pass_at_1(report), "pass@1 before and after"),
+        release=svg(_release(report), "Share of traffic over time") if report.release else None,
+        time=svg(_phases(report), "Seconds of each phase"),
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html)
-
-
-def _svg(figure: Figure) -> str:
-    out = io.StringIO()
-    figure.savefig(out, format="svg", transparent=True)
-    plt.close(figure)
-    text = out.getvalue()
-    return text[text.index("<svg") :]
-
-
-def _axes(width: float, height: float) -> tuple[Figure, Axes]:
-    figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(colors=INK)
-    return figure, axes
 
 
 def _reward_curve(report: TurnReport) -> Figure:
-    figure, axes = _axes(7.6, 3.0)
+    figure, plot = axes(7.6, 3.0)
     reward = [(number, metrics["reward_mean"]) for number, metrics in report.steps if "reward_mean" in metrics]
     scores = [
         (number, metrics["validation_score"]) for number, metrics in report.steps if "validation_score" in metrics
     ]
     if reward:
-        axes.plot(*zip(*reward, strict=True), color=CANDIDATE, alpha=0.35, linewidth=1, label="reward of each step")
-        axes.plot(*zip(*_smoothed(reward), strict=True), color=CANDIDATE, linewidth=2, label="mean of 5 steps")
+        plot.plot(*zip(*reward, strict=True), color=GREEN, alpha=0.35, linewidth=1, label="reward of each step")
+        plot.plot(*zip(*_smoothed(reward), strict=True), color=GREEN, linewidth=2, label="mean of 5 steps")
     if scores:
-        axes.plot(*zip(*scores, strict=True), color=INK, marker="o", linestyle="--", linewidth=1, label="validation")
-    axes.set(xlabel="step", ylabel="mean reward", ylim=(0, 1))
-    axes.legend(frameon=False)
+        plot.plot(*zip(*scores, strict=True), color=INK, marker="o", linestyle="--", linewidth=1, label="validation")
+    plot.set(xlabel="step", ylabel="mean reward", ylim=(0, 1))
+    plot.legend(frameon=False)
     return figure
 
 
@@ -93,37 +67,37 @@ def _smoothed(points: Sequence[tuple[int, float]], width: int = 5) -> list[tuple
 
 
 def _pass_at_1(report: TurnReport) -> Figure:
-    figure, axes = _axes(3.6, 3.0)
+    figure, plot = axes(3.6, 3.0)
     for place, (name, estimate, colour) in enumerate(
         (
-            (report.baseline_name, report.comparison.baseline, BASELINE),
-            (report.candidate_name, report.comparison.candidate, CANDIDATE),
+            (report.baseline_name, report.comparison.baseline, GREY),
+            (report.candidate_name, report.comparison.candidate, GREEN),
         )
     ):
         error = [[estimate.value - estimate.low], [estimate.high - estimate.value]]
-        axes.bar(place, estimate.value, yerr=error, color=colour, width=0.6, capsize=6)
-        axes.text(place, estimate.high + 0.02, f"{estimate.value:.2f}", ha="center", color=INK)
-        axes.set_xticks([0, 1], [report.baseline_name, report.candidate_name] if place else [name, ""])
-    axes.set(ylabel="pass@1, held-out problems", ylim=(0, 1.05))
+        plot.bar(place, estimate.value, yerr=error, color=colour, width=0.6, capsize=6)
+        plot.text(place, estimate.high + 0.02, f"{estimate.value:.2f}", ha="center", color=INK)
+        plot.set_xticks([0, 1], [report.baseline_name, report.candidate_name] if place else [name, ""])
+    plot.set(ylabel="pass@1, held-out problems", ylim=(0, 1.05))
     return figure
 
 
 def _release(report: TurnReport) -> Figure:
-    figure, axes = _axes(7.6, 2.4)
+    figure, plot = axes(7.6, 2.4)
     times = [time for time, _, _ in report.release]
     percents = [percent for _, percent, _ in report.release]
-    axes.step(times, percents, where="post", color=CANDIDATE, linewidth=2)
-    axes.fill_between(times, percents, step="post", color=CANDIDATE, alpha=0.15)
-    axes.set(xlabel="seconds after the release began", ylabel="% of traffic", ylim=(0, 105))
+    plot.step(times, percents, where="post", color=GREEN, linewidth=2)
+    plot.fill_between(times, percents, step="post", color=GREEN, alpha=0.15)
+    plot.set(xlabel="seconds after the release began", ylabel="% of traffic", ylim=(0, 105))
     return figure
 
 
 def _phases(report: TurnReport) -> Figure:
-    figure, axes = _axes(7.6, 0.4 * len(report.phases) + 0.8)
+    figure, plot = axes(7.6, 0.4 * len(report.phases) + 0.8)
     names = list(report.phases)
-    axes.barh(names, list(report.phases.values()), color=BASELINE)
+    plot.barh(names, list(report.phases.values()), color=GREY)
     for place, seconds in enumerate(report.phases.values()):
-        axes.text(seconds, place, f" {seconds:.0f} s", va="center", color=INK)
-    axes.invert_yaxis()
-    axes.set(xlabel="seconds")
+        plot.text(seconds, place, f" {seconds:.0f} s", va="center", color=INK)
+    plot.invert_yaxis()
+    plot.set(xlabel="seconds")
     return figure

@@ -1,5 +1,7 @@
 """How an evaluation is followed, and its result."""
 
+from collections.abc import Iterable, Mapping
+
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, following
@@ -10,11 +12,11 @@ from ratchet_client import Client
 def follow(client: Client, evaluation_id: str, model: str, *, quiet: bool = False) -> pb.Evaluation:
     """Shows an evaluation until it has ended, and returns it as it ended. Interrupted, it says that it goes on."""
     evaluation = pb.Evaluation(id=evaluation_id)
-    count = Count(f"evaluating {model}", "problems")
+    count = Count(f"evaluating {model}", "samples")
     goes_on = f"Evaluation {evaluation_id} goes on. Look at it: ratchet evaluations show {evaluation_id}"
     with following(count, quiet=quiet, goes_on=goes_on) as changed:
         for evaluation in client.evaluations.watch(evaluation_id):
-            count.update(evaluation.problems_done, evaluation.problems_total)
+            count.update(evaluation.samples_done, evaluation.samples_total)
             changed()
     return evaluation
 
@@ -25,12 +27,37 @@ def raise_unless_succeeded(evaluation: pb.Evaluation) -> None:
         raise CommandError(f"Evaluation {evaluation.id} ended {state_name(evaluation)}: {reason}")
 
 
+def names(evaluation: pb.Evaluation) -> str:
+    """Of the sets that it measures."""
+    return evaluation.spec.problems.name or ", ".join(one.problems.name for one in evaluation.spec.suite)
+
+
 def show_result(evaluation: pb.Evaluation) -> None:
-    rows = [
-        (f"pass@{row.k}", f"{row.estimate.value:.3f}", f"{row.estimate.low:.3f} to {row.estimate.high:.3f}")
-        for row in evaluation.pass_at_k
-    ]
-    print_table(("", "value", "95 % interval"), rows)
-    counts = ", ".join(f"{name} {count}" for name, count in sorted(evaluation.verdicts.items(), key=lambda i: -i[1]))
+    """Of one that runs, what is known so far."""
+    rows = (
+        [("whole score", *cells) for cells in _passes(evaluation.pass_at_k)] if len(evaluation.benchmarks) > 1 else []
+    )
+    for one in evaluation.benchmarks:
+        rows += [(one.problems.name, *cells) for cells in _passes(one.pass_at_k)]
+        rows += [(f"  {part.name}", *cells) for part in one.slices for cells in _passes(part.pass_at_k)]
+    if rows:
+        print_table(("", "", "value", "95 % interval"), rows)
+    counts = _counts(evaluation.verdicts)
     forgeable = f"; {evaluation.forgeable_passes} of the passes can be forged" if evaluation.forgeable_passes else ""
     say(f"{evaluation.id}: {evaluation.problems_done} problems; {counts}{forgeable}")
+    for one in evaluation.benchmarks:
+        if one.failures:
+            say(f"{one.problems.name}: {_counts(one.failures).lower()}")
+        for left_out in one.exclusions:
+            say(f"{one.problems.name}: {left_out.problem_id} is left out: {left_out.reason}")
+
+
+def _passes(items: Iterable[pb.PassAtK]) -> list[tuple[str, str, str]]:
+    return [
+        (f"pass@{item.k}", f"{item.estimate.value:.3f}", f"{item.estimate.low:.3f} to {item.estimate.high:.3f}")
+        for item in items
+    ]
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))

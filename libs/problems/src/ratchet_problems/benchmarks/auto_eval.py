@@ -2,7 +2,7 @@
 
 from ratchet_kit.errors import Unimplemented
 from ratchet_problems.benchmarks.completions import extract, without_main
-from ratchet_problems.benchmarks.python_tests import MAIN, checked, entry_point_of
+from ratchet_problems.benchmarks.python_tests import MAIN, checked, entry_point_of, pasted
 from ratchet_problems.benchmarks.row import Row
 from ratchet_problems.benchmarks.work import Options, Work
 
@@ -10,7 +10,7 @@ _INSERT = "#<INSERT>"
 
 
 def auto_eval(row: Row, completion: str, options: Options) -> Work:
-    """The AutoEval form: test.code is a script that comes after the program, in Python."""
+    """The AutoEval form: test.code is a script that comes after the program, in Python, or surrounds it (#<INSERT>)."""
     labels, test = row.row("labels"), row.row("test")
     language = labels.text("programming_language")
     ran_as = labels.text("execution_language", language)
@@ -19,7 +19,10 @@ def auto_eval(row: Row, completion: str, options: Options) -> Work:
     if "asset" in test and test.json("asset"):
         raise Unimplemented("AutoEval rows with files (test.asset) are not graded here")
     tests = test.text("code")
-    if _INSERT in tests:
-        raise Unimplemented(f"test code with the program inside ({_INSERT}) is not graded: they would share a process")
     code = without_main(extract(completion, "python")).split(MAIN)[0]
+    if _INSERT in tests:
+        before, mark, after = tests.partition(f"{_INSERT}\n")
+        if not mark or _INSERT in after or before[-1:] not in ("", "\n"):
+            raise row.fault("test.code", f"{_INSERT} must be a line of its own, once")
+        return pasted(f"{before}{code}\n", entry_point_of(after, before + code), after, code)
     return checked(code, entry_point_of(tests, code), tests, code)

@@ -2,8 +2,8 @@
 
 import re
 
-from ratchet_kit.errors import Unimplemented
 from ratchet_problems.benchmarks.completions import extract, extract_first
+from ratchet_problems.benchmarks.multipl_e import multipl_e
 from ratchet_problems.benchmarks.python_tests import STARS, checked, imports
 from ratchet_problems.benchmarks.row import Row
 from ratchet_problems.benchmarks.work import Options, Work
@@ -15,7 +15,9 @@ _NEW_STATEMENT = re.compile(r"\n(?=\S)")
 def human_eval(row: Row, completion: str, options: Options) -> Work:
     """The HumanEval form: prompt, test with `check(candidate)`, entry_point; in older tables content and
     labels.entry_point. The completion goes on from the prompt, or, with extra.is_freeform, is an answer that holds the
-    whole function."""
+    whole function. A row with `tests` is MultiPL-E's."""
+    if "tests" in row:
+        return multipl_e(row, completion, options)
     if options.is_freeform:
         extracted = extract(completion, "python")
         return _human_eval(row, extracted, extracted)
@@ -32,10 +34,6 @@ def evo_eval(row: Row, completion: str, options: Options) -> Work:
 
 
 def _human_eval(row: Row, code: str, extracted: str) -> Work:
-    if "tests" in row:
-        raise Unimplemented(
-            "MultiPL-E rows (other languages) are not graded here: their tests run in the program itself"
-        )
     entry_point = row.text("entry_point") if "entry_point" in row else row.row("labels").text("entry_point")
     prompt = _prompt(row) if "prompt" in row or "content" in row else ""
     test = with_helpers(row.text("test"), prompt, entry_point)

@@ -19,6 +19,11 @@ STARS = "from typing import *\nfrom collections import *\n"
 MAIN = "if __name__ =="
 
 
+def pasted(source: str, entry_point: str, test: str, extracted: str) -> Work:
+    """A program with test code below it, in one process: for tests that can't be apart from it."""
+    return Work(source, extracted, (CheckTest(test, shared=True),), entry_point, test_code=test)
+
+
 def checked(source: str, entry_point: str, test: str, extracted: str, names: Sequence[str] = ()) -> Work:
     """A program against test code. `names`: what the row says that it uses of the program beside the entry point."""
     own = _own_imports(test, entry_point)

@@ -32,7 +32,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What to run. With `tests`, the program once; with `cases`, once for each."""
+    """What to run: with `tests`, the program once; with `cases`, once for each; else once, judged by its status."""
 
     source: str
     extracted: str
@@ -42,6 +42,12 @@ class Work:
     language: str = "python"
     test_code: str = ""
     cases: tuple[Case, ...] = ()
+
+    @property
+    def forgeable(self) -> bool:
+        """Whether the program could say by itself that it passed."""
+        shared = any(isinstance(test, CheckTest) and test.shared for test in self.tests)
+        return shared or not (self.tests or self.cases)
 
 
 Reader = Callable[[Row, str, Options], Work]

@@ -2,21 +2,25 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
-from eval_service.domain.evaluation import Evaluation, Progress, Sample
-from eval_service.domain.ports import SampleKey
-from eval_service.domain.statistics import Tally
+from eval_service.adapters.rows import name_of
+from eval_service.domain.evaluation import Evaluation
+from eval_service.domain.ports import EvaluationFilter, SampleFilter
+from eval_service.domain.sample import ProblemKey, Sample, SampleKey
+from eval_service.domain.score import Count, Facts
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Made, Request
-from ratchet_rewards import PASSED
 
 
 class MemoryEvaluationStore:
     def __init__(self) -> None:
         self._evaluations: dict[str, Evaluation] = {}
         self._made: Made[str] = Made("evaluation")
+        self._problems: dict[str, dict[ProblemKey, Facts]] = {}
         self._samples: dict[str, dict[SampleKey, Sample]] = {}
+        self._sound: set[str] = set()
 
     async def create(self, evaluation: Evaluation, request: Request) -> Evaluation:
         existing = await self.find(request)
@@ -25,6 +29,7 @@ class MemoryEvaluationStore:
         self._evaluations[evaluation.id] = evaluation
         self._made.add(request, evaluation.id)
         self._samples[evaluation.id] = {}
+        self._problems[evaluation.id] = {}
         return evaluation
 
     async def find(self, request: Request) -> Evaluation | None:
@@ -36,9 +41,15 @@ class MemoryEvaluationStore:
             raise NotFound(f"there is no evaluation {id!r}")
         return self._evaluations[id]
 
-    async def page(self, limit: int, after: str | None) -> Sequence[Evaluation]:
+    async def page(
+        self, limit: int, after: str | None, only: EvaluationFilter = EvaluationFilter()
+    ) -> Sequence[Evaluation]:
+        def fits(one: Evaluation) -> bool:
+            named = not only.model or name_of(one.spec.model) == only.model
+            return named and (not only.problems or only.problems in one.spec.names)
+
         ids = sorted((id for id in self._evaluations if after is None or id < after), reverse=True)
-        return [self._evaluations[id] for id in ids[:limit]]
+        return [self._evaluations[id] for id in ids if fits(self._evaluations[id])][:limit]
 
     async def waiting(self, now: datetime) -> Sequence[Evaluation]:
         evaluations = [self._evaluations[id] for id in sorted(self._evaluations)]
@@ -51,35 +62,73 @@ class MemoryEvaluationStore:
     async def delete(self, id: str) -> None:
         self._evaluations.pop(id, None)
         self._samples.pop(id, None)
+        self._problems.pop(id, None)
         self._made.remove({id})
 
-    async def add_sample(self, id: str, sample: Sample) -> None:
-        self._samples[id].setdefault(SampleKey(sample.problem_id, sample.index), sample)
+    async def add_problems(self, id: str, facts: Sequence[Facts]) -> None:
+        for one in facts:
+            self._problems[id].setdefault(one.key, one)
+
+    async def exclude(self, id: str, reasons: Mapping[ProblemKey, str]) -> None:
+        for key, reason in reasons.items():
+            self._problems[id][key] = replace(self._problems[id][key], excluded=reason)
+
+    async def problems(self, ids: Sequence[str]) -> Mapping[str, Sequence[Facts]]:
+        return {id: list(self._problems[id].values()) for id in ids}
+
+    async def sound(self, digests: Sequence[str]) -> frozenset[str]:
+        return frozenset(digests) & self._sound
+
+    async def add_sound(self, digests: Sequence[str]) -> None:
+        self._sound |= frozenset(digests)
+
+    async def add_samples(self, id: str, samples: Sequence[Sample]) -> None:
+        for sample in samples:
+            self._samples[id].setdefault(sample.key, sample)
+
+    async def judge_samples(self, id: str, samples: Sequence[Sample]) -> None:
+        for sample in samples:
+            present = self._samples[id].get(sample.key)
+            if present and not present.judgement and sample.judgement:
+                self._samples[id][sample.key] = present.judged(sample.judgement, sample.completion)
 
     async def sample_keys(self, id: str) -> frozenset[SampleKey]:
         return frozenset(self._samples[id])
 
-    async def sample_page(self, id: str, limit: int, after: SampleKey | None) -> Sequence[Sample]:
-        samples = sorted(self._samples[id].values(), key=lambda sample: (sample.problem_id, sample.index))
-        if after is not None:
-            start = (after.problem_id, after.index)
-            samples = [sample for sample in samples if (sample.problem_id, sample.index) > start]
-        return samples[:limit]
+    async def unjudged(self, id: str, limit: int, after: SampleKey | None) -> Sequence[Sample]:
+        return [sample for sample in self._after(id, after) if not sample.judgement][:limit]
 
-    async def progress(self, ids: Sequence[str]) -> Mapping[str, Progress]:
-        return {id: self._progress(id) for id in ids}
+    async def sample_page(
+        self, id: str, limit: int, after: SampleKey | None, only: SampleFilter = SampleFilter()
+    ) -> Sequence[Sample]:
+        def fits(sample: Sample) -> bool:
+            return (
+                sample.judgement is not None
+                and only.benchmark in ("", sample.key.benchmark)
+                and only.problem_id in ("", sample.key.problem_id)
+                and only.verdict in ("", sample.judgement.verdict)
+            )
 
-    def _progress(self, id: str) -> Progress:
-        drawn = Counter(key.problem_id for key in self._samples[id])
-        wanted = self._evaluations[id].spec.samples_per_problem
-        done = sum(count >= wanted for count in drawn.values())
-        forgeable = sum(sample.forgeable and sample.verdict == PASSED for sample in self._samples[id].values())
-        return Progress(done, dict(Counter(sample.verdict for sample in self._samples[id].values())), forgeable)
+        return [sample for sample in self._after(id, after) if fits(sample)][:limit]
 
-    async def tallies(self, id: str) -> Mapping[str, Tally]:
-        drawn: Counter[str] = Counter()
-        passed: Counter[str] = Counter()
+    def _after(self, id: str, after: SampleKey | None) -> list[Sample]:
+        keys = sorted(self._samples[id])
+        return [self._samples[id][key] for key in keys if after is None or key > after]
+
+    async def drawn(self, requests: Sequence[str]) -> Mapping[str, Sample]:
+        wanted = frozenset(requests)
+        every = (sample for samples in self._samples.values() for sample in samples.values())
+        return {sample.request: sample for sample in every if sample.request and sample.request in wanted}
+
+    async def counts(self, ids: Sequence[str]) -> Mapping[str, Sequence[Count]]:
+        return {id: self._counts(id) for id in ids}
+
+    def _counts(self, id: str) -> list[Count]:
+        found: Counter[Count] = Counter()
         for sample in self._samples[id].values():
-            drawn[sample.problem_id] += 1
-            passed[sample.problem_id] += sample.verdict == PASSED
-        return {problem: Tally(drawn[problem], passed[problem]) for problem in drawn}
+            key, judged = ProblemKey(sample.key.benchmark, sample.key.problem_id), sample.judgement
+            verdict, failure, forgeable = (
+                (judged.verdict, judged.failure, judged.forgeable) if judged else ("", None, False)
+            )
+            found[Count(key, verdict, failure, forgeable, 0)] += 1
+        return [replace(count, samples=number) for count, number in found.items()]

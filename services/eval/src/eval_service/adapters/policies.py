@@ -6,20 +6,21 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from eval_service.domain.evaluation import ResolvedModel
-from eval_service.domain.ports import LoadedPolicy
-from ratchet_kit.errors import RatchetError
+from eval_service.domain.ports import Answer, LoadedPolicy
+from ratchet_kit.errors import RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
+from ratchet_kit.work import Priority
 from ratchet_policies import (
-    ChatPrompt,
+    FinishReason,
     Policy,
     PolicyEngine,
     PolicySpec,
     PolicyState,
+    Prompt,
     Sampling,
     ensure_ready,
     unload,
 )
-from ratchet_problems import Message
 
 log = get_logger(__name__)
 
@@ -39,7 +40,7 @@ class EnginePolicyHost:
 
     @asynccontextmanager
     async def open(self, model: ResolvedModel, holder: str) -> AsyncIterator[LoadedPolicy]:
-        served = await self._served(model.policy_id)
+        served = await self._served(model)
         if served is not None:
             log.info("policy.reused", policy=served.name)
             yield _EnginePolicy(self._engine, served)
@@ -61,10 +62,12 @@ class EnginePolicyHost:
     async def close(self, holder: str) -> None:
         await unload(self._engine, _name(holder))
 
-    async def _served(self, policy_id: str) -> Policy | None:
-        """A policy with these weights that somebody else keeps. Not one that training updates."""
-        for policy in await self._engine.all() if policy_id else []:
-            fits = policy.policy_id == policy_id and policy.state is PolicyState.READY
+    async def _served(self, model: ResolvedModel) -> Policy | None:
+        """A policy with these weights, tokenizer and chat template that somebody else keeps. Not one that training
+        updates."""
+        identity = (model.policy_id, model.settings_id)
+        for policy in await self._engine.all() if all(identity) else []:
+            fits = (policy.policy_id, policy.settings_id) == identity and policy.state is PolicyState.READY
             if fits and policy.weight_updates == 0 and not _OURS.fullmatch(policy.name):
                 return policy
         return None
@@ -75,15 +78,28 @@ class _EnginePolicy:
         self._engine = engine
         self._name = policy.name
         self._policy_id = policy.policy_id
+        self._settings_id = policy.settings_id
+        self._has_chat_template = policy.has_chat_template
 
     @property
     def policy_id(self) -> str:
         return self._policy_id
 
-    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> str:
-        prompt = ChatPrompt(tuple(messages))
-        generation = await self._engine.generate(self._name, self._policy_id, prompt, sampling)
-        return generation.completions[0].text
+    @property
+    def settings_id(self) -> str:
+        return self._settings_id
+
+    @property
+    def has_chat_template(self) -> bool:
+        return self._has_chat_template
+
+    async def complete(self, prompt: Prompt, sampling: Sampling) -> Answer:
+        generation = await self._engine.generate(self._name, self._policy_id, prompt, sampling, Priority.LOW)
+        [completion] = generation.completions
+        if completion.finish_reason is FinishReason.ABORTED:
+            raise Unavailable("the engine gave up in the middle of a completion")
+        truncated = completion.finish_reason is FinishReason.LENGTH
+        return Answer(completion.text, len(completion.token_ids), truncated)
 
 
 def _name(holder: str) -> str:

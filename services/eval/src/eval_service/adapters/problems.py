@@ -1,27 +1,94 @@
-"""ProblemSource on libs/problems."""
+"""ProblemSource on libs/benchmarks."""
 
 import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
-import ratchet_problems
-from eval_service.domain.ports import ProblemSet
-from eval_service.domain.spec import ProblemSetRef
-from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound
+import ratchet_benchmarks
+from eval_service.domain.ports import ProblemSet, Put
+from eval_service.domain.spec import Form, ProblemSetRef
+from ratchet_benchmarks import LoadedBenchmark
+from ratchet_environments import Limits
+from ratchet_environments.executor import Executor
+from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, NotFound
+from ratchet_kit.places import Places
+from ratchet_problems import Problem
+from ratchet_problems.extraction import source_for
+
+FILES = (".jsonl", ".json", ".parquet")
 
 
 class LibraryProblems:
+    def __init__(self, places: Places, executor: Executor) -> None:
+        """`places`: where callers' files may lie. `executor`: runs what a benchmark computes once."""
+        self._places = places
+        self._executor = executor
+        self._preparing = asyncio.Lock()
+
     async def check(self, ref: ProblemSetRef) -> None:
-        if ref.name in ratchet_problems.NAMES:
-            return  # generating a large set takes seconds
-        await self.load(ref)
+        if ref.name.endswith(FILES):
+            await self.load(ref)
+        else:
+            with _unusable():
+                ratchet_benchmarks.require(ref.name)
 
     async def load(self, ref: ProblemSetRef) -> ProblemSet:
-        return await asyncio.to_thread(_load, ref)
+        with _unusable():
+            async with self._preparing:  # what one begins the next one finds
+                await ratchet_benchmarks.prepare(self._name(ref), self._executor)
+            return LibrarySet(await asyncio.to_thread(ratchet_benchmarks.load, self._name(ref), ref.limit))
+
+    async def load_if_ready(self, ref: ProblemSetRef) -> ProblemSet | None:
+        with _unusable():
+            try:
+                return LibrarySet(await asyncio.to_thread(ratchet_benchmarks.load, self._name(ref), ref.limit))
+            except FailedPrecondition:
+                return None
+
+    def _name(self, ref: ProblemSetRef) -> str:
+        return str(self._places.file(ref.name)) if ref.name.endswith(FILES) else ref.name
 
 
-def _load(ref: ProblemSetRef) -> ProblemSet:
+@dataclass(frozen=True, slots=True)
+class LibrarySet:
+    loaded: LoadedBenchmark
+
+    @property
+    def problems(self) -> Sequence[Problem]:
+        return self.loaded.problems
+
+    @property
+    def digest(self) -> str:
+        return self.loaded.digest
+
+    @property
+    def version(self) -> str:
+        return self.loaded.version
+
+    @property
+    def runtime(self) -> str:
+        return self.loaded.runtime
+
+    def limits(self, problem: Problem) -> Limits:
+        return self.loaded.limits(problem)
+
+    def put(self, problem: Problem, form: Form, shots: int | None) -> Put:
+        prompt = self.loaded.put(problem, form.value, shots)
+        return Put(prompt.messages, prompt.text, prompt.stop)
+
+    def program(self, problem: Problem, completion: str) -> str:
+        if self.loaded.name in ratchet_benchmarks.OWN or self.loaded.name.endswith(FILES):
+            # no evaluator but ours, and a prompt may be words
+            return source_for(problem.prompt, problem.entry_point, completion)
+        return self.loaded.program(problem, completion)
+
+
+@contextmanager
+def _unusable() -> Iterator[None]:
+    """Raises InvalidArgument for what the caller can mend."""
     try:
-        problems = ratchet_problems.load(ref.name, limit=ref.limit)
-    except (NotFound, InvalidArgument) as error:
+        yield
+    except (NotFound, InvalidArgument, FailedPrecondition, DataLoss) as error:
         violation = FieldViolation("spec.problems.name", error.message)
         raise InvalidArgument(f"the problem set cannot be used: {error.message}", [violation]) from error
-    return ProblemSet(problems, ratchet_problems.data_digest(problems))

@@ -8,16 +8,19 @@ from ratchet.registry.v1 import registry_pb2_grpc
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
+from ratchet_kit.places import Places
 
 
 class GrpcModelSource:
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    def __init__(self, channel: grpc.aio.Channel, places: Places) -> None:
+        """`places`: where the folders of models may lie that the registry does not know."""
+        self._places = places
         self._stub = registry_pb2_grpc.RegistryServiceStub(channel)
 
     async def resolve(self, ref: AnyModel) -> ResolvedModel:
         match ref:
             case Location(uri):
-                return ResolvedModel(uri)
+                return ResolvedModel(self._places.check(uri))
             case VersionRef(model, number):
                 request = pb.GetVersionRequest(model=model, number=number)
             case AliasRef(model, alias):
@@ -30,4 +33,4 @@ class GrpcModelSource:
             raise FailedPrecondition(
                 f"{version.ref.model}@{version.ref.number} is not ready: its weights are not there"
             )
-        return ResolvedModel(version.artifact_uri, version.policy_id)
+        return ResolvedModel(version.artifact_uri, version.policy_id, version.settings_id)

@@ -1,12 +1,16 @@
 """Rows of the tables to values of the domain, and back."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Row
 
-from eval_service.domain.evaluation import Evaluation, PassAtK, ResolvedModel, Sample, State
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef
+from eval_service.domain.evaluation import Evaluation, Pace, ResolvedModel, State
+from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Sample, SampleKey
+from eval_service.domain.score import BenchmarkScore, Exclusion, Facts, PassAtK, Score, Slice
+from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
 from ratchet_kit.errors import Failure
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
 from ratchet_kit.sql import hold_of, hold_row
@@ -16,19 +20,22 @@ _KINDS: dict[type[AnyModel], str] = {VersionRef: "version", AliasRef: "alias", B
 
 
 def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
+    spec, pace = evaluation.spec, evaluation.pace
     return {
         "id": evaluation.id,
-        "spec": _spec_to_json(evaluation.spec),
-        "samples_per_problem": evaluation.spec.samples_per_problem,
-        "model": asdict(evaluation.model),
+        "spec": _spec_to_json(spec),
+        "model": asdict(evaluation.model) if evaluation.model else None,
+        "model_name": name_of(spec.model),
+        "set_names": f"|{'|'.join(spec.names)}|",
         "state": str(evaluation.state),
         "failure": asdict(evaluation.failure) if evaluation.failure else None,
         "policy_id": evaluation.policy_id,
-        "problems_total": evaluation.problems_total,
-        "pass_at_k": [{"k": item.k, **asdict(item.estimate)} for item in evaluation.pass_at_k],
+        "score": asdict(evaluation.score) if evaluation.score else None,
         "create_time": evaluation.create_time,
         "start_time": evaluation.start_time,
         "end_time": evaluation.end_time,
+        "pace_time": pace.time if pace else None,
+        "pace_samples": pace.samples if pace else None,
     } | hold_row(evaluation.hold)
 
 
@@ -36,47 +43,140 @@ def to_evaluation(row: Row[Any]) -> Evaluation:
     return Evaluation(
         id=row.id,
         spec=_spec_from_json(row.spec),
-        model=ResolvedModel(**row.model),
+        model=ResolvedModel(**row.model) if row.model else None,
         create_time=row.create_time,
         state=State(row.state),
         failure=Failure(**row.failure) if row.failure else None,
         policy_id=row.policy_id,
-        problems_total=row.problems_total,
-        pass_at_k=tuple(
-            PassAtK(item["k"], Estimate(item["value"], item["low"], item["high"])) for item in row.pass_at_k
-        ),
+        score=_score(row.score) if row.score else None,
         start_time=row.start_time,
         end_time=row.end_time,
+        pace=Pace(row.pace_time, row.pace_samples) if row.pace_time else None,
         hold=hold_of(row),
     )
 
 
-def sample_row(evaluation_id: str, sample: Sample) -> dict[str, Any]:
-    texts = {"completion": _storable(sample.completion), "detail": _storable(sample.detail)}
-    return asdict(sample) | texts | {"evaluation_id": evaluation_id}
+def name_of(model: AnyModel | None) -> str:
+    """The registry's name of the model; empty where it has none."""
+    match model:
+        case VersionRef(name, _) | AliasRef(name, _) | BareModel(name):
+            return name
+        case _:
+            return ""
 
 
-def to_sample(row: Row[Any]) -> Sample:
-    return Sample(
-        problem_id=row.problem_id,
-        index=row._mapping["index"],
-        completion=row.completion,
-        verdict=row.verdict,
-        tests_passed=row.tests_passed,
-        tests_total=row.tests_total,
-        policy_id=row.policy_id,
-        detail=row.detail,
-        forgeable=row.forgeable,
+# Problems and samples
+
+
+def facts_row(evaluation_id: str, facts: Facts) -> dict[str, Any]:
+    key = {"evaluation_id": evaluation_id} | asdict(facts.key)
+    texts = {"family": facts.family, "fingerprint": facts.fingerprint, "excluded": storable(facts.excluded)}
+    return key | texts | {"slices": list(facts.slices)}
+
+
+def to_facts(row: Row[Any]) -> Facts:
+    return Facts(
+        ProblemKey(row.benchmark, row.problem_id), row.family, row.fingerprint, tuple(row.slices), row.excluded
     )
 
 
+def sample_row(evaluation_id: str, sample: Sample) -> dict[str, Any]:
+    return {
+        "evaluation_id": evaluation_id,
+        **asdict(sample.key),
+        "policy_id": sample.policy_id,
+        "is_program": sample.is_program,
+        "request": sample.request or None,
+        "tokens": sample.tokens,
+        "truncated": sample.truncated,
+        "generation_seconds": _seconds(sample.generation_time),
+        **judgement_row(sample),
+    }
+
+
+def judgement_row(sample: Sample) -> dict[str, Any]:
+    """What changes when a sample is judged."""
+    judgement = sample.judgement or Judgement("", 0, 0)
+    return {
+        "completion": storable(sample.completion),
+        "verdict": judgement.verdict,
+        "tests_passed": judgement.tests_passed,
+        "tests_total": judgement.tests_total,
+        "detail": storable(judgement.detail),
+        "forgeable": judgement.forgeable,
+        "failure": str(judgement.failure or ""),
+        "cpu_seconds": _seconds(judgement.cpu_time),
+    }
+
+
+def to_sample(row: Row[Any]) -> Sample:
+    judgement = Judgement(
+        row.verdict,
+        row.tests_passed,
+        row.tests_total,
+        row.detail,
+        row.forgeable,
+        failure_of(row.failure),
+        _timedelta(row.cpu_seconds),
+    )
+    return Sample(
+        key=SampleKey(row.benchmark, row.problem_id, row._mapping["index"]),
+        completion=row.completion,
+        policy_id=row.policy_id,
+        is_program=row.is_program,
+        request=row.request or "",
+        tokens=row.tokens,
+        truncated=row.truncated,
+        generation_time=_timedelta(row.generation_seconds),
+        judgement=judgement if row.verdict else None,
+    )
+
+
+def failure_of(text: str) -> FailureClass | None:
+    return FailureClass(text) if text else None
+
+
+def storable(text: str) -> str:
+    """Without what PostgreSQL cannot hold: a model may write NUL and halves of surrogate pairs."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def _seconds(time: timedelta | None) -> float | None:
+    return None if time is None else time.total_seconds()
+
+
+def _timedelta(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)
+
+
+# Specs
+
+
 def _spec_to_json(spec: EvaluationSpec) -> dict[str, Any]:
-    return asdict(spec) | {"model": {"kind": _KINDS[type(spec.model)], "text": str(spec.model)}}
+    model = {"kind": _KINDS[type(spec.model)], "text": str(spec.model)} if spec.model else None
+    return asdict(spec) | {"model": model}
 
 
-def _spec_from_json(spec: dict[str, Any]) -> EvaluationSpec:
-    model, problems = _model(**spec["model"]), ProblemSetRef(**spec["problems"])
-    return EvaluationSpec(**spec | {"model": model, "problems": problems, "k": tuple(spec["k"])})
+def _spec_from_json(spec: Mapping[str, Any]) -> EvaluationSpec:
+    model = _model(**spec["model"]) if spec["model"] else None
+    return EvaluationSpec(
+        **{
+            **spec,
+            "model": model,
+            "suite": tuple(_entry(entry) for entry in spec["suite"]),
+            "k": tuple(spec["k"]),
+            "prompting": _prompting(spec.get("prompting") or {}),
+        }
+    )
+
+
+def _entry(entry: Mapping[str, Any]) -> SuiteEntry:
+    return SuiteEntry(ProblemSetRef(**entry["problems"]), entry["weight"], entry["version"])
+
+
+def _prompting(prompting: Mapping[str, Any]) -> Prompting:
+    form = prompting.get("form")
+    return Prompting(Form(form) if form else None, prompting.get("shots"))
 
 
 def _model(kind: str, text: str) -> AnyModel:
@@ -91,6 +191,21 @@ def _model(kind: str, text: str) -> AnyModel:
             return Location(text)
 
 
-def _storable(text: str) -> str:
-    """Without what PostgreSQL cannot hold: a model may write NUL and halves of surrogate pairs."""
-    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+# Scores
+
+
+def _score(record: Mapping[str, Any]) -> Score:
+    return Score(_passes(record["pass_at_k"]), tuple(_benchmark(one) for one in record["benchmarks"]))
+
+
+def _benchmark(record: Mapping[str, Any]) -> BenchmarkScore:
+    parts = {
+        "pass_at_k": _passes(record["pass_at_k"]),
+        "slices": tuple(Slice(one["name"], one["problems"], _passes(one["pass_at_k"])) for one in record["slices"]),
+        "exclusions": tuple(Exclusion(**one) for one in record["exclusions"]),
+    }
+    return BenchmarkScore(**{**record, **parts})
+
+
+def _passes(records: Sequence[Mapping[str, Any]]) -> tuple[PassAtK, ...]:
+    return tuple(PassAtK(one["k"], Estimate(**one["estimate"])) for one in records)

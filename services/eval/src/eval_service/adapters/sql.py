@@ -1,19 +1,35 @@
 """EvaluationStore on SQLite and PostgreSQL."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import case, delete, func, select, tuple_, update
+from sqlalchemy import Select, bindparam, delete, func, select, tuple_, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from eval_service.adapters.rows import evaluation_row, sample_row, to_evaluation, to_sample
-from eval_service.adapters.tables import evaluations, samples
-from eval_service.domain.evaluation import Evaluation, Progress, Sample, State
-from eval_service.domain.ports import SampleKey
-from eval_service.domain.statistics import Tally
+from eval_service.adapters.rows import (
+    evaluation_row,
+    facts_row,
+    failure_of,
+    judgement_row,
+    sample_row,
+    storable,
+    to_evaluation,
+    to_facts,
+    to_sample,
+)
+from eval_service.adapters.tables import evaluations, problems, samples, sound_problems
+from eval_service.domain.evaluation import Evaluation, State
+from eval_service.domain.parallel import parts
+from eval_service.domain.ports import EvaluationFilter, SampleFilter
+from eval_service.domain.sample import ProblemKey, Sample, SampleKey
+from eval_service.domain.score import Count, Facts
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
-from ratchet_kit.sql import Database, is_free
-from ratchet_rewards import PASSED
+from ratchet_kit.sql import Database, insert_all_if_absent, is_free
+
+_IN_A_QUERY = 500
+"""Values that go together."""
 
 
 class SqlEvaluationStore:
@@ -38,10 +54,16 @@ class SqlEvaluationStore:
             raise NotFound(f"there is no evaluation {id!r}")
         return to_evaluation(row)
 
-    async def page(self, limit: int, after: str | None) -> Sequence[Evaluation]:
+    async def page(
+        self, limit: int, after: str | None, only: EvaluationFilter = EvaluationFilter()
+    ) -> Sequence[Evaluation]:
         query = select(evaluations).order_by(evaluations.c.id.desc()).limit(limit)
         if after is not None:
             query = query.where(evaluations.c.id < after)
+        if only.model:
+            query = query.where(evaluations.c.model_name == only.model)
+        if only.problems:
+            query = query.where(evaluations.c.set_names.contains(f"|{only.problems}|", autoescape=True))
         return [to_evaluation(row) for row in await self._database.rows(query)]
 
     async def waiting(self, now: datetime) -> Sequence[Evaluation]:
@@ -61,70 +83,128 @@ class SqlEvaluationStore:
 
     async def delete(self, id: str) -> None:
         async with self._database.writing() as connection:
-            await connection.execute(delete(samples).where(samples.c.evaluation_id == id))
+            for table in (samples, problems):
+                await connection.execute(delete(table).where(table.c.evaluation_id == id))
             await connection.execute(delete(evaluations).where(evaluations.c.id == id))
+
+    # Problems
+
+    async def add_problems(self, id: str, facts: Sequence[Facts]) -> None:
+        async with self._database.writing() as connection:
+            await insert_all_if_absent(connection, problems, [facts_row(id, one) for one in facts])
+
+    async def exclude(self, id: str, reasons: Mapping[ProblemKey, str]) -> None:
+        if not reasons:
+            return
+        statement = (
+            update(problems)
+            .where(problems.c.evaluation_id == id)
+            .where(problems.c.benchmark == bindparam("of_benchmark"))
+            .where(problems.c.problem_id == bindparam("of_problem"))
+            .values(excluded=bindparam("reason"))
+        )
+        rows = [
+            {"of_benchmark": key.benchmark, "of_problem": key.problem_id, "reason": storable(reason)}
+            for key, reason in reasons.items()
+        ]
+        async with self._database.writing() as connection:
+            await connection.execute(statement, rows)
+
+    async def problems(self, ids: Sequence[str]) -> Mapping[str, Sequence[Facts]]:
+        found: dict[str, list[Facts]] = {id: [] for id in ids}
+        for row in await self._database.rows(select(problems).where(problems.c.evaluation_id.in_(ids))):
+            found[row.evaluation_id].append(to_facts(row))
+        return found
+
+    async def sound(self, digests: Sequence[str]) -> frozenset[str]:
+        found: set[str] = set()
+        for some in parts(digests, _IN_A_QUERY):
+            query = select(sound_problems).where(sound_problems.c.digest.in_(some))
+            found |= {row.digest for row in await self._database.rows(query)}
+        return frozenset(found)
+
+    async def add_sound(self, digests: Sequence[str]) -> None:
+        async with self._database.writing() as connection:
+            await insert_all_if_absent(connection, sound_problems, [{"digest": digest} for digest in digests])
 
     # Samples
 
-    async def add_sample(self, id: str, sample: Sample) -> None:
-        await self._database.insert_if_absent(samples, sample_row(id, sample))
+    async def add_samples(self, id: str, added: Sequence[Sample]) -> None:
+        async with self._database.writing() as connection:
+            await insert_all_if_absent(connection, samples, [sample_row(id, sample) for sample in added])
+
+    async def judge_samples(self, id: str, judged: Sequence[Sample]) -> None:
+        async with self._database.writing() as connection:
+            await _judge(connection, id, judged)
 
     async def sample_keys(self, id: str) -> frozenset[SampleKey]:
         rows = await self._database.rows(
-            select(samples.c.problem_id, samples.c.index.label("number")).where(samples.c.evaluation_id == id)
+            select(samples.c.benchmark, samples.c.problem_id, samples.c.index.label("number")).where(
+                samples.c.evaluation_id == id
+            )
         )
-        return frozenset(SampleKey(row.problem_id, row.number) for row in rows)
+        return frozenset(SampleKey(row.benchmark, row.problem_id, row.number) for row in rows)
 
-    async def sample_page(self, id: str, limit: int, after: SampleKey | None) -> Sequence[Sample]:
-        key = tuple_(samples.c.problem_id, samples.c.index)
-        query = (
-            select(samples)
-            .where(samples.c.evaluation_id == id)
-            .order_by(samples.c.problem_id, samples.c.index)
-            .limit(limit)
-        )
-        if after is not None:
-            query = query.where(key > (after.problem_id, after.index))
+    async def unjudged(self, id: str, limit: int, after: SampleKey | None) -> Sequence[Sample]:
+        query = _by_key(id, limit, after).where(samples.c.verdict == "")
         return [to_sample(row) for row in await self._database.rows(query)]
 
-    async def progress(self, ids: Sequence[str]) -> Mapping[str, Progress]:
-        of_these = samples.c.evaluation_id.in_(ids)
-        drawn = (
-            select(samples.c.evaluation_id, func.count().label("drawn"))
-            .where(of_these)
-            .group_by(samples.c.evaluation_id, samples.c.problem_id)
-            .subquery()
-        )
-        done = (
-            select(drawn.c.evaluation_id, func.count().label("problems"))
-            .join(evaluations, evaluations.c.id == drawn.c.evaluation_id)
-            .where(drawn.c.drawn >= evaluations.c.samples_per_problem)
-            .group_by(drawn.c.evaluation_id)
-        )
-        counted = (
-            select(
-                samples.c.evaluation_id,
-                samples.c.verdict,
-                func.count().label("samples"),
-                func.sum(case((samples.c.forgeable, 1), else_=0)).label("forgeable"),
-            )
-            .where(of_these)
-            .group_by(samples.c.evaluation_id, samples.c.verdict)
-        )
-        problems = {row.evaluation_id: row.problems for row in await self._database.rows(done)}
-        verdicts: dict[str, dict[str, int]] = {id: {} for id in ids}
-        forgeable: dict[str, int] = {}
-        for row in await self._database.rows(counted):
-            verdicts[row.evaluation_id][row.verdict] = row.samples
-            if row.verdict == PASSED:
-                forgeable[row.evaluation_id] = row.forgeable
-        return {id: Progress(problems.get(id, 0), verdicts[id], forgeable.get(id, 0)) for id in ids}
+    async def sample_page(
+        self, id: str, limit: int, after: SampleKey | None, only: SampleFilter = SampleFilter()
+    ) -> Sequence[Sample]:
+        query = _by_key(id, limit, after).where(samples.c.verdict != "")
+        for column, value in (
+            (samples.c.benchmark, only.benchmark),
+            (samples.c.problem_id, only.problem_id),
+            (samples.c.verdict, only.verdict),
+        ):
+            if value:
+                query = query.where(column == value)
+        return [to_sample(row) for row in await self._database.rows(query)]
 
-    async def tallies(self, id: str) -> Mapping[str, Tally]:
-        passed = func.sum(case((samples.c.verdict == PASSED, 1), else_=0)).label("passed")
-        query = (
-            select(samples.c.problem_id, func.count().label("samples"), passed)
-            .where(samples.c.evaluation_id == id)
-            .group_by(samples.c.problem_id)
-        )
-        return {row.problem_id: Tally(row.samples, row.passed) for row in await self._database.rows(query)}
+    async def drawn(self, requests: Sequence[str]) -> Mapping[str, Sample]:
+        found: dict[str, Sample] = {}
+        for some in parts(requests, _IN_A_QUERY):
+            query = select(samples).where(samples.c.request.in_(some))
+            found |= {row.request: to_sample(row) for row in await self._database.rows(query)}
+        return found
+
+    async def counts(self, ids: Sequence[str]) -> Mapping[str, Sequence[Count]]:
+        alike = [samples.c[name] for name in ("evaluation_id", "benchmark", "problem_id", "verdict", "failure")]
+        alike.append(samples.c.forgeable)
+        query = select(*alike, func.count().label("number")).where(samples.c.evaluation_id.in_(ids)).group_by(*alike)
+        found: dict[str, list[Count]] = {id: [] for id in ids}
+        for row in await self._database.rows(query):
+            key, failure = ProblemKey(row.benchmark, row.problem_id), failure_of(row.failure)
+            found[row.evaluation_id].append(Count(key, row.verdict, failure, row.forgeable, row.number))
+        return found
+
+
+def _by_key(id: str, limit: int, after: SampleKey | None) -> Select[Any]:
+    columns = (samples.c.benchmark, samples.c.problem_id, samples.c.index)
+    query = select(samples).where(samples.c.evaluation_id == id).order_by(*columns).limit(limit)
+    if after is not None:
+        query = query.where(tuple_(*columns) > (after.benchmark, after.problem_id, after.index))
+    return query
+
+
+async def _judge(connection: AsyncConnection, id: str, judged: Sequence[Sample]) -> None:
+    if not judged:
+        return
+    statement = (
+        update(samples)
+        .where(samples.c.evaluation_id == id)
+        .where(samples.c.benchmark == bindparam("of_benchmark"))
+        .where(samples.c.problem_id == bindparam("of_problem"))
+        .where(samples.c.index == bindparam("of_index"))
+        .where(samples.c.verdict == "")
+        .values({name: bindparam(f"new_{name}") for name in judgement_row(judged[0])})
+    )
+    await connection.execute(statement, list(_judgements(judged)))
+
+
+def _judgements(judged: Sequence[Sample]) -> Iterator[dict[str, Any]]:
+    for sample in judged:
+        key = sample.key
+        new = {f"new_{name}": value for name, value in judgement_row(sample).items()}
+        yield {"of_benchmark": key.benchmark, "of_problem": key.problem_id, "of_index": key.index, **new}

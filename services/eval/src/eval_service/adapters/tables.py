@@ -1,6 +1,6 @@
 """The tables of eval-service. Prefixed, since services may share a database."""
 
-from sqlalchemy import JSON, Boolean, Column, ForeignKey, Integer, MetaData, String, Table, Text
+from sqlalchemy import JSON, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text
 
 from ratchet_kit.sql import UtcDateTime, hold_columns, request_columns
 
@@ -11,32 +11,85 @@ evaluations = Table(
     metadata,
     Column("id", String(64), primary_key=True),
     Column("spec", JSON, nullable=False),
-    Column("samples_per_problem", Integer, nullable=False),
-    Column("model", JSON, nullable=False),
+    Column("model", JSON(none_as_null=True)),
+    # The spec's model and sets once more, for lists of those of one model or set: "|humaneval|mbpp|".
+    Column("model_name", String(200), nullable=False, index=True),
+    Column("set_names", Text, nullable=False),
     Column("state", String(16), nullable=False, index=True),
     Column("failure", JSON(none_as_null=True)),
     Column("policy_id", String(80), nullable=False),
-    Column("problems_total", Integer, nullable=False),
-    Column("pass_at_k", JSON, nullable=False),
+    Column("score", JSON(none_as_null=True)),
     Column("create_time", UtcDateTime, nullable=False),
     Column("start_time", UtcDateTime),
     Column("end_time", UtcDateTime),
+    Column("pace_time", UtcDateTime),
+    Column("pace_samples", Integer),
     *hold_columns(),
     *request_columns(),
 )
 
-# A row is written once, when the sample was judged, and never changed: this is where a resumed evaluation goes on from.
+problems = Table(
+    "eval_problems",
+    metadata,
+    Column("evaluation_id", ForeignKey(evaluations.c.id), primary_key=True),
+    Column("benchmark", String(500), primary_key=True),
+    Column("problem_id", Text, primary_key=True),
+    Column("family", Text, nullable=False),
+    Column("fingerprint", String(64), nullable=False),
+    Column("slices", JSON, nullable=False),
+    Column("excluded", Text, nullable=False),
+)
+
+# A row is written when the sample was drawn or added, and once more when it was judged: this is where a resumed
+# evaluation goes on from.
 samples = Table(
     "eval_samples",
     metadata,
     Column("evaluation_id", ForeignKey(evaluations.c.id), primary_key=True),
+    Column("benchmark", String(500), primary_key=True),
     Column("problem_id", Text, primary_key=True),
     Column("index", Integer, primary_key=True, autoincrement=False),
     Column("completion", Text, nullable=False),
+    Column("policy_id", String(80), nullable=False),
+    Column("is_program", Boolean, nullable=False),
+    Column("request", String(64)),
+    Column("tokens", Integer, nullable=False),
+    Column("truncated", Boolean, nullable=False),
+    Column("generation_seconds", Float),
+    # Empty until it was judged, and so that an index may hold it.
     Column("verdict", String(32), nullable=False),
     Column("tests_passed", Integer, nullable=False),
     Column("tests_total", Integer, nullable=False),
-    Column("policy_id", String(80), nullable=False),
     Column("detail", Text, nullable=False),
     Column("forgeable", Boolean, nullable=False),
+    Column("failure", String(16), nullable=False),
+    Column("cpu_seconds", Float),
+    # What progress and scores are counted from, without a look at the rows.
+    Index("ix_eval_samples_counts", "evaluation_id", "benchmark", "problem_id", "verdict", "failure", "forgeable"),
+    Index("ix_eval_samples_request", "request"),
+)
+
+# Problems whose reference passed: they need not be tried again.
+sound_problems = Table("eval_sound_problems", metadata, Column("digest", String(64), primary_key=True))
+
+# What people chose between. With the texts: a vote outlives the evaluations.
+pairs = Table(
+    "eval_pairs",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("voter", String(200), nullable=False),
+    Column("benchmark", String(500), nullable=False),
+    Column("problem_id", Text, nullable=False),
+    Column("prompt", Text, nullable=False),
+    Column("left_id", String(64), nullable=False, index=True),
+    Column("left_index", Integer, nullable=False),
+    Column("left_text", Text, nullable=False),
+    Column("right_id", String(64), nullable=False, index=True),
+    Column("right_index", Integer, nullable=False),
+    Column("right_text", Text, nullable=False),
+    # Empty until there is a vote.
+    Column("choice", String(16), nullable=False),
+    Column("create_time", UtcDateTime, nullable=False),
+    Column("vote_time", UtcDateTime),
+    *request_columns(),
 )

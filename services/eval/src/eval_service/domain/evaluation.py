@@ -1,14 +1,14 @@
 """An evaluation and its life: QUEUED, RUNNING, then SUCCEEDED, FAILED or CANCELLED."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from eval_service.domain.spec import EvaluationSpec
+from eval_service.domain.score import Score
+from eval_service.domain.spec import EvaluationSpec, Form
 from ratchet_kit.errors import FailedPrecondition, Failure
-from ratchet_kit.statistics import Estimate
 from ratchet_kit.work import FREE, Hold
 
 
@@ -32,28 +32,35 @@ class ResolvedModel:
     """Folder or fsspec URL of the weights."""
     policy_id: str = ""
     """As the registry knows it; empty for a path, whose weights are known once they are loaded."""
+    settings_id: str = ""
+    """The same of its config, tokenizer and chat template."""
 
 
 @dataclass(frozen=True, slots=True)
-class PassAtK:
-    k: int
-    estimate: Estimate
+class Pace:
+    """Where the present worker began: what came since says when it will end."""
+
+    time: datetime
+    samples: int
+    """As many were judged by then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     id: str
     spec: EvaluationSpec
-    model: ResolvedModel
+    model: ResolvedModel | None
+    """None where samples are imported."""
     create_time: datetime
     state: State = State.QUEUED
     failure: Failure | None = None
     policy_id: str = ""
     """The weights that are measured; set when they were first loaded, and then fixed."""
-    problems_total: int = 0
-    pass_at_k: Sequence[PassAtK] = ()
+    score: Score | None = None
+    """Set once it has succeeded."""
     start_time: datetime | None = None
     end_time: datetime | None = None
+    pace: Pace | None = None
     hold: Hold = FREE
 
     @property
@@ -77,27 +84,42 @@ class Evaluation:
         self._must_be_under_way("worked on")
         return replace(self, hold=self.hold.release(self._name, owner, attempted=attempted))
 
-    def load_problems(self, owner: str, digest: str, count: int) -> "Evaluation":
-        """Fixes what is measured. Raises FailedPrecondition when a resumed one would go on with other problems."""
+    def load_problems(self, owner: str, loaded: Sequence[tuple[str, str]]) -> "Evaluation":
+        """Fixes what is measured: digest and version of each set. Raises FailedPrecondition when a resumed one would
+        go on with other problems."""
         self._must_be_held(owner)
-        before = self.spec.problems.digest
-        if before and before != digest:
-            raise FailedPrecondition(
-                f"the problems of {self.spec.problems.name} changed: {before[:19]} to {digest[:19]}"
-            )
-        return replace(self, spec=self.spec.with_digest(digest), problems_total=count)
+        for entry, (digest, _) in zip(self.spec.suite, loaded, strict=True):
+            before = entry.problems.digest
+            if before and before != digest:
+                raise FailedPrecondition(
+                    f"the problems of {entry.problems.name} changed: {before[:19]} to {digest[:19]}"
+                )
+        return replace(self, spec=self.spec.with_loaded(loaded))
 
-    def measure(self, owner: str, policy_id: str) -> "Evaluation":
-        """Fixes whose samples these are. Raises FailedPrecondition when they would come from other weights."""
+    def measure(self, owner: str, policy_id: str, settings_id: str, form: Form) -> "Evaluation":
+        """Fixes whose samples these are, and the form of the prompts. Raises FailedPrecondition when they would come
+        from other weights, or from the same with another tokenizer, chat template or config."""
         self._must_be_held(owner)
         expected = self.expected_policy_id
         if expected and expected != policy_id:
             raise FailedPrecondition(f"{self._name} measures {expected}, but {policy_id} was loaded")
-        return replace(self, policy_id=policy_id)
+        if self.settings_id and settings_id not in ("", self.settings_id):
+            raise FailedPrecondition(
+                f"{self._name} measures a model whose config, tokenizer and chat template are {self.settings_id}, "
+                f"but {settings_id} was loaded"
+            )
+        model = replace(self.model, settings_id=settings_id or self.settings_id) if self.model else None
+        prompting = replace(self.spec.prompting, form=self.spec.prompting.form or form)
+        return replace(self, model=model, policy_id=policy_id, spec=replace(self.spec, prompting=prompting))
 
-    def succeed(self, owner: str, pass_at_k: Sequence[PassAtK], now: datetime) -> "Evaluation":
+    def begin(self, owner: str, pace: Pace) -> "Evaluation":
+        """Its worker begins to draw and to judge."""
         self._must_be_held(owner)
-        return replace(self, pass_at_k=tuple(pass_at_k))._end(State.SUCCEEDED, now)
+        return replace(self, pace=pace)
+
+    def succeed(self, owner: str, score: Score, now: datetime) -> "Evaluation":
+        self._must_be_held(owner)
+        return replace(self, score=score)._end(State.SUCCEEDED, now)
 
     def fail(self, owner: str, failure: Failure, now: datetime) -> "Evaluation":
         self._must_be_held(owner)
@@ -110,6 +132,12 @@ class Evaluation:
         self._must_be_under_way("cancelled")
         return self._end(State.CANCELLED, now)
 
+    def check_takes_samples(self) -> None:
+        """Raises FailedPrecondition unless samples may be added to it."""
+        if not self.spec.imported_samples:
+            raise FailedPrecondition(f"{self._name} generates its samples: none can be added")
+        self._must_be_under_way("added to")
+
     def check_deletable(self) -> None:
         """Raises FailedPrecondition while it is under way."""
         if not self.state.ended:
@@ -118,12 +146,24 @@ class Evaluation:
     @property
     def expected_policy_id(self) -> str:
         """The weights that samples must come from; empty while they are not known."""
-        return self.policy_id or self.model.policy_id
+        return self.policy_id or (self.model.policy_id if self.model else "")
+
+    @property
+    def settings_id(self) -> str:
+        """Config, tokenizer and chat template that samples must come from; empty while they are not known."""
+        return self.model.settings_id if self.model else ""
 
     @property
     def measured_model(self) -> ResolvedModel:
-        """The model, with the weights that it must have."""
+        """The model, with the weights that it must have. Asks for an evaluation that has a model."""
+        assert self.model is not None
         return replace(self.model, policy_id=self.expected_policy_id)
+
+    def expected_end_time(self, judged: int, total: int, now: datetime) -> datetime | None:
+        """None while there is nothing to go by."""
+        if self.state is not State.RUNNING or self.pace is None or judged <= self.pace.samples:
+            return None
+        return now + (now - self.pace.time) / (judged - self.pace.samples) * max(0, total - judged)
 
     def seed_of(self, problem_id: str, index: int) -> int:
         """The seed of one sample, 32 bits: the same when the evaluation is resumed, or made again."""
@@ -144,30 +184,3 @@ class Evaluation:
     def _must_be_held(self, owner: str) -> None:
         self._must_be_under_way("worked on")
         self.hold.check(self._name, owner)
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What is there of an evaluation's samples."""
-
-    problems_done: int = 0
-    verdicts: Mapping[str, int] = field(default_factory=dict)
-    """Verdict name -> samples."""
-    forgeable_passes: int = 0
-    """Samples that passed by tests in the program's process, which could forge their result."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One graded completion. Its key is the problem and the index."""
-
-    problem_id: str
-    index: int
-    completion: str
-    verdict: str
-    """Without its prefix: "PASSED"."""
-    tests_passed: int
-    tests_total: int
-    policy_id: str
-    detail: str = ""
-    forgeable: bool = False

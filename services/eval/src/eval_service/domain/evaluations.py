@@ -1,20 +1,32 @@
-"""The evaluations that there are: create, look at, watch, cancel, delete, compare."""
+"""The evaluations that there are: create, add samples, look at, watch, cancel, delete, compare, plan."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass
-from datetime import timedelta
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, astuple, dataclass
+from datetime import datetime, timedelta
 
-from eval_service.domain.comparison import check_comparable, compare
-from eval_service.domain.evaluation import Evaluation, Progress, Sample
-from eval_service.domain.ports import EvaluationStore, ModelSource, ProblemSource, SampleKey
+from eval_service.domain.comparison import (
+    Comparisons,
+    Plan,
+    Planned,
+    Question,
+    check_comparable,
+    check_finished,
+    compare,
+    plan,
+)
+from eval_service.domain.evaluation import Evaluation
+from eval_service.domain.ports import EvaluationFilter, EvaluationStore, ModelSource, ProblemSource, SampleFilter
+from eval_service.domain.sample import Sample, SampleKey
+from eval_service.domain.score import Count, Facts, Score, score, tallies
+from eval_service.domain.sets import Imported, Sets, samples_of
 from eval_service.domain.spec import EvaluationSpec
 from ratchet_kit import work
+from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page, fetch_page
-from ratchet_kit.statistics import Comparison
 from ratchet_kit.times import Clock
 
 log = get_logger(__name__)
@@ -25,7 +37,12 @@ class Report:
     """An evaluation and how far it is."""
 
     evaluation: Evaluation
-    progress: Progress
+    score: Score
+    """Of the samples that are judged so far."""
+    samples_total: int = 0
+    """0 until the problems were counted."""
+    expected_end_time: datetime | None = None
+    """At the pace since its worker began."""
 
 
 class Evaluations:
@@ -48,26 +65,47 @@ class Evaluations:
     async def create(self, spec: EvaluationSpec, request_id: str) -> Report:
         """Stores and queues it. Raises InvalidArgument for a problem set that cannot be used, NotFound for a model that
         is not there, AlreadyExists when the request's id was used for another evaluation."""
+        spec = spec.as_requested()
         request = Request.of(request_id, type(spec.model).__name__, asdict(spec))
         if existing := await self._store.find(request):
             return await self._report(existing)
-        await self._problems.check(spec.problems)
-        model = await self._models.resolve(spec.model)
-        new = Evaluation(new_id("eval"), spec.with_digest(""), model, self._clock.now())
-        evaluation = await self._store.create(new, request)
+        for entry in spec.suite:
+            await self._problems.check(entry.problems)
+        model = await self._models.resolve(spec.model) if spec.model else None
+        evaluation = await self._store.create(Evaluation(new_id("eval"), spec, model, self._clock.now()), request)
         await work.enqueue(self._queue, evaluation.id)
-        log.info("evaluation.created", evaluation_id=evaluation.id, problems=spec.problems.name, source=model.source)
+        source = model.source if model else "imported samples"
+        log.info("evaluation.created", evaluation_id=evaluation.id, problems=",".join(spec.names), source=source)
         return await self._report(evaluation)
 
     async def get(self, id: str) -> Report:
         """Raises NotFound."""
         return await self._report(await self._store.get(id))
 
-    async def page(self, size: int, token: str) -> Page[Report]:
+    async def page(self, size: int, token: str, only: EvaluationFilter = EvaluationFilter()) -> Page[Report]:
         """Newest first."""
-        page = await fetch_page(self._store.page, lambda evaluation: evaluation.id, str, size, token)
-        progress = await self._store.progress([evaluation.id for evaluation in page.items])
-        return page.map(lambda evaluation: Report(evaluation, progress[evaluation.id]))
+
+        async def fetch(limit: int, after: str | None) -> Sequence[Evaluation]:
+            return await self._store.page(limit, after, only)
+
+        page = await fetch_page(fetch, lambda evaluation: evaluation.id, str, size, token)
+        return Page(await self._reports(page.items), page.next_page_token)
+
+    async def add(self, id: str, imported: Sequence[Imported]) -> Report:
+        """Adds samples that were made elsewhere. Raises NotFound, InvalidArgument for a problem that is not there,
+        FailedPrecondition for an evaluation that generates, that has ended, or that said there are fewer."""
+        evaluation = await self._store.get(id)
+        evaluation.check_takes_samples()
+        samples = samples_of(evaluation.spec, imported)
+        sets = [await self._problems.load_if_ready(entry.problems) for entry in evaluation.spec.suite]
+        ready = [one for one in sets if one]
+        if len(ready) == len(sets):  # else the worker does so, once it has prepared them
+            Sets(evaluation.spec, ready).check([sample.key for sample in samples])
+        there = await self._store.sample_keys(id)
+        if len(there | {sample.key for sample in samples}) > evaluation.spec.imported_samples:
+            raise FailedPrecondition(f"evaluation {id} said that {evaluation.spec.imported_samples} samples would come")
+        await self._store.add_samples(id, samples)
+        return await self._report(evaluation)
 
     async def cancel(self, id: str) -> Report:
         """Raises NotFound, FailedPrecondition when it has succeeded or failed."""
@@ -85,27 +123,51 @@ class Evaluations:
         return work.watch(
             lambda: self.get(id),
             lambda report: report.evaluation.state.ended,
-            key=lambda report: (report.evaluation.state, report.evaluation.policy_id, report.progress),
+            key=lambda report: (report.evaluation.state, report.evaluation.policy_id, report.score),
             interval=self._watch_interval,
         )
 
-    async def sample_page(self, id: str, size: int, token: str) -> Page[Sample]:
+    async def sample_page(self, id: str, size: int, token: str, only: SampleFilter = SampleFilter()) -> Page[Sample]:
         """By problem and index. Raises NotFound."""
         await self._store.get(id)
 
         async def fetch(limit: int, after: list[str | int] | None) -> list[Sample]:
-            key = None if after is None else SampleKey(str(after[0]), int(after[1]))
-            return list(await self._store.sample_page(id, limit, key))
+            key = None if after is None else SampleKey(str(after[0]), str(after[1]), int(after[2]))
+            return list(await self._store.sample_page(id, limit, key, only))
 
-        return await fetch_page(fetch, lambda sample: [sample.problem_id, sample.index], list, size, token)
+        return await fetch_page(fetch, lambda sample: list(astuple(sample.key)), list, size, token)
 
-    async def compare(self, baseline_id: str, candidate_id: str) -> Comparison:
+    async def compare(self, baseline_id: str, candidate_id: str, question: Question = Question()) -> Comparisons:
         """Raises NotFound, FailedPrecondition when they cannot be compared."""
         baseline, candidate = await self._store.get(baseline_id), await self._store.get(candidate_id)
         check_comparable(baseline, candidate)
-        tallies = [await self._store.tallies(id) for id in (baseline_id, candidate_id)]
+        ids = (baseline_id, candidate_id)
+        facts, counts = await self._store.problems(ids), await self._store.counts(ids)
+        before, after = (tallies(facts[id], counts[id]) for id in ids)
         # The permutations take a moment of processor time.
-        return await asyncio.to_thread(compare, *tallies)
+        return await asyncio.to_thread(compare, baseline.spec, facts[baseline_id], before, after, question)
+
+    async def plan(self, baseline_id: str, wanted: Plan) -> Planned:
+        """Raises NotFound, FailedPrecondition when it has not succeeded."""
+        baseline = await self._store.get(baseline_id)
+        check_finished(baseline)
+        facts, counts = await self._store.problems([baseline_id]), await self._store.counts([baseline_id])
+        return plan(baseline.spec, tallies(facts[baseline_id], counts[baseline_id]), wanted)
 
     async def _report(self, evaluation: Evaluation) -> Report:
-        return Report(evaluation, (await self._store.progress([evaluation.id]))[evaluation.id])
+        return (await self._reports([evaluation]))[0]
+
+    async def _reports(self, evaluations: Sequence[Evaluation]) -> list[Report]:
+        """What has succeeded keeps its score; of all else the samples are counted."""
+        counted = [one.id for one in evaluations if not one.score]
+        facts = await self._store.problems(counted) if counted else {}
+        counts = await self._store.counts(counted) if counted else {}
+        now = self._clock.now()
+        return [_report(one, facts.get(one.id, ()), counts.get(one.id, ()), now) for one in evaluations]
+
+
+def _report(evaluation: Evaluation, facts: Sequence[Facts], counts: Sequence[Count], now: datetime) -> Report:
+    spec = evaluation.spec
+    found = evaluation.score or score(spec, facts, counts, ended=evaluation.state.ended)
+    total = spec.imported_samples or found.problems_total * spec.samples_per_problem
+    return Report(evaluation, found, total, evaluation.expected_end_time(found.samples, total, now))

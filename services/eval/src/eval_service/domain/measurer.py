@@ -1,63 +1,32 @@
-"""Measures: draws what is missing of an evaluation's samples, judges and stores them."""
+"""Measures: draws what is missing of an evaluation's samples, or waits for those that are added, and judges them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
-from typing import TypeVar
 
-from eval_service.domain.evaluation import Evaluation, PassAtK, Sample
-from eval_service.domain.ports import (
-    EvaluationStore,
-    LoadedPolicy,
-    Meter,
-    PolicyHost,
-    ProblemSource,
-    SampleKey,
-)
-from eval_service.domain.statistics import estimate_pass_at_k
-from ratchet_environments import Environment, Episode, Task
-from ratchet_kit.errors import (
-    DeadlineExceeded,
-    ResourceExhausted,
-    Unavailable,
-)
+from eval_service.domain import preflight
+from eval_service.domain.drawing import Drawing, Lost, Wanted
+from eval_service.domain.evaluation import Evaluation, Pace
+from eval_service.domain.judging import Judging
+from eval_service.domain.parallel import each, parts
+from eval_service.domain.patience import WORTH_A_RETRY, Deadlines, Patience
+from eval_service.domain.ports import EvaluationStore, LoadedPolicy, Meter, PolicyHost, ProblemSource
+from eval_service.domain.sample import ProblemKey, Sample, SampleKey
+from eval_service.domain.score import Count, Facts, Score, check_complete, score, tallies
+from eval_service.domain.sets import Sets
+from eval_service.domain.spec import Form
+from ratchet_environments import Environment
+from ratchet_kit.errors import DeadlineExceeded, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
-from ratchet_policies import LOST, Sampling
-from ratchet_problems import Problem
 
 log = get_logger(__name__)
 
-T = TypeVar("T")
-
-_WORTH_A_RETRY = (Unavailable, ResourceExhausted, DeadlineExceeded)
-
-
-@dataclass(frozen=True, slots=True)
-class Deadlines:
-    """How long the platform may be at fault before an evaluation fails for it."""
-
-    without_progress: timedelta = timedelta(minutes=5)
-    """Without a single new sample."""
-    for_room: timedelta = timedelta(minutes=30)
-    """Until rollout-service has room for the policy."""
-    pause: timedelta = timedelta(seconds=2)
-    """Between two attempts."""
-    losses: int = 3
-    """How often the policy may get lost, and be loaded anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Missing:
-    problem: Problem
-    index: int
-
-
-class _Lost(Exception):
-    """The policy is gone or has other weights: open it again."""
+PAGE = 500
+"""Samples that are read together."""
+LOOK_SECONDS = 0.2
+"""Between two looks for samples that were added."""
 
 
 class Measurer:
@@ -70,10 +39,14 @@ class Measurer:
         meter: Meter,
         clock: Clock,
         concurrency: int = 48,
+        judging: int = 256,
         deadlines: Deadlines = Deadlines(),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        moment: float = 0.05,
     ) -> None:
-        """`concurrency`: samples under way together, so that the engine has batches to decode."""
+        """`concurrency`: samples that are drawn together, so that the engine has batches to decode. `judging`: samples
+        that are judged together; where as many wait for their judgement, drawing waits. `moment`: seconds in which
+        samples go to the store together."""
         self._store = store
         self._problems = problems
         self._host = host
@@ -81,140 +54,170 @@ class Measurer:
         self._meter = meter
         self._clock = clock
         self._concurrency = concurrency
+        self._judging = judging
         self._deadlines = deadlines
         self._sleep = sleep
+        self._moment = moment
 
-    async def run(self, evaluation: Evaluation, owner: str) -> Sequence[PassAtK]:
-        """The result of an evaluation that `owner` holds, once all its samples are stored.
+    async def run(self, evaluation: Evaluation, owner: str) -> Score:
+        """The score of an evaluation that `owner` holds, once all its samples are judged.
 
-        Resumable: what is stored already is not drawn again. Raises a RatchetError, whose text is the reason, when the
-        evaluation cannot be made: a fault of the platform never counts as a wrong answer.
+        Resumable: what is stored already is neither drawn nor judged again. Raises a RatchetError, whose text is the
+        reason, when the evaluation cannot be made: a fault of the platform never counts as a wrong answer.
         """
-        problem_set = await self._problems.load(evaluation.spec.problems)
-        count = len(problem_set.problems)
-        evaluation = await self._store.change(
-            evaluation.id, lambda now: now.load_problems(owner, problem_set.digest, count)
-        )
+        patience = Patience(self._deadlines, self._meter, self._clock, self._sleep)
+        suite = evaluation.spec.suite
+        loaded = [await patience.insist(partial(self._problems.load, entry.problems)) for entry in suite]
+        sets = Sets(evaluation.spec, loaded)
+        patience.made()
+        evaluation = await self._store.change(evaluation.id, lambda now: now.load_problems(owner, sets.loaded))
+        await self._store.add_problems(evaluation.id, sets.facts())
+        judging = Judging(evaluation.id, sets, self._store, self._environment, self._meter, patience, self._moment)
+        if evaluation.spec.imported_samples:
+            await self._judge_added(evaluation, owner, sets, judging, patience)
+            await self._leave_out_unsolved(evaluation, sets, patience)
+        else:
+            await self._check(evaluation, sets, patience, sets.problems)
+            await self._draw_all(evaluation, owner, sets, judging, patience)
+        spec, facts, counts = evaluation.spec, await self._facts(evaluation), await self._counts(evaluation)
+        check_complete(spec, facts, counts)
+        return await asyncio.to_thread(score, spec, facts, counts, ended=True)
+
+    # Samples that are drawn
+
+    async def _draw_all(
+        self, evaluation: Evaluation, owner: str, sets: Sets, judging: Judging, patience: Patience
+    ) -> None:
         losses = 0
-        while missing := await self._missing(evaluation, problem_set.problems):
+        while await self._is_unfinished(evaluation, sets):
             try:
-                evaluation = await self._draw_with_policy(evaluation, owner, missing)
-            except _Lost as error:
+                async with AsyncExitStack() as stack:
+                    policy = await self._open(evaluation, patience, stack)
+                    evaluation = await self._begin(evaluation, owner, policy)
+                    drawing = Drawing(evaluation, policy, sets, patience, self._clock, self._concurrency)
+                    while await self._is_unfinished(evaluation, sets):
+                        await self._draw(evaluation, sets, drawing, judging)
+            except Lost as error:
                 losses += 1
                 if losses > self._deadlines.losses:
                     raise Unavailable(f"the policy was lost {losses} times: {error}") from error
                 log.warning("evaluation.policy_lost", evaluation_id=evaluation.id, reason=str(error))
-        tallies = list((await self._store.tallies(evaluation.id)).values())
-        return [PassAtK(k, estimate_pass_at_k(tallies, k)) for k in evaluation.spec.k]
 
-    async def _missing(self, evaluation: Evaluation, problems: Sequence[Problem]) -> Sequence[_Missing]:
-        done = await self._store.sample_keys(evaluation.id)
-        return [
-            _Missing(problem, index)
-            for problem in problems
-            for index in range(evaluation.spec.samples_per_problem)
-            if SampleKey(problem.id, index) not in done
-        ]
-
-    async def _draw_with_policy(self, evaluation: Evaluation, owner: str, missing: Sequence[_Missing]) -> Evaluation:
-        async with AsyncExitStack() as stack:
-            policy = await self._open(evaluation, stack)
-            evaluation = await self._store.change(evaluation.id, lambda now: now.measure(owner, policy.policy_id))
-            await self._draw(evaluation, policy, missing)
-        return evaluation
-
-    async def _open(self, evaluation: Evaluation, stack: AsyncExitStack) -> LoadedPolicy:
+    async def _open(self, evaluation: Evaluation, patience: Patience, stack: AsyncExitStack) -> LoadedPolicy:
         deadline = self._clock.now() + self._deadlines.for_room
+        assert evaluation.model is not None
         while True:
             try:
                 return await stack.enter_async_context(self._host.open(evaluation.measured_model, evaluation.id))
-            except _WORTH_A_RETRY as error:
+            except WORTH_A_RETRY as error:
                 if self._clock.now() >= deadline:
                     raise Unavailable(f"the policy could not be loaded: {error.message}") from error
-                self._meter.retried(type(error).__name__)
-                await self._sleep(self._deadlines.pause.total_seconds())
+                await patience.pause(error)
+            finally:
+                patience.made()  # waiting for room is no fault of what comes after
 
-    async def _draw(self, evaluation: Evaluation, policy: LoadedPolicy, missing: Sequence[_Missing]) -> None:
-        todo = iter(missing)
-        progress = _Progress(self._clock)
+    async def _begin(self, evaluation: Evaluation, owner: str, policy: LoadedPolicy | None = None) -> Evaluation:
+        judged = sum(count.samples for count in await self._counts(evaluation) if count.verdict)
+        pace = Pace(self._clock.now(), judged)
 
-        async def work() -> None:
-            for item in todo:  # all workers share it: each takes the next
-                await self._sample(evaluation, policy, item, progress)
-                progress.made()
+        def change(present: Evaluation) -> Evaluation:
+            if policy:
+                form = Form.CHAT if policy.has_chat_template else Form.COMPLETION
+                present = present.measure(owner, policy.policy_id, policy.settings_id, form)
+            return present.begin(owner, pace)
 
-        try:
-            async with asyncio.TaskGroup() as workers:
-                for _ in range(min(self._concurrency, len(missing))):
-                    workers.create_task(work())
-        except ExceptionGroup as error:
-            raise error.exceptions[0] from error  # the first one ended the others
+        return await self._store.change(evaluation.id, change)
 
-    async def _sample(
-        self, evaluation: Evaluation, policy: LoadedPolicy, item: _Missing, progress: "_Progress"
-    ) -> None:
-        """Draws, judges and stores one sample."""
-        episode = await self._play(evaluation, policy, item, progress)
-        assert episode.outcome is not None
-        grade = episode.outcome.grade
-        sample = Sample(
-            problem_id=item.problem.id,
-            index=item.index,
-            completion=episode.answer,
-            verdict=grade.verdict,
-            tests_passed=grade.tests_passed,
-            tests_total=grade.tests_total,
-            policy_id=policy.policy_id,
-            detail=grade.detail,
-            forgeable=grade.forgeable,
+    async def _draw(self, evaluation: Evaluation, sets: Sets, drawing: Drawing, judging: Judging) -> None:
+        """Draws and judges at once: a sample that is judged leaves its place at the engine to the next. What several
+        sets ask for alike is drawn for one of them, and left to the next round for the others."""
+        begun: set[str] = set()
+
+        async def todo() -> AsyncIterator[Wanted | Sample]:
+            async for sample in self._unjudged(evaluation):
+                yield sample
+            for keys in parts(await self._missing(evaluation, sets), PAGE):
+                wanted = [drawing.wanted(key) for key in keys]
+                known = await self._store.drawn([one.request for one in wanted])
+                for one in wanted:
+                    if one.request in known:
+                        yield known[one.request].again(one.key)
+                    elif one.request not in begun:
+                        begun.add(one.request)
+                        yield one
+
+        async def make(item: Wanted | Sample) -> None:
+            sample = await drawing.draw(item) if isinstance(item, Wanted) else item
+            await judging.keep(sample)
+            await judging.judge(sample, drawing)
+
+        await each(todo(), make, self._concurrency + self._judging)
+
+    async def _is_unfinished(self, evaluation: Evaluation, sets: Sets) -> bool:
+        unjudged = await self._store.unjudged(evaluation.id, 1, None)
+        return bool(unjudged or await self._missing(evaluation, sets))
+
+    async def _missing(self, evaluation: Evaluation, sets: Sets) -> Sequence[SampleKey]:
+        done = await self._store.sample_keys(evaluation.id)
+        excluded = {fact.key for fact in await self._facts(evaluation) if fact.excluded}
+        keys = (
+            SampleKey(key.benchmark, key.problem_id, index)
+            for key in sets.problems
+            if key not in excluded
+            for index in range(evaluation.spec.samples_per_problem)
         )
-        await self._insist(lambda: self._store.add_sample(evaluation.id, sample), progress)
-        self._meter.sampled(sample.verdict)
+        return [key for key in keys if key not in done]
 
-    async def _play(
-        self, evaluation: Evaluation, policy: LoadedPolicy, item: _Missing, progress: "_Progress"
-    ) -> Episode:
-        """The policy and the environment in turn, to the episode's end."""
-        spec, seed = evaluation.spec, evaluation.seed_of(item.problem.id, item.index)
-        sampling = Sampling(temperature=spec.temperature, max_tokens=spec.max_tokens, seed=seed)
+    async def _unjudged(self, evaluation: Evaluation) -> AsyncIterator[Sample]:
+        last: SampleKey | None = None
+        while page := await self._store.unjudged(evaluation.id, PAGE, last):
+            for sample in page:
+                yield sample
+            last = page[-1].key
 
-        async def complete(episode: Episode) -> str:
-            try:
-                return await policy.complete(episode.messages, sampling)
-            except LOST as error:
-                raise _Lost(str(error)) from error
+    # Samples that are added
 
-        episode = await self._insist(partial(self._environment.start, Task.of(item.problem)), progress)
-        while episode.outcome is None:
-            answer = await self._insist(partial(complete, episode), progress)
-            episode = await self._insist(partial(self._environment.step, episode, answer), progress)
-        return episode
-
-    async def _insist(self, attempt: Callable[[], Awaitable[T]], progress: "_Progress") -> T:
-        """Tries again while the platform is at fault, as long as samples are made now and then."""
+    async def _judge_added(
+        self, evaluation: Evaluation, owner: str, sets: Sets, judging: Judging, patience: Patience
+    ) -> None:
+        await self._begin(evaluation, owner)
+        there = 0
         while True:
-            try:
-                return await attempt()
-            except _WORTH_A_RETRY as error:
-                idle = progress.idle()
-                if idle >= self._deadlines.without_progress:
-                    raise Unavailable(
-                        f"not one sample could be made for {idle.total_seconds():.0f} s: {error.message}"
-                    ) from error
-                self._meter.retried(type(error).__name__)
-                hint = error.retry_after if isinstance(error, ResourceExhausted) else None
-                await self._sleep(max(hint or timedelta(), self._deadlines.pause).total_seconds())
+            counts = await self._counts(evaluation)
+            sets.check(SampleKey(count.key.benchmark, count.key.problem_id, 0) for count in counts)
+            before, there = there, sum(count.samples for count in counts)
+            await each(self._unjudged(evaluation), judging.judge, self._judging)
+            if there >= evaluation.spec.imported_samples:
+                return
+            if there > before:
+                patience.made()
+            elif patience.idle() >= self._deadlines.without_progress:
+                raise DeadlineExceeded(
+                    f"of {evaluation.spec.imported_samples} samples {there} were added, and no more for"
+                    f" {patience.idle().total_seconds():.0f} s"
+                )
+            await self._sleep(LOOK_SECONDS)
 
+    async def _leave_out_unsolved(self, evaluation: Evaluation, sets: Sets, patience: Patience) -> None:
+        """Problems without a sample are left out; those that no sample solved are looked at. One that was solved can
+        be."""
+        found = tallies(await self._facts(evaluation), await self._counts(evaluation))
+        without = {key: "no sample of it was added" for key in sets.problems if key not in found}
+        await self._store.exclude(evaluation.id, without)
+        await self._check(evaluation, sets, patience, [key for key, tally in found.items() if not tally.passed])
 
-class _Progress:
-    """Since when there has been no new sample."""
+    # Both
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._last = clock.now()
+    async def _check(self, evaluation: Evaluation, sets: Sets, patience: Patience, keys: Iterable[ProblemKey]) -> None:
+        """Leaves problems out whose reference does not pass here; raises FailedPrecondition where the spec does not
+        allow that."""
+        faults = await preflight.unsound(sets, keys, self._store, self._environment, patience, self._judging)
+        if faults and not evaluation.spec.exclude_unsound:
+            raise preflight.refusal(faults)
+        await self._store.exclude(evaluation.id, faults)
 
-    def made(self) -> None:
-        self._last = self._clock.now()
+    async def _facts(self, evaluation: Evaluation) -> Sequence[Facts]:
+        return (await self._store.problems([evaluation.id]))[evaluation.id]
 
-    def idle(self) -> timedelta:
-        return self._clock.now() - self._last
+    async def _counts(self, evaluation: Evaluation) -> Sequence[Count]:
+        return (await self._store.counts([evaluation.id]))[evaluation.id]

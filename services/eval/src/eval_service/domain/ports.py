@@ -6,19 +6,35 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from eval_service.domain.evaluation import Evaluation, Progress, ResolvedModel, Sample
-from eval_service.domain.spec import ProblemSetRef
-from eval_service.domain.statistics import Tally
+from eval_service.domain.evaluation import Evaluation, ResolvedModel
+from eval_service.domain.pair import Pair
+from eval_service.domain.sample import ProblemKey, Sample, SampleKey
+from eval_service.domain.score import Count, Facts
+from eval_service.domain.spec import Form, ProblemSetRef
+from ratchet_environments import Limits
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import AnyModel
-from ratchet_policies import Sampling
+from ratchet_policies import Prompt, Sampling
 from ratchet_problems import Message, Problem
 
 
 @dataclass(frozen=True, slots=True)
-class SampleKey:
-    problem_id: str
-    index: int
+class SampleFilter:
+    """Which samples are meant; what is empty leaves it open."""
+
+    benchmark: str = ""
+    problem_id: str = ""
+    verdict: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationFilter:
+    """Which evaluations are meant; what is empty leaves it open."""
+
+    model: str = ""
+    """Name of a model in the registry, whatever the version."""
+    problems: str = ""
+    """Name of a set."""
 
 
 class EvaluationStore(Protocol):
@@ -39,7 +55,9 @@ class EvaluationStore(Protocol):
         """Raises NotFound."""
         ...
 
-    async def page(self, limit: int, after: str | None) -> Sequence[Evaluation]:
+    async def page(
+        self, limit: int, after: str | None, only: EvaluationFilter = EvaluationFilter()
+    ) -> Sequence[Evaluation]:
         """Newest first; `after` is the last id already seen."""
         ...
 
@@ -55,33 +73,100 @@ class EvaluationStore(Protocol):
         ...
 
     async def delete(self, id: str) -> None:
-        """With its samples. No error when it is not there."""
+        """With all that belongs to it. No error when it is not there."""
         ...
 
-    async def add_sample(self, id: str, sample: Sample) -> None:
-        """Stores a sample; one that is there already stays as it is."""
+    async def add_problems(self, id: str, facts: Sequence[Facts]) -> None:
+        """Stores facts of problems; those that are there already stay as they are."""
         ...
 
-    async def sample_keys(self, id: str) -> frozenset[SampleKey]: ...
-
-    async def sample_page(self, id: str, limit: int, after: SampleKey | None) -> Sequence[Sample]:
-        """By problem and index."""
+    async def exclude(self, id: str, reasons: Mapping[ProblemKey, str]) -> None:
+        """These problems, which are there, are not measured."""
         ...
 
-    async def progress(self, ids: Sequence[str]) -> Mapping[str, Progress]:
-        """How far these evaluations are, by id."""
+    async def problems(self, ids: Sequence[str]) -> Mapping[str, Sequence[Facts]]:
+        """By evaluation; in no order."""
         ...
 
-    async def tallies(self, id: str) -> Mapping[str, Tally]:
-        """By problem id."""
+    async def add_samples(self, id: str, samples: Sequence[Sample]) -> None:
+        """Stores samples; one that is there already stays as it is."""
         ...
+
+    async def judge_samples(self, id: str, samples: Sequence[Sample]) -> None:
+        """Gives samples that are there their completion and judgement; one that was judged stays as it is."""
+        ...
+
+    async def sample_keys(self, id: str) -> frozenset[SampleKey]:
+        """Of all, judged or not."""
+        ...
+
+    async def unjudged(self, id: str, limit: int, after: SampleKey | None) -> Sequence[Sample]:
+        """Those without a judgement, in the order of their keys."""
+        ...
+
+    async def sample_page(
+        self, id: str, limit: int, after: SampleKey | None, only: SampleFilter = SampleFilter()
+    ) -> Sequence[Sample]:
+        """Judged ones, in the order of their keys."""
+        ...
+
+    async def drawn(self, requests: Sequence[str]) -> Mapping[str, Sample]:
+        """By request, a sample of any evaluation that was drawn for it."""
+        ...
+
+    async def counts(self, ids: Sequence[str]) -> Mapping[str, Sequence[Count]]:
+        """By evaluation; in no order."""
+        ...
+
+    async def sound(self, digests: Sequence[str]) -> frozenset[str]:
+        """Those digests of problems whose reference passed once."""
+        ...
+
+    async def add_sound(self, digests: Sequence[str]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class ProblemSet:
-    problems: Sequence[Problem]
-    """At least one."""
-    digest: str
+class Put:
+    """A problem as it is put to a model."""
+
+    messages: tuple[Message, ...] = ()
+    """Of a chat; empty where it is a text."""
+    text: str = ""
+    stop: tuple[str, ...] = ()
+
+
+class ProblemSet(Protocol):
+    """A set that was loaded."""
+
+    @property
+    def problems(self) -> Sequence[Problem]:
+        """At least one."""
+        ...
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def version(self) -> str:
+        """The benchmark's official one; empty where it has none."""
+        ...
+
+    @property
+    def runtime(self) -> str:
+        """The sandbox's Python environment; empty: the imports choose it."""
+        ...
+
+    def limits(self, problem: Problem) -> Limits:
+        """What a program for it may use."""
+        ...
+
+    def put(self, problem: Problem, form: Form, shots: int | None) -> Put:
+        """Raises InvalidArgument for a form, or shots, that the set does not have."""
+        ...
+
+    def program(self, problem: Problem, completion: str) -> str:
+        """The program that the set's official evaluator makes of a completion."""
+        ...
 
 
 class ProblemSource(Protocol):
@@ -90,7 +175,12 @@ class ProblemSource(Protocol):
         ...
 
     async def load(self, ref: ProblemSetRef) -> ProblemSet:
-        """Raises InvalidArgument."""
+        """Prepares it first where that was not done yet, which may take minutes. Raises InvalidArgument, Unavailable
+        where it cannot be prepared now."""
+        ...
+
+    async def load_if_ready(self, ref: ProblemSetRef) -> ProblemSet | None:
+        """None where it must be prepared first. Raises InvalidArgument."""
         ...
 
 
@@ -102,17 +192,34 @@ class ModelSource(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    text: str
+    tokens: int = 0
+    truncated: bool = False
+    """It was cut off at max_tokens."""
+
+
 class LoadedPolicy(Protocol):
     """Weights that can be sampled from."""
 
     @property
     def policy_id(self) -> str: ...
 
-    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> str:
-        """The next message of the chat, surely from the weights `policy_id`.
+    @property
+    def settings_id(self) -> str:
+        """Of its config, tokenizer and chat template."""
+        ...
 
-        Raises Unavailable, ResourceExhausted, DeadlineExceeded (worth another try); NotFound, FailedPrecondition (the
-        policy is gone, or holds other weights now); InvalidArgument (the chat does not fit the model).
+    @property
+    def has_chat_template(self) -> bool: ...
+
+    async def complete(self, prompt: Prompt, sampling: Sampling) -> Answer:
+        """What the policy goes on with, surely from the weights `policy_id`.
+
+        Raises Unavailable, ResourceExhausted, DeadlineExceeded (worth another try; the engine gave up, too); NotFound,
+        FailedPrecondition (the policy is gone, or holds other weights now); InvalidArgument (the prompt does not fit
+        the model).
         """
         ...
 
@@ -148,3 +255,27 @@ class Meter(Protocol):
         ...
 
     def ended(self, evaluation: Evaluation) -> None: ...
+
+
+class PairStore(Protocol):
+    """Pairs with their votes. Raises Unavailable."""
+
+    async def create(self, pair: Pair, request: Request) -> Pair:
+        """Stores it, or gives what was stored under this request before. Raises AlreadyExists."""
+        ...
+
+    async def find(self, request: Request) -> Pair | None:
+        """Raises AlreadyExists when the id was used for another pair."""
+        ...
+
+    async def change(self, id: str, change: Callable[[Pair], Pair]) -> Pair:
+        """Raises NotFound, and what `change` raises."""
+        ...
+
+    async def page(self, limit: int, after: str | None, evaluation_id: str = "") -> Sequence[Pair]:
+        """Newest first, those before `after`; of one evaluation where it is named."""
+        ...
+
+    async def between(self, ids: Sequence[str]) -> Sequence[Pair]:
+        """Those whose both sides are of these evaluations, oldest first."""
+        ...

@@ -1,6 +1,8 @@
 """What an evaluation measures."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AnyModel
@@ -8,6 +10,9 @@ from ratchet_kit.names import AnyModel
 MAX_SAMPLES_PER_PROBLEM = 1024
 MAX_TOKENS = 131_072
 MAX_TEMPERATURE = 5.0
+MAX_SETS = 50
+MAX_SHOTS = 32
+MAX_IMPORTED_SAMPLES = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,24 +25,61 @@ class ProblemSetRef:
 
 
 @dataclass(frozen=True, slots=True)
+class SuiteEntry:
+    """One of the sets that are measured together."""
+
+    problems: ProblemSetRef
+    weight: float = 1.0
+    """Its share in the whole score, relative to the others'."""
+    version: str = ""
+    """The benchmark's official version; empty until the problems were loaded, and where it has none."""
+
+
+class Form(StrEnum):
+    """How a problem is put to a model."""
+
+    CHAT = "chat"
+    """In the model's own chat template."""
+    COMPLETION = "completion"
+    """Plain text that the model goes on with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompting:
+    form: Form | None = None
+    """None: CHAT where the model has a chat template, else COMPLETION."""
+    shots: int | None = None
+    """Solved examples in front of the problem. None: as many as the benchmark does by itself in this form."""
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluationSpec:
     """Raises InvalidArgument that names every fault there is, by its path below `spec`."""
 
-    model: AnyModel
-    problems: ProblemSetRef
+    model: AnyModel | None
+    """None where samples are imported."""
+    suite: tuple[SuiteEntry, ...]
+    """At least one; each under a name of its own."""
     samples_per_problem: int = 1
+    """Of a problem there are as many at most, where they are imported."""
     k: tuple[int, ...] = (1,)
     temperature: float = 1.0
     max_tokens: int = 512
     """New ones, of a completion."""
     seed: int = 0
+    prompting: Prompting = Prompting()
+    imported_samples: int = 0
+    """So many samples are added by the caller, and none is generated; 0: they are generated."""
+    exclude_unsound: bool = False
+    """Leave problems out whose own reference fails here, instead of ending the evaluation."""
 
     def __post_init__(self) -> None:
         faults = Faults()
         spec = faults.under("spec")
-        spec.required("problems.name", self.problems.name)
-        if self.problems.limit is not None:
-            spec.bounds("problems.limit", self.problems.limit, at_least=1)
+        self._check_sets(spec)
+        imported = spec.bounds("imported_samples", self.imported_samples, at_least=0, at_most=MAX_IMPORTED_SAMPLES)
+        if imported and self.imported_samples:
+            spec.unless(self.model is None, "model", "must be left out where samples are imported")
         spec.bounds("samples_per_problem", self.samples_per_problem, at_least=1, at_most=MAX_SAMPLES_PER_PROBLEM)
         spec.bounds("max_tokens", self.max_tokens, at_least=1, at_most=MAX_TOKENS)
         spec.bounds("temperature", self.temperature, at_least=0, at_most=MAX_TEMPERATURE)
@@ -47,9 +89,41 @@ class EvaluationSpec:
                 spec.add(field, f"must be from 1 to samples_per_problem, not {k}")
             elif k in self.k[:index]:
                 spec.add(field, f"must not repeat {k}")
-            elif k > 1 and self.temperature == 0:
+            elif k > 1 and self.temperature == 0 and not self.imported_samples:
                 spec.add(field, "must be 1 at temperature 0: greedy samples are all the same")
+        if self.prompting.shots is not None:
+            spec.bounds("prompting.shots", self.prompting.shots, at_least=0, at_most=MAX_SHOTS)
         faults.raise_if_any("the evaluation cannot be made")
 
-    def with_digest(self, digest: str) -> "EvaluationSpec":
-        return replace(self, problems=replace(self.problems, digest=digest))
+    def _check_sets(self, spec: Faults) -> None:
+        if not spec.unless(len(self.suite) <= MAX_SETS, "suite", f"must have at most {MAX_SETS} sets"):
+            return
+        for index, entry in enumerate(self.suite):
+            field = "problems" if len(self.suite) == 1 else f"suite[{index}].problems"
+            spec.required(f"{field}.name", entry.problems.name)
+            if entry.problems.limit is not None:
+                spec.bounds(f"{field}.limit", entry.problems.limit, at_least=1)
+            if entry.problems.name and entry.problems.name in self.names[:index]:
+                spec.add(f"{field}.name", f"must not repeat {entry.problems.name}")
+            spec.bounds(f"suite[{index}].weight", entry.weight, above=0)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the sets."""
+        return tuple(entry.problems.name for entry in self.suite)
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        return tuple(entry.problems.digest for entry in self.suite)
+
+    def with_loaded(self, loaded: Sequence[tuple[str, str]]) -> "EvaluationSpec":
+        """`loaded`: digest and version of each set."""
+        suite = tuple(
+            replace(entry, problems=replace(entry.problems, digest=digest), version=version)
+            for entry, (digest, version) in zip(self.suite, loaded, strict=True)
+        )
+        return replace(self, suite=suite)
+
+    def as_requested(self) -> "EvaluationSpec":
+        """Without what is not the caller's to say."""
+        return self.with_loaded([("", "")] * len(self.suite))

@@ -77,7 +77,7 @@ class GrpcModelRegistry:
 def _model(message: pb.Model) -> RegisteredModel:
     number = message.aliases.get(CHAMPION)
     champion = VersionRef(message.name, number) if number else None
-    return RegisteredModel(message.name, timestamp_from_proto(message.create_time), champion)
+    return RegisteredModel(message.name, timestamp_from_proto(message.create_time), champion, dict(message.aliases))
 
 
 def _version(message: pb.Version) -> RegisteredVersion:

@@ -1,7 +1,7 @@
 """The port that every room of the domain uses: the model registry."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -13,6 +13,8 @@ class RegisteredModel:
     name: str
     create_time: datetime
     champion: VersionRef | None
+    aliases: Mapping[str, int] = field(default_factory=dict)
+    """Alias -> version number."""
 
 
 @dataclass(frozen=True, slots=True)

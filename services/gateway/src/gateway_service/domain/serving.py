@@ -70,8 +70,9 @@ class Serving:
         Raises Unavailable while it is loading, FailedPrecondition when it cannot be loaded, NotFound when the registry
         does not know it, DataLoss when the weights are not those that were registered.
         """
-        self._used[ref] = self._clock.now()
         policy_id = self._ready.get(ref)
+        if policy_id:
+            self._used[ref] = self._clock.now()  # of what is ready only: callers may name any version
         return policy_id or await self._join_loading(ref, self._options.load_wait if wait is None else wait)
 
     async def generate(
@@ -112,11 +113,17 @@ class Serving:
 
     def _forget(self, ref: VersionRef) -> None:
         self._ready.pop(ref, None)
+        self._used.pop(ref, None)
 
     async def unload(self, ref: VersionRef) -> None:
         """Idempotent. Raises Unavailable."""
         self._forget(ref)
         await unload(self._engine, str(ref))
+
+    @property
+    def remembered(self) -> int:
+        """Versions that this gateway holds anything of."""
+        return len({*self._ready, *self._loading, *self._failures, *self._used})
 
     async def close(self) -> None:
         """Stops waiting for loads; the rollout service goes on with them."""
@@ -142,7 +149,9 @@ class Serving:
         if error is not None:
             log.warning("version.load_failed", version=str(ref), reason=str(error))
         if isinstance(error, RatchetError) and not isinstance(error, Unavailable):
-            self._failures[ref] = _Failure(error, self._clock.now() + self._options.retry_after_failure)
+            now = self._clock.now()
+            self._failures = {other: failure for other, failure in self._failures.items() if failure.until > now}
+            self._failures[ref] = _Failure(error, now + self._options.retry_after_failure)
 
     def _raise_recent_failure(self, ref: VersionRef) -> None:
         failure = self._failures.get(ref)
@@ -159,6 +168,7 @@ class Serving:
             self._engine, spec, poll=self._options.poll, make_room=lambda error: self._make_room(ref, error)
         )
         self._ready[ref] = policy.policy_id
+        self._used[ref] = self._clock.now()
         return policy.policy_id
 
     async def _make_room(self, ref: VersionRef, error: ResourceExhausted) -> None:

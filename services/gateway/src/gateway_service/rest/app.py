@@ -10,8 +10,10 @@ from google.protobuf.descriptor import Descriptor
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.router import Router
 from gateway_service.domain.keys.authenticator import Authenticator
+from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.rest import errors, messages, openai, resources, schemas
+from gateway_service.rest.door import Door
 from gateway_service.rest.middleware import RequestMiddleware
 from ratchet_kit.times import Clock
 
@@ -24,17 +26,20 @@ def build(
     router: Router,
     registry: ModelRegistry,
     authenticator: Authenticator,
+    usage: Usage,
+    max_body_bytes: int,
     backends: resources.Backends,
     check_ready: Callable[[], Awaitable[None]],
     clock: Clock,
 ) -> FastAPI:
     """`check_ready` raises Unavailable while requests cannot be answered."""
     app = FastAPI(title="Ratchet", version=VERSION, redoc_url=None)
+    app.add_middleware(Door, authenticator=authenticator, usage=usage, max_bytes=max_body_bytes)
     app.add_middleware(RequestMiddleware)
     errors.install(app)
     app.include_router(_health(check_ready))
-    app.include_router(openai.build(completer, router, registry, clock, authenticator))
-    api, shown = resources.build(backends, authenticator)
+    app.include_router(openai.build(completer, router, registry, clock))
+    api, shown = resources.build(backends)
     app.include_router(api)
     _describe(app, shown)
     return app

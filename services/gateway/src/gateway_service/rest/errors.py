@@ -97,6 +97,15 @@ def to_response(request: Request, error: errors.RatchetError) -> JSONResponse:
     return JSONResponse(body(error), status, headers)
 
 
+def http_response(request: Request, error: HTTPException) -> JSONResponse:
+    """For what is wrong with a request as one of HTTP: its path, its method, its size."""
+    kinds: Mapping[int, type[errors.RatchetError]] = {404: errors.NotFound, 405: errors.Unimplemented}
+    kind = kinds.get(error.status_code, errors.InvalidArgument)
+    meant = kind(f"{request.method} {request.url.path}: {error.detail}")
+    body = openai_error_body if request.url.path.startswith(OPENAI_PREFIX) else error_body
+    return JSONResponse(body(meant), error.status_code, error.headers)
+
+
 def install(app: FastAPI) -> None:
     """Answers every error in the shape of the API that was called."""
 
@@ -115,11 +124,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> JSONResponse:
-        kinds: Mapping[int, type[errors.RatchetError]] = {404: errors.NotFound, 405: errors.Unimplemented}
-        kind = kinds.get(error.status_code, errors.InvalidArgument)
-        meant = kind(f"{request.method} {request.url.path}: {error.detail}")
-        body = openai_error_body if request.url.path.startswith(OPENAI_PREFIX) else error_body
-        return JSONResponse(body(meant), error.status_code, error.headers)
+        return http_response(request, error)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:

@@ -12,6 +12,7 @@ _handled = metrics.counter("gateway_http_handled", "Requests answered", ("method
 _seconds = metrics.histogram("gateway_http_seconds", "Time to the end of the answer", ("method", "route"))
 
 REQUEST_ID = b"x-request-id"
+METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 
 
 class RequestMiddleware:
@@ -43,6 +44,8 @@ class RequestMiddleware:
                 seconds = time.perf_counter() - start
                 # The template and not the path: else the label would have a value per id.
                 route = getattr(scope.get("route"), "path", "unknown")
-                _handled.labels(scope["method"], route, str(status)).inc()
-                _seconds.labels(scope["method"], route).observe(seconds)
+                # A caller may invent methods: no label has a value that is not ours.
+                method = scope["method"] if scope["method"] in METHODS else "other"
+                _handled.labels(method, route, str(status)).inc()
+                _seconds.labels(method, route).observe(seconds)
                 log.debug("request.answered", method=scope["method"], path=scope["path"], status=status)

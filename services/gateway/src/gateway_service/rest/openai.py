@@ -11,7 +11,7 @@ from gateway_service.auth import http_auth
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse, ResponseDelta
 from gateway_service.domain.completions.router import Router
-from gateway_service.domain.keys.authenticator import Authenticator
+from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.key import Scope
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.rest import openai_shapes as shapes
@@ -32,10 +32,8 @@ FINISH_REASONS = {
 RoutingKey = Annotated[str | None, Header(alias="x-ratchet-routing-key", description="Takes the place of `user`.")]
 
 
-def build(
-    completer: Completer, router: Router, registry: ModelRegistry, clock: Clock, authenticator: Authenticator
-) -> APIRouter:
-    api = APIRouter(prefix="/v1", tags=["openai"], dependencies=[http_auth(authenticator, Scope.INFERENCE)])
+def build(completer: Completer, router: Router, registry: ModelRegistry, clock: Clock) -> APIRouter:
+    api = APIRouter(prefix="/v1", tags=["openai"], dependencies=[http_auth(Scope.INFERENCE)])
 
     @api.post("/chat/completions", response_model=shapes.ChatCompletion)
     async def chat_completions(body: shapes.ChatRequest, response: Response, routing_key: RoutingKey = None) -> Any:
@@ -48,8 +46,8 @@ def build(
 
     @api.get("/models")
     async def list_models() -> shapes.ModelList:
-        """The models. A request names one as "name", "name@version" or "name:alias"."""
-        models = await registry.models()
+        """The models of the key. A request names one as "name", "name@version" or "name:alias"."""
+        models = [model for model in await registry.models() if caller().may_call(model.name)]
         return shapes.ModelList(
             data=[shapes.ModelCard(id=model.name, created=_seconds(model.create_time)) for model in models]
         )

@@ -11,7 +11,6 @@ from google.protobuf.descriptor import Descriptor, MethodDescriptor
 from google.protobuf.message import Message
 
 from gateway_service.auth import http_auth, scope_of
-from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.rest import messages, schemas, sse
 from gateway_service.rest.errors import error_body
 from ratchet_kit.errors import RatchetError
@@ -22,7 +21,7 @@ Backends: TypeAlias = Mapping[str, object]
 """What answers each service, by the service's full name: its stub, or the gateway's own servicer."""
 
 
-def build(backends: Backends, authenticator: Authenticator) -> tuple[APIRouter, Sequence[Descriptor]]:
+def build(backends: Backends) -> tuple[APIRouter, Sequence[Descriptor]]:
     """The routes, and the messages that their OpenAPI refers to."""
     router = APIRouter()
     shown: list[Descriptor] = []
@@ -38,7 +37,7 @@ def build(backends: Backends, authenticator: Authenticator) -> tuple[APIRouter, 
             summary=schemas.words(method.name),
             operation_id=_operation_id(rule, method),
             tags=[rule.path.split("/")[3]],
-            dependencies=[http_auth(authenticator, scope_of(method))],
+            dependencies=[http_auth(scope_of(method))],
             responses={200: {"content": {media: {"schema": schemas.reference(method.output_type)}}}},
             response_class=Response,
             openapi_extra=schemas.operation(rule, method.input_type),
@@ -88,7 +87,7 @@ def _watch(rule: Rule, kind: type[Message], call: Callable[[Message], Any]) -> C
 def _named(message: Message, request: Request) -> Message:
     """Where a service asks who calls, that is the gateway for an API key, whatever the client says."""
     if "caller" in message.DESCRIPTOR.fields_by_name:
-        message.caller = "/".join(filter(None, ["gateway", request.state.key_id]))  # type: ignore[attr-defined]
+        message.caller = "/".join(filter(None, ["gateway", request.state.key.id]))  # type: ignore[attr-defined]
     return message
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ratchet_kit import policy_id, storage
 from ratchet_kit.errors import DataLoss, InvalidArgument, ResourceExhausted
+from ratchet_kit.places import Places
 from registry_service.domain.version import Artifact
 
 
@@ -21,9 +22,13 @@ class FsspecArtifactStore:
     where the store is a local folder, by an upload where it is not.
     """
 
-    def __init__(self, root: str) -> None:
-        """Raises InvalidArgument for a URL that cannot be used."""
+    def __init__(self, root: str, places: Places) -> None:
+        """`places`: where sources may lie. Raises InvalidArgument for a URL that cannot be used."""
         self._root = storage.Folder(root)
+        self._places = places
+
+    def check(self, source_uri: str, field: str) -> str:
+        return self._places.check(source_uri)
 
     async def ingest(self, source_uri: str, key: str) -> Artifact:
         return await asyncio.to_thread(self._ingest, source_uri, key)
@@ -34,13 +39,15 @@ class FsspecArtifactStore:
     def _ingest(self, source_uri: str, key: str) -> Artifact:
         target = self._root.child(key)
         with self._errors(), self._staging(key) as staged:
-            storage.Folder(source_uri).download(staged)
-            if not (staged / "config.json").is_file():
+            source = self._places.open(source_uri)
+            names = source.sizes()  # looked at before a byte is copied
+            if "config.json" not in names:
                 raise InvalidArgument(f"{source_uri} holds no model: config.json is missing")
+            if not any(name.endswith(".safetensors") and "/" not in name for name in names):
+                raise InvalidArgument(f"{source_uri} holds no weights: there is no *.safetensors file")
+            source.download(staged)
             try:
                 weights = policy_id.of_folder(staged)
-            except FileNotFoundError as error:
-                raise InvalidArgument(f"{source_uri} holds no weights: there is no *.safetensors file") from error
             except (DataLoss, ValueError) as error:
                 reason = str(error).replace(str(staged), source_uri)
                 raise InvalidArgument(f"the weights in {source_uri} cannot be read: {reason}") from error
@@ -50,6 +57,7 @@ class FsspecArtifactStore:
                 sha256=_digest(staged, files),
                 policy_id=weights,
                 size_bytes=sum(path.stat().st_size for path in files),
+                settings_id=policy_id.settings_of_folder(staged),
             )
             if target.local is not None:
                 target.local.parent.mkdir(parents=True, exist_ok=True)

@@ -1,12 +1,14 @@
 """EvaluationSource on eval-service."""
 
+from collections.abc import Collection
+
 import grpc
 
 from ratchet.eval.v1 import eval_pb2, eval_pb2_grpc
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
-from ratchet_kit.statistics import Comparison, comparison_from_proto
-from registry_service.domain.gate import Evaluation
+from ratchet_kit.statistics import comparison_from_proto
+from registry_service.domain.evidence import Comparisons, Evaluation, MeasuredSet, SetComparison
 
 
 class GrpcEvaluationSource:
@@ -20,10 +22,31 @@ class GrpcEvaluationSource:
         if evaluation.state != eval_pb2.Evaluation.STATE_SUCCEEDED:
             state = eval_pb2.Evaluation.State.Name(evaluation.state).removeprefix("STATE_")
             raise FailedPrecondition(f"evaluation {id} is {state}; a gate needs one that SUCCEEDED")
-        problems = evaluation.spec.problems
-        return Evaluation(id, evaluation.policy_id, problems.name, problems.digest)
+        spec = evaluation.spec
+        sets = [entry.problems for entry in spec.suite] or [spec.problems]
+        return Evaluation(
+            id, evaluation.policy_id, tuple(MeasuredSet(one.name, one.digest) for one in sets), evaluation.settings_id
+        )
 
-    async def compare(self, baseline_id: str, candidate_id: str) -> Comparison:
-        request = eval_pb2.CompareEvaluationsRequest(baseline_id=baseline_id, candidate_id=candidate_id)
+    async def compare(
+        self, baseline_id: str, candidate_id: str, confidence: float, training_fingerprints: Collection[str]
+    ) -> Comparisons:
+        request = eval_pb2.CompareEvaluationsRequest(
+            baseline_id=baseline_id,
+            candidate_id=candidate_id,
+            confidence=confidence,
+            training_fingerprints=training_fingerprints,
+        )
         with rpc_errors():
-            return comparison_from_proto((await self._stub.CompareEvaluations(request)).comparison)
+            reply = await self._stub.CompareEvaluations(request)
+        return Comparisons(comparison_from_proto(reply.comparison), tuple(map(_set, reply.benchmarks)))
+
+
+def _set(message: eval_pb2.BenchmarkComparison) -> SetComparison:
+    return SetComparison(
+        name=message.name,
+        comparison=comparison_from_proto(message.comparison),
+        unsolved=tuple(message.unsolved),
+        tampered_share=message.tampered_share,
+        trained_on=message.trained_on,
+    )

@@ -1,6 +1,6 @@
 """The stores in memory, for tests: the same promises, for one process."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -23,6 +23,7 @@ class _Tables:
     abandoned: set[str] = field(default_factory=set)
     history: list[RecordedChange] = field(default_factory=list)
     gates: dict[str, Gate] = field(default_factory=dict)
+    training_sets: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def model(self, name: str) -> Model:
         if name not in self.models:
@@ -158,6 +159,12 @@ class MemoryVersionStore:
         versions = self._tables.versions.values()
         return [version for version in versions if not version.state.is_final and version.hold.is_free(now)]
 
+    async def add_training_set(self, digest: str, fingerprints: Collection[str]) -> None:
+        self._tables.training_sets.setdefault(digest, frozenset(fingerprints))
+
+    async def training_fingerprints(self, digests: Collection[str]) -> frozenset[str]:
+        return frozenset[str]().union(*(self._tables.training_sets.get(digest, ()) for digest in digests))
+
     async def begin_upload(self, upload: str, now: datetime) -> None:
         self._tables.uploads[upload] = now
 
@@ -205,6 +212,11 @@ class MemoryGateStore:
     async def change(self, id: str, change: Callable[[Gate], Gate]) -> Gate:
         self._tables.gates[id] = changed = change(await self.get(id))
         return changed
+
+    async def note_try(self, id: str, owner: str, digests: Collection[str]) -> Gate:
+        model = (await self.get(id)).champion.model
+        gates = [gate for gate in self._tables.gates.values() if gate.champion.model == model]
+        return await self.change(id, lambda gate: gate.note_try(owner, digests, gates))
 
     async def waiting(self, now: datetime) -> Sequence[Gate]:
         return [gate for gate in self._tables.gates.values() if not gate.state.is_final and gate.hold.is_free(now)]

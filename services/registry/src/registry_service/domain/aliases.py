@@ -22,26 +22,35 @@ class Aliases:
         self._clock = clock
 
     async def set(
-        self, ref: AliasRef, number: int, *, expected: int | None = None, reason: str = "", gate_id: str = ""
+        self,
+        ref: AliasRef,
+        number: int,
+        *,
+        expected: int | None = None,
+        reason: str = "",
+        gate_id: str = "",
+        actor: str = "",
     ) -> Model:
         """Points the alias at the version. Pointing it where it points already changes nothing, not even its history.
 
-        `expected` is the number that the caller believes it to be at, 0 for none; None takes any. Raises NotFound for a
-        missing model, version or gate, FailedPrecondition when the version is not READY or may not become champion,
-        Aborted when the alias is not at `expected` or others kept moving it meanwhile.
+        `expected` is the number that the caller believes it to be at, 0 for none; None takes any. `actor` is the API
+        key that asks for it. Raises NotFound for a missing model, version or gate, FailedPrecondition when the version
+        is not READY or may not become champion, Aborted when the alias is not at `expected` or others kept moving it.
         """
         check_alias_name(ref.alias)
         (await self._stores.versions.get(VersionRef(ref.model, number))).check_ready()
         for attempt in range(_ATTEMPTS):
             try:
-                return await self._set(ref, number, expected, reason, gate_id)
+                return await self._set(ref, number, expected, reason, gate_id, actor)
             except Aborted:
                 # Somebody moved it first: judge again, against the version that is there now.
                 if expected is not None or attempt == _ATTEMPTS - 1:
                     raise
         raise AssertionError("unreachable")
 
-    async def _set(self, ref: AliasRef, number: int, expected: int | None, reason: str, gate_id: str) -> Model:
+    async def _set(
+        self, ref: AliasRef, number: int, expected: int | None, reason: str, gate_id: str, actor: str
+    ) -> Model:
         model = await self._stores.models.get(ref.model)
         before = model.aliases.get(ref.alias, 0)
         if before == number:
@@ -51,9 +60,9 @@ class Aliases:
         gate = await self._stores.gates.get(gate_id) if gate_id else None
         if ref.alias == CHAMPION:
             check_promotion(model, number, await self._stores.models.past_numbers(ref.model, CHAMPION), gate)
-        change = AliasChange(ref.model, ref.alias, before, number, reason, gate_id, self._clock.now())
+        change = AliasChange(ref.model, ref.alias, before, number, reason, gate_id, self._clock.now(), actor)
         changed = await self._stores.models.move_alias(change)
-        log.info("alias.moved", alias=str(ref), before=before, now=number, gate=gate_id)
+        log.info("alias.moved", alias=str(ref), before=before, now=number, gate=gate_id, by=actor)
         return changed
 
     async def history(self, model: str, alias: str, page_size: int, page_token: str) -> Page[AliasChange]:

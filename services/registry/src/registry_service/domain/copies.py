@@ -24,6 +24,10 @@ class Uploads:
         self._store = store
         self._artifacts = artifacts
 
+    def check(self, source_uri: str, field: str) -> str:
+        """See `ArtifactStore.check`."""
+        return self._artifacts.check(source_uri, field)
+
     async def discard(self, upload: str) -> None:
         """Removes the files, unless they are a version's."""
         # The store goes first: whatever went wrong, the files of a version that was completed stay. The note goes last:

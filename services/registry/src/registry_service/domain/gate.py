@@ -7,7 +7,8 @@
 A decided gate never changes; a new decision is a new gate.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -16,7 +17,8 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.names import VersionRef
 from ratchet_kit.statistics import Comparison
 from ratchet_kit.work import FREE, Hold
-from registry_service.domain.version import Version
+from registry_service.domain.evidence import Comparisons
+from registry_service.domain.rules import LARGEST_CONCESSION, GateRules, GuardResult, judge
 
 
 class State(StrEnum):
@@ -33,31 +35,23 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
-    """What the gate needs to know of a finished evaluation: which weights it measured, and on what."""
-
-    id: str
-    policy_id: str
-    problems: str
-    """The problem set's name, for sentences."""
-    problems_digest: str
-
-
-@dataclass(frozen=True, slots=True)
 class GateSpec:
-    """What a gate is asked to decide. To pass, the interval's lower end must lie above `min_difference`."""
+    """What a gate is asked to decide. To pass, the interval's lower end must lie above `min_difference`, and the rules
+    must hold."""
 
     candidate: VersionRef
     candidate_evaluation_id: str
     champion_evaluation_id: str
     min_difference: float = 0.0
+    rules: GateRules = field(default_factory=GateRules)
 
     def check(self) -> None:
         """Raises InvalidArgument that names every field at fault."""
         faults = Faults()
         faults.required("candidate_evaluation_id", self.candidate_evaluation_id)
         faults.required("champion_evaluation_id", self.champion_evaluation_id)
-        faults.bounds("min_difference", self.min_difference, at_least=-1, below=1)
+        faults.bounds("min_difference", self.min_difference, at_least=-LARGEST_CONCESSION, below=1)
+        self.rules.check(faults)
         faults.raise_if_any()
 
 
@@ -72,7 +66,13 @@ class Gate:
     comparison: Comparison | None = None
     """Of a decided gate. The champion is the baseline."""
     reason: str = ""
-    """One sentence about the decision."""
+    """The decision in plain words."""
+    guards: tuple[GuardResult, ...] = ()
+    """Of a decided gate, in the rules' order."""
+    digests: tuple[str, ...] = ()
+    """Of the problems on which the gain must show; set once they are known."""
+    tries: int = 0
+    """How many gates of this model there were on any of these problems, this one included; 0 while it is not known."""
     failure: Failure | None = None
     end_time: datetime | None = None
     hold: Hold = FREE
@@ -95,16 +95,31 @@ class Gate:
         self._must_be_pending()
         return replace(self, hold=self.hold.release(f"gate {self.id}", owner, attempted=attempted))
 
-    def decide(self, owner: str, comparison: Comparison, now: datetime) -> "Gate":
-        """PASSED or REFUSED, with the reason in one sentence."""
+    def note_try(self, owner: str, digests: Collection[str], gates: Iterable["Gate"]) -> "Gate":
+        """On which problems the gain must show, and which try on any of them it is, among all `gates` of the model.
+
+        A number that it has it keeps. A gate that could not be decided was no try.
+        """
         self._must_be_pending()
         self.hold.check(f"gate {self.id}", owner)
-        passed = comparison.difference.low > self.spec.min_difference
+        if self.tries:
+            return self
+        others = [gate for gate in gates if gate.id != self.id and gate.state is not State.FAILED]
+        before = sum(not set(digests).isdisjoint(gate.digests) for gate in others)
+        return replace(self, digests=tuple(digests), tries=before + 1)
+
+    def decide(self, owner: str, comparisons: Comparisons, now: datetime) -> "Gate":
+        """PASSED or REFUSED, with the reason."""
+        self._must_be_pending()
+        self.hold.check(f"gate {self.id}", owner)
+        versions = f"{self.spec.candidate} minus {self.champion}"
+        judgement = judge(versions, self.spec.min_difference, self.spec.rules, comparisons, self.tries)
         return replace(
             self,
-            state=State.PASSED if passed else State.REFUSED,
-            comparison=comparison,
-            reason=self._reason(comparison, passed),
+            state=State.PASSED if judgement.passed else State.REFUSED,
+            comparison=comparisons.of(self.spec.rules.target),
+            reason=judgement.reason,
+            guards=judgement.guards,
             end_time=now,
             hold=FREE,
         )
@@ -117,33 +132,3 @@ class Gate:
     def _must_be_pending(self) -> None:
         if self.state.is_final:
             raise FailedPrecondition(f"gate {self.id} is {self.state}")
-
-    def _reason(self, comparison: Comparison, passed: bool) -> str:
-        difference, wanted = comparison.difference, f"the {self.spec.min_difference:+.3f} that was asked for"
-        evidence = (
-            f"{self.spec.candidate} minus {self.champion} is {difference.value:+.3f} in pass@1 "
-            f"over {comparison.problems} problems "
-            f"(95 % interval {difference.low:+.3f} to {difference.high:+.3f}, p = {comparison.p_value:.2g})"
-        )
-        if passed:
-            return f"Passed: {evidence}, and the lower end lies above {wanted}."
-        return f"Refused: {evidence}, and the lower end does not lie above {wanted}."
-
-
-def check_evidence(candidate: Version, measured: Evaluation, champion: Version, baseline: Evaluation) -> None:
-    """Raises FailedPrecondition unless the two evaluations measured exactly these versions, on the same problems."""
-    for version, evaluation in ((candidate, measured), (champion, baseline)):
-        if evaluation.policy_id != version.policy_id:
-            raise FailedPrecondition(
-                f"evaluation {evaluation.id} measured the weights {evaluation.policy_id or 'of no known policy'}, "
-                f"not those of {version.ref} ({version.policy_id})"
-            )
-    if not measured.problems_digest or measured.problems_digest != baseline.problems_digest:
-        raise FailedPrecondition(
-            f"evaluations {measured.id} and {baseline.id} were not made on the same problems: "
-            f"{_problems(measured)} against {_problems(baseline)}"
-        )
-
-
-def _problems(evaluation: Evaluation) -> str:
-    return f"{evaluation.problems or 'an unnamed set'} ({evaluation.problems_digest[:19] or 'no digest'})"

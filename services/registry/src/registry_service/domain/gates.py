@@ -1,23 +1,20 @@
-"""Gates: create, find, list, watch. And the work on them: the evidence is fetched and decided on."""
+"""Gates: create, find, list, watch. `decisions.py` decides them."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import asdict
-from datetime import timedelta
 from functools import partial
 
 from ratchet_kit import work
-from ratchet_kit.errors import Aborted, FailedPrecondition, InvalidArgument, RatchetError, Unavailable
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument
 from ratchet_kit.idempotency import Request, once
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import VersionRef
 from ratchet_kit.pages import Page, fetch_page
-from ratchet_kit.retry import TRANSIENT
-from ratchet_kit.statistics import Comparison
 from ratchet_kit.times import Clock
-from ratchet_kit.worker import HeldWork
-from registry_service.domain.gate import Gate, GateSpec, check_evidence
-from registry_service.domain.ports import EvaluationSource, GateStore, ModelStore, Stores, VersionStore
+from registry_service.domain.gate import Gate, GateSpec
+from registry_service.domain.ports import GateStore, ModelStore, Stores, VersionStore
+from registry_service.domain.rules import GateRules
 
 log = get_logger(__name__)
 
@@ -37,7 +34,10 @@ class Gates:
         model or version, FailedPrecondition when there is no champion or the candidate is not READY.
         """
         spec.check()
-        request = Request.of(request_id, asdict(spec))
+        content = asdict(spec)
+        if spec.rules == GateRules():
+            del content["rules"]  # as it was asked for when there were none
+        request = Request.of(request_id, content)
 
         async def create() -> Gate:
             champion = await self._champion(spec.candidate)
@@ -70,44 +70,3 @@ class Gates:
     def watch(self, id: str) -> AsyncIterator[Gate]:
         """The gate as it is, then as it was decided. Raises NotFound."""
         return work.watch(partial(self._store.get, id), lambda gate: gate.state.is_final, key=lambda gate: gate.state)
-
-
-class Decisions(HeldWork[Gate]):
-    """Decides one gate after another."""
-
-    kind = "gate"
-
-    def __init__(
-        self, stores: Stores, evaluations: EvaluationSource, owner: str, clock: Clock, lease: timedelta
-    ) -> None:
-        super().__init__(stores.gates.change, owner, clock, lease)
-        self._stores = stores
-        self._evaluations = evaluations
-
-    async def do(self, claim: Gate) -> None:
-        try:
-            comparison = await self._compare(claim)
-        except Aborted:
-            raise
-        except TRANSIENT as error:
-            raise Unavailable(error.message) from error
-        except RatchetError as error:  # the evidence does not fit, and that is final
-            await self.fail(claim, error)
-            log.warning("gate.failed", reason=error.message)
-            return
-        decided = await self._stores.gates.change(
-            claim.id, lambda gate: gate.decide(self.owner, comparison, self.clock.now())
-        )
-        log.info("gate.decided", state=decided.state, reason=decided.reason)
-
-    async def _compare(self, gate: Gate) -> Comparison:
-        spec = gate.spec
-        candidate, champion = [await self._stores.versions.get(ref) for ref in (spec.candidate, gate.champion)]
-        measured = await self._evaluations.get(spec.candidate_evaluation_id)
-        baseline = await self._evaluations.get(spec.champion_evaluation_id)
-        check_evidence(candidate, measured, champion, baseline)
-        return await self._evaluations.compare(spec.champion_evaluation_id, spec.candidate_evaluation_id)
-
-    async def waiting(self) -> Sequence[work.Waiting]:
-        waiting = await self._stores.gates.waiting(self.clock.now())
-        return [work.Waiting(gate.id, gate.create_time) for gate in waiting]

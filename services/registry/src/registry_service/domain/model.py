@@ -46,6 +46,8 @@ class AliasChange:
     gate_id: str
     """Empty when the change needed no gate."""
     create_time: datetime
+    actor: str = ""
+    """The id of the API key that asked for it; empty when none is known."""
 
 
 @dataclass(frozen=True, slots=True)

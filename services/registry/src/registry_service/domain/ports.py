@@ -1,14 +1,14 @@
 """What the registry needs from outside."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
-from ratchet_kit.statistics import Comparison
-from registry_service.domain.gate import Evaluation, Gate
+from registry_service.domain.evidence import Comparisons, Evaluation
+from registry_service.domain.gate import Gate
 from registry_service.domain.model import AliasChange, Model, RecordedChange
 from registry_service.domain.version import Artifact, Version, VersionSpec
 
@@ -90,6 +90,14 @@ class VersionStore(Protocol):
         """PENDING versions that no living worker holds, oldest first."""
         ...
 
+    async def add_training_set(self, digest: str, fingerprints: Collection[str]) -> None:
+        """Keeps the fingerprints of the problems of a training set; what is known of it already stays."""
+        ...
+
+    async def training_fingerprints(self, digests: Collection[str]) -> frozenset[str]:
+        """Of all problems of the training sets, as far as they are known."""
+        ...
+
     async def begin_upload(self, upload: str, now: datetime) -> None:
         """Notes that files are about to be written there, so that they are found when nobody finishes."""
         ...
@@ -130,6 +138,11 @@ class GateStore(Protocol):
         """Stores what `change` makes of it, and raises what that raises. Raises NotFound."""
         ...
 
+    async def note_try(self, id: str, owner: str, digests: Collection[str]) -> Gate:
+        """Notes on which problems the gain must show, and which gate of its model on any of them this is: no two get
+        the same number. One that has a number keeps it. Raises NotFound, and what `Gate.note_try` raises."""
+        ...
+
     async def waiting(self, now: datetime) -> Sequence[Gate]:
         """PENDING gates that no living worker holds, oldest first."""
         ...
@@ -146,6 +159,10 @@ class Stores:
 
 class ArtifactStore(Protocol):
     """Where the files of versions are."""
+
+    def check(self, source_uri: str, field: str) -> str:
+        """`source_uri` when it may be read from. Raises InvalidArgument; it may be there or not."""
+        ...
 
     async def ingest(self, source_uri: str, key: str) -> Artifact:
         """Copies a model folder to `key` and returns it with its digests; all of it or nothing.
@@ -167,6 +184,11 @@ class EvaluationSource(Protocol):
         """Raises NotFound, FailedPrecondition when the evaluation has not succeeded, Unavailable."""
         ...
 
-    async def compare(self, baseline_id: str, candidate_id: str) -> Comparison:
-        """Raises NotFound, FailedPrecondition when the two cannot be compared, Unavailable."""
+    async def compare(
+        self, baseline_id: str, candidate_id: str, confidence: float, training_fingerprints: Collection[str]
+    ) -> Comparisons:
+        """With intervals of that confidence; `training_fingerprints` is what the candidate was trained on.
+
+        Raises NotFound, FailedPrecondition when the two cannot be compared, Unavailable.
+        """
         ...

@@ -51,6 +51,8 @@ class Artifact:
     policy_id: str
     """"sha256:<hex>" over the weights: see ratchet_kit.policy_id."""
     size_bytes: int
+    settings_id: str = ""
+    """The same over config, tokenizer and chat template; empty where it was not known yet when it was stored."""
 
     @property
     def key(self) -> str:
@@ -95,6 +97,11 @@ class Version:
     def policy_id(self) -> str:
         """Empty while there is no artifact."""
         return self.artifact.policy_id if self.artifact else ""
+
+    @property
+    def settings_id(self) -> str:
+        """Empty while there is no artifact, and where it is not known."""
+        return self.artifact.settings_id if self.artifact else ""
 
     def check_ready(self) -> None:
         """Raises FailedPrecondition unless it can be used."""

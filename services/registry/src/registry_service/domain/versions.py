@@ -1,6 +1,6 @@
 """Versions: create, find, list, watch, delete. `copies.py` makes them ready."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
@@ -30,19 +30,26 @@ class Versions:
         self._uploads = uploads
         self._clock = clock
 
-    async def create(self, spec: VersionSpec, request_id: str) -> Version:
+    async def create(self, spec: VersionSpec, request_id: str, training_fingerprints: Collection[str] = ()) -> Version:
         """Gives the version its number and leaves its copy to a worker.
 
-        Raises InvalidArgument, AlreadyExists when the request id was used for another version.
+        `training_fingerprints` is of the problems of `lineage.data_digest`. Raises InvalidArgument, AlreadyExists when
+        the request id was used for another version.
         """
         faults = Faults()
         faults.read("model", check_model_name, spec.model)
-        faults.required("source_uri", spec.source_uri)
+        if faults.required("source_uri", spec.source_uri):
+            faults.read("source_uri", self._uploads.check, spec.source_uri)
+        digest = spec.lineage.data_digest
+        if training_fingerprints:
+            faults.required("lineage.data_digest", digest)
         faults.raise_if_any("the version cannot be made")
         lineage = asdict(spec.lineage) | {"base": str(spec.lineage.base or "")}
         request = Request.of(request_id, spec.model, spec.source_uri, lineage, dict(spec.labels))
 
         async def create() -> Version:
+            if training_fingerprints:
+                await self._store.add_training_set(digest, training_fingerprints)
             version = await self._store.create(spec, self._clock.now(), request)
             await work.enqueue(self._queue, version.id)
             log.info("version.created", version=version.id, source=spec.source_uri)

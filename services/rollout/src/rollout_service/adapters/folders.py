@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ratchet_kit import policy_id
 from ratchet_kit.errors import DataLoss, FieldViolation, InvalidArgument, NotFound
+from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
 from rollout_service.domain.policy import PolicyId
 from rollout_service.domain.ports import ModelFolder
@@ -37,24 +38,27 @@ _DTYPE_BYTES: Mapping[str, int] = {
 class DiskModelFolders:
     """See `ModelFolders`. `root` holds the folders that it makes, and nothing else."""
 
-    def __init__(self, root: Path, shard_bytes: int = SHARD_BYTES) -> None:
+    def __init__(self, root: Path, places: Places, shard_bytes: int = SHARD_BYTES) -> None:
+        """`places`: where sources may lie."""
         self._root = root
+        self._places = places
         self._shard_bytes = shard_bytes
 
     async def check(self, source: str) -> None:
-        local = _folder(source).local
-        if local is not None and (fault := _fault(local)) is not None:
-            raise _bad_source(source, fault)
+        folder = self._folder(source)
+        if folder.local is not None:
+            await asyncio.to_thread(_look, source, folder)
 
     async def fetch(self, source: str) -> ModelFolder:
-        folder = _folder(source)
+        folder = self._folder(source)
         if folder.local is not None:
+            await asyncio.to_thread(_look, source, folder)
             return await asyncio.to_thread(_described, source, folder.local)
         target = self._new_folder("fetched-")
         try:
             await asyncio.to_thread(folder.download, target)
             return await asyncio.to_thread(_described, source, target)
-        except NotFound as error:
+        except (NotFound, InvalidArgument) as error:
             shutil.rmtree(target)
             raise _bad_source(source, error.message) from error
         except BaseException:
@@ -79,6 +83,14 @@ class DiskModelFolders:
     async def retain(self, folders: Collection[str]) -> None:
         kept = {Path(folder) for folder in folders}
         await asyncio.to_thread(_delete, [path for path in self._made() if path not in kept])
+
+    def _folder(self, source: str) -> Folder:
+        if Path(source).parent == self._root:  # the weights that a policy had when the service was killed
+            return Folder(source)
+        try:
+            return self._places.open(source)
+        except InvalidArgument as error:
+            raise _bad_source(source, error.message) from error
 
     def _made(self) -> list[Path]:
         return list(self._root.iterdir()) if self._root.exists() else []
@@ -173,12 +185,16 @@ def _described(source: str, folder: Path) -> ModelFolder:
     if (fault := _fault(folder)) is not None:
         raise _bad_source(source, fault)
     size = sum(os.path.getsize(file) for file in folder.glob("*.safetensors"))
-    return ModelFolder(folder, PolicyId(policy_id.of_folder(folder)), size)
+    return ModelFolder(folder, PolicyId(policy_id.of_folder(folder)), size, policy_id.settings_of_folder(folder))
 
 
-def _folder(source: str) -> Folder:
+def _look(source: str, folder: Folder) -> None:
+    """Raises InvalidArgument where a local folder holds no model, or leads out of the places of models."""
+    assert folder.local is not None
+    if (fault := _fault(folder.local)) is not None:
+        raise _bad_source(source, fault)
     try:
-        return Folder(source)
+        folder.sizes()
     except InvalidArgument as error:
         raise _bad_source(source, error.message) from error
 

@@ -120,7 +120,7 @@ class MemoryFolders:
             if str(folder.path) == source:
                 return folder
         await self.check(source)
-        return ModelFolder(Path(source), self.models[source], size_bytes=0)
+        return ModelFolder(Path(source), self.models[source], 0, str(content_id(source.encode())))
 
     async def receive(self, base: ModelFolder, weights: WeightStream) -> ModelFolder:
         names, content = list[str](), b""
@@ -132,7 +132,8 @@ class MemoryFolders:
                     content += data
         if not names:
             raise InvalidArgument("no tensor came", [FieldViolation("message", "no tensor came")])
-        self.held.append(ModelFolder(Path(f"received-{len(self.held)}"), content_id(content), len(content)))
+        folder = Path(f"received-{len(self.held)}")
+        self.held.append(ModelFolder(folder, content_id(content), len(content), base.settings_id))
         return self.held[-1]
 
     async def release(self, folder: ModelFolder) -> None:

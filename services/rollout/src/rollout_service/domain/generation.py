@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from ratchet_kit.work import Priority
 from ratchet_policies import Completion, Prompt, Sampling
 from rollout_service.domain.policy import PolicyId
 
@@ -11,6 +12,8 @@ from rollout_service.domain.policy import PolicyId
 class GenerationRequest:
     prompt: Prompt
     sampling: Sampling = field(default_factory=Sampling)
+    priority: Priority = Priority.NORMAL
+    """A low one is decoded where the others leave room."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,7 +227,7 @@ class PolicyHost:
         engine = await self._ports.engines.start(self.policy.name, model, self.policy.options)
         try:
             self._engine = engine
-            self.policy = self.policy.ready(model.policy_id, engine.info, self._ports.clock.now())
+            self.policy = self.policy.ready(model.policy_id, engine.info, self._ports.clock.now(), model.settings_id)
             await self._keep(model)
             self._settled.set()
             log.info("policy.ready", policy=self.policy.name, policy_id=model.policy_id)

@@ -49,6 +49,7 @@ class EngineInfo:
 
     dtype: Dtype
     max_model_len: int
+    has_chat_template: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +74,24 @@ class Policy:
     """Why it is LOADING again."""
     ready_time: datetime | None = None
     weight_updates: int = 0
+    settings_id: str = ""
+    """Of the model that was loaded last: its config, tokenizer and chat template."""
 
-    def ready(self, policy_id: PolicyId, engine: EngineInfo, now: datetime) -> "Policy":
-        """The engine runs with these weights.
+    def ready(self, policy_id: PolicyId, engine: EngineInfo, now: datetime, settings_id: str = "") -> "Policy":
+        """The engine runs with these weights and settings.
 
         Raises FailedPrecondition unless LOADING.
         """
         self._require(State.LOADING, "become ready")
-        return replace(self, state=State.READY, policy_id=policy_id, engine=engine, restart_reason="", ready_time=now)
+        return replace(
+            self,
+            state=State.READY,
+            policy_id=policy_id,
+            settings_id=settings_id,
+            engine=engine,
+            restart_reason="",
+            ready_time=now,
+        )
 
     def restarting(self, reason: str) -> "Policy":
         """The engine died and is being restarted with the weights it had.

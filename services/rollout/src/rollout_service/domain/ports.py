@@ -20,6 +20,8 @@ class ModelFolder:
     """Hash of its weights."""
     size_bytes: int
     """Of its weights."""
+    settings_id: str = ""
+    """Hash of all else that decides what it answers: see `ratchet_kit.policy_id.settings_of_folder`."""
 
 
 class ModelFolders(Protocol):

@@ -4,15 +4,23 @@ Each lane is a Python process of its own. `enter.py` is its script, exec'd once 
 folder is first on sys.path, so the modules here import one another by bare names (`import jail`).
 
     outside.py   makes namespaces (jail.py) and a private root (root.py) where it may, and begins again inside
-    start.py     locks the process in (lockdown.py), takes the cage's modules out of reach, and makes the keeper
-    keeper.py    takes requests, supervises programs, answers. It never reads a program, its tests or its results into
-                 its own memory: a child inherits that memory by copy, and would find there what other programs left
-    lockdown.py  locks the keeper in: no privilege, limits, kernel/ (seccomp, Landlock)
-    zygote.py    forks a process for each program, into what it has made new for it: world.py
+    start.py     locks the process in (lockdown.py), forks the zygote, and becomes the keeper
+    lockdown.py  locks both in: no privilege, limits, kernel/ (seccomp, Landlock)
+    forks.py     the zygote: it forks a process for each program. cradle.py: what that does before the program begins
+    keeper.py    takes requests, supervises programs, answers. It reads no program, no tests and no results: what it
+                 collects it passes on unread. zygote.py: how it has the zygote fork
+    world.py     what is new for each program; proof.py: that the lane is as it was after it
     runner.py    runs a program in that process: calls or a script; command.py: another language; tester.py: test code,
                  in a process of its own
-    link.py      how these two ask each other, and hold objects in common (shared.py, channel.py). The program's side is
-                 owner.py and guests.py, the tests' proxies.py, standing.py, operators.py, mirrors.py and lent.py
+    collect.py   what test code holds to run; pytest's part of it: little_pytest.py, arguments.py, fixtures.py
+                 (captures.py, patches.py). bundled.py: modules that come with it.
+                 counting.py: what its comparisons came to (comparisons.py, caught.py, elements.py).
+                 vanished.py: exceptions of the program that ended their loops
+    link.py      how program and tests ask each other, and hold objects in common (shared.py, channel.py). The program's
+                 side is owner.py, describe.py and guests.py, the tests' proxies.py, standing.py, operators.py,
+                 answers.py, protocols.py, methods.py, making.py, mirrors.py and lent.py
+    reports.py   what the program prints, warns of, logs and reads; replay.py: the same with the tests. surroundings.py:
+                 environment, folder and arguments of the tests are the program's
     child.py     what the keeper holds of a program: its process, its pipes (pipe.py), its files (files.py), its time
                  and memory (budget.py, process_tree.py)
     wire.py      how all of them speak; codec.py: the form of values (library.py, arrays.py).

@@ -1,7 +1,7 @@
 """Between a program and its tests, in two processes: a line of JSON asks, lines answer or ask back."""
 
+import _socket
 import json
-import socket
 
 LINE_LIMIT = 16 << 20
 
@@ -18,7 +18,8 @@ ARITHMETIC = _special(
 # What gives a value of Python's own, whoever is asked.
 CONVERSIONS = _special("int float complex index round trunc floor ceil str repr format bytes")
 CONTAINER = _special("iter next len getitem setitem delitem contains reversed bool hash")
-SPECIALS = (*COMPARISONS, *ARITHMETIC, *CONVERSIONS, *CONTAINER, *_special("call enter exit"))
+ASYNC = _special("aenter aexit aiter anext await")
+SPECIALS = (*COMPARISONS, *ARITHMETIC, *CONVERSIONS, *CONTAINER, *_special("call enter exit"), *ASYNC)
 
 
 def specials(kind: type) -> list[str]:
@@ -30,7 +31,7 @@ def specials(kind: type) -> list[str]:
     ]
 
 
-def send(channel: socket.socket, message: dict[str, object]) -> None:
+def send(channel: _socket.socket, message: dict[str, object]) -> None:
     line = json.dumps(message).encode() + b"\n"
     if len(line) > LINE_LIMIT:
         what = f"{len(line)} bytes, and at most {LINE_LIMIT} cross between the program and its tests"

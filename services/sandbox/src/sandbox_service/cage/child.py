@@ -4,19 +4,12 @@ import contextlib
 import os
 import select
 import signal
-import time
 from typing import TYPE_CHECKING
+
+from cpu_time import cpu_clock
 
 if TYPE_CHECKING:
     from zygote import Zygote
-
-
-def cpu_clock(pid: int) -> float:
-    """The seconds that a process which has not been waited for has used, as clock_getcpuclockid(3) finds them.
-
-    Raises OSError where there's none of that number.
-    """
-    return time.clock_gettime((~pid << 3) | 2)
 
 
 class Child:

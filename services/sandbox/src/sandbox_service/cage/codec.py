@@ -20,6 +20,7 @@ from typing import Any
 
 MAX_DEPTH = 100
 _SAFE_INT = 1 << 53
+_SCALARS = {str, int, float, bool, type(None)}
 
 Hook = Callable[[Any, int], object]
 """Gives the form of a value at a depth, or None."""
@@ -75,7 +76,7 @@ def encode(value: Any, rare: Hook | None = None, held: Hook | None = None, depth
         if form is not None:
             return form
     if kind is list:
-        return [encode(item, rare, held, below) for item in value]
+        return value[:] if _stand_for_themselves(value) else [encode(item, rare, held, below) for item in value]
     if kind is tuple:
         return {"t": [encode(item, rare, held, below) for item in value]}
     if kind is dict:
@@ -86,6 +87,15 @@ def encode(value: Any, rare: Hook | None = None, held: Hook | None = None, depth
         return {"c": [value.real, value.imag]}
     form = rare(value, depth) if rare else None
     return _encode_base(value, rare, held, depth) if form is None else form
+
+
+def _stand_for_themselves(items: list[Any]) -> bool:
+    """Whether JSON holds all of them: a list may have millions."""
+    kinds = set(map(type, items))
+    if not kinds <= _SCALARS:
+        return False
+    whole = items if kinds == {int} else [item for item in items if type(item) is int]
+    return not whole or -_SAFE_INT < min(whole) <= max(whole) < _SAFE_INT
 
 
 def _encode_base(value: Any, rare: Hook | None, held: Hook | None, depth: int) -> object:
@@ -128,6 +138,8 @@ def decode(data: Any, rebuild: Callable[[str, Any, int], object] | None = None, 
     if isinstance(data, list):
         if depth > MAX_DEPTH:
             raise Malformed("nested too deeply")
+        if set(map(type, data)) <= _SCALARS:
+            return data[:]
         return [decode(item, rebuild, depth + 1) for item in data]
     if not isinstance(data, dict):
         return data

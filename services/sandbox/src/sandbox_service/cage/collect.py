@@ -7,6 +7,7 @@ The first test that fails raises.
 
 # ruff: noqa: BLE001 (tests may raise anything)
 
+import _ast
 import contextlib
 import functools
 import sys
@@ -16,7 +17,11 @@ from typing import Any
 
 import arguments
 import comparisons
+import counting
+import fixtures
 import little_pytest
+
+_COROUTINE = 0x80  # of a code's flags
 
 
 class LeftWith(AssertionError):
@@ -32,7 +37,7 @@ class Collector:
         code: str,
         entry: object,
         call_check: bool,
-        count: comparisons.Count,
+        count: counting.Count,
     ) -> None:
         """`module`: holds what the tests may use of the program, and becomes `__main__`."""
         self._count = count
@@ -46,7 +51,7 @@ class Collector:
         self._given["candidate"] = self._entry
         sys.modules["__main__"] = self._module
         self._prepare()
-        self._compiled = comparisons.counted(comparisons.parse(self._code))
+        self._compiled = self._count.compile(self._code)
         try:
             exec(self._compiled, names)
         except SystemExit as error:
@@ -62,7 +67,7 @@ class Collector:
         with contextlib.closing(self._fixtures):
             found = self._run_tests(own)
         if not (found or check or self._count.compared) and ">>>" in self._code:
-            run_examples(self._module)
+            run_examples(self._module, self._count)
         if _failed_case is not None:  # of a suite that the code ran itself
             raise _failed_case
 
@@ -70,13 +75,13 @@ class Collector:
         """Stands in for what the code names and would run it again, or keep to itself what failed."""
         code = self._code
         if "pytest" in code:
-            little_pytest.install()
+            little_pytest.install(self._count, fixtures.CLASSES)
         if "unittest" in code:
-            _prepare_unittest()
+            _prepare_unittest(self._count)
         if "doctest" in code:
             import doctest
 
-            doctest.testmod = lambda m=None, *_, **__: run_examples(m or self._module)
+            doctest.testmod = lambda m=None, *_, **__: run_examples(m or self._module, self._count)
         if "inspect" in code or "traceback" in code:
             import linecache
 
@@ -102,10 +107,11 @@ class Collector:
         _call_if_there(own.get("teardown_module"), self._module)
         return found
 
-    def _run_class(self, made: type, marks: Sequence[little_pytest.Mark]) -> bool:
-        """A class of pytest: a new object for each test."""
-        names = [name for base in reversed(made.__mro__) for name in vars(base) if name.startswith("test")]
-        names = [name for name in dict.fromkeys(names) if callable(getattr(made, name))]
+    def _run_class(self, made: type, marks: Sequence[little_pytest.Mark], within: str = "") -> bool:
+        """A class of pytest: a new object for each test. Those in it are classes of tests, too."""
+        path = f"{within}{made.__name__}"
+        all_names = dict.fromkeys(name for base in reversed(made.__mro__) for name in vars(base))
+        names = [name for name in all_names if name.startswith("test") and callable(getattr(made, name))]
         if names and any(name in vars(base) for base in made.__mro__[:-1] for name in ("__init__", "__new__")):
             raise little_pytest.Unsupported(f"{made.__name__} has an __init__, and so pytest runs none of its tests")
         marks = [*marks, *(mark for base in made.__mro__ for mark in arguments.marks_of(vars(base)))]
@@ -114,40 +120,66 @@ class Collector:
             it = made()
             before_and_after = (getattr(it, "setup_method", None), getattr(it, "teardown_method", None))
             method = getattr(it, name)
-            self._run_function(
-                f"{made.__name__}.{name}", method, [*marks, *arguments.marks_of(method)], before_and_after
-            )
+            self._run_function(f"{path}.{name}", method, [*marks, *arguments.marks_of(method)], before_and_after)
+        found = bool(names)
+        for name in all_names:
+            inner = getattr(made, name, None)
+            if name.startswith("Test") and isinstance(inner, type) and getattr(inner, "__test__", True):
+                found = self._run_class(inner, marks, f"{path}.") or found
         _call_if_there(getattr(made, "teardown_class", None))
-        return bool(names)
+        return found
 
     def _run_function(
         self, name: str, test: Any, marks: Sequence[little_pytest.Mark], before_and_after: Sequence[Any]
     ) -> None:
         if arguments.is_skipped(marks):
             return
+        fixtures, passed_on = self._fixtures, arguments.indirect(marks)
+        fixtures.look_at(test)
+        needed = arguments.needed(test)
         for values, own_marks in arguments.parameters(marks):
             if arguments.is_skipped(own_marks):
                 continue
-            missing = [one for one in arguments.needed(test) if one not in values and one not in self._fixtures]
-            if missing and not values and _mentions(self._compiled, name):
+            missing = [one for one in needed if one not in values and one not in fixtures]
+            if missing and not values and _is_used(self._compiled, name):
                 return  # a helper: other tests call it with what it needs
-            _call_if_there(before_and_after[0], test)
-            try:
-                with self._fixtures.open(getattr(test, "__self__", None), marks) as fixtures:
-                    given = {one: fixtures.value(one, name) for one in arguments.needed(test) if one not in values}
-                    _finish(test(**given, **values))
-            except little_pytest.Skipped:
-                pass
-            except Exception as error:
-                if type(error).__name__ != "SkipTest":
-                    raise with_name(error, name) from None
-            finally:
-                _call_if_there(before_and_after[1], test)
+            direct = {one: value for one, value in values.items() if one not in passed_on}
+            for params in fixtures.params(marks):
+                params |= {one: value for one, value in values.items() if one in passed_on}
+                self._run_once(name, test, marks, before_and_after, direct, params)
+
+    def _run_once(
+        self,
+        name: str,
+        test: Any,
+        marks: Sequence[little_pytest.Mark],
+        before_and_after: Sequence[Any],
+        values: Mapping[str, Any],
+        params: Mapping[str, Any],
+    ) -> None:
+        _call_if_there(before_and_after[0], test)
+        try:
+            with self._fixtures.open(name, marks, params) as fixtures:
+                names = arguments.needed(test)
+                given = {one: fixtures.value(one, name) for one in names if one not in values}
+                result = test(**given, **values)
+                _finish(result, fixtures.run)
+        except little_pytest.Skipped:
+            pass
+        except Exception as error:
+            if type(error).__name__ != "SkipTest":
+                raise with_name(error, name) from None
+        finally:
+            _call_if_there(before_and_after[1], test)
 
 
-def _mentions(code: types.CodeType, name: str) -> bool:
-    inner = (one for one in code.co_consts if isinstance(one, types.CodeType))
-    return name in code.co_names or any(_mentions(one, name) for one in inner)
+def _is_used(code: types.CodeType, name: str) -> bool:
+    """Whether the code reads that name."""
+    import dis
+
+    if any(one.argval == name and one.opname.startswith("LOAD_") for one in dis.get_instructions(code)):
+        return True
+    return any(_is_used(one, name) for one in code.co_consts if isinstance(one, types.CodeType))
 
 
 def _is_of(module: types.ModuleType, item: Any) -> bool:
@@ -157,13 +189,13 @@ def _is_of(module: types.ModuleType, item: Any) -> bool:
     return isinstance(item, functools.partial | types.MethodType)
 
 
-def _finish(result: Any) -> None:
+def _finish(result: Any, run: Callable[[Any], Any] | None = None) -> None:
     """Of an async test, all that it does."""
     if isinstance(result, types.CoroutineType):
         import asyncio
 
-        asyncio.run(result)
-    elif isinstance(result, types.GeneratorType | types.AsyncGeneratorType):
+        (run or asyncio.run)(result)
+    elif type(result) in (types.GeneratorType, types.AsyncGeneratorType):
         raise little_pytest.Unsupported("a test that yields is run by no test runner")
 
 
@@ -172,9 +204,27 @@ def _call_if_there(hook: Any, *given: object) -> None:
         _finish(hook(*given[: len(arguments.needed(hook))]))
 
 
-def _prepare_unittest() -> None:
+def _prepare_unittest(count: counting.Count) -> None:
     """Test files end with unittest.main(). And whoever runs its tests, what failed is known here."""
     import unittest
+
+    class Failure(AssertionError, metaclass=_Failure):
+        def __init__(self, *message: object) -> None:
+            super().__init__(*message)
+            count.note(self)
+
+    Failure.__name__ = Failure.__qualname__ = "AssertionError"
+    unittest.TestCase.failureException = Failure
+    raises: Any = type(unittest.TestCase().assertRaises(Exception))  # noqa: PT027 (the class is wanted)
+    leave = raises.__exit__
+
+    def leave_and_forgive(self: Any, kind: Any, error: Any, trace: Any) -> Any:
+        expected = leave(self, kind, error, trace)
+        if expected:
+            count.forgive(error)
+        return expected
+
+    raises.__exit__ = leave_and_forgive
 
     unittest.main = lambda *_, **__: None  # type: ignore[assignment]
 
@@ -193,6 +243,17 @@ def _prepare_unittest() -> None:
 
     for name in ("addError", "addFailure", "addSubTest", "addUnexpectedSuccess"):
         setattr(unittest.TestResult, name, failing(name))
+    unittest.TestResult.addExpectedFailure = lambda self, test, err: count.forgive(err[1])  # type: ignore[method-assign]
+
+
+class _Failure(type):
+    """Of unittest's failures: to its runner every AssertionError is one."""
+
+    def __instancecheck__(cls, it: object) -> bool:
+        return isinstance(it, AssertionError)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, AssertionError)
 
 
 _failed_case: BaseException | None = None  # what a test of unittest raised, whichever runner ran it
@@ -205,6 +266,11 @@ def _fail_case(error: BaseException) -> None:
 
 def _run_case(unittest: types.ModuleType, case: type) -> bool:
     """Raises what the first test raised that didn't succeed, with its name."""
+    for name in unittest.defaultTestLoader.getTestCaseNames(case):
+        code = getattr(getattr(case, name), "__code__", None)
+        if code and code.co_flags & _COROUTINE and not hasattr(case, "asyncSetUp"):
+            what = f"{case.__name__}.{name} is async, and a plain TestCase never awaits it"
+            raise little_pytest.Unsupported(f"{what}: IsolatedAsyncioTestCase does")
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(case)
     result = unittest.TestResult()
     result.failfast = True
@@ -214,11 +280,10 @@ def _run_case(unittest: types.ModuleType, case: type) -> bool:
     return bool(result.testsRun > 0)
 
 
-def run_examples(module: types.ModuleType) -> Any:
+def run_examples(module: types.ModuleType, count: counting.Count) -> Any:
     """The examples in docstrings, as doctest does; each with an output compares. Raises for the first that fails."""
     import doctest
 
-    seen: Any = getattr(__import__("builtins"), "@checked")
     attempted = 0
     for test in doctest.DocTestFinder(exclude_empty=True).find(module, "tests", globs=dict(vars(module))):
         attempted += len(test.examples)
@@ -230,9 +295,13 @@ def run_examples(module: types.ModuleType) -> Any:
         except doctest.UnexpectedException as error:
             raise error.exc_info[1] from None
         for example in test.examples:
-            if example.want:
-                seen()
+            if example.want or any(map(comparisons.compares, _statements(example.source))):
+                count.checked()
     return doctest.TestResults(0, attempted)
+
+
+def _statements(source: str) -> Sequence[Any]:
+    return compile(source, "tests.py", "exec", _ast.PyCF_ONLY_AST).body  # type: ignore[attr-defined, no-any-return]
 
 
 def with_name(error: BaseException, name: str) -> BaseException:

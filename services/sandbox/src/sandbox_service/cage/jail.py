@@ -1,7 +1,7 @@
 """Namespaces, identity and limits of the calling process: each step is taken once, and for good.
 
 Whoever starts it, a lane gets a user namespace of its own, in which it is INSIDE_ID and may mount. Its capabilities
-are worth nothing outside, and no program gets them: the zygote alone keeps one, to make each program's world anew.
+are worth nothing outside, and no program gets them: keeper and zygote keep one, to make each program's world anew.
 """
 
 import os
@@ -15,6 +15,9 @@ INSIDE_ID = 1000
 _NAMESPACES = libc.CLONE_NEWNS | libc.CLONE_NEWPID | libc.CLONE_NEWNET | libc.CLONE_NEWIPC | libc.CLONE_NEWUTS
 _TASKS = 256
 _RESERVE = 1 << 30
+# Of one shared anonymous mapping, in bytes, where no cgroup counts memory: what was written there and is no longer
+# mapped can't be seen. Without processes and with. There may be 65530 mappings (vm.max_map_count).
+SHARED_BYTES = {False: 16 << 10, True: 1 << 20}
 
 
 def refusal(attempt: Callable[[], None]) -> str:

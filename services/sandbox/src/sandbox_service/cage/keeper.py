@@ -1,36 +1,23 @@
 """The keeper of one lane: start.py makes it.
 
-It makes the zygote that programs are forked from, then serves one request at a time: a header, then a payload that it
-leaves in the socket for the program to read. So no program, no test and no result is in the memory that any process
-inherits: what the keeper collects goes to a mapping that forks leave out. Ends when the service hangs up.
+It serves one request at a time: a header, then a payload that it leaves in the socket for the program to read. It's
+forked by nobody: what it needs is loaded when the zygote is there. Ends when the service hangs up.
 """
 
 import contextlib
-import marshal
 import os
-import resource
 import select
-import signal
-import socket
-import sys
-from collections.abc import Callable, Sequence
+from _socket import socket, socketpair
 from typing import Any
 
-import command
 import files
-import jail
 import lockdown
-import process_tree
-import rehearsal
-import runner
 import scratch
-import tester
 import wire
 from budget import Budget, Limits
 from child import Child
-from kernel import libc, seccomp
-from lockdown import Lacking
 from pipe import Pipe
+from process_tree import ProcessTree
 from zygote import Zygote
 
 _FIRST_LOOK = 0.005  # seconds
@@ -38,63 +25,24 @@ _FIRST_LOOK = 0.005  # seconds
 
 class Keeper:
     def __init__(
-        self, connection: socket.socket, locked: lockdown.Locked, setup: dict[str, Any], complaints: int
+        self, connection: socket, locked: lockdown.Locked, setup: dict[str, Any], zygote: Zygote, proc: int, base: int
     ) -> None:
-        self._connection, self._complaints = connection, complaints
+        """`proc`: a descriptor of the machine's /proc. `base`: bytes that are resident in each fork.
+
+        Raises Lacking where processes could not be counted.
+        """
+        self._connection, self._zygote, self._base_bytes = connection, zygote, base
         self._world, self._scratch = locked.world, locked.world.folder
-        self._own_pids, self._own_root = "pid-ns" in locked.layers, "private-root" in locked.layers
-        self._own_files = "own-files" in locked.layers
+        self._own_root = "private-root" in locked.layers
         self._meter = None if self._own_root else scratch.Meter(self._scratch)
-        self._tree, self._account, self._processes = locked.tree, locked.account, locked.processes
-        self._base_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-        shared_bytes = -1 if setup["cgroup"] else process_tree.SHARED_BYTES[locked.processes]
-        self._filter = seccomp.Filter(locked.processes, shared_bytes) if "seccomp" in locked.layers else None
+        self._account, self._processes = locked.account, locked.processes
+        self._tree = ProcessTree(proc, locked.processes, setup["cgroup"])
+        if self._processes and not self._tree.find(zygote.pid):
+            raise lockdown.Lacking("programs that start processes can't be held here: /proc does not show them")
         self._result, self._tests = Pipe(setup["result"]), Pipe(64 << 10)
         self._output, self._error = Pipe(setup["output"]), Pipe(setup["output"])
         self._data_bytes = locked.data_bytes
         self._core = -1
-        self._zygote: Zygote
-
-    def rehearse(self) -> None:
-        """Does a few times what every program will do first. Python rewrites code that it runs often, and remembers
-        where it found what it looked for: each program would else have to copy what that changes."""
-        calls = ("def f(x):\n    return x + 1\n", "f", [[0], [1]])
-        payload = marshal.dumps(("calls", "rehearsal", calls, "", [], 1 << 30, 5.0))
-        payload = wire.LENGTH.pack(len(payload)) + payload
-        reader, writer = os.pipe()
-        nowhere, path = os.open(os.devnull, os.O_WRONLY), list(sys.path)
-        for _ in range(20):
-            os.write(writer, payload)
-            mode, nonce, arguments, stdin, *_ = wire.receive(reader)
-            os.closerange(255, 256)
-            runner.make_stdin(stdin)
-            self._world.rehearse()
-            if self._filter:
-                self._filter.rehearse()
-            RUNNERS[mode](wire.Frames(nowhere, nonce), *arguments)
-        rehearsal.crossing()
-        for descriptor in (reader, writer, nowhere):
-            os.close(descriptor)
-        del sys.modules["program"]
-        sys.path[:] = path
-
-    def make_zygote(self) -> None:
-        """Raises Lacking where processes could not be counted."""
-        self._zygote = Zygote(self._be_zygote, self._be_child, self._world, self._complaints)
-        libc.set_capabilities(0)
-        if self._processes and not self._tree.find(self._zygote.pid):
-            raise Lacking("programs that start processes can't be held here: /proc does not show them")
-
-    def _be_zygote(self) -> None:
-        self._world.settle()
-        jail.limit_lane(scratch.SIZE, self._processes)
-        if self._filter:
-            # programs that start processes need locks among these
-            self._filter.load_for_zygote(self._own_files or self._processes, self._own_root)
-
-    def end_zygote(self) -> None:
-        """So that no zombie of this lane is left to whatever is pid 1 of the machine or the container."""
-        self._zygote.end()
 
     def serve(self) -> None:
         while True:
@@ -111,7 +59,7 @@ class Keeper:
         pipes: tuple[Pipe, ...] = (self._result, self._output, self._error)
         channel = None
         if head["mode"] == "check":
-            channel = socket.socketpair()
+            channel = socketpair()
             pipes += (self._tests,)
         for pipe in pipes:
             pipe.open()
@@ -123,20 +71,18 @@ class Keeper:
         budget = Budget(children, limits, self._tree, self._account, self._zygote.pid, self._bytes_of_files)
         if not self._own_root:
             os.mkdir(self._scratch, 0o700)
-        self._zygote.open_world()
-        streams = [self._output.writer, self._error.writer]
+        rules = self._world.open(self._zygote.pid)
         try:
             if channel:
-                program = [*streams, self._result.writer, channel[0].fileno()]
-                children.append(self._zygote.fork(program, awaited=False))
+                children.append(self._fork(self._result, [channel[0].fileno(), *rules], awaited=False))
                 channel[0].close()
                 self._result.close_writer()
                 if self._has_read_payload(children[0], channel[1]):
                     wire.skip_to(self._connection, head["mark"])
-                    children.append(self._zygote.fork([*streams, self._tests.writer, channel[1].fileno()]))
+                    children.append(self._fork(self._tests, [channel[1].fileno(), *rules]))
                 channel[1].close()
             else:
-                children.append(self._zygote.fork([*streams, self._result.writer]))
+                children.append(self._fork(self._result, rules))
             for pipe in pipes:
                 pipe.close_writer()
             end = "exited"
@@ -146,7 +92,8 @@ class Keeper:
             for child in reversed(children):
                 child.close()
             left = self._hold_scratch() if head["fetch"] else -1
-            strays_cpu = self._zygote.close_world()
+            strays_cpu = self._zygote.wait_for_all()
+            self._world.close()
         cpu = budget.final_cpu(strays_cpu)
         for pipe in pipes:
             pipe.drain()
@@ -164,6 +111,13 @@ class Keeper:
             pipe.close()
         if not self._own_root:
             self._remove_scratch()
+
+    def _fork(self, way_out: Pipe, more: list[int], awaited: bool = True) -> Child:
+        """`more`: what it gets beside the standard streams and the way out."""
+        stdin = os.memfd_create("stdin")
+        child = self._zygote.fork([stdin, self._output.writer, self._error.writer, way_out.writer, *more], awaited)
+        os.close(stdin)
+        return child
 
     def _hold_scratch(self) -> int:
         """A descriptor of the program's folder, which stays for that long; -1 where the program lets nobody in."""
@@ -187,7 +141,7 @@ class Keeper:
                     os.sched_setaffinity(pid, {core})
             self._core = core
 
-    def _has_read_payload(self, program: Child, channel: socket.socket) -> bool:
+    def _has_read_payload(self, program: Child, channel: socket) -> bool:
         """Waits until the program has left the socket, before the tests come through it. False: it died before that.
 
         `channel`: it holds the other end.
@@ -239,33 +193,6 @@ class Keeper:
             return "output"
         return "result" if self._result.used == self._result.size else ""
 
-    def _be_child(self, descriptors: Sequence[int]) -> int:
-        """`descriptors`: standard output and error, the way out, and that of the channel between program and tests."""
-        self._world.enter()
-        for place, descriptor in enumerate(descriptors, start=1):
-            os.dup2(descriptor, place)
-        mode, nonce, arguments, stdin, taken, memory, cpu = wire.receive(self._connection.fileno())
-        if taken:
-            try:
-                files.take_files(self._connection.fileno(), taken)
-            except OSError as error:
-                wire.Frames(wire.RESULT_FD, nonce).send("error", *runner.describe(error))
-                return 1
-        os.write(wire.RESULT_FD, b"\n")
-        os.closerange(1 + len(descriptors), 256)
-        runner.make_stdin(stdin)
-        if not self._own_pids:  # there, all end with pid 1
-            libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
-        if self._processes:
-            # a signal to its group must not reach the lane's own processes
-            os.setsid()
-            # for the exact count of shared memory: process_tree.py. To Landlock it's another's domain for all but it.
-            libc.prctl(libc.PR_SET_DUMPABLE, 1)
-        jail.limit_program(memory + self._data_bytes, cpu, self._processes)
-        if self._filter:
-            self._filter.load()
-        return RUNNERS[mode](wire.Frames(wire.RESULT_FD, nonce), *arguments)
-
     def _answer(
         self, head: dict[str, Any], children: list[Child], end: str, cpu: float, wall: float, left: int
     ) -> None:
@@ -299,13 +226,3 @@ class Keeper:
             os.rmdir(self._scratch)
         except OSError as error:
             raise SystemExit(f"the scratch folder can't be emptied: {error}") from None
-
-
-RUNNERS: dict[str, Callable[..., int]] = {
-    "calls": runner.run_calls,
-    "script": runner.run_script,
-    "check": tester.serve_program,
-    "tests": tester.run_tests,
-    "beside": tester.run_beside,
-    "command": command.run_command,
-}

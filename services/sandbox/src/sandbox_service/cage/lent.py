@@ -83,15 +83,27 @@ def attribute(value: Any, name: str) -> Any:
 
 
 def set_attribute(value: Any, name: str, item: object) -> None:
-    if isinstance(value, type) or not is_of_the_tests(type(value)):
-        raise AttributeError(f"can't set attribute {name!r}")
-    _check_name(value, name)
+    _check_change(value, name)
     setattr(value, name, item)
 
 
 def delete_attribute(value: Any, name: str) -> None:
-    set_attribute(value, name, None)
+    _check_change(value, name)
     delattr(value, name)
+
+
+def _check_change(value: Any, name: str) -> None:
+    """A program changes what an object of the tests holds, and not what it does: no method, nothing that is called."""
+    if isinstance(value, type) or not is_of_the_tests(type(value)) or _is_done(value, name):
+        raise AttributeError(f"can't set attribute {name!r}")
+    _check_name(value, name)
+
+
+def _is_done(value: Any, name: str) -> bool:
+    of_class = next((vars(kind)[name] for kind in type(value).__mro__ if name in vars(kind)), None)
+    held = getattr(value, "__dict__", {}).get(name)
+    is_method = hasattr(of_class, "__get__") and not hasattr(of_class, "__set__")
+    return is_method or callable(of_class) or callable(held)
 
 
 def special(value: Any, name: str, arguments: list[Any]) -> Any:

@@ -12,10 +12,10 @@ Beside codec.py's tags for values, forms hold what only one side has:
     q, e  objects and exception classes of the tests: lent.py
 """
 
+import _socket
 import _thread
 import builtins
 import json
-import socket
 import sys
 from typing import Any
 
@@ -30,9 +30,9 @@ import shared
 class Link:
     """One side of the connection."""
 
-    def __init__(self, connection: socket.socket, step: int) -> None:
+    def __init__(self, connection: _socket.socket, step: int) -> None:
         self._connection = connection
-        self._lines = connection.makefile("rb")
+        self._lines = open(connection.fileno(), "rb", closefd=False)  # noqa: SIM115 (it lives as long as the link)
         self._lock = _thread.RLock()
         self._shared = shared.Shared(step)
         self._sharing = step > 0

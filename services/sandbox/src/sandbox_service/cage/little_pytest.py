@@ -6,16 +6,14 @@ skipif, xfail and usefixtures; other marks say nothing. All else raises Unsuppor
 plugins, hooks. See collect.py for what is run.
 """
 
-import cmath
 import math
-import numbers
 import sys
 import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-NOTHING = object()
+_count: Any = None  # counting.Count: where failures are on record
 
 
 class Unsupported(BaseException):
@@ -28,6 +26,11 @@ class Skipped(BaseException):
 
 class Failed(AssertionError):
     """Raised by fail(), and where an expected exception did not come."""
+
+    def __init__(self, *message: object) -> None:
+        super().__init__(*message)
+        if _count is not None:
+            _count.note(self)
 
 
 class Mark:
@@ -58,11 +61,11 @@ class Fixture:
         self.name = keywords.get("name") or function.__name__
         self.autouse = bool(keywords.get("autouse"))
         self.cached = keywords.get("scope", "function") != "function"
+        params = keywords.get("params")
+        self.params = None if params is None else [one.values[0] if isinstance(one, Param) else one for one in params]
 
 
 def fixture(function: Any = None, **keywords: Any) -> Any:
-    if keywords.get("params") is not None:
-        raise Unsupported("fixtures with params are not offered here: parametrize the tests")
     return Fixture(function, keywords) if function else lambda function: Fixture(function, keywords)
 
 
@@ -88,6 +91,10 @@ def fail(reason: str = "", pytrace: bool = True, msg: str = "") -> NoReturn:
 
 def skip(reason: str = "", allow_module_level: bool = False, msg: str = "") -> NoReturn:
     raise Skipped(reason or msg)
+
+
+def xfail(reason: str = "", *_: Any, **__: Any) -> NoReturn:
+    raise Skipped(reason)
 
 
 def importorskip(name: str, *_: Any, **__: Any) -> Any:
@@ -145,6 +152,8 @@ class _Raises:
             self._info.match(self._match)
         if self._check is not None and not self._check(error):
             raise Failed(f"the check of the exception {error!r} gave false")
+        if _count is not None:
+            _count.forgive(error)
         return True
 
 
@@ -159,15 +168,41 @@ def raises(
     return info
 
 
-class _Warns(warnings.catch_warnings):
-    def __init__(self, expected: Any, match: Any) -> None:
-        super().__init__(record=True)
-        self._expected, self._match = expected, match
+class _Recorded(list[Any]):
+    """The warnings that came."""
 
+    @property
+    def list(self) -> Any:
+        return self
+
+    def pop(self, expected: Any = Warning) -> Any:
+        for place, one in enumerate(self):
+            if issubclass(one.category, expected):
+                return super().pop(place)
+        raise Failed(f"did not warn of {expected}")
+
+
+class _Recorder:
     def __enter__(self) -> Any:
-        self._seen: Any = super().__enter__()
+        self._before = warnings.catch_warnings()
+        self._before.__enter__()
+        self._seen = _Recorded()
+        vars(warnings).update(_showwarnmsg_impl=self._seen.append, showwarning=vars(warnings)["_showwarning_orig"])
         warnings.simplefilter("always")
         return self._seen
+
+    def __exit__(self, *error: Any) -> None:
+        self._before.__exit__(*error)
+
+
+def warnings_recorded() -> Any:
+    return _Recorder()
+
+
+class _Warns(_Recorder):
+    def __init__(self, expected: Any, match: Any) -> None:
+        super().__init__()
+        self._expected, self._match = expected, match
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
@@ -187,6 +222,10 @@ def warns(expected: Any = Warning, *arguments: Any, match: Any = None, **keyword
         return _Warns(expected, match)
     with _Warns(expected, match):
         return arguments[0](*arguments[1:], **keywords)
+
+
+def deprecated_call(*arguments: Any, **keywords: Any) -> Any:
+    return warns((DeprecationWarning, PendingDeprecationWarning, FutureWarning), *arguments, **keywords)
 
 
 class _Approx:
@@ -232,6 +271,9 @@ class _Approx:
         return self._number_near(got, expected)
 
     def _number_near(self, got: Any, expected: Any) -> bool:
+        import cmath
+        import numbers  # here, as each fork inherits what is loaded before
+
         number = isinstance(expected, numbers.Complex) or type(expected).__name__ == "Decimal"
         if not number or isinstance(expected, bool) or isinstance(got, bool):
             return bool(got == expected)
@@ -262,13 +304,20 @@ def approx(expected: Any, rel: Any = None, abs: Any = None, nan_ok: bool = False
     return _Approx(expected, rel, abs, nan_ok)
 
 
-def install() -> types.ModuleType:
-    """As the module pytest of this process."""
+def install(count: Any, more: Sequence[type] = ()) -> types.ModuleType:
+    """As the module pytest of this process. `more`: classes of its fixtures."""
+    global _count
+    _count = count
     module = types.ModuleType("pytest", __doc__)
-    offered: list[Any] = [raises, approx, warns, fail, skip, importorskip, param, main, fixture, ExceptionInfo]
+    offered: list[Any] = [
+        raises, approx, warns, deprecated_call, fail, skip, xfail, importorskip, param, main, fixture, ExceptionInfo,
+        *more,
+    ]  # fmt: skip
     vars(module).update({one.__name__: one for one in offered}, mark=_Marks(), __version__="8.0", __getattr__=_refuse)
     fail.Exception, skip.Exception = Failed, Skipped  # type: ignore[attr-defined]
     sys.modules["pytest"] = module
+    sys.modules["pytest_asyncio"] = types.ModuleType("pytest_asyncio")
+    vars(sys.modules["pytest_asyncio"])["fixture"] = fixture
     return module
 
 

@@ -11,7 +11,6 @@ import jail
 import root
 from cpu_time import Account
 from kernel import landlock, libc, seccomp
-from process_tree import ProcessTree
 from world import OwnWorld, World
 
 
@@ -20,14 +19,13 @@ class Lacking(Exception):
 
 
 class Locked(NamedTuple):
-    """What `lock_in` came to. `refused`: the reason for having no namespaces, if there are none. `tree`: by which the
-    keeper looks at programs. `account`: of the CPU time of programs that start processes, where there's one.
-    `data_bytes`: what the packages of a runtime take, which no program pays for out of its own limit."""
+    """What `lock_in` came to. `refused`: the reason for having no namespaces, if there are none. `account`: of the CPU
+    time of programs that start processes, where there's one. `data_bytes`: what the packages of a runtime take, which
+    no program pays for out of its own limit."""
 
     layers: list[str]
     world: World
     refused: str
-    tree: ProcessTree
     processes: bool
     account: Account | None
     data_bytes: int
@@ -54,14 +52,14 @@ def lock_in(begin: dict[str, Any], proc: int) -> Locked:
         layers.append("landlock")
     if seccomp.supported():
         layers.append("seccomp")
-    world = World(folder, rules) if refused else OwnWorld(rules, processes)
+    world = World(folder, rules) if refused else OwnWorld(rules, processes, proc)
     os.environ["HOME"] = os.environ["TMPDIR"] = world.folder
     with world.before_programs():
         data_bytes = _warm_up(packages, setup["warm"], proc)
     if processes:
         _demand_holds_processes(layers)
     account = _account(setup["cpu_usage"]) if processes else None
-    return Locked(layers, world, refused, ProcessTree(proc, processes, setup["cgroup"]), processes, account, data_bytes)
+    return Locked(layers, world, refused, processes, account, data_bytes)
 
 
 def _demand_holds_processes(layers: list[str]) -> None:
@@ -82,17 +80,20 @@ def _account(cpu_usage: int) -> Account | None:
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
     """The first process that this one starts is the pid 1 of its namespace: the zygote, and none of what packages run,
-    as matplotlib lists the fonts."""
+    as matplotlib lists the fonts. Nor can it start a thread by now: older ones of matplotlib would warn by a timer."""
     import subprocess
+    import threading
 
     def refuse(*_: object) -> None:
         raise OSError("no process may be started yet")
 
     start: Any = subprocess.Popen._execute_child  # type: ignore[attr-defined]
     subprocess.Popen._execute_child = refuse  # type: ignore[attr-defined]
+    threading.Timer.start = lambda timer: None  # type: ignore[assignment]
     try:
         yield
     finally:
+        del threading.Timer.start
         subprocess.Popen._execute_child = start  # type: ignore[attr-defined]
 
 

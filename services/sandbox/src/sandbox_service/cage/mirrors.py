@@ -1,15 +1,34 @@
 """What the tests get of a program that is made anew here: enums, exceptions, coroutines, types not to be called."""
 
 import enum
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
 from typing import Any
 
 import codec
+import methods
 import standing
 
 _ENUMS = ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")
 _places: dict[Any, int] = {}
+_programs: dict[Any, Any] = {}
 _known: set[Any] = set()
+
+
+class _EnumType(enum.EnumMeta):
+    """Of the program's enums: what the class has beside its members is asked there."""
+
+    def __getattribute__(cls, name: str) -> Any:
+        if cls in _programs and name[:2] != "__":
+            _programs[cls].asked = True
+        return super().__getattribute__(name)
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("_") or cls not in _known:
+            raise AttributeError(name)
+        found = _programs[cls].ask_for(standing.OF_METHOD, "getattr", cls, name)
+        if type(found) is cls:  # another name of a member: one could stand for all
+            raise AttributeError(name)
+        return found
 
 
 def know(made: Any) -> None:
@@ -17,15 +36,17 @@ def know(made: Any) -> None:
     _known.add(made)
 
 
-def make_enum(program: Any, at: int, name: str, base: str, members: list[Any]) -> Any:
+def make_enum(program: Any, at: int, name: str, base: str, mixed: str, own: list[str], members: list[Any]) -> Any:
     """An enum of the same members. What else its class has is asked of the program.
+
+    `mixed`: the plain type that it derives from, too, or "". `own`: special methods that it defines itself.
 
     Raises ValueError or TypeError for members that make none.
     """
     kind: Any = getattr(enum, base) if base in _ENUMS else enum.Enum
+    bases = (methods.PLAIN[mixed], kind) if mixed in methods.PLAIN and kind is enum.Enum else (kind,)
     if any(one.startswith("_") for one, _ in members):
         raise ValueError("a member with the name of one of ours")
-    made: Any = kind(name, [(one, codec.decode(value)) for one, value in members])
 
     def ask(member: Any, attribute: str) -> Any:
         if attribute.startswith("_"):
@@ -33,13 +54,41 @@ def make_enum(program: Any, at: int, name: str, base: str, members: list[Any]) -
         known = made in _known and attribute not in standing.PREDICATES
         return program.ask_for(standing.OF_METHOD if known else standing.OF_ATTRIBUTE, "getattr", member, attribute)
 
+    namespace = _EnumType.__prepare__(name, bases)
+    for one in own:
+        if one in _SPECIALS:
+            namespace[one] = _special(program, one)
+    if "_missing_" in own:
+        namespace["_missing_"] = classmethod(lambda cls, value: program.ask("call", cls, value))
+    for one, value in members:
+        namespace[one] = codec.decode(value)
+    made: Any = _EnumType(name, bases, namespace)
     made.__getattr__ = ask
     _places[made] = at
+    _programs[made] = program
     return made
 
 
+# Of a member: what gives text is compared by the tests, and two members are of the same class.
+_SHOWN = ("__str__", "__repr__", "__format__")
+_SPECIALS = (*_SHOWN, "__lt__", "__le__", "__gt__", "__ge__", "__call__")
+
+
+def _special(program: Any, name: str) -> Any:
+    def method(member: Any, /, *arguments: Any, **keywords: Any) -> Any:
+        if name == "__call__":
+            return program.ask("call", member, *arguments, **keywords)
+        if name in _SHOWN:
+            return str(program.ask("special", member, name, *arguments))
+        if type(member) not in _known or type(arguments[0]) is not type(member):
+            return NotImplemented
+        return program.ask("special", member, name, *arguments)
+
+    return method
+
+
 def place_of_enum(kind: type) -> int | None:
-    return _places.get(kind) if type(kind) is enum.EnumMeta else None
+    return _places.get(kind) if type(kind) is _EnumType else None
 
 
 class NotCalled:
@@ -68,13 +117,18 @@ def coroutine(program: Any, proxy: Any) -> Coroutine[Any, Any, Any]:
     return run()
 
 
-async def async_generator(program: Any, proxy: Any) -> AsyncIterator[Any]:
+async def async_generator(program: Any, proxy: Any) -> AsyncGenerator[Any, Any]:
+    given = None
     while True:
         try:
-            item = program.ask("anext", proxy)
+            item = program.ask("asend", proxy, given)
         except StopAsyncIteration:
             return
-        yield item
+        try:
+            given = yield item
+        except GeneratorExit:
+            program.ask("aclose", proxy)
+            raise
 
 
 def make_builtin_error(kind: Any, arguments: Any, message: str) -> Any:

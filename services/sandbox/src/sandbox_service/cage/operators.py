@@ -1,13 +1,14 @@
 """Operators on proxies: which are asked of the program, and which are answered here. The rules are in standing.py."""
 
 import itertools
-from collections.abc import Iterator
+import numbers
+from collections.abc import Generator, Iterator
 from typing import Any
 
+import answers
 import channel
 import standing
-
-_REFUSED_WORD = "an object that the program made says so itself"
+from answers import REFUSED_WORD, ask
 
 
 def _rank(proxy: Any) -> Any:
@@ -18,9 +19,9 @@ def _is_made(value: Any) -> bool:
     return isinstance(value, standing.Proxy) and _rank(value) in (standing.MADE, standing.METHOD)
 
 
-def _ask(proxy: Any, name: str, *arguments: Any) -> Any:
-    grade = standing.grade_within(proxy)
-    return type(proxy).__program__.ask_for(grade, "special", proxy, name, *arguments)
+def _is_new(value: Any) -> bool:
+    """Made by the tests themselves, and not given by an object that they made."""
+    return isinstance(value, standing.Proxy) and standing.slot_of(value, "_made_of") is not None
 
 
 def equal(one: Any, other: Any) -> bool:
@@ -35,17 +36,15 @@ def equal(one: Any, other: Any) -> bool:
         return True
     if "__eq__" not in type(one).__specials__ or not _says_equal(one, other):
         return False
-    if (_is_made(one) and _is_made(other)) or (
-        _hold_the_same(one, other, set()) and _holds_what_it_was_made_of(one) and _holds_what_it_was_made_of(other)
-    ):
+    if (_is_new(one) and _is_new(other)) or (_hold_the_same(one, other, set()) and _shows(one) and _shows(other)):
         return True
-    raise standing.CannotCross(f"a test compares two objects, and {_REFUSED_WORD}")
+    raise standing.CannotCross(f"a test compares two objects, and {REFUSED_WORD}")
 
 
 def _says_equal(one: Any, other: Any) -> bool:
-    word = _ask(one, "__eq__", other)
+    word = ask(one, "__eq__", other)
     if word is NotImplemented:
-        word = _ask(other, "__eq__", one) if "__eq__" in type(other).__specials__ else False
+        word = ask(other, "__eq__", one) if "__eq__" in type(other).__specials__ else False
     return word is not NotImplemented and bool(word)
 
 
@@ -54,7 +53,7 @@ def _equals_plain(one: Any, other: Any) -> bool:
     if base is not NotImplemented:
         return bool(base == other)
     if "__eq__" in type(one).__specials__ and other is not None:
-        raise standing.CannotCross(f"a test compares an object with a {type(other).__name__}, and {_REFUSED_WORD}")
+        raise standing.CannotCross(f"a test compares an object with a {type(other).__name__}, and {REFUSED_WORD}")
     return False
 
 
@@ -63,18 +62,25 @@ def _hold_the_same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
     if places in seen or places[0] == places[1]:
         return True
     seen.add(places)
-    mine, theirs = vars(one), vars(other)
+    mine, theirs = standing.held(one), standing.held(other)
     if not mine or mine.keys() != theirs.keys():
         return False
     return all(_same(item, theirs[name], seen) for name, item in mine.items())
 
 
-def _holds_what_it_was_made_of(proxy: Any) -> bool:
-    """Else a class could hold the same in all its objects."""
+def _shows(proxy: Any) -> bool:
+    """Whether what the object holds tells it from others: else a class could hold the same in all its objects. It holds
+    what it was made of, or another that was made of something else holds something else."""
+    if not _is_new(proxy):
+        return True
     held: list[Any] = []
-    for item in vars(proxy).values():
+    for item in standing.held(proxy).values():
         held += [item, *(item.values() if type(item) is dict else item if type(item) in (list, tuple) else ())]
-    return all(any(_same(given, item, set()) for item in held) for given in standing.slot_of(proxy, "_made_of"))
+    made_of = standing.slot_of(proxy, "_made_of")
+    if all(any(_same(given, item, set()) for item in held) for given in made_of):
+        return True
+    others = [one for one in type(proxy).__program__.made(type(proxy)) if standing.slot_of(one, "_made_of") != made_of]
+    return any(not _hold_the_same(one, proxy, set()) for one in others)
 
 
 def _same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
@@ -93,15 +99,15 @@ def truth(proxy: Any) -> bool:
     specials = type(proxy).__specials__
     if "__bool__" in specials:
         if not _is_made(proxy):
-            raise standing.CannotCross(f"a test asks whether an object is true, and {_REFUSED_WORD}")
-        return bool(_ask(proxy, "__bool__"))
+            raise standing.CannotCross(f"a test asks whether an object is true, and {REFUSED_WORD}")
+        return bool(answers.answer(proxy, "__bool__"))
     return _len(proxy) > 0 if "__len__" in specials else True
 
 
 def _len(self: Any) -> int:
-    count = type(self).__program__.ask("len", self)
+    count = answers.answer(self, "__len__")
     if not _is_made(self) and sum(1 for _ in itertools.islice(_items(self), count + 1)) != count:
-        raise standing.CannotCross(f"a test asks for the length of an object, and {_REFUSED_WORD}")
+        raise standing.CannotCross(f"a test asks for the length of an object, and {REFUSED_WORD}")
     return count  # type: ignore[no-any-return]
 
 
@@ -119,7 +125,7 @@ def _iter(self: Any) -> Iterator[Any]:
     if "__next__" in type(self).__specials__:
         if standing.slot_of(self, "_exhausted"):
             raise standing.CannotCross("a test iterates again over an iterator that had come to its end")
-        return _stream(program, self, self)
+        return self  # type: ignore[no-any-return]
     kept = standing.slot_of(self, "_items")
     if kept is None or kept.epoch != program.epoch:
         kept = _Items(program, self)
@@ -148,18 +154,18 @@ class _Items:
             place += 1
 
 
-def _stream(program: Any, proxy: Any, iterator: Any) -> Iterator[Any]:
+def _stream(program: Any, proxy: Any, iterator: Any) -> Generator[Any, None, Any]:
     """`iterator` may be here already: that of a list, say."""
     if not isinstance(iterator, standing.Proxy):
-        yield from iterator
-        return
+        return (yield from iterator)
     grade = standing.grade_within(proxy)
     while True:
+        program.epoch += int(_is_made(proxy))  # what gives its items may have fewer then
         try:
             item = program.ask_for(grade, "next", iterator)
-        except StopIteration:
+        except StopIteration as error:
             standing.set_slot(iterator, "_exhausted", True)
-            return
+            return error.value
         yield item
 
 
@@ -198,15 +204,15 @@ def _item_at(self: Any, key: int) -> Any:
 
 def _contains(self: Any, item: object) -> bool:
     if _is_made(self):
-        return bool(_ask(self, "__contains__", item))
+        return bool(ask(self, "__contains__", item))
     if "__iter__" not in type(self).__specials__:
-        raise standing.CannotCross(f"a test asks what an object holds, and {_REFUSED_WORD}")
+        raise standing.CannotCross(f"a test asks what an object holds, and {REFUSED_WORD}")
     return any(one is item or one == item for one in self)
 
 
 def _reversed(self: Any) -> Iterator[Any]:
     if _is_made(self):
-        return _stream(type(self).__program__, self, _ask(self, "__reversed__"))
+        return _stream(type(self).__program__, self, ask(self, "__reversed__"))
     return iter(list(self)[::-1])
 
 
@@ -217,14 +223,23 @@ def _exit(self: Any, kind: Any, error: Any, trace: Any) -> bool:
 
 
 def _there(name: str) -> Any:
-    return lambda self, *arguments: _ask(self, name, *arguments)
+    def act(self: Any, *arguments: object) -> Any:
+        type(self).__program__.epoch += 1
+        return ask(self, name, *arguments)
+
+    return act
+
+
+def _converted(name: str) -> Any:
+    return lambda self, *arguments: answers.answer(self, name, *arguments)
 
 
 def _compared(name: str) -> Any:
     def compare(self: Any, other: object) -> Any:
-        if not (_is_made(self) and (_is_made(other) or not isinstance(other, standing.Proxy))):
-            raise standing.CannotCross(f"a test compares an object that the program made, and {_REFUSED_WORD}")
-        return _ask(self, name, other)
+        of_objects = _is_made(self) and _is_made(other)
+        if not of_objects and (isinstance(other, standing.Proxy) or not _is_new(self)):
+            raise standing.CannotCross(f"a test compares an object that the program made, and {REFUSED_WORD}")
+        return ask(self, name, other)
 
     return compare
 
@@ -235,15 +250,34 @@ def _computed(name: str) -> Any:
             raise standing.CannotCross(
                 "a test computes with an object that the program made, and would tell it a value"
             )
-        return _ask(self, name, *others)
+        is_difference = _is_difference(name, self, others)
+        if name == "__abs__":
+            return answers.answer(self, name)
+        if name[2] == "i":
+            type(self).__program__.epoch += 1
+        result = ask(self, name, *others)
+        if is_difference and result is not NotImplemented:
+            if not isinstance(result, standing.Proxy):
+                raise standing.CannotCross(f"a test takes the difference of an object and a number, and {REFUSED_WORD}")
+            standing.set_slot(result, "_is_difference", True)
+        return result
 
     return compute
 
 
+def _is_difference(name: str, one: Any, others: Any) -> bool:
+    """From a number, which may be the expected one: `abs(x - 2) < 1e-6`. What comes of it is one, too."""
+    if any(standing.slot_of(it, "_is_difference") for it in (one, *others) if isinstance(it, standing.Proxy)):
+        return True
+    return name in _DIFFERENCES and any(isinstance(other, numbers.Number) for other in others)
+
+
+_DIFFERENCES = ("__sub__", "__rsub__", "__isub__")
+
 OPERATORS: dict[str, Any] = {
     **{name: _compared(name) for name in channel.COMPARISONS if name not in ("__eq__", "__ne__")},
     **{name: _computed(name) for name in channel.ARITHMETIC},
-    **{name: _there(name) for name in channel.CONVERSIONS if name not in ("__str__", "__repr__", "__format__")},
+    **{name: _converted(name) for name in channel.CONVERSIONS if name not in ("__str__", "__repr__", "__format__")},
     **{name: _there(name) for name in ("__setitem__", "__delitem__", "__enter__")},
     "__len__": _len, "__iter__": _iter, "__next__": _next, "__call__": _call, "__getitem__": _getitem,
     "__contains__": _contains, "__reversed__": _reversed, "__exit__": _exit,

@@ -28,10 +28,11 @@ def main() -> None:
     python = os.path.realpath(sys.executable)
     own_root = root.Root(stage, (*setup["paths"], python), setup["packages"], os.path.dirname(__file__))
     begin = {"connection": connection, "proc": proc, "setup": setup, "stage": stage, "layers": []}
-    begin["refused"] = jail.refusal(lambda: _try(own_root, uid))
+    begin["refused"] = jail.refusal(lambda: _try(own_root, uid, proc))
     if not begin["refused"]:
         begin["layers"] = _go_in(own_root, uid)
         _begin_again(python, parent, begin)
+    import keeper  # noqa: F401 (later its file may not be this process's to read)
     import start
 
     if os.geteuid() == 0:
@@ -71,15 +72,16 @@ def _go_in(own_root: root.Root, uid: int) -> list[str]:
     return [*layers, "private-root", *(["own-files"] if own_files else [])]
 
 
-def _try(own_root: root.Root, uid: int) -> None:
+def _try(own_root: root.Root, uid: int, proc: int) -> None:
     """All that will be asked of the kernel."""
     _go_in(own_root, uid)
     reader, writer = os.pipe()
     if os.fork() == 0:
         try:
-            world = OwnWorld(None, processes=False)
+            world = OwnWorld(None, False, proc)
             world.settle()
-            world.open()
+            world.open(os.getpid())
+            world.number_anew()
             world.close()
         except OSError as error:
             os.write(writer, str(error).encode())

@@ -10,17 +10,20 @@ What it lends, as forms:
 
 # ruff: noqa: BLE001 (programs may raise anything, and whatever they raise is an answer)
 
+import _socket
 import operator
-import socket
 import types
 from collections.abc import Callable
 from typing import Any
 
 import channel
-import codec
+import describe
 import guests
 import link
+import reports
 import runner
+import series
+import surroundings
 
 # Types that tests may get as they are: what's done with them is done there, by the tests' own.
 _TYPES = {
@@ -61,23 +64,30 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "function": lambda cls, name, /, *arguments, **keywords: getattr(cls, name)(*arguments, **keywords),
     "getattr": getattr, "setattr": setattr, "delattr": delattr, "special": _special, "iter": iter, "next": next,
     "item": operator.getitem, "len": len, "vars": _vars, "base": _base, "member": operator.getitem,
+    "isinstance": isinstance, "issubclass": issubclass, "shape": describe.shape, "annotations": describe.annotations,
+    "send": types.GeneratorType.send, "throw": types.GeneratorType.throw, "close": types.GeneratorType.close,
+    "copy": lambda it: __import__("copy").copy(it), "deepcopy": lambda it: __import__("copy").deepcopy(it),
 }  # fmt: skip
 
 
 class Owner(link.Link):
     """Answers what the tests ask, one request at a time."""
 
-    def __init__(self, connection: socket.socket, module: types.ModuleType, entry: object) -> None:
+    def __init__(self, connection: _socket.socket, module: types.ModuleType, entry: object) -> None:
         super().__init__(connection, -1)
         self._module, self._entry = module, entry
+        self._reports: reports.Reports | None = None
         self._lent: list[object] = []
         self._places: dict[int, int] = {}
         self._types: dict[type, int] = {}
         self._guests = guests.Guests(self)
         self._loop: Any = None
+        self._is_asked = False
 
-    def serve(self) -> None:
-        """Until the tests hang up."""
+    def serve(self, seen: reports.Reports) -> None:
+        """Until the tests hang up. `seen`: what they see of it beside what it answers."""
+        self._reports = seen
+        seen.take()  # what it did when it was loaded
         try:
             while True:
                 self.answer_one()
@@ -98,10 +108,31 @@ class Owner(link.Link):
         finally:
             self._forget(answer)
 
+    def _send(self, message: dict[str, Any]) -> None:
+        if self._reports is None:
+            runner.flush()
+        elif events := self._reports.take():
+            message["seen"] = events
+        super()._send(message)
+
+    def _receive(self) -> dict[str, Any]:
+        message = super()._receive()
+        if changes := message.get("surroundings"):
+            surroundings.take_over(changes)
+        return message
+
+    def read(self, do: str, *arguments: object) -> Any:
+        """From what the tests have put in place of standard input, and None where they have nothing, or do not wait."""
+        if not self._is_asked:
+            return None
+        return self.ask(do, 0, *arguments)
+
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        answer = self._done(request)
-        runner.flush()
-        return answer
+        before, self._is_asked = self._is_asked, True
+        try:
+            return self._done(request)
+        finally:
+            self._is_asked = before
 
     def _done(self, request: dict[str, Any]) -> dict[str, Any]:
         """Apart, so that none of the objects is held when `_send` looks which are."""
@@ -113,6 +144,10 @@ class Owner(link.Link):
                 made = arguments[0](*arguments[1:], **keywords)
                 known = type(made).__module__ == self._module.__name__ and not _is_enum(type(made))
                 return {"value": self._lend(made) if known else self._encode(made)}
+            if do == "series":
+                function, inputs, seconds = arguments
+                found, ended = series.run(function, inputs, seconds, self._encode)
+                return {"value": {"t": [found, self._encode(ended)]}}
             value = self._operation(do)(*arguments, **keywords)
             self._sharing = request.get("sharing", False)
             return {"value": self._encode(value)}
@@ -125,7 +160,11 @@ class Owner(link.Link):
         if do in OPERATIONS:
             return OPERATIONS[do]
         own: dict[str, Callable[..., Any]]
-        own = {"names": self._names, "subclass": self._subclass, "await": self._await, "anext": self._next}
+        own = {
+            "names": self._names, "subclass": self._subclass, "await": self._await, "anext": self._next,
+            "asend": lambda it, value: self._await(it.asend(value)), "aclose": lambda it: self._await(it.aclose()),
+            "aenter": lambda it: self._await(type(it).__aenter__(it)), "aexit": self._exit_async,
+        }  # fmt: skip
         return own[do]
 
     def _names(self, wanted: tuple[str, ...]) -> list[Any]:
@@ -149,6 +188,9 @@ class Owner(link.Link):
 
     def _next(self, iterator: Any) -> Any:
         return self._await(iterator.__anext__())
+
+    def _exit_async(self, it: Any, error: Any) -> Any:
+        return self._await(type(it).__aexit__(it, error and type(error), error, None))
 
     # --- what crosses
 
@@ -179,7 +221,7 @@ class Owner(link.Link):
         if number is not None:
             return {"r": [place, number]}
         number = self._types[kind] = len(self._types)
-        return {"r": [place, number, *_traits(kind)]}
+        return {"r": [place, number, *self._traits(kind)]}
 
     def _class(self, kind: type) -> list[Any]:
         known = id(kind) in self._places
@@ -188,17 +230,8 @@ class Owner(link.Link):
             return [place]
         members = None
         if _is_enum(kind):
-            bases = [base.__name__ for base in kind.__mro__ if base.__module__ == "enum"]
-            # no other names of a member: with these, one could stand for all
-            members = [
-                bases[0],
-                [
-                    [name, codec.encode(one.value)]
-                    for name, one in vars(kind)["_member_map_"].items()
-                    if one.name == name
-                ],
-            ]
-        return [place, *_traits(kind), members]
+            members = describe.members(kind)
+        return [place, *self._traits(kind), members]
 
     def _raised(self, error: BaseException, depth: int = 0) -> dict[str, Any]:
         number = self._guests.number(error)
@@ -214,6 +247,11 @@ class Owner(link.Link):
         if cause is not None and depth < 3:
             form["cause"] = self._raised(cause, depth + 1)
         return form
+
+    def _traits(self, kind: type) -> list[Any]:
+        functions = [name for name, item in kind.__dict__.items() if isinstance(item, types.FunctionType)]
+        shown = [name for name in functions if not name.startswith("_") or name == "__init__"][:_MOST_FUNCTIONS]
+        return [link.kinds(kind), channel.specials(kind), shown, describe.facts(kind, self._encode)]
 
     def own_class(self, name: str) -> type | None:
         """The program's class of this name."""
@@ -247,9 +285,3 @@ class Owner(link.Link):
 
 def _is_enum(kind: type) -> bool:
     return any(base.__module__ == "enum" and base.__name__ == "Enum" for base in kind.__mro__)
-
-
-def _traits(kind: type) -> list[Any]:
-    functions = [name for name, item in kind.__dict__.items() if isinstance(item, types.FunctionType)]
-    shown = [name for name in functions if not name.startswith("_") or name == "__init__"][:_MOST_FUNCTIONS]
-    return [link.kinds(kind), channel.specials(kind), shown]

@@ -1,19 +1,10 @@
-"""Pipes out of a child, and descriptors out of the way of those that programs get."""
+"""Pipes out of a child."""
 
-import fcntl
 import mmap
 import os
 
 _MADV_DONTFORK = 10
 _KEPT = 64 << 10
-_HIGH = 64  # above the descriptors that programs get
-
-
-def high(descriptor: int) -> int:
-    """Moves it out of the way of those that programs get."""
-    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH)
-    os.close(descriptor)
-    return moved
 
 
 class Pipe:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from child import Child
+from jail import SHARED_BYTES
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGESIZE")
@@ -16,9 +17,6 @@ _PAGE = os.sysconf("SC_PAGESIZE")
 _THREAD, _SOCKET, _FREE_THREADS, _FREE_SOCKETS = 32 << 10, 208 << 10, 16, 64
 
 
-# Of one shared anonymous mapping, in bytes, where no cgroup counts memory: what was written there and is no longer
-# mapped can't be seen. Without processes and with. There may be 65530 mappings (vm.max_map_count).
-SHARED_BYTES = {False: 16 << 10, True: 1 << 20}
 _FREE_SHARED = 16
 
 

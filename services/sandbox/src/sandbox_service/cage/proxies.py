@@ -8,14 +8,18 @@ lent.py.
 
 # ruff: noqa: BLE001 (a callback may raise anything, and whatever it raises goes to the program)
 
-import socket
+import _socket
 from collections.abc import Collection
 from typing import Any
 
 import lent
 import link
+import making
 import mirrors
+import replay
 import standing
+import surroundings
+import vanished
 from standing import CannotCross, Grade, Proxy, ProxyClass, Standing
 
 __all__ = ["CannotCross", "Garbled", "Program", "ProgramGone"]
@@ -35,9 +39,17 @@ _TYPES = {
 
 
 # What may change things over there.
-_ACTS = {"call", "make", "method", "function", "setattr", "delattr"}
+_ACTS = {
+    "call", "make", "method", "function", "setattr", "delattr", "send", "throw", "close", "await", "anext", "asend",
+    "aclose", "aenter", "aexit", "series",
+}  # fmt: skip
 
 
+# What it's asked for where the tests stand in for what a program reads.
+_READS = {"input", "line"}
+
+
+_MOST_MADE = 8
 # What a failing test does to say so.
 _SHOWN = {"__str__", "__repr__", "__format__"}
 
@@ -53,13 +65,14 @@ class Garbled(BaseException):
 class Program(link.Link):
     """The program, as far as a test can see it."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: _socket.socket) -> None:
         super().__init__(connection, 1)
         self.entry: Any = None
         self._classes: dict[int, Any] = {}  # by place
         self._types: dict[int, type[Proxy]] = {}  # of objects, by the number of their type
         self._by_name: dict[str, Any] = {}
         self._proxies: dict[tuple[int, Standing], Proxy] = {}
+        self._made: dict[type[Proxy], list[Proxy]] = {}
         self._given: Any = ()
         self._standing = Grade(Standing.HANDED)
         self.tests: dict[str, Any] = {}  # what they define
@@ -69,6 +82,9 @@ class Program(link.Link):
         self._lent_numbers: dict[int, int] = {}  # by id
         self._errors: dict[str, type[BaseException]] = {}
         self._doubt: BaseException | None = None
+        self._replay = replay.Replay(self._errors)
+        self._surroundings = surroundings.Surroundings()
+        self.vanished = vanished.Vanished()
 
     def names(self, entry_point: str, wanted: Collection[str]) -> dict[str, object]:
         """The entry point, and what is wanted of the program's functions, classes and plain constants (as copies).
@@ -88,6 +104,15 @@ class Program(link.Link):
             names[entry_point] = self.entry
         return names
 
+    def keep_made(self, proxy: Proxy) -> None:
+        """An object that the tests made: a few of each class are kept, to tell others from."""
+        known = self._made.setdefault(type(proxy), [])
+        if len(known) < _MOST_MADE:
+            known.append(proxy)
+
+    def made(self, kind: type[Proxy]) -> list[Proxy]:
+        return self._made.get(kind, [])
+
     def ask(self, do: str, /, *arguments: object, **keywords: object) -> Any:
         """What comes of it over there, or raised. References in the answer are handed out: see standing.py."""
         return self.ask_for(Grade(Standing.HANDED), do, *arguments, **keywords)
@@ -104,6 +129,21 @@ class Program(link.Link):
         finally:
             self._standing, self._given = before, given
 
+    def series(self, function: Any, inputs: list[Any], seconds: list[float]) -> tuple[list[Any], Any]:
+        """As series.run, over there: arguments and answers are copies."""
+        sharing, self._sharing = self._sharing, False
+        try:
+            found = self.ask("series", function, inputs, seconds)
+        finally:
+            self._sharing = sharing
+        if type(found) is not tuple or len(found) != 2 or type(found[0]) is not list:
+            raise Garbled
+        values, ended = found
+        is_end = ended is None or ended == "slow" or isinstance(ended, BaseException)
+        if not is_end or len(values) > len(inputs) or not (values or ended is not None):
+            raise Garbled
+        return values, ended
+
     def _exchange(self, do: str, arguments: Any, keywords: Any) -> Any:
         request = self._pack(do, arguments, keywords)
         if self._standing.sharing and do == "getattr":
@@ -116,6 +156,7 @@ class Program(link.Link):
             raise Garbled from None
         if self._doubt is not None:
             raise self._doubt
+        self._replay.play()
         try:
             if "raised" in answer:
                 raised = self._error(answer["raised"])
@@ -125,11 +166,19 @@ class Program(link.Link):
             raise Garbled from None
         finally:
             self._forget(answer)
+        self.vanished.keep(do, arguments, raised)
         raise raised
+
+    def _send(self, message: dict[str, Any]) -> None:
+        if changes := self._surroundings.changes():
+            message["surroundings"] = changes
+        super()._send(message)
 
     def _receive(self) -> dict[str, Any]:
         try:
-            return super()._receive()
+            message = super()._receive()
+            self._replay.take(message.pop("seen", ()))
+            return message
         except (EOFError, OSError):
             raise ProgramGone from None
         except Exception:
@@ -146,12 +195,16 @@ class Program(link.Link):
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         before, self._standing = self._standing, Grade(Standing.HANDED)
         try:
-            do, target = request["do"], self._lent[request["on"]]
+            do, number = request["do"], request["on"]
+            target = None if do in _READS else self._lent[number]
             arguments, keywords = self._unpack(request)
             self._forget(request)
         except Exception:
             raise Garbled from None
         try:
+            self._replay.play()
+            if do in _READS:
+                return {"value": self._encode(self._replay.read(do, arguments))}
             return {"value": self._encode(_do(do, target, arguments, keywords))}
         except Exception as error:
             return {"raised": self._raised(error)}
@@ -228,11 +281,13 @@ class Program(link.Link):
 
     def _object(self, place: int, number: int, *traits: Any) -> Any:
         if traits:
-            kinds, specials, functions = traits
-            parent = next((self._by_name[kind] for kind in kinds if kind in self._by_name), Proxy)
-            if parent is Proxy or parent.__name__ != kinds[0]:
-                parent = standing.make_class(kinds[0], parent, self, None, parent.__known__, specials, functions)
-            self._types[number] = parent
+            kinds, specials, functions, facts = traits
+            parents = self._parents(kinds)
+            made = parents[0]
+            if made is Proxy or made.__name__ != kinds[0]:
+                facts = self._facts(facts)
+                made = making.make_class(kinds[0], parents, self, None, made.__known__, specials, functions, facts)
+            self._types[number] = made
         kind = self._types[number]
         if kind.__name__ == "coroutine":
             return mirrors.coroutine(self, self._proxy(kind, place, Standing.HANDED))
@@ -255,7 +310,7 @@ class Program(link.Link):
         """A class that the tests get: to be called as it was called for."""
         made, rank = self._class(place, *traits), self._standing.rank
         if rank is Standing.ATTRIBUTE or (rank is Standing.HANDED and isinstance(made, ProxyClass)):
-            return standing.class_as_object(self, place, rank)
+            return making.class_as_object(self, place, rank)
         if isinstance(made, ProxyClass) and rank in (Standing.NAMED, Standing.METHOD):
             made.__known__ = made.__known__ or made.__name__.lstrip("_")[:1].isupper()
         if mirrors.place_of_enum(made) is not None and rank in (Standing.NAMED, Standing.METHOD):
@@ -265,17 +320,30 @@ class Program(link.Link):
     def _class(self, place: int, *traits: Any) -> Any:
         if not traits:
             return self._classes[place]
-        kinds, specials, functions, members = traits
+        kinds, specials, functions, facts, members = traits
         if members is not None:
             made = mirrors.make_enum(self, place, kinds[0], *members)
         elif "BaseException" in kinds:
             made = lent.error_class(kinds, self._errors)
         else:
-            parent = next((self._by_name[kind] for kind in kinds[1:] if kind in self._by_name), Proxy)
-            made = standing.make_class(kinds[0], parent, self, place, False, specials, functions)
+            parents, facts = self._parents(kinds[1:]), self._facts(facts)
+            made = making.make_class(kinds[0], parents, self, place, False, specials, functions, facts)
             self._by_name[kinds[0]] = made
         self._classes[place] = made
         return made
+
+    def _parents(self, kinds: list[str]) -> tuple[Any, ...]:
+        """Of the known classes by these names, those that no other of them is a kind of."""
+        known = [self._by_name[kind] for kind in kinds if kind in self._by_name]
+        nearest: list[Any] = []
+        for one in known:
+            if not any(type.__subclasscheck__(one, other) for other in nearest):
+                nearest.append(one)
+        return tuple(nearest) or (Proxy,)
+
+    def _facts(self, facts: dict[str, Any]) -> dict[str, Any]:
+        fields = facts.get("fields")
+        return facts if fields is None else {**facts, "fields": [self._decode(field) for field in fields]}
 
     def extend(self, made: Any, bases: tuple[Any, ...], namespace: dict[str, Any]) -> None:
         """A class of the tests over one of the program: it's made over there, too, where its objects are."""

@@ -1,6 +1,6 @@
 """What a check test does first, done a few times by the keeper, so that no program has to copy what that changes."""
 
-import socket
+import _socket
 import types
 from typing import Any
 
@@ -13,7 +13,7 @@ _SOURCE = "def f(x):\n    x.append(1)\n    return {'a': (x, 1.5)}\n"
 class _Rehearsed(proxies.Program):
     """Both sides in one process: the other answers as soon as it's asked."""
 
-    def __init__(self, connection: socket.socket, other: owner.Owner) -> None:
+    def __init__(self, connection: _socket.socket, other: owner.Owner) -> None:
         super().__init__(connection)
         self._other = other
 
@@ -25,7 +25,7 @@ class _Rehearsed(proxies.Program):
 
 def crossing() -> None:
     for _ in range(20):
-        mine, theirs = socket.socketpair()
+        mine, theirs = _socket.socketpair()
         module = types.ModuleType("rehearsed")
         exec(_SOURCE, module.__dict__)
         program = _Rehearsed(mine, owner.Owner(theirs, module, module.__dict__["f"]))

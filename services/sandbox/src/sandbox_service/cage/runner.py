@@ -9,14 +9,18 @@ The program can find the nonce and write frames itself; all that it can report t
 # ruff: noqa: BLE001 (a program may raise anything, and whatever it raises is an answer)
 
 import builtins
+import gc
 import os
+import signal
 import sys
 import types
+from importlib.util import find_spec
 from typing import Any
 
 import arrays
 import codec
 import library
+import little_pytest
 import wire
 
 _TEXT_LIMIT = 1024
@@ -44,22 +48,19 @@ def kinds(kind: type) -> list[str]:
     return [one.__name__[:_TEXT_LIMIT] for one in kind.__mro__[:32] if one is not object]
 
 
-def make_stdin(text: str) -> None:
+def fill_stdin(descriptor: int, text: str) -> None:
     """Standard input is an anonymous file: it can't block, and no process has to feed it."""
-    descriptor = os.memfd_create("stdin")
     wire.write_all(descriptor, text.encode())
     os.lseek(descriptor, 0, os.SEEK_SET)
-    os.dup2(descriptor, 0)
-    os.close(descriptor)
 
 
 def make_streams() -> None:
     """Text streams over descriptors 0-2, made once in the keeper, which never uses them: their buffers are empty when
     a program inherits them, and by then the descriptors are the program's own."""
     # ruff: noqa: SIM115 (they live as long as the process)
-    sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)
-    sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
-    sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    sys.stdin = open(0, encoding="utf-8", errors="replace", newline="\n", closefd=False)
+    sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace", newline="\n", closefd=False)
+    sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", newline="\n", closefd=False)
     # as these are final in the stubs of sys
     vars(sys).update(__stdin__=sys.stdin, __stdout__=sys.stdout, __stderr__=sys.stderr)
 
@@ -104,8 +105,29 @@ def load(code: types.CodeType, name: str, source: str) -> types.ModuleType:
         loader.write_file()
     sys.path.insert(0, folder)
     sys.modules[name] = module
+    if "pytest" in source and find_spec("pytest") is None:
+        little_pytest.install(None)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     exec(code, module.__dict__)
     return module
+
+
+_OWN_FRAMES = 10
+"""Those below a script's first frame: of the cage, and what its calls in C take."""
+
+
+def count_from_the_program() -> None:
+    """Python's limit on recursion counts from the program's first frame, and says so. Once, in the keeper."""
+    get, change = sys.getrecursionlimit, sys.setrecursionlimit
+
+    def getrecursionlimit() -> int:
+        return get() - _OWN_FRAMES
+
+    def setrecursionlimit(limit: int, /) -> None:
+        change(limit + _OWN_FRAMES if limit > 0 else limit)
+
+    change(get() + _OWN_FRAMES)
+    vars(sys).update(getrecursionlimit=getrecursionlimit, setrecursionlimit=setrecursionlimit)
 
 
 def report(error: BaseException, frames: wire.Frames) -> None:
@@ -149,13 +171,18 @@ def run_calls(frames: wire.Frames, source: str, entry_point: str, calls: list[An
     frames.send("loaded")
     for index, encoded in enumerate(calls):
         try:
-            frames.send("value", index, encode(entry(*codec.decode(encoded))))
+            frames.send("value", index, encode(_awaited(entry(*codec.decode(encoded)))))
         except BaseException as error:
             relieve(error)
             frames.send("raised", index, *describe(error), kinds(type(error)))
     frames.send("end")
     flush()
     return 0
+
+
+def _awaited(value: object) -> object:
+    """What comes of a coroutine; any other value as it is."""
+    return __import__("asyncio").run(value) if type(value) is types.CoroutineType else value
 
 
 def encode(value: object) -> object:
@@ -202,8 +229,26 @@ def run_script(frames: wire.Frames, source: str) -> int:
     if atexit is not None:
         atexit._run_exitfuncs()
     flush()
+    if any(word in source for word in _FINALISED):
+        _let_go_of("__main__")
+        flush()
     frames.send("end")
     return status
+
+
+_FINALISED = ("__del__", "finalize", "finally", "open", "Wrapper", "Buffered", "tempfile")
+"""What a program names whose objects may have something to do at its end: to take others apart is time for nothing."""
+
+
+def _let_go_of(name: str) -> None:
+    """What the module holds is finalised, as at the end of an interpreter: files are written, `__del__` is called."""
+    try:
+        names = vars(sys.modules.pop(name))
+        for one in [one for one in names if not one.startswith("__")]:
+            names[one] = None
+        gc.collect()
+    except BaseException:
+        pass
 
 
 def _exit_status(leave: SystemExit) -> int:

@@ -4,24 +4,35 @@ What a proxy is asked is answered by the program, so an answer is its word. What
 the object from, by the way it came and not by which it is:
 
 MADE      by calling a class of the program that the tests know by its name, in capitals. Its methods and operators
-          are what's tested: all may be used, also those of what they give that is of such a class.
+          are what's tested: all may be used, also those of what they give that is of such a class. But no object says
+          how it stands to a plain value that may be the expected one: it equals none, and has no difference from a
+          number that is a number; what its methods gave has no order with a plain value either. Two objects that the
+          tests themselves made are equal if their class says so; of others, as HANDED.
 METHOD    of such an object or class: it may be called.
 NAMED     a function that the tests know by its name, or the entry point. What it gives is HANDED.
 HANDED    what the program gave by itself. It may be called, iterated, indexed by a key, made a string or a number of,
           and its attributes be read: all that gives values which the tests then compare. No more than that: else
           `assert f(1).startswith("a")` would pass for an object that says yes. It equals an object of its class if the
-          class says so, both hold the same, and what the tests made one of is in it. It equals no plain value, and is
-          told of none. It is consistent: what it iterates stays the same until the tests ask for something else, it's
-          as long as that, and has the same items by their numbers.
+          class says so, both hold the same, and that tells them from others: what the tests made one of is in it, or
+          another that was made of something else holds something else. It equals no plain value, and is told of none.
+          It is consistent: what it iterates stays the same until the tests ask for something else, it's as long as
+          that, and has the same items by their numbers. Its attributes stay the same until something is done with the
+          program's objects.
 ATTRIBUTE of what was HANDED: as that, but never called, be it a class or a type of Python's own.
+
+Every object is the same number, text, length and truth until something is done, or a moment has passed.
 
 All else raises CannotCross, as does what can't be done from another process.
 """
 
 import enum
+import types
 from typing import Any
 
+import answers
+import methods
 import operators
+import protocols
 
 
 class CannotCross(BaseException):
@@ -52,12 +63,12 @@ class Grade:
 
     def of(self, kind: Any) -> Standing:
         if self.made is not None:
-            return MADE if issubclass(kind, self.made) else HANDED
+            return MADE if type.__subclasscheck__(self.made, kind) else HANDED
         if self.rank is MADE or self.rank is METHOD:
             if kind.__known__:
                 return MADE
             return METHOD if self.rank is METHOD and "__call__" in kind.__specials__ else HANDED
-        return MADE if kind._of_tests else self.rank
+        return MADE if kind.__of_tests__ else self.rank
 
 
 def standing_of_all(rank: Standing) -> Grade:
@@ -76,35 +87,44 @@ PREDICATES = {
     for name in dir(kind)
     if name.startswith(("is", "startswith", "endswith"))
 }
-# What functions tell of themselves.
-_OF_FUNCTIONS = {"__name__", "__qualname__", "__doc__", "__wrapped__", "__module__", "__defaults__", "__annotations__"}
 
 
 class ProxyClass(type):
-    """What a class of the program is to the tests: calling it makes an object over there."""
+    # What a class of the program is to the tests: calling it makes an object over there.
+    __doc__: Any = property(lambda made: methods.doc_of_class(made))
+    __bases__: Any = property(lambda made: methods.bases_of_class(made))
+    __mro__: Any = property(lambda made: methods.mro_of_class(made))
 
     __program__: Any
     _class_place: int | None
     __specials__: frozenset[str]
     __known__: bool
-    _of_tests: bool
+    __of_tests__: bool
 
     def __new__(mcs, name: str, bases: tuple[Any, ...], namespace: dict[str, Any], **more: Any) -> Any:
         if "_class_place" in namespace:
             return super().__new__(mcs, name, bases, namespace)
-        made: Any = super().__new__(mcs, name, bases, {**namespace, "__known__": True, "_of_tests": True})
+        made: Any = super().__new__(mcs, name, bases, {**namespace, "__known__": True, "__of_tests__": True})
         made.__program__.extend(made, bases, namespace)
         return made
 
     def __call__(cls, /, *arguments: object, **keywords: object) -> Any:
+        if cls._class_place is None:
+            raise CannotCross("a test calls the class of an object that the program made, by no name that it knows")
         known = cls if cls.__known__ else None
         made = cls.__program__.ask_for(Grade(HANDED, known), "make", cls, *arguments, **keywords)
         if isinstance(made, Proxy) and rank_of(made) is MADE:
             set_slot(made, "_made_of", (*arguments, *keywords.values()))
+            cls.__program__.keep_made(made)
         return made
 
     def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__") or cls._class_place is None:
+        if name == "__dataclass_fields__":
+            cls.__program__.asked = True
+            return methods.fields_of(cls)
+        if name == "__signature__" and cls._class_place is not None:
+            return methods.signature_of(cls)
+        if (name.startswith("__") and name not in _OF_KINDS) or cls._class_place is None:
             raise AttributeError(name)
         return cls.__program__.ask_for(OF_METHOD if cls.__known__ else OF_ATTRIBUTE, "getattr", cls, name)
 
@@ -115,10 +135,26 @@ class ProxyClass(type):
             cls.__program__.ask("setattr", cls, name, value)
 
     def __instancecheck__(cls, value: object) -> bool:
+        if cls.__program__ is None:
+            return type.__instancecheck__(cls, value)
+        cls.__program__.asked = True
         if type.__instancecheck__(cls, value):
             return True
+        if protocol := cls.__facts__.get("protocol"):
+            return all(hasattr(value, name) for name in protocol)
+        if "checks" in cls.__facts__ and isinstance(value, Proxy):
+            return bool(cls.__program__.ask("isinstance", value, cls))
         # a namedtuple crosses by its value
         return isinstance(value, tuple) and hasattr(value, "_fields") and type(value).__name__ == cls.__name__
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        if cls.__program__ is None:
+            return type.__subclasscheck__(cls, kind)
+        cls.__program__.asked = True
+        if type.__subclasscheck__(cls, kind):
+            return True
+        lent = isinstance(kind, ProxyClass) and kind._class_place is not None
+        return bool(lent and "checks" in cls.__facts__ and cls.__program__.ask("issubclass", kind, cls))
 
     def __eq__(cls, other: object) -> bool:
         if isinstance(other, Proxy):
@@ -129,39 +165,71 @@ class ProxyClass(type):
         return type.__hash__(cls)
 
 
-_OF_CLASSES = {"__program__", "_class_place", "__specials__", "__known__", "_of_tests"}
-_SLOTS = ("_at", "_items", "_made_of", "_rank", "_came_back", "_exhausted", "__weakref__")
+# Put there afterwards, as in the body they would be its own.
+ProxyClass.__annotations__ = property(lambda made: methods.annotations_of_class(made))  # type: ignore[assignment]
+ProxyClass.__slots__ = property(lambda made: methods.slots_of_class(made))  # type: ignore[attr-defined]
+_OF_CLASSES = {"__program__", "_class_place", "__specials__", "__known__", "__of_tests__"}
+# What classes tell of themselves, beside what Python keeps in them.
+_OF_KINDS = {"__match_args__", "__wrapped__"}
+_SLOTS = (
+    "_at", "_items", "_made_of", "_rank", "_came_back", "_exhausted", "_answers", "_is_difference", "__weakref__",
+)  # fmt: skip
 
 
 class Proxy(metaclass=ProxyClass):
     """An object in the program's process."""
 
     _class_place = None
-    __specials__: frozenset[str] = frozenset()
-    __known__ = _of_tests = False
+    # without annotations of its own: those are the object's
+    __annotations__ = property(lambda self: methods.annotations_of(self))
+    __specials__ = frozenset[str](())
+    __facts__ = types.MappingProxyType[str, Any]({})
+    __known__ = __of_tests__ = False
     __program__ = None
     __slots__ = _SLOTS
 
-    @property  # type: ignore[misc] # nobody sets it
-    def __class__(self) -> Any:
-        """The tests' own class of this name, where they have one: a prompt's records are the tests' and the program's,
-        and isinstance must know one by the other. What the object holds is compared all the same."""
-        own = type(self).__program__.tests.get(type(self).__name__)
-        return own if isinstance(own, type) and not isinstance(own, ProxyClass) else type(self)
-
     @property
     def __dict__(self) -> Any:  # type: ignore[override]
-        return type(self).__program__.ask_for(OF_MADE if rank_of(self) is MADE else OF_ATTRIBUTE, "vars", self)
+        if "slots" in type(self).__facts__:
+            raise AttributeError("__dict__")
+        return held(self)
+
+    @property  # type: ignore[misc] # nobody sets it
+    def __class__(self) -> Any:
+        """The tests' own class of this name, if they define one: a prompt's records are theirs and the program's,
+        and isinstance must know one by the other. What the object holds is compared all the same."""
+        kind: Any = type(self)
+        own = kind.__program__.tests.get(kind.__name__)
+        if isinstance(own, type) and not isinstance(own, ProxyClass) and own.__module__ == "__main__":
+            return own
+        python, base = kind.__facts__.get("python"), kind.__facts__.get("base")
+        if python is not None:
+            return methods.PYTHONS[python]
+        return methods.class_over(kind, base) if base and rank_of(self) is MADE else kind
+
+    @property
+    def __doc__(self) -> Any:  # type: ignore[override]
+        kind: Any = type(self)
+        return kind.__program__.ask_for(OF_ATTRIBUTE, "getattr", self, "__doc__")
 
     def __getattr__(self, name: str) -> Any:
         kind, rank = type(self), rank_of(self)
         if rank is MADE and slot_of(self, "_came_back") and name in PREDICATES:
             raise CannotCross(f"a test asks {name} of an object that the program gave")
-        if name.startswith("__") and name not in _OF_FUNCTIONS:
+        if name == "__dataclass_fields__":
+            return getattr(kind, name)
+        if name == "__annotations__":
+            return methods.annotations_of(self)
+        if name == "__code__" and "python" in kind.__facts__:
+            return methods.code_of(kind.__program__, self)
+        if name.startswith("__") and name not in methods.OF_FUNCTIONS:
             raise AttributeError(name)
+        if name in ("send", "throw", "close") and kind.__facts__.get("python") == "generator":
+            return protocols.of_generator(self, name)
         if rank in (MADE, METHOD):
             return kind.__program__.ask_for(OF_METHOD, "getattr", self, name)
-        return kind.__program__.ask_for(OF_NAMED if rank is NAMED else OF_ATTRIBUTE, "getattr", self, name)
+        grade = OF_NAMED if rank is NAMED else OF_ATTRIBUTE
+        return answers.once(self, f".{name}", lambda: kind.__program__.ask_for(grade, "getattr", self, name))
 
     def __setattr__(self, name: str, value: object) -> None:
         type(self).__program__.ask("setattr", self, name, value)
@@ -178,27 +246,33 @@ class Proxy(metaclass=ProxyClass):
     def __hash__(self) -> int:
         if "__hash__" not in type(self).__specials__:
             return hash(place(self))
-        return type(self).__program__.ask("special", self, "__hash__")  # type: ignore[no-any-return]
+        return answers.answer(self, "__hash__")  # type: ignore[no-any-return]
 
     def __bool__(self) -> bool:
         return operators.truth(self)
 
     def __str__(self) -> str:
-        return str(type(self).__program__.ask("special", self, "__str__"))
+        return str(answers.answer(self, "__str__"))
 
     def __repr__(self) -> str:
-        return str(type(self).__program__.ask("special", self, "__repr__"))
+        return str(answers.answer(self, "__repr__"))
 
     def __format__(self, how: str) -> str:
-        return str(type(self).__program__.ask("special", self, "__format__", how))
+        return str(answers.answer(self, "__format__", how))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise CannotCross("a test copies or pickles an object of the program")
 
+    def __copy__(self) -> Any:
+        return protocols.copied(self, "copy")
 
-def class_as_object(program: Any, at: int, rank: Standing) -> Any:
-    """A class that the program handed out: the tests may not use it as one that they know."""
-    return make_proxy(make_class("type", Proxy, program, None, False, ["__call__"], []), at, rank)
+    def __deepcopy__(self, memo: Any) -> Any:
+        return protocols.copied(self, "deepcopy")
+
+
+def held(proxy: Proxy) -> Any:
+    """What an object holds, by name."""
+    return type(proxy).__program__.ask_for(OF_MADE if rank_of(proxy) is MADE else OF_ATTRIBUTE, "vars", proxy)
 
 
 def slot_of(proxy: Proxy, slot: str) -> Any:
@@ -233,9 +307,11 @@ def make_proxy(kind: type[Proxy], at: int, rank: Standing) -> Any:
         ("_at", at),
         ("_rank", rank),
         ("_items", None),
-        ("_made_of", ()),
+        ("_made_of", None),
         ("_came_back", False),
         ("_exhausted", False),
+        ("_answers", None),
+        ("_is_difference", False),
     ):
         set_slot(made, slot, value)
     return made
@@ -253,42 +329,3 @@ def is_in(given: Any, proxy: Proxy, depth: int = 0) -> bool:
 
 def came_back(proxy: Proxy) -> None:
     set_slot(proxy, "_came_back", True)
-
-
-def make_class(
-    name: str, parent: Any, program: Any, at: int | None, is_known: bool, specials: list[str], functions: list[str]
-) -> Any:
-    """`at`: the place of the class itself, if the program lent that. Raises ValueError for a wrong function name."""
-    if not all(one.isidentifier() and (one[0] != "_" or one == "__init__") for one in functions):
-        raise ValueError("a function with the name of one of ours")
-    namespace: dict[str, Any] = {
-        "_class_place": at, "__program__": program, "__known__": is_known, "_of_tests": parent._of_tests,
-        "__specials__": frozenset(specials), "__slots__": (), **{one: _function(one) for one in functions},
-        **{one: operators.OPERATORS[one] for one in specials if one in operators.OPERATORS},
-    }  # fmt: skip
-    if "__eq__" in specials and "__hash__" not in specials:
-        namespace["__hash__"] = None
-    made = ProxyClass(name, (parent,), namespace)
-    for one in functions:
-        namespace[one].__qualname__ = f"{name}.{one}"
-        namespace[one].of_class = made
-    return made
-
-
-def _function(name: str) -> Any:
-    """A method, as a class has it."""
-
-    def method(self: Any, /, *arguments: object, **keywords: object) -> Any:
-        kind = method.of_class  # type: ignore[attr-defined]
-        if not isinstance(self, Proxy) or rank_of(self) is not MADE:
-            raise CannotCross(
-                f"a test calls the method {name!r} of an object that the program made, whose word alone would count"
-            )
-        if slot_of(self, "_came_back") and name in PREDICATES:
-            raise CannotCross(f"a test asks {name} of an object that the program gave")
-        if kind._class_place is None or type(self) is kind:
-            return kind.__program__.ask_for(OF_MADE, "method", self, name, *arguments, **keywords)
-        return kind.__program__.ask_for(OF_MADE, "function", kind, name, self, *arguments, **keywords)
-
-    method.__name__ = name
-    return method

@@ -1,27 +1,25 @@
 """The start of one lane, inside its root where it has one: it locks itself in, and serves. By enter.py."""
 
-import builtins
-import fcntl
 import gc
-import mmap
 import os
 import pwd
+import resource
 import signal
-import socket
+import site
 import sys
-import types
+from _socket import socket
 from collections.abc import Callable
 from typing import Any
 
+import forks
 import jail
 import lockdown
 import runner
 import wire
-from keeper import Keeper
+from cradle import Cradle
+from forks import complain
 from kernel import libc
 from lockdown import Lacking
-from pipe import high
-from zygote import complain
 
 # What programs import most, loaded once: each takes 0.2 to 3 ms when cold. What few import would cost all the others:
 # the kernel takes 0.1 microseconds for each page that a fork inherits, so dataclasses alone (which bring inspect) 30.
@@ -36,9 +34,14 @@ os.register_at_fork = _register
 _THREAD_STACK = 8 << 20
 
 
-def _is_of_the_cage(module: types.ModuleType) -> bool:
-    """Such modules leave sys.modules before the first program: its `import files` must not find the cage's."""
-    return str(getattr(module, "__file__", "")).startswith(os.path.dirname(__file__) + "/")
+def _leave_the_cage() -> None:
+    """In the zygote. The cage's modules are out of reach from now on: a program's `import files` must not find it."""
+    folder = os.path.dirname(__file__) + "/"
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", "")).startswith(folder) and name != "__main__":
+            del sys.modules[name]
+    del sys.path[0]
+    sys.argv[:] = ["program.py"]
 
 
 def note() -> dict[str, Any]:
@@ -53,7 +56,7 @@ def note() -> dict[str, Any]:
 
 
 def main(begin: dict[str, Any]) -> None:
-    complaints = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, 100)  # descriptor 2 will be the programs' own
+    complaints = libc.duplicate(2, 100)  # descriptor 2 will be the programs' own
     try:
         _serve(begin, complaints)
     except BaseException as error:
@@ -62,15 +65,14 @@ def main(begin: dict[str, Any]) -> None:
 
 
 def _serve(begin: dict[str, Any], complaints: int) -> None:
-    connection, proc, setup = high(begin["connection"]), high(begin["proc"]), begin["setup"]
+    connection, proc, setup = libc.high(begin["connection"]), libc.high(begin["proc"]), begin["setup"]
     if setup["cpu_usage"] >= 0:
-        setup["cpu_usage"] = high(setup["cpu_usage"])
+        setup["cpu_usage"] = libc.high(setup["cpu_usage"])
     _occupy()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     del os.environ["LD_BIND_NOW"]  # it has done its part, before this line
     libc.set_thread_stack(_THREAD_STACK)
-    own_modules = [name for name, module in sys.modules.items() if _is_of_the_cage(module) and name != "__main__"]
-    service = socket.socket(fileno=connection)
+    service = socket(fileno=connection)
     try:
         locked = lockdown.lock_in(begin, proc)
     except Lacking as error:
@@ -79,39 +81,50 @@ def _serve(begin: dict[str, Any], complaints: int) -> None:
     except BaseException as error:
         complain(complaints, error)
         raise
-    # site.py would add them, and programs count on it
-    builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]
+    # as site.py has them, and programs count on it: exit, quit, copyright, credits, license, help
+    for add in (site.setquit, site.setcopyright, site.sethelper):
+        add()
     _name_the_user()
     if locked.refused:
         _let_attributes_be(os.path.realpath(locked.world.folder))
     if not setup["cgroup"] and not locked.processes:
         _share_with_nobody()
-    for name in own_modules:
-        del sys.modules[name]
-    del sys.path[0]
-    sys.argv[:] = ["program.py"]
     sys.modules["random"].seed(0)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(0)
     runner.make_streams()
-    keeper = Keeper(service, locked, setup, complaints)
-    keeper.rehearse()
+    runner.count_from_the_program()
+    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    cradle = Cradle(service, locked, setup["cgroup"])
+    cradle.rehearse()
     gc.collect()
     gc.freeze()
+
+    def prepare() -> None:
+        cradle.settle()
+        _leave_the_cage()
+
+    ends = forks.start(prepare, cradle.begin, locked.world, complaints, connection)
+    # what the zygote does not need is loaded where nobody inherits it
+    from keeper import Keeper
+    from zygote import Zygote
+
+    zygote = Zygote(ends)
     try:
-        keeper.make_zygote()
+        keeper = Keeper(service, locked, setup, zygote, proc, base)
+        hello = {"layers": locked.layers, "refused": locked.refused, "python": sys.version.split()[0]}
+        wire.send(service, hello)
+        keeper.serve()
     except Lacking as error:
         wire.send(service, {"lacking": str(error)})
-        return
-    wire.send(service, {"layers": locked.layers, "refused": locked.refused, "python": sys.version.split()[0]})
-    try:
-        keeper.serve()
     finally:
-        keeper.end_zygote()
+        # so that no zombie of this lane is left to whatever is pid 1 of the machine or the container
+        zygote.end()
 
 
 def _share_with_nobody() -> None:
     """Where shared memory can't be counted (process_tree.py), what a single process maps is its own anyway."""
+    import mmap
 
     def make(cls: type, fileno: int, length: int, flags: int = mmap.MAP_SHARED, *more: Any, **named: Any) -> Any:
         if fileno == -1 and flags & mmap.MAP_SHARED and "access" not in named:

@@ -6,25 +6,30 @@ in proxies.py. The tester alone says how the tests ended, on a pipe that the pro
 Beside (`run_beside`): both in one process, as if pasted together, for tests that can't be kept apart. The program could
 say what it likes there: what comes of it is labelled forgeable.
 
-How they end: passed | failed, raised or broken, with type and message | gone | garbled | unable, with a reason: the
-tests can judge no program. That is said only as long as the program was asked nothing: it has no part in it.
+How they end: passed | failed, raised or broken, with type and message | gone | garbled | slow | unable, with a reason:
+the tests can judge no program. That is said only as long as the program was asked nothing: it has no part in it.
 """
 
 # ruff: noqa: BLE001 (programs and tests may raise anything, and whatever they raise is an answer)
 
-import socket
+import _socket
 import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import bundled
 import collect
-import comparisons
+import counting
 import little_pytest
 import owner
 import proxies
+import reports
 import runner
+import series
 import wire
+
+_MORE_CALLS = 500
 
 
 def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
@@ -32,6 +37,9 @@ def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
     code = runner.compile_program(source, frames)
     if code is None:
         return 1
+    side: owner.Owner | None = None
+    seen = reports.Reports(lambda *what: side.read(*what) if side else None)
+    seen.install(source)
     try:
         module = runner.load(code, "program", source)
         entry = runner.find(module, entry_point)
@@ -39,7 +47,8 @@ def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
         runner.report(error, frames)
         return 1
     frames.send("loaded")
-    owner.Owner(socket.socket(fileno=wire.CHANNEL_FD), module, entry).serve()
+    side = owner.Owner(_socket.socket(fileno=wire.CHANNEL_FD), module, entry)
+    side.serve(seen)
     runner.flush()
     return 0
 
@@ -52,25 +61,35 @@ def run_tests(
     names: Sequence[str],
     modules: Sequence[str],
     unknown: str,
+    modules_given: dict[str, str],
 ) -> int:
     """In the tester's process. `names`: what the tests may use of the program beside its entry point. `modules`: of the
-    library, what they use without importing it. `unknown`: what they use and nobody gives."""
-    program = proxies.Program(socket.socket(fileno=wire.CHANNEL_FD))
+    library, what they use without importing it. `unknown`: what they use and nobody gives. `modules_given`: texts of
+    modules that come with the problem, by their files' names."""
+    # where the two call each other without an end, it's the program that gives up
+    sys.setrecursionlimit(sys.getrecursionlimit() + _MORE_CALLS)
+    program = proxies.Program(_socket.socket(fileno=wire.CHANNEL_FD))
     wanted = (entry_point.partition(".")[0], *names)
     missing: list[str] = []
 
-    def judge(count: comparisons.Count) -> None:
+    series.install(sys.modules)
+
+    def judge(count: counting.Count) -> None:
         given = program.names(entry_point, wanted)
         missing.extend(name for name in names if name not in given)
         if unknown:
             raise NameError(f"{unknown!r} is neither defined nor imported, nor declared as the program's (names)")
         _lend(given)
+        bundled.Modules(modules_given).install()
         module = types.ModuleType("__main__")
         vars(module).update({name: __import__(name) for name in modules} | given)
         program.tests = vars(module)
         collect.Collector(module, tests, program.entry, call_check, count).run()
 
-    frames.send(*_end(judge, lambda: program.asked, lambda error: _is_the_programs(error, missing)))
+    end = _end(judge, lambda: program.asked, lambda error: _is_the_programs(error, missing))
+    if end == ("passed",) and program.vanished.any():
+        end = ("failed", "", "the program raised an exception that ended a loop of the tests")
+    frames.send(*end)
     return 0
 
 
@@ -87,8 +106,9 @@ def run_beside(frames: wire.Frames, source: str, tests: str, entry_point: str, c
         return 1
     frames.send("loaded")
     sys.modules["solution"] = module
+    series.install(sys.modules)
 
-    def judge(count: comparisons.Count) -> None:
+    def judge(count: counting.Count) -> None:
         collect.Collector(module, tests, entry, call_check, count).run()
 
     frames.send("tests", *_end(judge, lambda: True, _is_from_program))  # nobody counts what is asked here
@@ -105,11 +125,11 @@ def _lend(given: dict[str, Any]) -> None:
 
 
 def _end(
-    judge: Callable[[comparisons.Count], None],
+    judge: Callable[[counting.Count], None],
     was_used: Callable[[], bool],
     is_the_programs: Callable[[BaseException], bool],
 ) -> tuple[str, ...]:
-    count = comparisons.Count(was_used)
+    count = counting.Count(was_used, is_the_programs)
     count.install()
     try:
         judge(count)
@@ -117,6 +137,8 @@ def _end(
         return ("gone",)
     except proxies.Garbled:
         return ("garbled",)
+    except series.TooSlow:
+        return ("slow", "a call took more CPU time than its test gives it")
     except BaseException as error:
         if is_the_programs(error):
             return ("raised", *runner.describe(error))
@@ -127,7 +149,8 @@ def _end(
     if not was_used():
         return ("unable", "the test code never called the program")
     if count.failed:
-        return ("failed", "AssertionError", f"{count.failed[0]} of the tests, which caught it")
+        first = next(iter(count.failed.values()))
+        return ("failed", "AssertionError", f"{first} of the tests, which caught it")
     if not count.compared:
         return ("failed", "", "the test code compared nothing with what the program answered")
     return ("passed",)

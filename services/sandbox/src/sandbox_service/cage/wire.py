@@ -3,18 +3,16 @@
 The service's side of it is adapters/lanes/protocol.py.
 """
 
+import _socket
 import json
 import marshal
 import os
-import socket
 import struct
 from typing import Any
 
 RESULT_FD = 3
 CHANNEL_FD = 4
 LENGTH = struct.Struct("!I")
-LEFT_BEHIND = "left behind: "
-"""How the last words of a lane begin that a program did not leave as it was."""
 
 
 class Frames:
@@ -60,7 +58,7 @@ def receive(descriptor: int) -> Any:
     return marshal.loads(read_exactly(descriptor, length))
 
 
-def skip_to(connection: socket.socket, mark: bytes) -> None:
+def skip_to(connection: _socket.socket, mark: bytes) -> None:
     """Reads up to the mark that ends a payload: nothing but the mark where that was read, as it is with most.
 
     Raises EOFError as `receive` does.
@@ -68,7 +66,7 @@ def skip_to(connection: socket.socket, mark: bytes) -> None:
     before = read_exactly(connection.fileno(), len(mark))
     if before == mark:
         return
-    while seen := connection.recv(1 << 16, socket.MSG_PEEK):
+    while seen := connection.recv(1 << 16, _socket.MSG_PEEK):
         place = (before + seen).find(mark)
         connection.recv(len(seen) if place < 0 else place + len(mark) - len(before))
         if place >= 0:
@@ -82,5 +80,5 @@ def frame(message: dict[str, Any]) -> bytes:
     return LENGTH.pack(len(data)) + data
 
 
-def send(connection: socket.socket, message: dict[str, Any]) -> None:
+def send(connection: _socket.socket, message: dict[str, Any]) -> None:
     connection.sendall(frame(message))

@@ -33,7 +33,7 @@ def new_batch_from_proto(request: pb.CreateBatchRequest, bounds: Bounds) -> NewB
     reading = Reading(bounds, literal)
     priority = priority_from_proto(request.priority, reading.faults)
     programs = read_programs(request.programs, reading, most=MAX_STORED_BATCH)
-    reading.faults.raise_if_any()
+    reading.finish()
     contents = [message.SerializeToString() for message in request.programs]
     return NewBatch([NewProgram(*each) for each in zip(programs, contents, strict=True)], priority)
 

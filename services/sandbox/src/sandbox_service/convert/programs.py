@@ -39,7 +39,7 @@ def execute_from_proto(request: pb.ExecuteRequest, bounds: Bounds) -> Call:
     reading = Reading(bounds, literal)
     priority = priority_from_proto(request.priority, reading.faults)
     program = _program(request.program, "program", reading)
-    reading.faults.raise_if_any()
+    reading.finish()
     return Call(program, priority)
 
 
@@ -60,7 +60,7 @@ def programs_from_proto(messages: Sequence[pb.Program], bounds: Bounds, first: i
     """`first`: the place of the first one in its stream. Raises InvalidArgument, with all faults of all."""
     reading = Reading(bounds, literal)
     programs = read_programs(messages, reading, most=MAX_BATCH, first=first)
-    reading.faults.raise_if_any()
+    reading.finish()
     return programs
 
 
@@ -96,7 +96,7 @@ def grade_from_proto(request: pb.GradeRequest, bounds: Bounds) -> Call:
         runtime=problem.runtime,
     )
     program = _program(message, "problem", reading)
-    reading.faults.raise_if_any()
+    reading.finish()
     return Call(program, priority)
 
 
@@ -106,6 +106,8 @@ def _program(message: pb.Program, path: str, reading: Reading) -> Program:
     if len(message.tests) > MAX_TESTS:
         reading.faults.add(f"{path}.tests", f"has {len(message.tests)}, and a program takes at most {MAX_TESTS}")
         return Program(message.id, "")
+    if message.stdin and message.tests:
+        reading.faults.add(f"{path}.stdin", "is for a program without tests: a stdio test has its own")
     calls = any(test.WhichOneof("kind") in ("call", "check") for test in message.tests)
     entry_point = message.entry_point.replace("().", ".")
     if calls and not is_entry_point(entry_point):

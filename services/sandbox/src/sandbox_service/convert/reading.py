@@ -8,6 +8,7 @@ from typing import TypeVar
 from ratchet.common.v1 import priority_pb2
 from ratchet_kit.faults import Faults
 from ratchet_kit.work import Priority
+from sandbox_service.domain import test_code
 from sandbox_service.domain.program import Limits
 
 _T = TypeVar("_T")
@@ -34,6 +35,21 @@ class Reading:
         self.bounds = bounds
         self.literal = functools.cache(literal)
         self.faults = Faults()
+        self._unread: list[test_code.Text] = []
+
+    def test_code(self, code: str, entry_point: str, names: tuple[str, ...], shared: bool) -> test_code.TestCode:
+        """As test_code.read; in place of long code that isn't kept, one that `finish` tells of."""
+        try:
+            return test_code.read(code, entry_point, names, shared)
+        except test_code.Unread as error:
+            self._unread += error.texts
+            return test_code.TestCode(False, names)
+
+    def finish(self) -> None:
+        """Raises Unread, with all long test code that is to be read first; InvalidArgument, with all faults."""
+        if self._unread:
+            raise test_code.Unread(self._unread)
+        self.faults.raise_if_any()
 
     def take(self, field: str, parse: Callable[[str], _T], text: str, stand_in: _T) -> _T:
         """What `parse` gives, which raises ValueError; or the stand-in, once the fault is noted."""

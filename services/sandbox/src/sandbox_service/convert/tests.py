@@ -3,17 +3,18 @@
 import ast
 import builtins
 import keyword
+from collections import Counter
 
 from ratchet.common.v1 import problem_pb2
 from ratchet_kit import syntax
 from sandbox_service.cage import codec
-from sandbox_service.convert import test_code
 from sandbox_service.convert.reading import Reading
-from sandbox_service.convert.test_code import TestCode
 from sandbox_service.domain.grading import clip
 from sandbox_service.domain.program import CallTest, CheckTest, StdioTest, Test
+from sandbox_service.domain.test_code import TestCode
 
 _NO_ARGS: object = ()
+_MOST_OF_ONE_HASH = 100
 # What codec writes for a value that can't reach a program; within a text these quotes are escaped.
 _OPAQUE = '{"o": ['
 
@@ -55,7 +56,9 @@ def _call_test(message: problem_pb2.CallTest, held_out: bool, path: str, reading
 def literal(text: str) -> object:
     """The value of a Python literal; inf, nan and -inf count as one. Raises ValueError, whatever the text."""
     try:
-        value: object = ast.literal_eval(_WithNames().visit(syntax.parse_expression(text)))  # noqa: TID251 (a tree)
+        tree = _WithNames().visit(syntax.parse_expression(text))
+        _refuse_one_hash(tree)
+        value: object = ast.literal_eval(tree)  # noqa: TID251 (a tree)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
         reason = str(error) or type(error).__name__
         reason = "it holds more than values" if reason.startswith("malformed node") else clip(reason)
@@ -63,6 +66,16 @@ def literal(text: str) -> object:
     if (sum(map(text.count, "([{")) > codec.MAX_DEPTH or "..." in text) and _OPAQUE in codec.dumps(value):
         raise ValueError(f"holds an Ellipsis, or is nested more than {codec.MAX_DEPTH} deep")
     return value
+
+
+def _refuse_one_hash(tree: ast.AST) -> None:
+    """Of a set or a dict, many keys with one hash: to build it takes quadratic time, here and in the program."""
+    for node in ast.walk(tree):
+        keys = node.elts if isinstance(node, ast.Set) else node.keys if isinstance(node, ast.Dict) else []
+        if len(keys) > _MOST_OF_ONE_HASH:
+            hashes = Counter(hash(ast.literal_eval(key)) for key in keys if key is not None)  # noqa: TID251 (a tree)
+            if max(hashes.values()) > _MOST_OF_ONE_HASH:
+                raise ValueError(f"it holds more than {_MOST_OF_ONE_HASH} keys of one hash")
 
 
 class _WithNames(ast.NodeTransformer):
@@ -88,6 +101,6 @@ def _check_test(
     names = tuple(message.names)
     fallback = TestCode(False, names)
     code = reading.take(
-        f"{path}.code", lambda text: test_code.read(text, entry_point, names, shared), message.code, fallback
+        f"{path}.code", lambda text: reading.test_code(text, entry_point, names, shared), message.code, fallback
     )
     return CheckTest(message.code, code.calls_check, held_out, code.names, code.modules, shared, code.unknown)

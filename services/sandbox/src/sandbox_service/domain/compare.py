@@ -12,6 +12,7 @@ from sandbox_service.domain import forms
 from sandbox_service.domain.forms import Form, Number
 
 _MOST_WORK = 200_000
+_MOST_STEPS = 2_000_000
 _PLAIN = {int, str, bool, type(None)}
 
 
@@ -162,15 +163,25 @@ def _size(form: Form) -> int:
 
 
 def _paired(mine: list[Form], theirs: list[Form], tolerance: Tolerance) -> bool:
-    """A perfect matching, by augmenting paths: what fits two may have to leave one of them to another."""
+    """A perfect matching, by augmenting paths: what fits two may have to leave one of them to another. False where it
+    takes too many steps."""
     fits = [[i for i, other in enumerate(theirs) if matches(item, other, tolerance)] for item in mine]
     owner: dict[int, int] = {}
+    steps = 0
 
     def place(item: int, seen: set[int]) -> bool:
+        nonlocal steps
+        steps += len(fits[item])
+        free = next((i for i in fits[item] if i not in owner), None)
+        if free is not None:
+            owner[free] = item
+            return True
         for i in fits[item]:
+            if steps > _MOST_STEPS:
+                return False
             if i not in seen:
                 seen.add(i)
-                if i not in owner or place(owner[i], seen):
+                if place(owner[i], seen):
                     owner[i] = item
                     return True
         return False

@@ -167,6 +167,12 @@ def _judge_check(shared: bool, report: Report) -> Outcome:
     return _labelled(replace(judge_check(report), signs=signs.of(report)), shared)
 
 
+def judged_whole(report: Report, judge: Callable[[Report], Outcome]) -> tuple[Report, Outcome]:
+    """The whole report, without its answers, and what came of it."""
+    whole = report.read()
+    return whole.without_answers(), judge(whole)
+
+
 def overrun() -> Outcome:
     """Of a program that answered what cannot be judged within the time and the memory that there are for it."""
     return Outcome(Verdict.OUTPUT_LIMIT, (), "its answers took too long to judge, or too much memory", stop=True)
@@ -304,6 +310,8 @@ def judge_check(report: Report) -> Outcome:
         trouble = _Trouble(Verdict.RUNTIME_ERROR, f"the test code raised {tester.detail}")
     elif tester.verdict is CheckVerdict.UNABLE:
         return Outcome(Verdict.NONE, stop=True, failure=tester.detail)
+    elif tester.verdict is CheckVerdict.SLOW:
+        trouble = _Trouble(Verdict.TIME_LIMIT, tester.detail)
     elif tester.verdict is CheckVerdict.GARBLED:
         trouble = _Trouble(Verdict.TAMPERED, "unasked bytes on the channel to the tests")
     else:

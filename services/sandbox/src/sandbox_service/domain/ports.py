@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ratchet_kit.idempotency import Request
 from ratchet_kit.work import Priority, Waiting
 from sandbox_service.domain.batch import Batch, Chunk, ChunkRef, Claim, Record
 from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.execution import Execution
-from sandbox_service.domain.grading import Outcome
 from sandbox_service.domain.jobs import Job, Report
 from sandbox_service.domain.signs import Sighting
+
+_T = TypeVar("_T")
 
 
 class Executor(Protocol):
@@ -41,17 +42,14 @@ class Executor(Protocol):
 
 
 class Overrun(Exception):
-    """What a program answered took more than the time or the memory that there is to judge it."""
+    """Work took more than the time or the memory that there is for it."""
 
 
-class Judge(Protocol):
-    """Judges what is large, without holding up others."""
+class Aside(Protocol):
+    """Does what may take long, without holding up others."""
 
-    async def __call__(self, report: Report, judge: Callable[[Report], Outcome]) -> tuple[Report, Outcome]:
-        """The whole report, without its answers, and what came of it. Both can be sent to another process.
-
-        Raises Overrun, Unavailable.
-        """
+    async def __call__(self, function: Callable[..., _T], *arguments: object) -> _T:
+        """What the function gives; all can be sent to another process. Raises Overrun, Unavailable."""
         ...
 
 

@@ -5,16 +5,17 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import TypeVar
 
 from ratchet_kit.errors import RatchetError, Unavailable
 from ratchet_kit.work import Priority
 from sandbox_service.domain.admission import Admission
 from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.execution import Execution
-from sandbox_service.domain.grading import Outcome, Step, conclude, overrun, plan, signs_of
+from sandbox_service.domain.grading import Outcome, Step, conclude, judged_whole, overrun, plan, signs_of
 from sandbox_service.domain.held_out import Attempts
 from sandbox_service.domain.jobs import Job, Report
-from sandbox_service.domain.ports import Executor, Judge, Meter, Overrun
+from sandbox_service.domain.ports import Aside, Executor, Meter, Overrun
 from sandbox_service.domain.program import Limits, Program
 from sandbox_service.domain.runtimes import is_plain, settle
 from sandbox_service.domain.signs import Sighting
@@ -22,6 +23,7 @@ from sandbox_service.domain.stream import Item, PlatformFault, Stream
 
 _LARGE = 1 << 15
 """Characters: more than that is compared where it can hold up nobody."""
+_T = TypeVar("_T")
 _LEAST_CPU = timedelta(milliseconds=10)
 
 
@@ -39,9 +41,9 @@ class NoMeter:
     def refused(self) -> None: ...
 
 
-async def _judge_here(report: Report, judge: Callable[[Report], Outcome]) -> tuple[Report, Outcome]:
-    whole = report.read()
-    return whole, judge(whole)
+async def do_here(function: Callable[..., _T], *arguments: object) -> _T:
+    """Work that holds up others."""
+    return function(*arguments)
 
 
 class Sandbox:
@@ -51,14 +53,14 @@ class Sandbox:
         queue_limit: int,
         meter: Meter | None = None,
         held_out_attempts: int = 0,
-        judge: Judge | None = None,
+        aside: Aside | None = None,
     ) -> None:
         """`queue_limit`: programs admitted at a time, running ones included.
-        `judge`: for what is large; without one it's judged here.
+        `aside`: judges what is large; without one it's judged here.
         `held_out_attempts`: how often a caller may try the same held-out tests within a day; 0 bounds nothing.
         """
         self._executor = executor
-        self._judge = judge or _judge_here
+        self._aside = aside or do_here
         self._attempts = Attempts(held_out_attempts)
         self._meter = meter or NoMeter()
         self._admission = Admission(self._grade, executor.capabilities.lanes, queue_limit, self._meter)
@@ -173,7 +175,7 @@ class Sandbox:
             return report, step.outcome(report)
         try:
             with self._admission.aside():
-                report, outcome = await self._judge(report, step.judge)
+                report, outcome = await self._aside(judged_whole, report, step.judge)
         except Overrun:
             outcome = overrun()
         return report, step.concluded(outcome, report)

@@ -19,6 +19,7 @@ from sandbox_service import convert
 from sandbox_service.domain.runtimes import foreign_imports
 from sandbox_service.domain.sandbox import Sandbox
 from sandbox_service.fusion.shapes import CommandRunResult, CommandRunStatus, RunCodeRequest, RunCodeResponse, RunStatus
+from sandbox_service.unpacking import Unpacker
 
 MIB = 1 << 20
 DEFAULT_MEMORY_MIB = 1024  # verl's default; SandboxFusion itself has no bound
@@ -26,7 +27,6 @@ MIN_MEMORY_MIB = convert.MIN_MEMORY // MIB
 # verl gives up on an answer compile_timeout + run_timeout + 10 s after its request, and an answer that it gave up on
 # scores nothing. Before that it gets 504, the one status after which it tries again.
 PATIENCE = timedelta(seconds=8)
-_LARGE_REQUEST = 1 << 18  # bytes
 CALLER = ContextVar("caller", default="")
 """Whose request this is: the address it came from."""
 _RETRY_SECONDS = 0.2
@@ -41,9 +41,9 @@ _PROCESSES = re.compile(
 
 
 class Runner:
-    def __init__(self, sandbox: Sandbox, bounds: convert.Bounds, most_waiting: int) -> None:
+    def __init__(self, sandbox: Sandbox, bounds: convert.Bounds, unpack: Unpacker, most_waiting: int) -> None:
         """`most_waiting`: requests held at a time, each until a lane has run it or its patience is over."""
-        self._sandbox, self._bounds, self._most_waiting = sandbox, bounds, most_waiting
+        self._sandbox, self._bounds, self._unpack, self._most_waiting = sandbox, bounds, unpack, most_waiting
         self._waiting = 0
 
     @property
@@ -88,10 +88,7 @@ class Runner:
 
         Raises InvalidArgument; Unimplemented; Unavailable or ResourceExhausted when `patience` is over.
         """
-        if message.ByteSize() > _LARGE_REQUEST:
-            program = await asyncio.to_thread(convert.program_from_proto, message, self._bounds)
-        else:
-            program = convert.program_from_proto(message, self._bounds)
+        program = await self._unpack(message.ByteSize(), convert.program_from_proto, message, self._bounds)
         # a timeout there counts sleep as well as work
         program = replace(program, limits=replace(program.limits, idle_time=program.limits.cpu_time))
         async with self._held():

@@ -38,6 +38,7 @@ async def submit(request: SubmitRequest, runner: Runner, rows: RowFolder) -> Eva
         full_code=work.source,
         test_code=work.test_code or None,
         tests=tests,
+        extra={"forgeable": True} if work.forgeable else None,
     )
 
 

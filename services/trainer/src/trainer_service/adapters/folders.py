@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import Location
+from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
 from trainer_service.domain.ports import FetchedModel, FoundModel
 from trainer_service.domain.run import RunId
@@ -15,13 +16,14 @@ from trainer_service.domain.run import RunId
 class FsspecModelFolders:
     """The folders of runs: below `runs_folder`, where a base is copied to that is not local, and below `exports`."""
 
-    def __init__(self, runs_folder: Path, exports: Folder | None = None) -> None:
-        """`exports`: None when exports are kept in the folders of the runs."""
+    def __init__(self, runs_folder: Path, places: Places, exports: Folder | None = None) -> None:
+        """`places`: where bases may lie. `exports`: None when exports are kept in the folders of the runs."""
         self._runs_folder = runs_folder
+        self._places = places
         self._exports = exports
 
     async def inspect(self, uri: str) -> FoundModel:
-        return await asyncio.to_thread(_inspect, uri)
+        return await asyncio.to_thread(self._inspect, uri)
 
     async def fetch(self, base: FoundModel, id: RunId) -> FetchedModel:
         return await asyncio.to_thread(self._fetch, base.uri, id)
@@ -32,7 +34,7 @@ class FsspecModelFolders:
             await asyncio.to_thread(self._exports.child(id).delete)
 
     def _fetch(self, uri: str, id: RunId) -> FetchedModel:
-        folder = Folder(_inspect(uri).uri)
+        folder = self._places.open(self._inspect(uri).uri)
         target = folder.local or self._runs_folder / id / "base"
         if not target.is_dir():
             partial = target.with_name("base.partial")
@@ -41,10 +43,13 @@ class FsspecModelFolders:
             partial.rename(target)
         return FetchedModel(folder.uri, target)
 
+    def _inspect(self, uri: str) -> FoundModel:
+        return _inspect(self._places, uri)
 
-def _inspect(uri: str) -> FoundModel:
+
+def _inspect(places: Places, uri: str) -> FoundModel:
     try:
-        folder = Folder(uri)
+        folder = places.open(uri)
         sizes = folder.sizes()
         if "config.json" not in sizes:
             raise NotFound(f"{uri} holds no model: config.json is missing")

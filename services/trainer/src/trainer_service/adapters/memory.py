@@ -168,13 +168,15 @@ class MemoryFolders:
 
 class MemoryProblems:
     def __init__(self, digests: Mapping[str, str], size: int = 1000) -> None:
-        self._digests = digests
+        self.digests = dict(digests)
         self.size = size
 
     async def look_up(self, ref: ProblemSetRef) -> FoundSet:
-        if ref.name not in self._digests:
+        if ref.name not in self.digests:
             raise NotFound(f"there is no problem set {ref.name!r}")
-        return FoundSet(replace(ref, digest=self._digests[ref.name]), min(ref.limit or self.size, self.size))
+        size = min(ref.limit or self.size, self.size)
+        prints = tuple(f"{ref.name}/{index}" for index in range(size))
+        return FoundSet(replace(ref, digest=self.digests[ref.name]), size, fingerprints=prints)
 
 
 class MemoryPolicies:

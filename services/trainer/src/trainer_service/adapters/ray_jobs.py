@@ -8,7 +8,7 @@ import asyncio
 import shlex
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -66,6 +66,8 @@ class JobOptions:
     dtype: Dtype
     max_fault_share: float
     patience: timedelta
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Beside the config: what a cluster's nodes do not have of this service's own environment."""
     stop_timeout: timedelta = timedelta(seconds=30)
 
 
@@ -91,7 +93,7 @@ class RayJobs:
         body = {
             "submission_id": name,
             "entrypoint": f"exec {shlex.join(command)} >> {shlex.quote(str(output))} 2>&1",
-            "runtime_env": {"env_vars": job.to_env()},
+            "runtime_env": {"env_vars": {**self._options.environment, **job.to_env()}},
             "metadata": {"run_id": run.id, "attempt": str(run.attempt)},
         }
         reply = await self._call(cluster, "POST", "/api/jobs/", json=body)

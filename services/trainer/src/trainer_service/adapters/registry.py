@@ -44,6 +44,7 @@ class GrpcModelRegistry:
                 code_version=lineage.code_version,
                 step=lineage.step,
             ),
+            training_fingerprints=lineage.training_fingerprints,
         )
         with _errors():
             version = (await self._stub.CreateVersion(request)).version

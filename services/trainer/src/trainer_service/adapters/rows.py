@@ -33,6 +33,8 @@ def run_row(run: Run) -> dict[str, Any]:
         "end_time": run.end_time,
         "phase": run.phase.value if run.phase else None,
         "phase_time": run.phase_time,
+        "actor": run.actor,
+        "cancel_actor": run.cancel_actor,
     }
 
 
@@ -54,6 +56,8 @@ def to_run(row: Row[Any], best: Checkpoint | None) -> Run:
         end_time=row.end_time,
         phase=Phase(row.phase) if row.phase else None,
         phase_time=row.phase_time,
+        actor=row.actor,
+        cancel_actor=row.cancel_actor,
     )
 
 

@@ -29,6 +29,8 @@ runs = Table(
     Column("end_time", UtcDateTime),
     Column("phase", String(20)),
     Column("phase_time", UtcDateTime),
+    Column("actor", String(64), nullable=False),
+    Column("cancel_actor", String(64), nullable=False),
 )
 
 steps = Table(

@@ -11,7 +11,15 @@ import json
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 
-from ratchet_kit.errors import FailedPrecondition, Failure, Internal, NotFound, RatchetError, Unavailable
+from ratchet_kit.errors import (
+    FailedPrecondition,
+    Failure,
+    Internal,
+    InvalidArgument,
+    NotFound,
+    RatchetError,
+    Unavailable,
+)
 from ratchet_kit.logs import bound, get_logger
 from ratchet_kit.names import Location, VersionRef
 from ratchet_kit.times import Clock
@@ -25,13 +33,14 @@ from trainer_service.domain.ports import (
     ModelFolders,
     ModelRegistry,
     PolicyHost,
+    ProblemSets,
     RegisteredVersion,
     RunStore,
     VersionState,
 )
 from trainer_service.domain.run import Run, RunId, State
 from trainer_service.domain.run_updates import RunUpdates
-from trainer_service.domain.spec import RunSpec
+from trainer_service.domain.spec import ProblemSetRef, RunSpec
 
 log = get_logger(__name__)
 
@@ -63,6 +72,7 @@ class Driver:
         jobs: JobRunner,
         registry: ModelRegistry,
         folders: ModelFolders,
+        problems: ProblemSets,
         policies: PolicyHost,
         events: Events,
         updates: RunUpdates,
@@ -75,6 +85,7 @@ class Driver:
         self._jobs = jobs
         self._registry = registry
         self._folders = folders
+        self._problems = problems
         self._policies = policies
         self._events = events
         self._updates = updates
@@ -221,6 +232,7 @@ class Driver:
             config_digest=config_digest(spec),
             code_version=self._code_version,
             step=best.step,
+            training_fingerprints=await self._learned(spec.problems),
         )
         try:
             return await self._registry.register(run.id, spec.output_model, best.uri, lineage)
@@ -228,6 +240,14 @@ class Driver:
             raise
         except RatchetError as error:
             raise FailedPrecondition(f"the registry refused the best checkpoint: {error.message}") from error
+
+    async def _learned(self, problems: ProblemSetRef) -> tuple[str, ...]:
+        try:
+            found = await self._problems.look_up(problems)
+        except (NotFound, InvalidArgument) as error:
+            log.warning("problems.gone", problems=problems.name, reason=error.message)
+            return ()
+        return found.fingerprints if found.ref.digest == problems.digest else ()
 
     async def _base(self, run: Run) -> FoundModel:
         assert run.spec.base is not None

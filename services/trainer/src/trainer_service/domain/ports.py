@@ -152,6 +152,8 @@ class Lineage:
     config_digest: str
     code_version: str
     step: int
+    training_fingerprints: tuple[str, ...] = ()
+    """Of the problems that it learned from, for no gate to judge by; empty where they cannot be read any more."""
 
 
 class VersionState(StrEnum):
@@ -219,6 +221,8 @@ class FoundSet:
     """Problems."""
     forgeable: str = ""
     """The id of one whose tests share the program's process, where there is one."""
+    fingerprints: tuple[str, ...] = ()
+    """Of its problems: see ratchet_problems.fingerprint."""
 
 
 class ProblemSets(Protocol):

@@ -105,10 +105,14 @@ class Run:
     phase_time: datetime | None = None
     """Since when."""
     end_time: datetime | None = None
+    actor: str = ""
+    """The id of the API key that asked for it; empty when none is known."""
+    cancel_actor: str = ""
+    """The same, of its cancellation."""
 
     @classmethod
-    def create(cls, id: RunId, spec: RunSpec, now: datetime) -> "Run":
-        return cls(id=id, spec=spec, state=State.QUEUED, create_time=now, update_time=now)
+    def create(cls, id: RunId, spec: RunSpec, now: datetime, actor: str = "") -> "Run":
+        return cls(id=id, spec=spec, state=State.QUEUED, create_time=now, update_time=now, actor=actor)
 
     def start(self, now: datetime) -> "Run":
         """The first job of the run is about to be submitted."""
@@ -180,12 +184,12 @@ class Run:
         self._require("fail", *UNFINISHED)
         return _ended(replace(self, failure=failure), State.FAILED, now)
 
-    def cancel(self, now: datetime) -> "Run":
-        """Cancelled once is cancelled: again it changes nothing."""
+    def cancel(self, now: datetime, actor: str = "") -> "Run":
+        """By `actor`. Cancelled once is cancelled: again it changes nothing."""
         if self.state is State.CANCELLED:
             return self
         self._require("cancel", *UNFINISHED)
-        return _ended(self, State.CANCELLED, now)
+        return _ended(replace(self, cancel_actor=actor), State.CANCELLED, now)
 
     def check_deletable(self) -> None:
         """Raises FailedPrecondition while the run is under way."""

@@ -57,10 +57,10 @@ class Runs:
         self._updates = updates
         self._clock = clock
 
-    async def create(self, request_id: str, spec: RunSpec, faults: Faults) -> Run:
+    async def create(self, request_id: str, spec: RunSpec, faults: Faults, actor: str = "") -> Run:
         """Stores and queues a run. The same request again gives the same run, as it is now.
 
-        `faults`: what reading the request has found, for fields of the spec.
+        `faults`: what reading the request has found, for fields of the spec. `actor`: the API key that asks for it.
 
         Raises:
             InvalidArgument: the spec is at fault; every fault is named.
@@ -74,7 +74,7 @@ class Runs:
         completed = defaults.complete(spec, found, self._limits)
         validation.check(completed, found, self._limits, faults)
         faults.raise_if_any("the run cannot be made")
-        run = Run.create(RunId(new_id("run")), completed, self._clock.now())
+        run = Run.create(RunId(new_id("run")), completed, self._clock.now(), actor)
         stored = await self._store.create(run, request)
         if stored.id == run.id:
             await self._announce(run)
@@ -93,14 +93,14 @@ class Runs:
 
         return await pages.fetch_page(fetch, lambda run: str(run.id), str, size, token)
 
-    async def cancel(self, id: RunId) -> Run:
+    async def cancel(self, id: RunId, actor: str = "") -> Run:
         """The run is over at once; a worker then stops its job.
 
         Raises:
             NotFound: no such run.
             FailedPrecondition: it has succeeded or failed before.
         """
-        run = await self._store.change(id, lambda run: run.cancel(self._clock.now()))
+        run = await self._store.change(id, lambda run: run.cancel(self._clock.now(), actor))
         await self._announce(run)
         await self._enqueue(run)  # it may have a job, and no worker
         return run

@@ -1,17 +1,16 @@
 """What is wrong with a complete spec: every fault, each with the path of its field in the spec."""
 
-import re
 from dataclasses import asdict
 
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import check_model_name
 from ratchet_kit.work import Priority
+from trainer_service.domain import verl_settings
 from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.references import Found
 from trainer_service.domain.spec import Hyperparameters, RunSpec
 
-_OVERRIDE = re.compile(r"(\+{0,2}[A-Za-z_][\w.@/-]*=[^\n\r]*|~[A-Za-z_][\w.@/-]*(=[^\n\r]*)?)")
 _BOUNDS: dict[str, dict[str, float]] = {
     "learning_rate": {"above": 0, "at_most": 1},
     "critic_learning_rate": {"above": 0, "at_most": 1},
@@ -45,6 +44,7 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     _check_resources(spec, limits, faults.under("resources"))
     _check_choices(spec, limits, faults)
     algorithm = ALGORITHMS.get(spec.algorithm)
+    verl_settings.check(spec.verl_overrides, bool(algorithm and algorithm.takes_examples), faults)
     if algorithm is None:
         faults.one_of("algorithm", spec.algorithm.upper(), [name.upper() for name in ALGORITHMS])
         return
@@ -91,9 +91,6 @@ def _check_choices(spec: RunSpec, limits: Limits, faults: Faults) -> None:
     if spec.output_model:
         faults.read("output_model", check_model_name, spec.output_model)
     faults.one_of("priority", spec.priority.upper(), [priority.name for priority in Priority])
-    for index, override in enumerate(spec.verl_overrides):
-        is_override = _OVERRIDE.fullmatch(override)
-        faults.unless(is_override, f"verl_overrides[{index}]", 'must be "key=value" in Hydra\'s form')
 
 
 def _check_each(taken: Hyperparameters, algorithm: Algorithm, faults: Faults) -> None:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"ratchet/common/v1/statistics.proto\x12\x11ratchet.common.v1\"4\n\x08\x45stimate\x12\r\n\x05value\x18\x01 \x01(\x01\x12\x0b\n\x03low\x18\x02 \x01(\x01\x12\x0c\n\x04high\x18\x03 \x01(\x01\"\xbf\x01\n\nComparison\x12-\n\x08\x62\x61seline\x18\x01 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\x12.\n\tcandidate\x18\x02 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\x12/\n\ndifference\x18\x03 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\x12\x0f\n\x07p_value\x18\x04 \x01(\x01\x12\x10\n\x08problems\x18\x05 \x01(\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"ratchet/common/v1/statistics.proto\x12\x11ratchet.common.v1\"4\n\x08\x45stimate\x12\r\n\x05value\x18\x01 \x01(\x01\x12\x0b\n\x03low\x18\x02 \x01(\x01\x12\x0c\n\x04high\x18\x03 \x01(\x01\"\x9f\x02\n\nComparison\x12-\n\x08\x62\x61seline\x18\x01 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\x12.\n\tcandidate\x18\x02 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\x12/\n\ndifference\x18\x03 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\x12\x0f\n\x07p_value\x18\x04 \x01(\x01\x12\x10\n\x08problems\x18\x05 \x01(\x05\x12\x0b\n\x03won\x18\x06 \x01(\x05\x12\x0c\n\x04lost\x18\x07 \x01(\x05\x12\x10\n\x08\x63lusters\x18\x08 \x01(\x05\x12\x1d\n\x15\x64\x65tectable_difference\x18\t \x01(\x01\x12\x12\n\nconfidence\x18\n \x01(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,5 +34,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ESTIMATE']._serialized_start=57
   _globals['_ESTIMATE']._serialized_end=109
   _globals['_COMPARISON']._serialized_start=112
-  _globals['_COMPARISON']._serialized_end=303
+  _globals['_COMPARISON']._serialized_end=399
 # @@protoc_insertion_point(module_scope)

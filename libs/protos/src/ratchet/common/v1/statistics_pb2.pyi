@@ -54,10 +54,24 @@ class Comparison(_message.Message):
     DIFFERENCE_FIELD_NUMBER: _builtins.int
     P_VALUE_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
+    WON_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
+    CLUSTERS_FIELD_NUMBER: _builtins.int
+    DETECTABLE_DIFFERENCE_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_FIELD_NUMBER: _builtins.int
     p_value: _builtins.float
     """Two-sided, paired permutation test over problems."""
     problems: _builtins.int
     """How many problems were compared."""
+    won: _builtins.int
+    """Problems that the candidate solves more often than the baseline, and less often."""
+    lost: _builtins.int
+    clusters: _builtins.int
+    """Problems of one family (one structure, one source) count as one: so many are independent."""
+    detectable_difference: _builtins.float
+    """The smallest true difference that such a comparison shows four times in five."""
+    confidence: _builtins.float
+    """Of the intervals."""
     @_builtins.property
     def baseline(self) -> Global___Estimate: ...
     @_builtins.property
@@ -72,10 +86,15 @@ class Comparison(_message.Message):
         difference: Global___Estimate | None = ...,
         p_value: _builtins.float = ...,
         problems: _builtins.int = ...,
+        won: _builtins.int = ...,
+        lost: _builtins.int = ...,
+        clusters: _builtins.int = ...,
+        detectable_difference: _builtins.float = ...,
+        confidence: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "candidate", b"candidate", "difference", b"difference"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "candidate", b"candidate", "difference", b"difference", "p_value", b"p_value", "problems", b"problems"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "candidate", b"candidate", "clusters", b"clusters", "confidence", b"confidence", "detectable_difference", b"detectable_difference", "difference", b"difference", "lost", b"lost", "p_value", b"p_value", "problems", b"problems", "won", b"won"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

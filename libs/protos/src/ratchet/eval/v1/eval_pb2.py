@@ -23,6 +23,7 @@ _sym_db = _symbol_database.Default()
 
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from ratchet.common.v1 import failure_pb2 as ratchet_dot_common_dot_v1_dot_failure__pb2
 from ratchet.common.v1 import model_pb2 as ratchet_dot_common_dot_v1_dot_model__pb2
@@ -31,13 +32,15 @@ from ratchet.common.v1 import statistics_pb2 as ratchet_dot_common_dot_v1_dot_st
 from ratchet.common.v1 import verdict_pb2 as ratchet_dot_common_dot_v1_dot_verdict__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aratchet/eval/v1/eval.proto\x12\x0fratchet.eval.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fratchet/common/v1/failure.proto\x1a\x1dratchet/common/v1/model.proto\x1a\x1fratchet/common/v1/problem.proto\x1a\"ratchet/common/v1/statistics.proto\x1a\x1fratchet/common/v1/verdict.proto\"\x95\x02\n\x0e\x45valuationSpec\x12*\n\x05model\x18\x01 \x01(\x0b\x32\x1b.ratchet.common.v1.ModelRef\x12\x32\n\x08problems\x18\x02 \x01(\x0b\x32 .ratchet.common.v1.ProblemSetRef\x12 \n\x13samples_per_problem\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\t\n\x01k\x18\x04 \x03(\x05\x12\x18\n\x0btemperature\x18\x05 \x01(\x01H\x01\x88\x01\x01\x12\x17\n\nmax_tokens\x18\x06 \x01(\x05H\x02\x88\x01\x01\x12\x0c\n\x04seed\x18\x07 \x01(\x03\x42\x16\n\x14_samples_per_problemB\x0e\n\x0c_temperatureB\r\n\x0b_max_tokens\"C\n\x07PassAtK\x12\t\n\x01k\x18\x01 \x01(\x05\x12-\n\x08\x65stimate\x18\x02 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\"\xad\x05\n\nEvaluation\x12\n\n\x02id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.ratchet.eval.v1.EvaluationSpec\x12\x30\n\x05state\x18\x03 \x01(\x0e\x32!.ratchet.eval.v1.Evaluation.State\x12+\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12\x11\n\tpolicy_id\x18\x05 \x01(\t\x12\x15\n\rproblems_done\x18\x06 \x01(\x05\x12\x16\n\x0eproblems_total\x18\x07 \x01(\x05\x12+\n\tpass_at_k\x18\x08 \x03(\x0b\x32\x18.ratchet.eval.v1.PassAtK\x12;\n\x08verdicts\x18\t \x03(\x0b\x32).ratchet.eval.v1.Evaluation.VerdictsEntry\x12/\n\x0b\x63reate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstart_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10\x66orgeable_passes\x18\r \x01(\x03\x1a/\n\rVerdictsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x7f\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTATE_QUEUED\x10\x01\x12\x11\n\rSTATE_RUNNING\x10\x02\x12\x13\n\x0fSTATE_SUCCEEDED\x10\x03\x12\x10\n\x0cSTATE_FAILED\x10\x04\x12\x13\n\x0fSTATE_CANCELLED\x10\x05\"\xcd\x01\n\x06Sample\x12\x12\n\nproblem_id\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x05\x12\x12\n\ncompletion\x18\x03 \x01(\t\x12+\n\x07verdict\x18\x04 \x01(\x0e\x32\x1a.ratchet.common.v1.Verdict\x12\x14\n\x0ctests_passed\x18\x05 \x01(\x05\x12\x13\n\x0btests_total\x18\x06 \x01(\x05\x12\x11\n\tpolicy_id\x18\x07 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x08 \x01(\t\x12\x11\n\tforgeable\x18\t \x01(\x08\"\\\n\x17\x43reateEvaluationRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.ratchet.eval.v1.EvaluationSpec\"K\n\x18\x43reateEvaluationResponse\x12/\n\nevaluation\x18\x01 \x01(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\"\"\n\x14GetEvaluationRequest\x12\n\n\x02id\x18\x01 \x01(\t\"H\n\x15GetEvaluationResponse\x12/\n\nevaluation\x18\x01 \x01(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\"?\n\x16ListEvaluationsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"d\n\x17ListEvaluationsResponse\x12\x30\n\x0b\x65valuations\x18\x01 \x03(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"%\n\x17\x43\x61ncelEvaluationRequest\x12\n\n\x02id\x18\x01 \x01(\t\"K\n\x18\x43\x61ncelEvaluationResponse\x12/\n\nevaluation\x18\x01 \x01(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\"%\n\x17\x44\x65leteEvaluationRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\x1a\n\x18\x44\x65leteEvaluationResponse\"$\n\x16WatchEvaluationRequest\x12\n\n\x02id\x18\x01 \x01(\t\"J\n\x17WatchEvaluationResponse\x12/\n\nevaluation\x18\x01 \x01(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\"R\n\x12ListSamplesRequest\x12\x15\n\revaluation_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"X\n\x13ListSamplesResponse\x12(\n\x07samples\x18\x01 \x03(\x0b\x32\x17.ratchet.eval.v1.Sample\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"F\n\x19\x43ompareEvaluationsRequest\x12\x13\n\x0b\x62\x61seline_id\x18\x01 \x01(\t\x12\x14\n\x0c\x63\x61ndidate_id\x18\x02 \x01(\t\"O\n\x1a\x43ompareEvaluationsResponse\x12\x31\n\ncomparison\x18\x01 \x01(\x0b\x32\x1d.ratchet.common.v1.Comparison2\xf9\x08\n\x0b\x45valService\x12\x87\x01\n\x10\x43reateEvaluation\x12(.ratchet.eval.v1.CreateEvaluationRequest\x1a).ratchet.eval.v1.CreateEvaluationResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\"\x13/api/v1/evaluations:\x01*\x12\x80\x01\n\rGetEvaluation\x12%.ratchet.eval.v1.GetEvaluationRequest\x1a&.ratchet.eval.v1.GetEvaluationResponse\" \x82\xd3\xe4\x93\x02\x1a\x12\x18/api/v1/evaluations/{id}\x12\x81\x01\n\x0fListEvaluations\x12\'.ratchet.eval.v1.ListEvaluationsRequest\x1a(.ratchet.eval.v1.ListEvaluationsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\x12\x13/api/v1/evaluations\x12\x93\x01\n\x10\x43\x61ncelEvaluation\x12(.ratchet.eval.v1.CancelEvaluationRequest\x1a).ratchet.eval.v1.CancelEvaluationResponse\"*\x82\xd3\xe4\x93\x02$\"\x1f/api/v1/evaluations/{id}/cancel:\x01*\x12\x89\x01\n\x10\x44\x65leteEvaluation\x12(.ratchet.eval.v1.DeleteEvaluationRequest\x1a).ratchet.eval.v1.DeleteEvaluationResponse\" \x82\xd3\xe4\x93\x02\x1a*\x18/api/v1/evaluations/{id}\x12\x8e\x01\n\x0fWatchEvaluation\x12\'.ratchet.eval.v1.WatchEvaluationRequest\x1a(.ratchet.eval.v1.WatchEvaluationResponse\"&\x82\xd3\xe4\x93\x02 \x12\x1e/api/v1/evaluations/{id}/watch0\x01\x12\x8d\x01\n\x0bListSamples\x12#.ratchet.eval.v1.ListSamplesRequest\x1a$.ratchet.eval.v1.ListSamplesResponse\"3\x82\xd3\xe4\x93\x02-\x12+/api/v1/evaluations/{evaluation_id}/samples\x12\x95\x01\n\x12\x43ompareEvaluations\x12*.ratchet.eval.v1.CompareEvaluationsRequest\x1a+.ratchet.eval.v1.CompareEvaluationsResponse\"&\x82\xd3\xe4\x93\x02 \"\x1b/api/v1/evaluations/compare:\x01*b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aratchet/eval/v1/eval.proto\x12\x0fratchet.eval.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fratchet/common/v1/failure.proto\x1a\x1dratchet/common/v1/model.proto\x1a\x1fratchet/common/v1/problem.proto\x1a\"ratchet/common/v1/statistics.proto\x1a\x1fratchet/common/v1/verdict.proto\"`\n\nSuiteEntry\x12\x32\n\x08problems\x18\x01 \x01(\x0b\x32 .ratchet.common.v1.ProblemSetRef\x12\x13\n\x06weight\x18\x02 \x01(\x01H\x00\x88\x01\x01\x42\t\n\x07_weight\"\x9a\x01\n\tPrompting\x12-\n\x04\x66orm\x18\x01 \x01(\x0e\x32\x1f.ratchet.eval.v1.Prompting.Form\x12\x12\n\x05shots\x18\x02 \x01(\x05H\x00\x88\x01\x01\"@\n\x04\x46orm\x12\x14\n\x10\x46ORM_UNSPECIFIED\x10\x00\x12\r\n\tFORM_CHAT\x10\x01\x12\x13\n\x0f\x46ORM_COMPLETION\x10\x02\x42\x08\n\x06_shots\"\xa3\x03\n\x0e\x45valuationSpec\x12*\n\x05model\x18\x01 \x01(\x0b\x32\x1b.ratchet.common.v1.ModelRef\x12\x32\n\x08problems\x18\x02 \x01(\x0b\x32 .ratchet.common.v1.ProblemSetRef\x12 \n\x13samples_per_problem\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\t\n\x01k\x18\x04 \x03(\x05\x12\x18\n\x0btemperature\x18\x05 \x01(\x01H\x01\x88\x01\x01\x12\x17\n\nmax_tokens\x18\x06 \x01(\x05H\x02\x88\x01\x01\x12\x0c\n\x04seed\x18\x07 \x01(\x03\x12*\n\x05suite\x18\x08 \x03(\x0b\x32\x1b.ratchet.eval.v1.SuiteEntry\x12-\n\tprompting\x18\t \x01(\x0b\x32\x1a.ratchet.eval.v1.Prompting\x12\x18\n\x10imported_samples\x18\n \x01(\x03\x12\x17\n\x0f\x65xclude_unsound\x18\x0b \x01(\x08\x42\x16\n\x14_samples_per_problemB\x0e\n\x0c_temperatureB\r\n\x0b_max_tokens\"\xb6\x03\n\x0e\x42\x65nchmarkScore\x12\x32\n\x08problems\x18\x01 \x01(\x0b\x32 .ratchet.common.v1.ProblemSetRef\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0e\n\x06weight\x18\x03 \x01(\x01\x12\x15\n\rproblems_done\x18\x04 \x01(\x05\x12\x16\n\x0eproblems_total\x18\x05 \x01(\x05\x12+\n\tpass_at_k\x18\x06 \x03(\x0b\x32\x18.ratchet.eval.v1.PassAtK\x12?\n\x08\x66\x61ilures\x18\x07 \x03(\x0b\x32-.ratchet.eval.v1.BenchmarkScore.FailuresEntry\x12\x0f\n\x07samples\x18\x08 \x01(\x03\x12\x18\n\x10\x66orgeable_passes\x18\t \x01(\x03\x12&\n\x06slices\x18\n \x03(\x0b\x32\x16.ratchet.eval.v1.Slice\x12.\n\nexclusions\x18\x0b \x03(\x0b\x32\x1a.ratchet.eval.v1.Exclusion\x1a/\n\rFailuresEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"T\n\x05Slice\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08problems\x18\x02 \x01(\x05\x12+\n\tpass_at_k\x18\x03 \x03(\x0b\x32\x18.ratchet.eval.v1.PassAtK\"/\n\tExclusion\x12\x12\n\nproblem_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"C\n\x07PassAtK\x12\t\n\x01k\x18\x01 \x01(\x05\x12-\n\x08\x65stimate\x18\x02 \x01(\x0b\x32\x1b.ratchet.common.v1.Estimate\"\xdb\x06\n\nEvaluation\x12\n\n\x02id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.ratchet.eval.v1.EvaluationSpec\x12\x30\n\x05state\x18\x03 \x01(\x0e\x32!.ratchet.eval.v1.Evaluation.State\x12+\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12\x11\n\tpolicy_id\x18\x05 \x01(\t\x12\x15\n\rproblems_done\x18\x06 \x01(\x05\x12\x16\n\x0eproblems_total\x18\x07 \x01(\x05\x12+\n\tpass_at_k\x18\x08 \x03(\x0b\x32\x18.ratchet.eval.v1.PassAtK\x12;\n\x08verdicts\x18\t \x03(\x0b\x32).ratchet.eval.v1.Evaluation.VerdictsEntry\x12/\n\x0b\x63reate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstart_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10\x66orgeable_passes\x18\r \x01(\x03\x12\x33\n\nbenchmarks\x18\x0e \x03(\x0b\x32\x1f.ratchet.eval.v1.BenchmarkScore\x12\x35\n\x11\x65xpected_end_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0csamples_done\x18\x10 \x01(\x03\x12\x15\n\rsamples_total\x18\x11 \x01(\x03\x12\x13\n\x0bsettings_id\x18\x12 \x01(\t\x1a/\n\rVerdictsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x7f\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTATE_QUEUED\x10\x01\x12\x11\n\rSTATE_RUNNING\x10\x02\x12\x13\n\x0fSTATE_SUCCEEDED\x10\x03\x12\x10\n\x0cSTATE_FAILED\x10\x04\x12\x13\n\x0fSTATE_CANCELLED\x10\x05\"\xa8\x03\n\x06Sample\x12\x12\n\nproblem_id\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x05\x12\x12\n\ncompletion\x18\x03 \x01(\t\x12+\n\x07verdict\x18\x04 \x01(\x0e\x32\x1a.ratchet.common.v1.Verdict\x12\x14\n\x0ctests_passed\x18\x05 \x01(\x05\x12\x13\n\x0btests_total\x18\x06 \x01(\x05\x12\x11\n\tpolicy_id\x18\x07 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x08 \x01(\t\x12\x11\n\tforgeable\x18\t \x01(\x08\x12\x11\n\tbenchmark\x18\n \x01(\t\x12.\n\x07\x66\x61ilure\x18\x0b \x01(\x0e\x32\x1d.ratchet.eval.v1.FailureClass\x12\x0e\n\x06tokens\x18\x0c \x01(\x05\x12\x11\n\ttruncated\x18\r \x01(\x08\x12\x32\n\x0fgeneration_time\x18\x0e \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08\x63pu_time\x18\x0f \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nis_program\x18\x10 \x01(\x08\"x\n\x0eImportedSample\x12\x12\n\nproblem_id\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x05\x12\x14\n\ncompletion\x18\x03 \x01(\tH\x00\x12\x12\n\x08solution\x18\x04 \x01(\tH\x00\x12\x11\n\tbenchmark\x18\x05 \x01(\tB\x06\n\x04text\"\\\n\x11\x41\x64\x64SamplesRequest\x12\x15\n\revaluation_id\x18\x01 \x01(\t\x12\x30\n\x07samples\x18\x02 \x03(\x0b\x32\x1f.ratchet.eval.v1.ImportedSample\"E\n\x12\x41\x64\x64SamplesResponse\x12/\n\nevaluation\x18\x01 \x01(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\"\\\n\x17\x43reateEvaluationRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.ratchet.eval.v1.EvaluationSpec\"K\n\x18\x43reateEvaluationResponse\x12/\n\nevaluation\x18\x01 \x01(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\"\"\n\x14GetEvaluationRequest\x12\n\n\x02id\x18\x01 \x01(\t\"H\n\x15GetEvaluationResponse\x12/\n\nevaluation\x18\x01 \x01(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\"`\n\x16ListEvaluationsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x10\n\x08problems\x18\x04 \x01(\t\"d\n\x17ListEvaluationsResponse\x12\x30\n\x0b\x65valuations\x18\x01 \x03(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"%\n\x17\x43\x61ncelEvaluationRequest\x12\n\n\x02id\x18\x01 \x01(\t\"K\n\x18\x43\x61ncelEvaluationResponse\x12/\n\nevaluation\x18\x01 \x01(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\"%\n\x17\x44\x65leteEvaluationRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\x1a\n\x18\x44\x65leteEvaluationResponse\"$\n\x16WatchEvaluationRequest\x12\n\n\x02id\x18\x01 \x01(\t\"J\n\x17WatchEvaluationResponse\x12/\n\nevaluation\x18\x01 \x01(\x0b\x32\x1b.ratchet.eval.v1.Evaluation\"\xa6\x01\n\x12ListSamplesRequest\x12\x15\n\revaluation_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x11\n\tbenchmark\x18\x04 \x01(\t\x12\x12\n\nproblem_id\x18\x05 \x01(\t\x12+\n\x07verdict\x18\x06 \x01(\x0e\x32\x1a.ratchet.common.v1.Verdict\"X\n\x13ListSamplesResponse\x12(\n\x07samples\x18\x01 \x03(\x0b\x32\x17.ratchet.eval.v1.Sample\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x8d\x01\n\x19\x43ompareEvaluationsRequest\x12\x13\n\x0b\x62\x61seline_id\x18\x01 \x01(\t\x12\x14\n\x0c\x63\x61ndidate_id\x18\x02 \x01(\t\x12\x17\n\nconfidence\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x1d\n\x15training_fingerprints\x18\x04 \x03(\tB\r\n\x0b_confidence\"\x89\x01\n\x1a\x43ompareEvaluationsResponse\x12\x31\n\ncomparison\x18\x01 \x01(\x0b\x32\x1d.ratchet.common.v1.Comparison\x12\x38\n\nbenchmarks\x18\x02 \x03(\x0b\x32$.ratchet.eval.v1.BenchmarkComparison\"\xae\x01\n\x13\x42\x65nchmarkComparison\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x31\n\ncomparison\x18\x02 \x01(\x0b\x32\x1d.ratchet.common.v1.Comparison\x12\x18\n\x10\x61\x64justed_p_value\x18\x03 \x01(\x01\x12\x10\n\x08unsolved\x18\x04 \x03(\t\x12\x16\n\x0etampered_share\x18\x05 \x01(\x01\x12\x12\n\ntrained_on\x18\x06 \x01(\x05\"\xa8\x01\n\x15PlanComparisonRequest\x12\x13\n\x0b\x62\x61seline_id\x18\x01 \x01(\t\x12 \n\x13samples_per_problem\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x15\n\x08problems\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x12\n\x05power\x18\x04 \x01(\x01H\x02\x88\x01\x01\x42\x16\n\x14_samples_per_problemB\x0b\n\t_problemsB\x08\n\x06_power\"f\n\x16PlanComparisonResponse\x12\x1d\n\x15\x64\x65tectable_difference\x18\x01 \x01(\x01\x12\x10\n\x08problems\x18\x02 \x01(\x05\x12\x1b\n\x13samples_per_problem\x18\x03 \x01(\x05*\xe7\x01\n\x0c\x46\x61ilureClass\x12\x1d\n\x19\x46\x41ILURE_CLASS_UNSPECIFIED\x10\x00\x12\x17\n\x13\x46\x41ILURE_CLASS_WRONG\x10\x01\x12\x19\n\x15\x46\x41ILURE_CLASS_TIMEOUT\x10\x02\x12\x18\n\x14\x46\x41ILURE_CLASS_MEMORY\x10\x03\x12\x17\n\x13\x46\x41ILURE_CLASS_CRASH\x10\x04\x12\x19\n\x15\x46\x41ILURE_CLASS_NO_CODE\x10\x05\x12\x1a\n\x16\x46\x41ILURE_CLASS_TAMPERED\x10\x06\x12\x1a\n\x16\x46\x41ILURE_CLASS_PLATFORM\x10\x07\x32\x92\x0b\n\x0b\x45valService\x12\x87\x01\n\x10\x43reateEvaluation\x12(.ratchet.eval.v1.CreateEvaluationRequest\x1a).ratchet.eval.v1.CreateEvaluationResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\"\x13/api/v1/evaluations:\x01*\x12\x80\x01\n\rGetEvaluation\x12%.ratchet.eval.v1.GetEvaluationRequest\x1a&.ratchet.eval.v1.GetEvaluationResponse\" \x82\xd3\xe4\x93\x02\x1a\x12\x18/api/v1/evaluations/{id}\x12\x81\x01\n\x0fListEvaluations\x12\'.ratchet.eval.v1.ListEvaluationsRequest\x1a(.ratchet.eval.v1.ListEvaluationsResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\x12\x13/api/v1/evaluations\x12\x93\x01\n\x10\x43\x61ncelEvaluation\x12(.ratchet.eval.v1.CancelEvaluationRequest\x1a).ratchet.eval.v1.CancelEvaluationResponse\"*\x82\xd3\xe4\x93\x02$\"\x1f/api/v1/evaluations/{id}/cancel:\x01*\x12\x89\x01\n\x10\x44\x65leteEvaluation\x12(.ratchet.eval.v1.DeleteEvaluationRequest\x1a).ratchet.eval.v1.DeleteEvaluationResponse\" \x82\xd3\xe4\x93\x02\x1a*\x18/api/v1/evaluations/{id}\x12\x8e\x01\n\x0fWatchEvaluation\x12\'.ratchet.eval.v1.WatchEvaluationRequest\x1a(.ratchet.eval.v1.WatchEvaluationResponse\"&\x82\xd3\xe4\x93\x02 \x12\x1e/api/v1/evaluations/{id}/watch0\x01\x12\x8d\x01\n\x0bListSamples\x12#.ratchet.eval.v1.ListSamplesRequest\x1a$.ratchet.eval.v1.ListSamplesResponse\"3\x82\xd3\xe4\x93\x02-\x12+/api/v1/evaluations/{evaluation_id}/samples\x12\x8d\x01\n\nAddSamples\x12\".ratchet.eval.v1.AddSamplesRequest\x1a#.ratchet.eval.v1.AddSamplesResponse\"6\x82\xd3\xe4\x93\x02\x30\"+/api/v1/evaluations/{evaluation_id}/samples:\x01*\x12\x95\x01\n\x12\x43ompareEvaluations\x12*.ratchet.eval.v1.CompareEvaluationsRequest\x1a+.ratchet.eval.v1.CompareEvaluationsResponse\"&\x82\xd3\xe4\x93\x02 \"\x1b/api/v1/evaluations/compare:\x01*\x12\x86\x01\n\x0ePlanComparison\x12&.ratchet.eval.v1.PlanComparisonRequest\x1a\'.ratchet.eval.v1.PlanComparisonResponse\"#\x82\xd3\xe4\x93\x02\x1d\"\x18/api/v1/evaluations/plan:\x01*b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.eval.v1.eval_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_BENCHMARKSCORE_FAILURESENTRY']._loaded_options = None
+  _globals['_BENCHMARKSCORE_FAILURESENTRY']._serialized_options = b'8\001'
   _globals['_EVALUATION_VERDICTSENTRY']._loaded_options = None
   _globals['_EVALUATION_VERDICTSENTRY']._serialized_options = b'8\001'
   _globals['_EVALSERVICE'].methods_by_name['CreateEvaluation']._loaded_options = None
@@ -54,52 +57,84 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EVALSERVICE'].methods_by_name['WatchEvaluation']._serialized_options = b'\202\323\344\223\002 \022\036/api/v1/evaluations/{id}/watch'
   _globals['_EVALSERVICE'].methods_by_name['ListSamples']._loaded_options = None
   _globals['_EVALSERVICE'].methods_by_name['ListSamples']._serialized_options = b'\202\323\344\223\002-\022+/api/v1/evaluations/{evaluation_id}/samples'
+  _globals['_EVALSERVICE'].methods_by_name['AddSamples']._loaded_options = None
+  _globals['_EVALSERVICE'].methods_by_name['AddSamples']._serialized_options = b'\202\323\344\223\0020\"+/api/v1/evaluations/{evaluation_id}/samples:\001*'
   _globals['_EVALSERVICE'].methods_by_name['CompareEvaluations']._loaded_options = None
   _globals['_EVALSERVICE'].methods_by_name['CompareEvaluations']._serialized_options = b'\202\323\344\223\002 \"\033/api/v1/evaluations/compare:\001*'
-  _globals['_EVALUATIONSPEC']._serialized_start=277
-  _globals['_EVALUATIONSPEC']._serialized_end=554
-  _globals['_PASSATK']._serialized_start=556
-  _globals['_PASSATK']._serialized_end=623
-  _globals['_EVALUATION']._serialized_start=626
-  _globals['_EVALUATION']._serialized_end=1311
-  _globals['_EVALUATION_VERDICTSENTRY']._serialized_start=1135
-  _globals['_EVALUATION_VERDICTSENTRY']._serialized_end=1182
-  _globals['_EVALUATION_STATE']._serialized_start=1184
-  _globals['_EVALUATION_STATE']._serialized_end=1311
-  _globals['_SAMPLE']._serialized_start=1314
-  _globals['_SAMPLE']._serialized_end=1519
-  _globals['_CREATEEVALUATIONREQUEST']._serialized_start=1521
-  _globals['_CREATEEVALUATIONREQUEST']._serialized_end=1613
-  _globals['_CREATEEVALUATIONRESPONSE']._serialized_start=1615
-  _globals['_CREATEEVALUATIONRESPONSE']._serialized_end=1690
-  _globals['_GETEVALUATIONREQUEST']._serialized_start=1692
-  _globals['_GETEVALUATIONREQUEST']._serialized_end=1726
-  _globals['_GETEVALUATIONRESPONSE']._serialized_start=1728
-  _globals['_GETEVALUATIONRESPONSE']._serialized_end=1800
-  _globals['_LISTEVALUATIONSREQUEST']._serialized_start=1802
-  _globals['_LISTEVALUATIONSREQUEST']._serialized_end=1865
-  _globals['_LISTEVALUATIONSRESPONSE']._serialized_start=1867
-  _globals['_LISTEVALUATIONSRESPONSE']._serialized_end=1967
-  _globals['_CANCELEVALUATIONREQUEST']._serialized_start=1969
-  _globals['_CANCELEVALUATIONREQUEST']._serialized_end=2006
-  _globals['_CANCELEVALUATIONRESPONSE']._serialized_start=2008
-  _globals['_CANCELEVALUATIONRESPONSE']._serialized_end=2083
-  _globals['_DELETEEVALUATIONREQUEST']._serialized_start=2085
-  _globals['_DELETEEVALUATIONREQUEST']._serialized_end=2122
-  _globals['_DELETEEVALUATIONRESPONSE']._serialized_start=2124
-  _globals['_DELETEEVALUATIONRESPONSE']._serialized_end=2150
-  _globals['_WATCHEVALUATIONREQUEST']._serialized_start=2152
-  _globals['_WATCHEVALUATIONREQUEST']._serialized_end=2188
-  _globals['_WATCHEVALUATIONRESPONSE']._serialized_start=2190
-  _globals['_WATCHEVALUATIONRESPONSE']._serialized_end=2264
-  _globals['_LISTSAMPLESREQUEST']._serialized_start=2266
-  _globals['_LISTSAMPLESREQUEST']._serialized_end=2348
-  _globals['_LISTSAMPLESRESPONSE']._serialized_start=2350
-  _globals['_LISTSAMPLESRESPONSE']._serialized_end=2438
-  _globals['_COMPAREEVALUATIONSREQUEST']._serialized_start=2440
-  _globals['_COMPAREEVALUATIONSREQUEST']._serialized_end=2510
-  _globals['_COMPAREEVALUATIONSRESPONSE']._serialized_start=2512
-  _globals['_COMPAREEVALUATIONSRESPONSE']._serialized_end=2591
-  _globals['_EVALSERVICE']._serialized_start=2594
-  _globals['_EVALSERVICE']._serialized_end=3739
+  _globals['_EVALSERVICE'].methods_by_name['PlanComparison']._loaded_options = None
+  _globals['_EVALSERVICE'].methods_by_name['PlanComparison']._serialized_options = b'\202\323\344\223\002\035\"\030/api/v1/evaluations/plan:\001*'
+  _globals['_FAILURECLASS']._serialized_start=4980
+  _globals['_FAILURECLASS']._serialized_end=5211
+  _globals['_SUITEENTRY']._serialized_start=308
+  _globals['_SUITEENTRY']._serialized_end=404
+  _globals['_PROMPTING']._serialized_start=407
+  _globals['_PROMPTING']._serialized_end=561
+  _globals['_PROMPTING_FORM']._serialized_start=487
+  _globals['_PROMPTING_FORM']._serialized_end=551
+  _globals['_EVALUATIONSPEC']._serialized_start=564
+  _globals['_EVALUATIONSPEC']._serialized_end=983
+  _globals['_BENCHMARKSCORE']._serialized_start=986
+  _globals['_BENCHMARKSCORE']._serialized_end=1424
+  _globals['_BENCHMARKSCORE_FAILURESENTRY']._serialized_start=1377
+  _globals['_BENCHMARKSCORE_FAILURESENTRY']._serialized_end=1424
+  _globals['_SLICE']._serialized_start=1426
+  _globals['_SLICE']._serialized_end=1510
+  _globals['_EXCLUSION']._serialized_start=1512
+  _globals['_EXCLUSION']._serialized_end=1559
+  _globals['_PASSATK']._serialized_start=1561
+  _globals['_PASSATK']._serialized_end=1628
+  _globals['_EVALUATION']._serialized_start=1631
+  _globals['_EVALUATION']._serialized_end=2490
+  _globals['_EVALUATION_VERDICTSENTRY']._serialized_start=2314
+  _globals['_EVALUATION_VERDICTSENTRY']._serialized_end=2361
+  _globals['_EVALUATION_STATE']._serialized_start=2363
+  _globals['_EVALUATION_STATE']._serialized_end=2490
+  _globals['_SAMPLE']._serialized_start=2493
+  _globals['_SAMPLE']._serialized_end=2917
+  _globals['_IMPORTEDSAMPLE']._serialized_start=2919
+  _globals['_IMPORTEDSAMPLE']._serialized_end=3039
+  _globals['_ADDSAMPLESREQUEST']._serialized_start=3041
+  _globals['_ADDSAMPLESREQUEST']._serialized_end=3133
+  _globals['_ADDSAMPLESRESPONSE']._serialized_start=3135
+  _globals['_ADDSAMPLESRESPONSE']._serialized_end=3204
+  _globals['_CREATEEVALUATIONREQUEST']._serialized_start=3206
+  _globals['_CREATEEVALUATIONREQUEST']._serialized_end=3298
+  _globals['_CREATEEVALUATIONRESPONSE']._serialized_start=3300
+  _globals['_CREATEEVALUATIONRESPONSE']._serialized_end=3375
+  _globals['_GETEVALUATIONREQUEST']._serialized_start=3377
+  _globals['_GETEVALUATIONREQUEST']._serialized_end=3411
+  _globals['_GETEVALUATIONRESPONSE']._serialized_start=3413
+  _globals['_GETEVALUATIONRESPONSE']._serialized_end=3485
+  _globals['_LISTEVALUATIONSREQUEST']._serialized_start=3487
+  _globals['_LISTEVALUATIONSREQUEST']._serialized_end=3583
+  _globals['_LISTEVALUATIONSRESPONSE']._serialized_start=3585
+  _globals['_LISTEVALUATIONSRESPONSE']._serialized_end=3685
+  _globals['_CANCELEVALUATIONREQUEST']._serialized_start=3687
+  _globals['_CANCELEVALUATIONREQUEST']._serialized_end=3724
+  _globals['_CANCELEVALUATIONRESPONSE']._serialized_start=3726
+  _globals['_CANCELEVALUATIONRESPONSE']._serialized_end=3801
+  _globals['_DELETEEVALUATIONREQUEST']._serialized_start=3803
+  _globals['_DELETEEVALUATIONREQUEST']._serialized_end=3840
+  _globals['_DELETEEVALUATIONRESPONSE']._serialized_start=3842
+  _globals['_DELETEEVALUATIONRESPONSE']._serialized_end=3868
+  _globals['_WATCHEVALUATIONREQUEST']._serialized_start=3870
+  _globals['_WATCHEVALUATIONREQUEST']._serialized_end=3906
+  _globals['_WATCHEVALUATIONRESPONSE']._serialized_start=3908
+  _globals['_WATCHEVALUATIONRESPONSE']._serialized_end=3982
+  _globals['_LISTSAMPLESREQUEST']._serialized_start=3985
+  _globals['_LISTSAMPLESREQUEST']._serialized_end=4151
+  _globals['_LISTSAMPLESRESPONSE']._serialized_start=4153
+  _globals['_LISTSAMPLESRESPONSE']._serialized_end=4241
+  _globals['_COMPAREEVALUATIONSREQUEST']._serialized_start=4244
+  _globals['_COMPAREEVALUATIONSREQUEST']._serialized_end=4385
+  _globals['_COMPAREEVALUATIONSRESPONSE']._serialized_start=4388
+  _globals['_COMPAREEVALUATIONSRESPONSE']._serialized_end=4525
+  _globals['_BENCHMARKCOMPARISON']._serialized_start=4528
+  _globals['_BENCHMARKCOMPARISON']._serialized_end=4702
+  _globals['_PLANCOMPARISONREQUEST']._serialized_start=4705
+  _globals['_PLANCOMPARISONREQUEST']._serialized_end=4873
+  _globals['_PLANCOMPARISONRESPONSE']._serialized_start=4875
+  _globals['_PLANCOMPARISONRESPONSE']._serialized_end=4977
+  _globals['_EVALSERVICE']._serialized_start=5214
+  _globals['_EVALSERVICE']._serialized_end=6640
 # @@protoc_insertion_point(module_scope)

@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -25,6 +26,120 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _FailureClass:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _FailureClassEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FailureClass.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    FAILURE_CLASS_UNSPECIFIED: _FailureClass.ValueType  # 0
+    """It passed."""
+    FAILURE_CLASS_WRONG: _FailureClass.ValueType  # 1
+    """It ran, and a test said no."""
+    FAILURE_CLASS_TIMEOUT: _FailureClass.ValueType  # 2
+    FAILURE_CLASS_MEMORY: _FailureClass.ValueType  # 3
+    FAILURE_CLASS_CRASH: _FailureClass.ValueType  # 4
+    """An exception, a signal, or source that does not compile."""
+    FAILURE_CLASS_NO_CODE: _FailureClass.ValueType  # 5
+    """The completion holds no code."""
+    FAILURE_CLASS_TAMPERED: _FailureClass.ValueType  # 6
+    FAILURE_CLASS_PLATFORM: _FailureClass.ValueType  # 7
+    """Not the sample's: it was not judged."""
+
+class FailureClass(_FailureClass, metaclass=_FailureClassEnumTypeWrapper):
+    """Why a sample did not pass."""
+
+FAILURE_CLASS_UNSPECIFIED: FailureClass.ValueType  # 0
+"""It passed."""
+FAILURE_CLASS_WRONG: FailureClass.ValueType  # 1
+"""It ran, and a test said no."""
+FAILURE_CLASS_TIMEOUT: FailureClass.ValueType  # 2
+FAILURE_CLASS_MEMORY: FailureClass.ValueType  # 3
+FAILURE_CLASS_CRASH: FailureClass.ValueType  # 4
+"""An exception, a signal, or source that does not compile."""
+FAILURE_CLASS_NO_CODE: FailureClass.ValueType  # 5
+"""The completion holds no code."""
+FAILURE_CLASS_TAMPERED: FailureClass.ValueType  # 6
+FAILURE_CLASS_PLATFORM: FailureClass.ValueType  # 7
+"""Not the sample's: it was not judged."""
+Global___FailureClass: _TypeAlias = FailureClass  # noqa: Y015
+
+@_typing.final
+class SuiteEntry(_message.Message):
+    """One of several sets that are measured together."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    weight: _builtins.float
+    """Its share in the whole score, relative to the others'. Absent means 1."""
+    @_builtins.property
+    def problems(self) -> _problem_pb2.ProblemSetRef: ...
+    def __init__(
+        self,
+        *,
+        problems: _problem_pb2.ProblemSetRef | None = ...,
+        weight: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_weight", b"_weight", "problems", b"problems", "weight", b"weight"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_weight", b"_weight", "problems", b"problems", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
+    _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__weight) -> _WhichOneofReturnType__weight | None: ...
+
+Global___SuiteEntry: _TypeAlias = SuiteEntry  # noqa: Y015
+
+@_typing.final
+class Prompting(_message.Message):
+    """How problems are put to a model."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Form:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _FormEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Prompting._Form.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        FORM_UNSPECIFIED: Prompting._Form.ValueType  # 0
+        """FORM_CHAT where the model has a chat template, else FORM_COMPLETION."""
+        FORM_CHAT: Prompting._Form.ValueType  # 1
+        """A chat in the model's own template: the benchmark's instruction."""
+        FORM_COMPLETION: Prompting._Form.ValueType  # 2
+        """Plain text that the model goes on with, to the benchmark's stop sequences."""
+
+    class Form(_Form, metaclass=_FormEnumTypeWrapper): ...
+    FORM_UNSPECIFIED: Prompting.Form.ValueType  # 0
+    """FORM_CHAT where the model has a chat template, else FORM_COMPLETION."""
+    FORM_CHAT: Prompting.Form.ValueType  # 1
+    """A chat in the model's own template: the benchmark's instruction."""
+    FORM_COMPLETION: Prompting.Form.ValueType  # 2
+    """Plain text that the model goes on with, to the benchmark's stop sequences."""
+
+    FORM_FIELD_NUMBER: _builtins.int
+    SHOTS_FIELD_NUMBER: _builtins.int
+    form: Global___Prompting.Form.ValueType
+    shots: _builtins.int
+    """Solved examples in front of the problem. Absent means as many as the benchmark does by itself in this form."""
+    def __init__(
+        self,
+        *,
+        form: Global___Prompting.Form.ValueType = ...,
+        shots: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_shots", b"_shots", "shots", b"shots"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_shots", b"_shots", "form", b"form", "shots", b"shots"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__shots: _TypeAlias = _typing.Literal["shots"]  # noqa: Y015
+    _WhichOneofArgType__shots: _TypeAlias = _typing.Literal["_shots", b"_shots"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__shots) -> _WhichOneofReturnType__shots | None: ...
+
+Global___Prompting: _TypeAlias = Prompting  # noqa: Y015
+
 @_typing.final
 class EvaluationSpec(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -36,6 +151,10 @@ class EvaluationSpec(_message.Message):
     TEMPERATURE_FIELD_NUMBER: _builtins.int
     MAX_TOKENS_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
+    SUITE_FIELD_NUMBER: _builtins.int
+    PROMPTING_FIELD_NUMBER: _builtins.int
+    IMPORTED_SAMPLES_FIELD_NUMBER: _builtins.int
+    EXCLUDE_UNSOUND_FIELD_NUMBER: _builtins.int
     samples_per_problem: _builtins.int
     """Completions per problem. Absent means 1."""
     temperature: _builtins.float
@@ -43,14 +162,28 @@ class EvaluationSpec(_message.Message):
     max_tokens: _builtins.int
     """New tokens per completion. Absent means 512."""
     seed: _builtins.int
+    imported_samples: _builtins.int
+    """Nothing is generated: so many samples come by AddSamples. 0: they are generated."""
+    exclude_unsound: _builtins.bool
+    """Problems whose reference fails on this node are left out, each with its reason, instead of ending the evaluation."""
     @_builtins.property
-    def model(self) -> _model_pb2.ModelRef: ...
+    def model(self) -> _model_pb2.ModelRef:
+        """Absent where samples are imported."""
+
     @_builtins.property
-    def problems(self) -> _problem_pb2.ProblemSetRef: ...
+    def problems(self) -> _problem_pb2.ProblemSetRef:
+        """The set that is measured; absent where `suite` names several."""
+
     @_builtins.property
     def k(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Values of k for pass@k, each at most samples_per_problem. Empty means 1."""
 
+    @_builtins.property
+    def suite(self) -> _containers.RepeatedCompositeFieldContainer[Global___SuiteEntry]:
+        """Several sets in one evaluation, each under a name of its own. The whole score is their weighted mean."""
+
+    @_builtins.property
+    def prompting(self) -> Global___Prompting: ...
     def __init__(
         self,
         *,
@@ -61,10 +194,14 @@ class EvaluationSpec(_message.Message):
         temperature: _builtins.float | None = ...,
         max_tokens: _builtins.int | None = ...,
         seed: _builtins.int = ...,
+        suite: _abc.Iterable[Global___SuiteEntry] | None = ...,
+        prompting: Global___Prompting | None = ...,
+        imported_samples: _builtins.int = ...,
+        exclude_unsound: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "samples_per_problem", b"samples_per_problem", "temperature", b"temperature"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "temperature", b"temperature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "exclude_unsound", b"exclude_unsound", "imported_samples", b"imported_samples", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "suite", b"suite", "temperature", b"temperature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_tokens: _TypeAlias = _typing.Literal["max_tokens"]  # noqa: Y015
     _WhichOneofArgType__max_tokens: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens"]  # noqa: Y015
@@ -80,6 +217,140 @@ class EvaluationSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature) -> _WhichOneofReturnType__temperature | None: ...
 
 Global___EvaluationSpec: _TypeAlias = EvaluationSpec  # noqa: Y015
+
+@_typing.final
+class BenchmarkScore(_message.Message):
+    """The score of one set of an evaluation; while it runs, of the samples that are judged so far."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class FailuresEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    PROBLEMS_DONE_FIELD_NUMBER: _builtins.int
+    PROBLEMS_TOTAL_FIELD_NUMBER: _builtins.int
+    PASS_AT_K_FIELD_NUMBER: _builtins.int
+    FAILURES_FIELD_NUMBER: _builtins.int
+    SAMPLES_FIELD_NUMBER: _builtins.int
+    FORGEABLE_PASSES_FIELD_NUMBER: _builtins.int
+    SLICES_FIELD_NUMBER: _builtins.int
+    EXCLUSIONS_FIELD_NUMBER: _builtins.int
+    version: _builtins.str
+    """The benchmark's official version: "v0.1.10"."""
+    weight: _builtins.float
+    problems_done: _builtins.int
+    problems_total: _builtins.int
+    samples: _builtins.int
+    forgeable_passes: _builtins.int
+    @_builtins.property
+    def problems(self) -> _problem_pb2.ProblemSetRef:
+        """With its digest once it was read."""
+
+    @_builtins.property
+    def pass_at_k(self) -> _containers.RepeatedCompositeFieldContainer[Global___PassAtK]: ...
+    @_builtins.property
+    def failures(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Name of a FailureClass without its prefix ("WRONG") -> samples."""
+
+    @_builtins.property
+    def slices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Slice]:
+        """Scores of parts of the set, by difficulty and tag."""
+
+    @_builtins.property
+    def exclusions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Exclusion]:
+        """Problems that are not measured, and why."""
+
+    def __init__(
+        self,
+        *,
+        problems: _problem_pb2.ProblemSetRef | None = ...,
+        version: _builtins.str = ...,
+        weight: _builtins.float = ...,
+        problems_done: _builtins.int = ...,
+        problems_total: _builtins.int = ...,
+        pass_at_k: _abc.Iterable[Global___PassAtK] | None = ...,
+        failures: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        samples: _builtins.int = ...,
+        forgeable_passes: _builtins.int = ...,
+        slices: _abc.Iterable[Global___Slice] | None = ...,
+        exclusions: _abc.Iterable[Global___Exclusion] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["problems", b"problems"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclusions", b"exclusions", "failures", b"failures", "forgeable_passes", b"forgeable_passes", "pass_at_k", b"pass_at_k", "problems", b"problems", "problems_done", b"problems_done", "problems_total", b"problems_total", "samples", b"samples", "slices", b"slices", "version", b"version", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BenchmarkScore: _TypeAlias = BenchmarkScore  # noqa: Y015
+
+@_typing.final
+class Slice(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    PASS_AT_K_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """"difficulty 3", "tag graphs"."""
+    problems: _builtins.int
+    @_builtins.property
+    def pass_at_k(self) -> _containers.RepeatedCompositeFieldContainer[Global___PassAtK]: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        problems: _builtins.int = ...,
+        pass_at_k: _abc.Iterable[Global___PassAtK] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "pass_at_k", b"pass_at_k", "problems", b"problems"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Slice: _TypeAlias = Slice  # noqa: Y015
+
+@_typing.final
+class Exclusion(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROBLEM_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    problem_id: _builtins.str
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        problem_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["problem_id", b"problem_id", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Exclusion: _TypeAlias = Exclusion  # noqa: Y015
 
 @_typing.final
 class PassAtK(_message.Message):
@@ -162,6 +433,11 @@ class Evaluation(_message.Message):
     START_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
     FORGEABLE_PASSES_FIELD_NUMBER: _builtins.int
+    BENCHMARKS_FIELD_NUMBER: _builtins.int
+    EXPECTED_END_TIME_FIELD_NUMBER: _builtins.int
+    SAMPLES_DONE_FIELD_NUMBER: _builtins.int
+    SAMPLES_TOTAL_FIELD_NUMBER: _builtins.int
+    SETTINGS_ID_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Evaluation.State.ValueType
     policy_id: _builtins.str
@@ -170,6 +446,10 @@ class Evaluation(_message.Message):
     problems_total: _builtins.int
     forgeable_passes: _builtins.int
     """Of the samples that PASSED, those whose tests ran in the program's process, which could forge their result."""
+    samples_done: _builtins.int
+    samples_total: _builtins.int
+    settings_id: _builtins.str
+    """Config, tokenizer and chat template that were measured."""
     @_builtins.property
     def spec(self) -> Global___EvaluationSpec:
         """With the defaults that were taken."""
@@ -190,6 +470,14 @@ class Evaluation(_message.Message):
     def start_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def benchmarks(self) -> _containers.RepeatedCompositeFieldContainer[Global___BenchmarkScore]:
+        """One for each set, in the spec's order."""
+
+    @_builtins.property
+    def expected_end_time(self) -> _timestamp_pb2.Timestamp:
+        """While RUNNING, once there is something to go by: when it will end at this pace."""
+
     def __init__(
         self,
         *,
@@ -206,10 +494,15 @@ class Evaluation(_message.Message):
         start_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
         forgeable_passes: _builtins.int = ...,
+        benchmarks: _abc.Iterable[Global___BenchmarkScore] | None = ...,
+        expected_end_time: _timestamp_pb2.Timestamp | None = ...,
+        samples_done: _builtins.int = ...,
+        samples_total: _builtins.int = ...,
+        settings_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "spec", b"spec", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "spec", b"spec", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forgeable_passes", b"forgeable_passes", "id", b"id", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "spec", b"spec", "start_time", b"start_time", "state", b"state", "verdicts", b"verdicts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmarks", b"benchmarks", "create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "forgeable_passes", b"forgeable_passes", "id", b"id", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "samples_done", b"samples_done", "samples_total", b"samples_total", "settings_id", b"settings_id", "spec", b"spec", "start_time", b"start_time", "state", b"state", "verdicts", b"verdicts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -228,6 +521,13 @@ class Sample(_message.Message):
     POLICY_ID_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     FORGEABLE_FIELD_NUMBER: _builtins.int
+    BENCHMARK_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    GENERATION_TIME_FIELD_NUMBER: _builtins.int
+    CPU_TIME_FIELD_NUMBER: _builtins.int
+    IS_PROGRAM_FIELD_NUMBER: _builtins.int
     problem_id: _builtins.str
     index: _builtins.int
     """From 0, among the samples of one problem."""
@@ -239,6 +539,21 @@ class Sample(_message.Message):
     detail: _builtins.str
     forgeable: _builtins.bool
     """A test ran in the program's process (CheckTest.GRADING_SHARED), which could forge its result."""
+    benchmark: _builtins.str
+    """Name of the set that the problem is of."""
+    failure: Global___FailureClass.ValueType
+    tokens: _builtins.int
+    """New tokens of the completion; 0 where the sample was imported."""
+    truncated: _builtins.bool
+    """The completion was cut off at max_tokens."""
+    is_program: _builtins.bool
+    """It was imported as a whole program, `completion`, and judged as it is."""
+    @_builtins.property
+    def generation_time(self) -> _duration_pb2.Duration: ...
+    @_builtins.property
+    def cpu_time(self) -> _duration_pb2.Duration:
+        """CPU time of the program with all its tests."""
+
     def __init__(
         self,
         *,
@@ -251,14 +566,106 @@ class Sample(_message.Message):
         policy_id: _builtins.str = ...,
         detail: _builtins.str = ...,
         forgeable: _builtins.bool = ...,
+        benchmark: _builtins.str = ...,
+        failure: Global___FailureClass.ValueType = ...,
+        tokens: _builtins.int = ...,
+        truncated: _builtins.bool = ...,
+        generation_time: _duration_pb2.Duration | None = ...,
+        cpu_time: _duration_pb2.Duration | None = ...,
+        is_program: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "generation_time", b"generation_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["completion", b"completion", "detail", b"detail", "forgeable", b"forgeable", "index", b"index", "policy_id", b"policy_id", "problem_id", b"problem_id", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmark", b"benchmark", "completion", b"completion", "cpu_time", b"cpu_time", "detail", b"detail", "failure", b"failure", "forgeable", b"forgeable", "generation_time", b"generation_time", "index", b"index", "is_program", b"is_program", "policy_id", b"policy_id", "problem_id", b"problem_id", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "tokens", b"tokens", "truncated", b"truncated", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Sample: _TypeAlias = Sample  # noqa: Y015
+
+@_typing.final
+class ImportedSample(_message.Message):
+    """A sample that was made elsewhere."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROBLEM_ID_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    COMPLETION_FIELD_NUMBER: _builtins.int
+    SOLUTION_FIELD_NUMBER: _builtins.int
+    BENCHMARK_FIELD_NUMBER: _builtins.int
+    problem_id: _builtins.str
+    """As the benchmark calls it: "HumanEval/0"."""
+    index: _builtins.int
+    """From 0, among the samples of one problem."""
+    completion: _builtins.str
+    """What a model wrote to the benchmark's prompt."""
+    solution: _builtins.str
+    """A whole program, which is judged as it is."""
+    benchmark: _builtins.str
+    """The set it is of, where a suite has several."""
+    def __init__(
+        self,
+        *,
+        problem_id: _builtins.str = ...,
+        index: _builtins.int = ...,
+        completion: _builtins.str = ...,
+        solution: _builtins.str = ...,
+        benchmark: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["completion", b"completion", "solution", b"solution", "text", b"text"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmark", b"benchmark", "completion", b"completion", "index", b"index", "problem_id", b"problem_id", "solution", b"solution", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_text: _TypeAlias = _typing.Literal["completion", "solution"]  # noqa: Y015
+    _WhichOneofArgType_text: _TypeAlias = _typing.Literal["text", b"text"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_text) -> _WhichOneofReturnType_text | None: ...
+
+Global___ImportedSample: _TypeAlias = ImportedSample  # noqa: Y015
+
+@_typing.final
+class AddSamplesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVALUATION_ID_FIELD_NUMBER: _builtins.int
+    SAMPLES_FIELD_NUMBER: _builtins.int
+    evaluation_id: _builtins.str
+    @_builtins.property
+    def samples(self) -> _containers.RepeatedCompositeFieldContainer[Global___ImportedSample]:
+        """2,000 at most."""
+
+    def __init__(
+        self,
+        *,
+        evaluation_id: _builtins.str = ...,
+        samples: _abc.Iterable[Global___ImportedSample] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation_id", b"evaluation_id", "samples", b"samples"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AddSamplesRequest: _TypeAlias = AddSamplesRequest  # noqa: Y015
+
+@_typing.final
+class AddSamplesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVALUATION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def evaluation(self) -> Global___Evaluation: ...
+    def __init__(
+        self,
+        *,
+        evaluation: Global___Evaluation | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation", b"evaluation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AddSamplesResponse: _TypeAlias = AddSamplesResponse  # noqa: Y015
 
 @_typing.final
 class CreateEvaluationRequest(_message.Message):
@@ -348,17 +755,25 @@ class ListEvaluationsRequest(_message.Message):
 
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     page_token: _builtins.str
+    model: _builtins.str
+    """Only those of this model's versions."""
+    problems: _builtins.str
+    """Only those that measure this set."""
     def __init__(
         self,
         *,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        model: _builtins.str = ...,
+        problems: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "page_size", b"page_size", "page_token", b"page_token", "problems", b"problems"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -506,19 +921,29 @@ class ListSamplesRequest(_message.Message):
     EVALUATION_ID_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    BENCHMARK_FIELD_NUMBER: _builtins.int
+    PROBLEM_ID_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
     evaluation_id: _builtins.str
     page_size: _builtins.int
     page_token: _builtins.str
+    benchmark: _builtins.str
+    """Only those of this set, of this problem, with this verdict."""
+    problem_id: _builtins.str
+    verdict: _verdict_pb2.Verdict.ValueType
     def __init__(
         self,
         *,
         evaluation_id: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        benchmark: _builtins.str = ...,
+        problem_id: _builtins.str = ...,
+        verdict: _verdict_pb2.Verdict.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluation_id", b"evaluation_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmark", b"benchmark", "evaluation_id", b"evaluation_id", "page_size", b"page_size", "page_token", b"page_token", "problem_id", b"problem_id", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -553,19 +978,31 @@ class CompareEvaluationsRequest(_message.Message):
 
     BASELINE_ID_FIELD_NUMBER: _builtins.int
     CANDIDATE_ID_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_FIELD_NUMBER: _builtins.int
+    TRAINING_FINGERPRINTS_FIELD_NUMBER: _builtins.int
     baseline_id: _builtins.str
     candidate_id: _builtins.str
+    confidence: _builtins.float
+    """Of the intervals. Absent means 0.95."""
+    @_builtins.property
+    def training_fingerprints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Fingerprints of the problems that the candidate was trained on (ratchet_problems.fingerprint), where they are known."""
+
     def __init__(
         self,
         *,
         baseline_id: _builtins.str = ...,
         candidate_id: _builtins.str = ...,
+        confidence: _builtins.float | None = ...,
+        training_fingerprints: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline_id", b"baseline_id", "candidate_id", b"candidate_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "baseline_id", b"baseline_id", "candidate_id", b"candidate_id", "confidence", b"confidence", "training_fingerprints", b"training_fingerprints"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
+    _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__confidence) -> _WhichOneofReturnType__confidence | None: ...
 
 Global___CompareEvaluationsRequest: _TypeAlias = CompareEvaluationsRequest  # noqa: Y015
 
@@ -574,17 +1011,136 @@ class CompareEvaluationsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     COMPARISON_FIELD_NUMBER: _builtins.int
+    BENCHMARKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def comparison(self) -> _statistics_pb2.Comparison: ...
+    def comparison(self) -> _statistics_pb2.Comparison:
+        """Of the whole score."""
+
+    @_builtins.property
+    def benchmarks(self) -> _containers.RepeatedCompositeFieldContainer[Global___BenchmarkComparison]:
+        """One for each set, in the order of the baseline's spec."""
+
     def __init__(
         self,
         *,
         comparison: _statistics_pb2.Comparison | None = ...,
+        benchmarks: _abc.Iterable[Global___BenchmarkComparison] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["comparison", b"comparison"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["comparison", b"comparison"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmarks", b"benchmarks", "comparison", b"comparison"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CompareEvaluationsResponse: _TypeAlias = CompareEvaluationsResponse  # noqa: Y015
+
+@_typing.final
+class BenchmarkComparison(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    COMPARISON_FIELD_NUMBER: _builtins.int
+    ADJUSTED_P_VALUE_FIELD_NUMBER: _builtins.int
+    UNSOLVED_FIELD_NUMBER: _builtins.int
+    TAMPERED_SHARE_FIELD_NUMBER: _builtins.int
+    TRAINED_ON_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of the set."""
+    adjusted_p_value: _builtins.float
+    """The comparison's p value, corrected for as many sets as are compared (Holm 1979)."""
+    tampered_share: _builtins.float
+    """Of the candidate's samples, how large a share was TAMPERED."""
+    trained_on: _builtins.int
+    """Problems of the set whose fingerprint is among training_fingerprints."""
+    @_builtins.property
+    def comparison(self) -> _statistics_pb2.Comparison: ...
+    @_builtins.property
+    def unsolved(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Problems that all of the baseline's samples solve and none of the candidate's."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        comparison: _statistics_pb2.Comparison | None = ...,
+        adjusted_p_value: _builtins.float = ...,
+        unsolved: _abc.Iterable[_builtins.str] | None = ...,
+        tampered_share: _builtins.float = ...,
+        trained_on: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["comparison", b"comparison"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjusted_p_value", b"adjusted_p_value", "comparison", b"comparison", "name", b"name", "tampered_share", b"tampered_share", "trained_on", b"trained_on", "unsolved", b"unsolved"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BenchmarkComparison: _TypeAlias = BenchmarkComparison  # noqa: Y015
+
+@_typing.final
+class PlanComparisonRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BASELINE_ID_FIELD_NUMBER: _builtins.int
+    SAMPLES_PER_PROBLEM_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    POWER_FIELD_NUMBER: _builtins.int
+    baseline_id: _builtins.str
+    """A finished evaluation, whose spread between problems is taken."""
+    samples_per_problem: _builtins.int
+    """Absent means as many as the baseline has."""
+    problems: _builtins.int
+    """Absent means as many as the baseline has."""
+    power: _builtins.float
+    """The probability of seeing a difference that is there. Absent means 0.8."""
+    def __init__(
+        self,
+        *,
+        baseline_id: _builtins.str = ...,
+        samples_per_problem: _builtins.int | None = ...,
+        problems: _builtins.int | None = ...,
+        power: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_power", b"_power", "_problems", b"_problems", "_samples_per_problem", b"_samples_per_problem", "power", b"power", "problems", b"problems", "samples_per_problem", b"samples_per_problem"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_power", b"_power", "_problems", b"_problems", "_samples_per_problem", b"_samples_per_problem", "baseline_id", b"baseline_id", "power", b"power", "problems", b"problems", "samples_per_problem", b"samples_per_problem"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__power: _TypeAlias = _typing.Literal["power"]  # noqa: Y015
+    _WhichOneofArgType__power: _TypeAlias = _typing.Literal["_power", b"_power"]  # noqa: Y015
+    _WhichOneofReturnType__problems: _TypeAlias = _typing.Literal["problems"]  # noqa: Y015
+    _WhichOneofArgType__problems: _TypeAlias = _typing.Literal["_problems", b"_problems"]  # noqa: Y015
+    _WhichOneofReturnType__samples_per_problem: _TypeAlias = _typing.Literal["samples_per_problem"]  # noqa: Y015
+    _WhichOneofArgType__samples_per_problem: _TypeAlias = _typing.Literal["_samples_per_problem", b"_samples_per_problem"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__power) -> _WhichOneofReturnType__power | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__problems) -> _WhichOneofReturnType__problems | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__samples_per_problem) -> _WhichOneofReturnType__samples_per_problem | None: ...
+
+Global___PlanComparisonRequest: _TypeAlias = PlanComparisonRequest  # noqa: Y015
+
+@_typing.final
+class PlanComparisonResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DETECTABLE_DIFFERENCE_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    SAMPLES_PER_PROBLEM_FIELD_NUMBER: _builtins.int
+    detectable_difference: _builtins.float
+    """In pass@1."""
+    problems: _builtins.int
+    samples_per_problem: _builtins.int
+    def __init__(
+        self,
+        *,
+        detectable_difference: _builtins.float = ...,
+        problems: _builtins.int = ...,
+        samples_per_problem: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detectable_difference", b"detectable_difference", "problems", b"problems", "samples_per_problem", b"samples_per_problem"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanComparisonResponse: _TypeAlias = PlanComparisonResponse  # noqa: Y015

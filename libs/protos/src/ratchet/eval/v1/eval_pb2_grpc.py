@@ -70,10 +70,20 @@ class EvalServiceStub(object):
                 request_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListSamplesRequest.SerializeToString,
                 response_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListSamplesResponse.FromString,
                 _registered_method=True)
+        self.AddSamples = channel.unary_unary(
+                '/ratchet.eval.v1.EvalService/AddSamples',
+                request_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.AddSamplesRequest.SerializeToString,
+                response_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.AddSamplesResponse.FromString,
+                _registered_method=True)
         self.CompareEvaluations = channel.unary_unary(
                 '/ratchet.eval.v1.EvalService/CompareEvaluations',
                 request_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.CompareEvaluationsRequest.SerializeToString,
                 response_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.CompareEvaluationsResponse.FromString,
+                _registered_method=True)
+        self.PlanComparison = channel.unary_unary(
+                '/ratchet.eval.v1.EvalService/PlanComparison',
+                request_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.PlanComparisonRequest.SerializeToString,
+                response_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.PlanComparisonResponse.FromString,
                 _registered_method=True)
 
 
@@ -132,9 +142,26 @@ class EvalServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AddSamples(self, request, context):
+        """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`; they are judged as they
+        come. Idempotent: a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the
+        evaluation does not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples
+        than it said.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CompareEvaluations(self, request, context):
         """Compares two finished evaluations on the same problems, paired by problem. Stores nothing. NOT_FOUND;
         FAILED_PRECONDITION when one has not succeeded or the problems differ.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PlanComparison(self, request, context):
+        """The smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -178,10 +205,20 @@ def add_EvalServiceServicer_to_server(servicer, server):
                     request_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListSamplesRequest.FromString,
                     response_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListSamplesResponse.SerializeToString,
             ),
+            'AddSamples': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddSamples,
+                    request_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.AddSamplesRequest.FromString,
+                    response_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.AddSamplesResponse.SerializeToString,
+            ),
             'CompareEvaluations': grpc.unary_unary_rpc_method_handler(
                     servicer.CompareEvaluations,
                     request_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.CompareEvaluationsRequest.FromString,
                     response_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.CompareEvaluationsResponse.SerializeToString,
+            ),
+            'PlanComparison': grpc.unary_unary_rpc_method_handler(
+                    servicer.PlanComparison,
+                    request_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.PlanComparisonRequest.FromString,
+                    response_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.PlanComparisonResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -385,6 +422,33 @@ class EvalService(object):
             _registered_method=True)
 
     @staticmethod
+    def AddSamples(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.eval.v1.EvalService/AddSamples',
+            ratchet_dot_eval_dot_v1_dot_eval__pb2.AddSamplesRequest.SerializeToString,
+            ratchet_dot_eval_dot_v1_dot_eval__pb2.AddSamplesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def CompareEvaluations(request,
             target,
             options=(),
@@ -401,6 +465,33 @@ class EvalService(object):
             '/ratchet.eval.v1.EvalService/CompareEvaluations',
             ratchet_dot_eval_dot_v1_dot_eval__pb2.CompareEvaluationsRequest.SerializeToString,
             ratchet_dot_eval_dot_v1_dot_eval__pb2.CompareEvaluationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PlanComparison(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.eval.v1.EvalService/PlanComparison',
+            ratchet_dot_eval_dot_v1_dot_eval__pb2.PlanComparisonRequest.SerializeToString,
+            ratchet_dot_eval_dot_v1_dot_eval__pb2.PlanComparisonResponse.FromString,
             options,
             channel_credentials,
             insecure,

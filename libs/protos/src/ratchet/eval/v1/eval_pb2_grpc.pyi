@@ -50,10 +50,18 @@ class EvalServiceStub:
     """The evaluation as it is, then at every change, until it has ended. NOT_FOUND."""
     ListSamples: _grpc.UnaryUnaryMultiCallable[_eval_pb2.ListSamplesRequest, _eval_pb2.ListSamplesResponse]
     """The graded samples of an evaluation, by problem and index. NOT_FOUND."""
+    AddSamples: _grpc.UnaryUnaryMultiCallable[_eval_pb2.AddSamplesRequest, _eval_pb2.AddSamplesResponse]
+    """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`; they are judged as they
+    come. Idempotent: a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the
+    evaluation does not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples
+    than it said.
+    """
     CompareEvaluations: _grpc.UnaryUnaryMultiCallable[_eval_pb2.CompareEvaluationsRequest, _eval_pb2.CompareEvaluationsResponse]
     """Compares two finished evaluations on the same problems, paired by problem. Stores nothing. NOT_FOUND;
     FAILED_PRECONDITION when one has not succeeded or the problems differ.
     """
+    PlanComparison: _grpc.UnaryUnaryMultiCallable[_eval_pb2.PlanComparisonRequest, _eval_pb2.PlanComparisonResponse]
+    """The smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing. NOT_FOUND."""
 
 @_typing.type_check_only
 class EvalServiceAsyncStub(EvalServiceStub):
@@ -77,10 +85,18 @@ class EvalServiceAsyncStub(EvalServiceStub):
     """The evaluation as it is, then at every change, until it has ended. NOT_FOUND."""
     ListSamples: _aio.UnaryUnaryMultiCallable[_eval_pb2.ListSamplesRequest, _eval_pb2.ListSamplesResponse]  # type: ignore[assignment]
     """The graded samples of an evaluation, by problem and index. NOT_FOUND."""
+    AddSamples: _aio.UnaryUnaryMultiCallable[_eval_pb2.AddSamplesRequest, _eval_pb2.AddSamplesResponse]  # type: ignore[assignment]
+    """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`; they are judged as they
+    come. Idempotent: a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the
+    evaluation does not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples
+    than it said.
+    """
     CompareEvaluations: _aio.UnaryUnaryMultiCallable[_eval_pb2.CompareEvaluationsRequest, _eval_pb2.CompareEvaluationsResponse]  # type: ignore[assignment]
     """Compares two finished evaluations on the same problems, paired by problem. Stores nothing. NOT_FOUND;
     FAILED_PRECONDITION when one has not succeeded or the problems differ.
     """
+    PlanComparison: _aio.UnaryUnaryMultiCallable[_eval_pb2.PlanComparisonRequest, _eval_pb2.PlanComparisonResponse]  # type: ignore[assignment]
+    """The smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing. NOT_FOUND."""
 
 class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
     """Measures versions on problem sets, and compares them."""
@@ -145,6 +161,18 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         """The graded samples of an evaluation, by problem and index. NOT_FOUND."""
 
     @_abc_1.abstractmethod
+    def AddSamples(
+        self,
+        request: _eval_pb2.AddSamplesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_eval_pb2.AddSamplesResponse, _abc.Awaitable[_eval_pb2.AddSamplesResponse]]:
+        """Adds samples that were made elsewhere to an evaluation whose spec says `imported_samples`; they are judged as they
+        come. Idempotent: a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the
+        evaluation does not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples
+        than it said.
+        """
+
+    @_abc_1.abstractmethod
     def CompareEvaluations(
         self,
         request: _eval_pb2.CompareEvaluationsRequest,
@@ -153,5 +181,13 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         """Compares two finished evaluations on the same problems, paired by problem. Stores nothing. NOT_FOUND;
         FAILED_PRECONDITION when one has not succeeded or the problems differ.
         """
+
+    @_abc_1.abstractmethod
+    def PlanComparison(
+        self,
+        request: _eval_pb2.PlanComparisonRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_eval_pb2.PlanComparisonResponse, _abc.Awaitable[_eval_pb2.PlanComparisonResponse]]:
+        """The smallest difference in pass@1 that a comparison would show, before it is made. Stores nothing. NOT_FOUND."""
 
 def add_EvalServiceServicer_to_server(servicer: EvalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

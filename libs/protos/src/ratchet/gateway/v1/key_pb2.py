@@ -27,7 +27,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from ratchet.common.v1 import access_pb2 as ratchet_dot_common_dot_v1_dot_access__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cratchet/gateway/v1/key.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\"\xb9\x01\n\x03Key\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04hint\x18\x03 \x01(\t\x12(\n\x06scopes\x18\x04 \x03(\x0e\x32\x18.ratchet.common.v1.Scope\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0brevoke_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"^\n\x10\x43reateKeyRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12(\n\x06scopes\x18\x03 \x03(\x0e\x32\x18.ratchet.common.v1.Scope\"I\n\x11\x43reateKeyResponse\x12$\n\x03key\x18\x01 \x01(\x0b\x32\x17.ratchet.gateway.v1.Key\x12\x0e\n\x06secret\x18\x02 \x01(\t\"8\n\x0fListKeysRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"R\n\x10ListKeysResponse\x12%\n\x04keys\x18\x01 \x03(\x0b\x32\x17.ratchet.gateway.v1.Key\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x1e\n\x10RevokeKeyRequest\x12\n\n\x02id\x18\x01 \x01(\t\"9\n\x11RevokeKeyResponse\x12$\n\x03key\x18\x01 \x01(\x0b\x32\x17.ratchet.gateway.v1.Key2\xe1\x02\n\nKeyService\x12q\n\tCreateKey\x12$.ratchet.gateway.v1.CreateKeyRequest\x1a%.ratchet.gateway.v1.CreateKeyResponse\"\x17\x82\xd3\xe4\x93\x02\x11\"\x0c/api/v1/keys:\x01*\x12k\n\x08ListKeys\x12#.ratchet.gateway.v1.ListKeysRequest\x1a$.ratchet.gateway.v1.ListKeysResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\x0c/api/v1/keys\x12s\n\tRevokeKey\x12$.ratchet.gateway.v1.RevokeKeyRequest\x1a%.ratchet.gateway.v1.RevokeKeyResponse\"\x19\x82\xd3\xe4\x93\x02\x13*\x11/api/v1/keys/{id}b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cratchet/gateway/v1/key.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\"\x9f\x02\n\x03Key\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04hint\x18\x03 \x01(\t\x12(\n\x06scopes\x18\x04 \x03(\x0e\x32\x18.ratchet.common.v1.Scope\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0brevoke_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06models\x18\x07 \x03(\t\x12/\n\x0b\x65xpire_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\t \x01(\t\x12\x14\n\x0crevoke_actor\x18\n \x01(\t\"\x9f\x01\n\x10\x43reateKeyRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12(\n\x06scopes\x18\x03 \x03(\x0e\x32\x18.ratchet.common.v1.Scope\x12\x0e\n\x06models\x18\x04 \x03(\t\x12/\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"I\n\x11\x43reateKeyResponse\x12$\n\x03key\x18\x01 \x01(\x0b\x32\x17.ratchet.gateway.v1.Key\x12\x0e\n\x06secret\x18\x02 \x01(\t\"8\n\x0fListKeysRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"R\n\x10ListKeysResponse\x12%\n\x04keys\x18\x01 \x03(\x0b\x32\x17.ratchet.gateway.v1.Key\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x1e\n\x10RevokeKeyRequest\x12\n\n\x02id\x18\x01 \x01(\t\"9\n\x11RevokeKeyResponse\x12$\n\x03key\x18\x01 \x01(\x0b\x32\x17.ratchet.gateway.v1.Key2\xe1\x02\n\nKeyService\x12q\n\tCreateKey\x12$.ratchet.gateway.v1.CreateKeyRequest\x1a%.ratchet.gateway.v1.CreateKeyResponse\"\x17\x82\xd3\xe4\x93\x02\x11\"\x0c/api/v1/keys:\x01*\x12k\n\x08ListKeys\x12#.ratchet.gateway.v1.ListKeysRequest\x1a$.ratchet.gateway.v1.ListKeysResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\x0c/api/v1/keys\x12s\n\tRevokeKey\x12$.ratchet.gateway.v1.RevokeKeyRequest\x1a%.ratchet.gateway.v1.RevokeKeyResponse\"\x19\x82\xd3\xe4\x93\x02\x13*\x11/api/v1/keys/{id}b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,19 +41,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_KEYSERVICE'].methods_by_name['RevokeKey']._loaded_options = None
   _globals['_KEYSERVICE'].methods_by_name['RevokeKey']._serialized_options = b'\202\323\344\223\002\023*\021/api/v1/keys/{id}'
   _globals['_KEY']._serialized_start=148
-  _globals['_KEY']._serialized_end=333
-  _globals['_CREATEKEYREQUEST']._serialized_start=335
-  _globals['_CREATEKEYREQUEST']._serialized_end=429
-  _globals['_CREATEKEYRESPONSE']._serialized_start=431
-  _globals['_CREATEKEYRESPONSE']._serialized_end=504
-  _globals['_LISTKEYSREQUEST']._serialized_start=506
-  _globals['_LISTKEYSREQUEST']._serialized_end=562
-  _globals['_LISTKEYSRESPONSE']._serialized_start=564
-  _globals['_LISTKEYSRESPONSE']._serialized_end=646
-  _globals['_REVOKEKEYREQUEST']._serialized_start=648
-  _globals['_REVOKEKEYREQUEST']._serialized_end=678
-  _globals['_REVOKEKEYRESPONSE']._serialized_start=680
-  _globals['_REVOKEKEYRESPONSE']._serialized_end=737
-  _globals['_KEYSERVICE']._serialized_start=740
-  _globals['_KEYSERVICE']._serialized_end=1093
+  _globals['_KEY']._serialized_end=435
+  _globals['_CREATEKEYREQUEST']._serialized_start=438
+  _globals['_CREATEKEYREQUEST']._serialized_end=597
+  _globals['_CREATEKEYRESPONSE']._serialized_start=599
+  _globals['_CREATEKEYRESPONSE']._serialized_end=672
+  _globals['_LISTKEYSREQUEST']._serialized_start=674
+  _globals['_LISTKEYSREQUEST']._serialized_end=730
+  _globals['_LISTKEYSRESPONSE']._serialized_start=732
+  _globals['_LISTKEYSRESPONSE']._serialized_end=814
+  _globals['_REVOKEKEYREQUEST']._serialized_start=816
+  _globals['_REVOKEKEYREQUEST']._serialized_end=846
+  _globals['_REVOKEKEYRESPONSE']._serialized_start=848
+  _globals['_REVOKEKEYRESPONSE']._serialized_end=905
+  _globals['_KEYSERVICE']._serialized_start=908
+  _globals['_KEYSERVICE']._serialized_end=1261
 # @@protoc_insertion_point(module_scope)

@@ -30,11 +30,18 @@ class Key(_message.Message):
     SCOPES_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     REVOKE_TIME_FIELD_NUMBER: _builtins.int
+    MODELS_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    REVOKE_ACTOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     name: _builtins.str
     """For people."""
     hint: _builtins.str
     """How the secret begins."""
+    actor: _builtins.str
+    """The ids of the keys that made and that revoked it; empty for the bootstrap key."""
+    revoke_actor: _builtins.str
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_access_pb2.Scope.ValueType]: ...
     @_builtins.property
@@ -42,6 +49,14 @@ class Key(_message.Message):
     @_builtins.property
     def revoke_time(self) -> _timestamp_pb2.Timestamp:
         """Unset while the key is valid."""
+
+    @_builtins.property
+    def models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What an inference key may call; empty: every model."""
+
+    @_builtins.property
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """Unset: it is valid until it is revoked."""
 
     def __init__(
         self,
@@ -52,10 +67,14 @@ class Key(_message.Message):
         scopes: _abc.Iterable[_access_pb2.Scope.ValueType] | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         revoke_time: _timestamp_pb2.Timestamp | None = ...,
+        models: _abc.Iterable[_builtins.str] | None = ...,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
+        actor: _builtins.str = ...,
+        revoke_actor: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "revoke_time", b"revoke_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expire_time", b"expire_time", "revoke_time", b"revoke_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "hint", b"hint", "id", b"id", "name", b"name", "revoke_time", b"revoke_time", "scopes", b"scopes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "create_time", b"create_time", "expire_time", b"expire_time", "hint", b"hint", "id", b"id", "models", b"models", "name", b"name", "revoke_actor", b"revoke_actor", "revoke_time", b"revoke_time", "scopes", b"scopes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -68,11 +87,21 @@ class CreateKeyRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     SCOPES_FIELD_NUMBER: _builtins.int
+    MODELS_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     name: _builtins.str
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_access_pb2.Scope.ValueType]:
         """Empty means inference."""
+
+    @_builtins.property
+    def models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The models that it may call; empty: every model."""
+
+    @_builtins.property
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """After it the key is not valid any more. Unset: no end."""
 
     def __init__(
         self,
@@ -80,10 +109,12 @@ class CreateKeyRequest(_message.Message):
         request_id: _builtins.str = ...,
         name: _builtins.str = ...,
         scopes: _abc.Iterable[_access_pb2.Scope.ValueType] | None = ...,
+        models: _abc.Iterable[_builtins.str] | None = ...,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "request_id", b"request_id", "scopes", b"scopes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "models", b"models", "name", b"name", "request_id", b"request_id", "scopes", b"scopes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

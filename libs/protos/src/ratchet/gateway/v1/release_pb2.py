@@ -29,7 +29,7 @@ from ratchet.common.v1 import failure_pb2 as ratchet_dot_common_dot_v1_dot_failu
 from ratchet.common.v1 import model_pb2 as ratchet_dot_common_dot_v1_dot_model__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/gateway/v1/release.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fratchet/common/v1/failure.proto\x1a\x1dratchet/common/v1/model.proto\"e\n\x0cReleaseStage\x12\x0f\n\x07percent\x18\x01 \x01(\x05\x12/\n\x0cmin_duration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bmin_samples\x18\x03 \x01(\x05\"\xbb\x01\n\rReleaseBounds\x12$\n\x17max_error_rate_increase\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x1e\n\x11max_latency_ratio\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x1d\n\x10max_quality_drop\x18\x03 \x01(\x01H\x02\x88\x01\x01\x42\x1a\n\x18_max_error_rate_increaseB\x14\n\x12_max_latency_ratioB\x13\n\x11_max_quality_drop\"\xb5\x01\n\x0bReleaseSpec\x12\x30\n\tcandidate\x18\x01 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\x0f\n\x07gate_id\x18\x02 \x01(\t\x12\x30\n\x06stages\x18\x03 \x03(\x0b\x32 .ratchet.gateway.v1.ReleaseStage\x12\x31\n\x06\x62ounds\x18\x04 \x01(\x0b\x32!.ratchet.gateway.v1.ReleaseBounds\"\x94\x01\n\x08\x41rmStats\x12\x10\n\x08requests\x18\x01 \x01(\x03\x12\x0e\n\x06\x65rrors\x18\x02 \x01(\x03\x12.\n\x0blatency_p95\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06scored\x18\x04 \x01(\x03\x12\x17\n\nmean_score\x18\x05 \x01(\x01H\x00\x88\x01\x01\x42\r\n\x0b_mean_score\"`\n\x0cReleaseEvent\x12/\n\x0b\x63reate_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07percent\x18\x02 \x01(\x05\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\xfd\x04\n\x07Release\x12\n\n\x02id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.ratchet.gateway.v1.ReleaseSpec\x12\x30\n\x05state\x18\x03 \x01(\x0e\x32!.ratchet.gateway.v1.Release.State\x12+\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12/\n\x08\x62\x61seline\x18\x05 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\r\n\x05stage\x18\x06 \x01(\x05\x12\x0f\n\x07percent\x18\x07 \x01(\x05\x12\x34\n\x0e\x62\x61seline_stats\x18\x08 \x01(\x0b\x32\x1c.ratchet.gateway.v1.ArmStats\x12\x35\n\x0f\x63\x61ndidate_stats\x18\t \x01(\x0b\x32\x1c.ratchet.gateway.v1.ArmStats\x12\x30\n\x06\x65vents\x18\n \x03(\x0b\x32 .ratchet.gateway.v1.ReleaseEvent\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x88\x01\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTATE_PREPARING\x10\x01\x12\x15\n\x11STATE_PROGRESSING\x10\x02\x12\x13\n\x0fSTATE_SUCCEEDED\x10\x03\x12\x15\n\x11STATE_ROLLED_BACK\x10\x04\x12\x10\n\x0cSTATE_FAILED\x10\x05\"Y\n\x14\x43reateReleaseRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.ratchet.gateway.v1.ReleaseSpec\"E\n\x15\x43reateReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"\x1f\n\x11GetReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\"B\n\x12GetReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"K\n\x13ListReleasesRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"^\n\x14ListReleasesResponse\x12-\n\x08releases\x18\x01 \x03(\x0b\x32\x1b.ratchet.gateway.v1.Release\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"4\n\x16RollbackReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"G\n\x17RollbackReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"!\n\x13WatchReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\"D\n\x14WatchReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release2\xb0\x05\n\x0eReleaseService\x12\x81\x01\n\rCreateRelease\x12(.ratchet.gateway.v1.CreateReleaseRequest\x1a).ratchet.gateway.v1.CreateReleaseResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\"\x10/api/v1/releases:\x01*\x12z\n\nGetRelease\x12%.ratchet.gateway.v1.GetReleaseRequest\x1a&.ratchet.gateway.v1.GetReleaseResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/api/v1/releases/{id}\x12{\n\x0cListReleases\x12\'.ratchet.gateway.v1.ListReleasesRequest\x1a(.ratchet.gateway.v1.ListReleasesResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/releases\x12\x95\x01\n\x0fRollbackRelease\x12*.ratchet.gateway.v1.RollbackReleaseRequest\x1a+.ratchet.gateway.v1.RollbackReleaseResponse\")\x82\xd3\xe4\x93\x02#\"\x1e/api/v1/releases/{id}/rollback:\x01*\x12\x88\x01\n\x0cWatchRelease\x12\'.ratchet.gateway.v1.WatchReleaseRequest\x1a(.ratchet.gateway.v1.WatchReleaseResponse\"#\x82\xd3\xe4\x93\x02\x1d\x12\x1b/api/v1/releases/{id}/watch0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/gateway/v1/release.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fratchet/common/v1/failure.proto\x1a\x1dratchet/common/v1/model.proto\"e\n\x0cReleaseStage\x12\x0f\n\x07percent\x18\x01 \x01(\x05\x12/\n\x0cmin_duration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bmin_samples\x18\x03 \x01(\x05\"\xbb\x01\n\rReleaseBounds\x12$\n\x17max_error_rate_increase\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x1e\n\x11max_latency_ratio\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x1d\n\x10max_quality_drop\x18\x03 \x01(\x01H\x02\x88\x01\x01\x42\x1a\n\x18_max_error_rate_increaseB\x14\n\x12_max_latency_ratioB\x13\n\x11_max_quality_drop\"\xb5\x01\n\x0bReleaseSpec\x12\x30\n\tcandidate\x18\x01 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\x0f\n\x07gate_id\x18\x02 \x01(\t\x12\x30\n\x06stages\x18\x03 \x03(\x0b\x32 .ratchet.gateway.v1.ReleaseStage\x12\x31\n\x06\x62ounds\x18\x04 \x01(\x0b\x32!.ratchet.gateway.v1.ReleaseBounds\"\x94\x01\n\x08\x41rmStats\x12\x10\n\x08requests\x18\x01 \x01(\x03\x12\x0e\n\x06\x65rrors\x18\x02 \x01(\x03\x12.\n\x0blatency_p95\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06scored\x18\x04 \x01(\x03\x12\x17\n\nmean_score\x18\x05 \x01(\x01H\x00\x88\x01\x01\x42\r\n\x0b_mean_score\"o\n\x0cReleaseEvent\x12/\n\x0b\x63reate_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07percent\x18\x02 \x01(\x05\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\r\n\x05\x61\x63tor\x18\x04 \x01(\t\"\x8c\x05\n\x07Release\x12\n\n\x02id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.ratchet.gateway.v1.ReleaseSpec\x12\x30\n\x05state\x18\x03 \x01(\x0e\x32!.ratchet.gateway.v1.Release.State\x12+\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12/\n\x08\x62\x61seline\x18\x05 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\r\n\x05stage\x18\x06 \x01(\x05\x12\x0f\n\x07percent\x18\x07 \x01(\x05\x12\x34\n\x0e\x62\x61seline_stats\x18\x08 \x01(\x0b\x32\x1c.ratchet.gateway.v1.ArmStats\x12\x35\n\x0f\x63\x61ndidate_stats\x18\t \x01(\x0b\x32\x1c.ratchet.gateway.v1.ArmStats\x12\x30\n\x06\x65vents\x18\n \x03(\x0b\x32 .ratchet.gateway.v1.ReleaseEvent\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\r \x01(\t\"\x88\x01\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTATE_PREPARING\x10\x01\x12\x15\n\x11STATE_PROGRESSING\x10\x02\x12\x13\n\x0fSTATE_SUCCEEDED\x10\x03\x12\x15\n\x11STATE_ROLLED_BACK\x10\x04\x12\x10\n\x0cSTATE_FAILED\x10\x05\"Y\n\x14\x43reateReleaseRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.ratchet.gateway.v1.ReleaseSpec\"E\n\x15\x43reateReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"\x1f\n\x11GetReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\"B\n\x12GetReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"K\n\x13ListReleasesRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"^\n\x14ListReleasesResponse\x12-\n\x08releases\x18\x01 \x03(\x0b\x32\x1b.ratchet.gateway.v1.Release\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"4\n\x16RollbackReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"G\n\x17RollbackReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release\"!\n\x13WatchReleaseRequest\x12\n\n\x02id\x18\x01 \x01(\t\"D\n\x14WatchReleaseResponse\x12,\n\x07release\x18\x01 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Release2\xb0\x05\n\x0eReleaseService\x12\x81\x01\n\rCreateRelease\x12(.ratchet.gateway.v1.CreateReleaseRequest\x1a).ratchet.gateway.v1.CreateReleaseResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\"\x10/api/v1/releases:\x01*\x12z\n\nGetRelease\x12%.ratchet.gateway.v1.GetReleaseRequest\x1a&.ratchet.gateway.v1.GetReleaseResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/api/v1/releases/{id}\x12{\n\x0cListReleases\x12\'.ratchet.gateway.v1.ListReleasesRequest\x1a(.ratchet.gateway.v1.ListReleasesResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/releases\x12\x95\x01\n\x0fRollbackRelease\x12*.ratchet.gateway.v1.RollbackReleaseRequest\x1a+.ratchet.gateway.v1.RollbackReleaseResponse\")\x82\xd3\xe4\x93\x02#\"\x1e/api/v1/releases/{id}/rollback:\x01*\x12\x88\x01\n\x0cWatchRelease\x12\'.ratchet.gateway.v1.WatchReleaseRequest\x1a(.ratchet.gateway.v1.WatchReleaseResponse\"#\x82\xd3\xe4\x93\x02\x1d\x12\x1b/api/v1/releases/{id}/watch0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -55,31 +55,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ARMSTATS']._serialized_start=693
   _globals['_ARMSTATS']._serialized_end=841
   _globals['_RELEASEEVENT']._serialized_start=843
-  _globals['_RELEASEEVENT']._serialized_end=939
-  _globals['_RELEASE']._serialized_start=942
-  _globals['_RELEASE']._serialized_end=1579
-  _globals['_RELEASE_STATE']._serialized_start=1443
-  _globals['_RELEASE_STATE']._serialized_end=1579
-  _globals['_CREATERELEASEREQUEST']._serialized_start=1581
-  _globals['_CREATERELEASEREQUEST']._serialized_end=1670
-  _globals['_CREATERELEASERESPONSE']._serialized_start=1672
-  _globals['_CREATERELEASERESPONSE']._serialized_end=1741
-  _globals['_GETRELEASEREQUEST']._serialized_start=1743
-  _globals['_GETRELEASEREQUEST']._serialized_end=1774
-  _globals['_GETRELEASERESPONSE']._serialized_start=1776
-  _globals['_GETRELEASERESPONSE']._serialized_end=1842
-  _globals['_LISTRELEASESREQUEST']._serialized_start=1844
-  _globals['_LISTRELEASESREQUEST']._serialized_end=1919
-  _globals['_LISTRELEASESRESPONSE']._serialized_start=1921
-  _globals['_LISTRELEASESRESPONSE']._serialized_end=2015
-  _globals['_ROLLBACKRELEASEREQUEST']._serialized_start=2017
-  _globals['_ROLLBACKRELEASEREQUEST']._serialized_end=2069
-  _globals['_ROLLBACKRELEASERESPONSE']._serialized_start=2071
-  _globals['_ROLLBACKRELEASERESPONSE']._serialized_end=2142
-  _globals['_WATCHRELEASEREQUEST']._serialized_start=2144
-  _globals['_WATCHRELEASEREQUEST']._serialized_end=2177
-  _globals['_WATCHRELEASERESPONSE']._serialized_start=2179
-  _globals['_WATCHRELEASERESPONSE']._serialized_end=2247
-  _globals['_RELEASESERVICE']._serialized_start=2250
-  _globals['_RELEASESERVICE']._serialized_end=2938
+  _globals['_RELEASEEVENT']._serialized_end=954
+  _globals['_RELEASE']._serialized_start=957
+  _globals['_RELEASE']._serialized_end=1609
+  _globals['_RELEASE_STATE']._serialized_start=1473
+  _globals['_RELEASE_STATE']._serialized_end=1609
+  _globals['_CREATERELEASEREQUEST']._serialized_start=1611
+  _globals['_CREATERELEASEREQUEST']._serialized_end=1700
+  _globals['_CREATERELEASERESPONSE']._serialized_start=1702
+  _globals['_CREATERELEASERESPONSE']._serialized_end=1771
+  _globals['_GETRELEASEREQUEST']._serialized_start=1773
+  _globals['_GETRELEASEREQUEST']._serialized_end=1804
+  _globals['_GETRELEASERESPONSE']._serialized_start=1806
+  _globals['_GETRELEASERESPONSE']._serialized_end=1872
+  _globals['_LISTRELEASESREQUEST']._serialized_start=1874
+  _globals['_LISTRELEASESREQUEST']._serialized_end=1949
+  _globals['_LISTRELEASESRESPONSE']._serialized_start=1951
+  _globals['_LISTRELEASESRESPONSE']._serialized_end=2045
+  _globals['_ROLLBACKRELEASEREQUEST']._serialized_start=2047
+  _globals['_ROLLBACKRELEASEREQUEST']._serialized_end=2099
+  _globals['_ROLLBACKRELEASERESPONSE']._serialized_start=2101
+  _globals['_ROLLBACKRELEASERESPONSE']._serialized_end=2172
+  _globals['_WATCHRELEASEREQUEST']._serialized_start=2174
+  _globals['_WATCHRELEASEREQUEST']._serialized_end=2207
+  _globals['_WATCHRELEASERESPONSE']._serialized_start=2209
+  _globals['_WATCHRELEASERESPONSE']._serialized_end=2277
+  _globals['_RELEASESERVICE']._serialized_start=2280
+  _globals['_RELEASESERVICE']._serialized_end=2968
 # @@protoc_insertion_point(module_scope)

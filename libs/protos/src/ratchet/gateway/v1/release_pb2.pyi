@@ -169,8 +169,11 @@ class ReleaseEvent(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     PERCENT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
     percent: _builtins.int
     reason: _builtins.str
+    actor: _builtins.str
+    """The id of the API key that asked for it; empty for what the gateway decided."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -179,10 +182,11 @@ class ReleaseEvent(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         percent: _builtins.int = ...,
         reason: _builtins.str = ...,
+        actor: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "percent", b"percent", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "create_time", b"create_time", "percent", b"percent", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -227,11 +231,14 @@ class Release(_message.Message):
     EVENTS_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Release.State.ValueType
     stage: _builtins.int
     """Index of the present stage, from 0, and its share of traffic."""
     percent: _builtins.int
+    actor: _builtins.str
+    """The id of the API key that created it."""
     @_builtins.property
     def spec(self) -> Global___ReleaseSpec:
         """With the defaults that were taken."""
@@ -269,10 +276,11 @@ class Release(_message.Message):
         events: _abc.Iterable[Global___ReleaseEvent] | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
+        actor: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "baseline_stats", b"baseline_stats", "candidate_stats", b"candidate_stats", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "baseline_stats", b"baseline_stats", "candidate_stats", b"candidate_stats", "create_time", b"create_time", "end_time", b"end_time", "events", b"events", "failure", b"failure", "id", b"id", "percent", b"percent", "spec", b"spec", "stage", b"stage", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "baseline", b"baseline", "baseline_stats", b"baseline_stats", "candidate_stats", b"candidate_stats", "create_time", b"create_time", "end_time", b"end_time", "events", b"events", "failure", b"failure", "id", b"id", "percent", b"percent", "spec", b"spec", "stage", b"stage", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -176,6 +176,7 @@ class Version(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
+    SETTINGS_ID_FIELD_NUMBER: _builtins.int
     state: Global___Version.State.ValueType
     source_uri: _builtins.str
     """The folder or fsspec URL that it is copied from."""
@@ -186,6 +187,10 @@ class Version(_message.Message):
     policy_id: _builtins.str
     """Content hash of the weights, as the rollout service computes it."""
     size_bytes: _builtins.int
+    settings_id: _builtins.str
+    """"sha256:<hex>" over config, tokenizer and chat template, as the rollout service computes it. Empty for a version
+    that was made before there was one.
+    """
     @_builtins.property
     def ref(self) -> _model_pb2.VersionRef: ...
     @_builtins.property
@@ -215,10 +220,11 @@ class Version(_message.Message):
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
+        settings_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "lineage", b"lineage", "ref", b"ref"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact_sha256", b"artifact_sha256", "artifact_uri", b"artifact_uri", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "labels", b"labels", "lineage", b"lineage", "policy_id", b"policy_id", "ref", b"ref", "size_bytes", b"size_bytes", "source_uri", b"source_uri", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact_sha256", b"artifact_sha256", "artifact_uri", b"artifact_uri", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "labels", b"labels", "lineage", b"lineage", "policy_id", b"policy_id", "ref", b"ref", "settings_id", b"settings_id", "size_bytes", b"size_bytes", "source_uri", b"source_uri", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -235,6 +241,7 @@ class AliasChange(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     GATE_ID_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     alias: _builtins.str
     from_number: _builtins.int
@@ -242,6 +249,8 @@ class AliasChange(_message.Message):
     to_number: _builtins.int
     reason: _builtins.str
     gate_id: _builtins.str
+    actor: _builtins.str
+    """The id of the API key that moved it; of a promotion by a release, of the key that created the release."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -254,10 +263,11 @@ class AliasChange(_message.Message):
         reason: _builtins.str = ...,
         gate_id: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
+        actor: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "create_time", b"create_time", "from_number", b"from_number", "gate_id", b"gate_id", "model", b"model", "reason", b"reason", "to_number", b"to_number"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "alias", b"alias", "create_time", b"create_time", "from_number", b"from_number", "gate_id", b"gate_id", "model", b"model", "reason", b"reason", "to_number", b"to_number"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -302,6 +312,9 @@ class Gate(_message.Message):
     MIN_DIFFERENCE_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
+    RULES_FIELD_NUMBER: _builtins.int
+    GUARDS_FIELD_NUMBER: _builtins.int
+    TRIES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Gate.State.ValueType
     candidate_evaluation_id: _builtins.str
@@ -310,6 +323,8 @@ class Gate(_message.Message):
     """One sentence about the decision."""
     min_difference: _builtins.float
     """To pass, the lower end of the difference's interval must be above this."""
+    tries: _builtins.int
+    """How many gates of this model were decided on these problems before, this one included: each costs confidence."""
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure: ...
     @_builtins.property
@@ -326,6 +341,12 @@ class Gate(_message.Message):
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def rules(self) -> Global___GateRules: ...
+    @_builtins.property
+    def guards(self) -> _containers.RepeatedCompositeFieldContainer[Global___GuardResult]:
+        """One for each guard, in the rules' order. Set when PASSED or REFUSED."""
+
     def __init__(
         self,
         *,
@@ -341,14 +362,110 @@ class Gate(_message.Message):
         min_difference: _builtins.float = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
+        rules: Global___GateRules | None = ...,
+        guards: _abc.Iterable[Global___GuardResult] | None = ...,
+        tries: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "champion", b"champion", "comparison", b"comparison", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "champion", b"champion", "comparison", b"comparison", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "rules", b"rules"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "candidate_evaluation_id", b"candidate_evaluation_id", "champion", b"champion", "champion_evaluation_id", b"champion_evaluation_id", "comparison", b"comparison", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "id", b"id", "min_difference", b"min_difference", "reason", b"reason", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "candidate_evaluation_id", b"candidate_evaluation_id", "champion", b"champion", "champion_evaluation_id", b"champion_evaluation_id", "comparison", b"comparison", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "guards", b"guards", "id", b"id", "min_difference", b"min_difference", "reason", b"reason", "rules", b"rules", "state", b"state", "tries", b"tries"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Gate: _TypeAlias = Gate  # noqa: Y015
+
+@_typing.final
+class Guard(_message.Message):
+    """What a candidate must not lose while it gains."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    MAX_LOSS_FIELD_NUMBER: _builtins.int
+    problems: _builtins.str
+    """Name of a set that both evaluations measured."""
+    max_loss: _builtins.float
+    """The lower end of the difference's interval must be above minus this."""
+    def __init__(
+        self,
+        *,
+        problems: _builtins.str = ...,
+        max_loss: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_loss", b"max_loss", "problems", b"problems"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Guard: _TypeAlias = Guard  # noqa: Y015
+
+@_typing.final
+class GateRules(_message.Message):
+    """Beside min_difference. Absent rules do not decide."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TARGET_FIELD_NUMBER: _builtins.int
+    GUARDS_FIELD_NUMBER: _builtins.int
+    MAX_UNSOLVED_FIELD_NUMBER: _builtins.int
+    MAX_TAMPERED_SHARE_FIELD_NUMBER: _builtins.int
+    target: _builtins.str
+    """The set on which the gain must show. Empty: the whole score."""
+    max_unsolved: _builtins.int
+    """Problems that all of the champion's samples solve and none of the candidate's: at most so many."""
+    max_tampered_share: _builtins.float
+    """Of the candidate's samples: at most such a share TAMPERED."""
+    @_builtins.property
+    def guards(self) -> _containers.RepeatedCompositeFieldContainer[Global___Guard]: ...
+    def __init__(
+        self,
+        *,
+        target: _builtins.str = ...,
+        guards: _abc.Iterable[Global___Guard] | None = ...,
+        max_unsolved: _builtins.int | None = ...,
+        max_tampered_share: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_tampered_share", b"_max_tampered_share", "_max_unsolved", b"_max_unsolved", "max_tampered_share", b"max_tampered_share", "max_unsolved", b"max_unsolved"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_tampered_share", b"_max_tampered_share", "_max_unsolved", b"_max_unsolved", "guards", b"guards", "max_tampered_share", b"max_tampered_share", "max_unsolved", b"max_unsolved", "target", b"target"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_tampered_share: _TypeAlias = _typing.Literal["max_tampered_share"]  # noqa: Y015
+    _WhichOneofArgType__max_tampered_share: _TypeAlias = _typing.Literal["_max_tampered_share", b"_max_tampered_share"]  # noqa: Y015
+    _WhichOneofReturnType__max_unsolved: _TypeAlias = _typing.Literal["max_unsolved"]  # noqa: Y015
+    _WhichOneofArgType__max_unsolved: _TypeAlias = _typing.Literal["_max_unsolved", b"_max_unsolved"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_tampered_share) -> _WhichOneofReturnType__max_tampered_share | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_unsolved) -> _WhichOneofReturnType__max_unsolved | None: ...
+
+Global___GateRules: _TypeAlias = GateRules  # noqa: Y015
+
+@_typing.final
+class GuardResult(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    COMPARISON_FIELD_NUMBER: _builtins.int
+    PASSED_FIELD_NUMBER: _builtins.int
+    problems: _builtins.str
+    passed: _builtins.bool
+    @_builtins.property
+    def comparison(self) -> _statistics_pb2.Comparison: ...
+    def __init__(
+        self,
+        *,
+        problems: _builtins.str = ...,
+        comparison: _statistics_pb2.Comparison | None = ...,
+        passed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["comparison", b"comparison"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["comparison", b"comparison", "passed", b"passed", "problems", b"problems"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GuardResult: _TypeAlias = GuardResult  # noqa: Y015
 
 @_typing.final
 class CreateModelRequest(_message.Message):
@@ -542,6 +659,7 @@ class CreateVersionRequest(_message.Message):
     SOURCE_URI_FIELD_NUMBER: _builtins.int
     LINEAGE_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
+    TRAINING_FINGERPRINTS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     model: _builtins.str
     source_uri: _builtins.str
@@ -550,6 +668,12 @@ class CreateVersionRequest(_message.Message):
     def lineage(self) -> Global___Lineage: ...
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def training_fingerprints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Fingerprints of the problems of lineage.data_digest (ratchet_problems.fingerprint): a gate refuses a set that has one
+        of them.
+        """
+
     def __init__(
         self,
         *,
@@ -558,10 +682,11 @@ class CreateVersionRequest(_message.Message):
         source_uri: _builtins.str = ...,
         lineage: Global___Lineage | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        training_fingerprints: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lineage", b"lineage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "lineage", b"lineage", "model", b"model", "request_id", b"request_id", "source_uri", b"source_uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "lineage", b"lineage", "model", b"model", "request_id", b"request_id", "source_uri", b"source_uri", "training_fingerprints", b"training_fingerprints"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -880,12 +1005,15 @@ class CreateGateRequest(_message.Message):
     CANDIDATE_EVALUATION_ID_FIELD_NUMBER: _builtins.int
     CHAMPION_EVALUATION_ID_FIELD_NUMBER: _builtins.int
     MIN_DIFFERENCE_FIELD_NUMBER: _builtins.int
+    RULES_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     candidate_evaluation_id: _builtins.str
     champion_evaluation_id: _builtins.str
     min_difference: _builtins.float
     @_builtins.property
     def candidate(self) -> _model_pb2.VersionRef: ...
+    @_builtins.property
+    def rules(self) -> Global___GateRules: ...
     def __init__(
         self,
         *,
@@ -894,10 +1022,11 @@ class CreateGateRequest(_message.Message):
         candidate_evaluation_id: _builtins.str = ...,
         champion_evaluation_id: _builtins.str = ...,
         min_difference: _builtins.float = ...,
+        rules: Global___GateRules | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "rules", b"rules"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "candidate_evaluation_id", b"candidate_evaluation_id", "champion_evaluation_id", b"champion_evaluation_id", "min_difference", b"min_difference", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "candidate_evaluation_id", b"candidate_evaluation_id", "champion_evaluation_id", b"champion_evaluation_id", "min_difference", b"min_difference", "request_id", b"request_id", "rules", b"rules"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

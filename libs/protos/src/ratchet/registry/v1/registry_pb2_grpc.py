@@ -203,7 +203,8 @@ class RegistryServiceServicer(object):
 
     def CreateGate(self, request, context):
         """Stores a gate and returns it at once as PENDING; it then compares the candidate with the present champion by two
-        finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. Idempotent under request_id.
+        finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. It FAILED, too, where the problems
+        cannot judge it: too few of them, or the candidate was trained on one. Idempotent under request_id.
         NOT_FOUND for a missing model or version; FAILED_PRECONDITION when there is no champion to compare with or the
         candidate is not READY; INVALID_ARGUMENT names each field at fault.
         """

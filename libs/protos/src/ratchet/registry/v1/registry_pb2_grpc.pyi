@@ -70,7 +70,8 @@ class RegistryServiceStub:
     """Where the aliases of a model pointed when, newest first. NOT_FOUND when there is no such model."""
     CreateGate: _grpc.UnaryUnaryMultiCallable[_registry_pb2.CreateGateRequest, _registry_pb2.CreateGateResponse]
     """Stores a gate and returns it at once as PENDING; it then compares the candidate with the present champion by two
-    finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. Idempotent under request_id.
+    finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. It FAILED, too, where the problems
+    cannot judge it: too few of them, or the candidate was trained on one. Idempotent under request_id.
     NOT_FOUND for a missing model or version; FAILED_PRECONDITION when there is no champion to compare with or the
     candidate is not READY; INVALID_ARGUMENT names each field at fault.
     """
@@ -123,7 +124,8 @@ class RegistryServiceAsyncStub(RegistryServiceStub):
     """Where the aliases of a model pointed when, newest first. NOT_FOUND when there is no such model."""
     CreateGate: _aio.UnaryUnaryMultiCallable[_registry_pb2.CreateGateRequest, _registry_pb2.CreateGateResponse]  # type: ignore[assignment]
     """Stores a gate and returns it at once as PENDING; it then compares the candidate with the present champion by two
-    finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. Idempotent under request_id.
+    finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. It FAILED, too, where the problems
+    cannot judge it: too few of them, or the candidate was trained on one. Idempotent under request_id.
     NOT_FOUND for a missing model or version; FAILED_PRECONDITION when there is no champion to compare with or the
     candidate is not READY; INVALID_ARGUMENT names each field at fault.
     """
@@ -245,7 +247,8 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.CreateGateResponse, _abc.Awaitable[_registry_pb2.CreateGateResponse]]:
         """Stores a gate and returns it at once as PENDING; it then compares the candidate with the present champion by two
-        finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. Idempotent under request_id.
+        finished evaluations on the same problems, until it PASSED, was REFUSED or FAILED. It FAILED, too, where the problems
+        cannot judge it: too few of them, or the candidate was trained on one. Idempotent under request_id.
         NOT_FOUND for a missing model or version; FAILED_PRECONDITION when there is no champion to compare with or the
         candidate is not READY; INVALID_ARGUMENT names each field at fault.
         """

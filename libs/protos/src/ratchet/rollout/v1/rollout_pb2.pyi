@@ -12,6 +12,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from ratchet.common.v1 import failure_pb2 as _failure_pb2
 from ratchet.common.v1 import generation_pb2 as _generation_pb2
+from ratchet.common.v1 import priority_pb2 as _priority_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -79,6 +80,8 @@ class Policy(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     READY_TIME_FIELD_NUMBER: _builtins.int
     WEIGHT_UPDATES_FIELD_NUMBER: _builtins.int
+    HAS_CHAT_TEMPLATE_FIELD_NUMBER: _builtins.int
+    SETTINGS_ID_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name under which requests address the policy; chosen by the caller, unique while loaded."""
     state: Global___Policy.State.ValueType
@@ -91,6 +94,12 @@ class Policy(_message.Message):
     max_model_len: _builtins.int
     weight_updates: _builtins.int
     """How many times its weights were replaced since it was loaded."""
+    has_chat_template: _builtins.bool
+    """Whether the model has a chat template: without one it takes no chats. Set when READY."""
+    settings_id: _builtins.str
+    """"sha256:<hex>" over config, tokenizer and chat template: the same weights with another of them answer otherwise. Set
+    when READY.
+    """
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure: ...
     @_builtins.property
@@ -110,10 +119,12 @@ class Policy(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         ready_time: _timestamp_pb2.Timestamp | None = ...,
         weight_updates: _builtins.int = ...,
+        has_chat_template: _builtins.bool = ...,
+        settings_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "failure", b"failure", "ready_time", b"ready_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "dtype", b"dtype", "failure", b"failure", "max_model_len", b"max_model_len", "name", b"name", "policy_id", b"policy_id", "ready_time", b"ready_time", "source_uri", b"source_uri", "state", b"state", "weight_updates", b"weight_updates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "dtype", b"dtype", "failure", b"failure", "has_chat_template", b"has_chat_template", "max_model_len", b"max_model_len", "name", b"name", "policy_id", b"policy_id", "ready_time", b"ready_time", "settings_id", b"settings_id", "source_uri", b"source_uri", "state", b"state", "weight_updates", b"weight_updates"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -349,10 +360,13 @@ class GenerateRequest(_message.Message):
     PROMPT_FIELD_NUMBER: _builtins.int
     SAMPLING_FIELD_NUMBER: _builtins.int
     EXPECTED_POLICY_ID_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
     policy: _builtins.str
     """Name of a loaded policy."""
     expected_policy_id: _builtins.str
     """When set, FAILED_PRECONDITION unless the loaded weights have this id, before and after generation."""
+    priority: _priority_pb2.Priority.ValueType
+    """Low: it is decoded where requests of higher priority leave room. Absent means normal."""
     @_builtins.property
     def prompt(self) -> _generation_pb2.Prompt: ...
     @_builtins.property
@@ -364,10 +378,11 @@ class GenerateRequest(_message.Message):
         prompt: _generation_pb2.Prompt | None = ...,
         sampling: _generation_pb2.SamplingParams | None = ...,
         expected_policy_id: _builtins.str = ...,
+        priority: _priority_pb2.Priority.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["prompt", b"prompt", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_policy_id", b"expected_policy_id", "policy", b"policy", "prompt", b"prompt", "sampling", b"sampling"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_policy_id", b"expected_policy_id", "policy", b"policy", "priority", b"priority", "prompt", b"prompt", "sampling", b"sampling"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -450,6 +450,8 @@ class Run(_message.Message):
     END_TIME_FIELD_NUMBER: _builtins.int
     PHASE_FIELD_NUMBER: _builtins.int
     PHASE_TIME_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    CANCEL_ACTOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Run.State.ValueType
     step: _builtins.int
@@ -460,6 +462,9 @@ class Run(_message.Message):
     """Samples masked because the platform failed them, over the whole run."""
     phase: Global___Run.Phase.ValueType
     """What it is doing now, and since when."""
+    actor: _builtins.str
+    """The ids of the API keys that created and that cancelled it."""
+    cancel_actor: _builtins.str
     @_builtins.property
     def spec(self) -> Global___RunSpec:
         """With the defaults that were taken."""
@@ -497,10 +502,12 @@ class Run(_message.Message):
         end_time: _timestamp_pb2.Timestamp | None = ...,
         phase: Global___Run.Phase.ValueType = ...,
         phase_time: _timestamp_pb2.Timestamp | None = ...,
+        actor: _builtins.str = ...,
+        cancel_actor: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "phase_time", b"phase_time", "spec", b"spec", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "id", b"id", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "id", b"id", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -56,6 +56,10 @@ def _row(key: ApiKey) -> dict[str, Any]:
         "scopes": sorted(key.scopes),
         "create_time": key.create_time,
         "revoke_time": key.revoke_time,
+        "models": sorted(key.models),
+        "expire_time": key.expire_time,
+        "actor": key.actor,
+        "revoke_actor": key.revoke_actor,
     }
 
 
@@ -68,4 +72,8 @@ def _key(row: Row[Any]) -> ApiKey:
         scopes=frozenset(Scope(scope) for scope in row.scopes),
         create_time=row.create_time,
         revoke_time=row.revoke_time,
+        models=frozenset(row.models),
+        expire_time=row.expire_time,
+        actor=row.actor,
+        revoke_actor=row.revoke_actor,
     )

@@ -55,6 +55,11 @@ api_keys = Table(
     Column("scopes", JSON, nullable=False),
     Column("create_time", UtcDateTime, nullable=False),
     Column("revoke_time", UtcDateTime, nullable=True),
+    Column("models", JSON, nullable=False),
+    Column("expire_time", UtcDateTime, nullable=True),
+    # Ids of keys.
+    Column("actor", String(40), nullable=False),
+    Column("revoke_actor", String(40), nullable=False),
     *request_columns(),
 )
 

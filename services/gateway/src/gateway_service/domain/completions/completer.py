@@ -6,6 +6,8 @@ from datetime import datetime
 
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse, ResponseDelta
 from gateway_service.domain.completions.router import Route, Router
+from gateway_service.domain.keys.caller import caller
+from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.serving import Serving
 from gateway_service.domain.traffic.record import MAX_KEPT_TEXT, CompletionRecord
 from gateway_service.domain.traffic.recorder import Recorder
@@ -21,14 +23,17 @@ log = get_logger(__name__)
 class Completer:
     """The use case behind every completion endpoint."""
 
-    def __init__(self, router: Router, serving: Serving, recorder: Recorder, clock: Clock) -> None:
+    def __init__(self, router: Router, serving: Serving, recorder: Recorder, usage: Usage, clock: Clock) -> None:
+        self._usage = usage
         self._router = router
         self._serving = serving
         self._recorder = recorder
         self._clock = clock
 
     async def complete(self, request: CompletionRequest) -> CompletionResponse:
-        """Raises what `Router.route` and `Serving.generate` raise, for the version that was tried last."""
+        """Raises what `Router.route` and `Serving.generate` raise, for the version that was tried last, and
+        ResourceExhausted while the caller has used its tokens up."""
+        self._usage.require_tokens(caller())
         route = await self._router.route(request.target, request.routing_key)
         attempt = _Attempt(route, self._clock.now())
         try:
@@ -43,6 +48,7 @@ class Completer:
 
     async def stream(self, request: CompletionRequest) -> AsyncGenerator[ResponseDelta]:
         """Like complete. The baseline steps in only before the first piece: text that was sent cannot be taken back."""
+        self._usage.require_tokens(caller())
         route = await self._router.route(request.target, request.routing_key)
         attempt = _Attempt(route, self._clock.now())
         try:
@@ -64,6 +70,7 @@ class Completer:
         route = attempt.route
         generation = await self._serving.generate(route.version, request.prompt, request.sampling, route.wait)
         attempt.set(generation)
+        self._usage.spend(caller(), attempt.tokens)
         self._recorder.record(attempt.record(self._clock.now()))
         return CompletionResponse(attempt.id, route.version, generation)
 
@@ -73,7 +80,9 @@ class Completer:
             self._serving.stream(route.version, request.prompt, request.sampling, route.wait)
         ) as deltas:
             async for delta in deltas:
+                before = attempt.tokens
                 attempt.add(delta)
+                self._usage.spend(caller(), attempt.tokens - before)  # a caller that leaves has used them
                 yield ResponseDelta(attempt.id, route.version, delta)
         self._recorder.record(attempt.record(self._clock.now()))
 
@@ -109,6 +118,10 @@ class _Attempt:
         self.prompt_tokens = 0
         self.completion_tokens = 0
         self.texts: dict[int, str] = {}
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
 
     def set(self, generation: Generation) -> None:
         self.policy_id = generation.policy_id

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from gateway_service.domain.completions.completion import Target
+from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Release, State
 from gateway_service.domain.traffic.record import Arm
-from ratchet_kit.errors import DeadlineExceeded, FailedPrecondition, Unavailable
+from ratchet_kit.errors import DeadlineExceeded, FailedPrecondition, PermissionDenied, Unavailable
 from ratchet_kit.names import AliasRef, BareModel, VersionRef
 
 NO_WAIT = timedelta(0)
@@ -49,14 +50,28 @@ class Router:
         self._champions: dict[str, VersionRef | None] = {}
 
     async def route(self, target: Target, routing_key: str) -> Route:
-        """Raises NotFound for an unknown alias or model, FailedPrecondition for a model without a champion."""
+        """Raises NotFound for an unknown alias or model, FailedPrecondition for a model without a champion,
+        PermissionDenied when the caller's key is not for the model, or for a version that is not released."""
+        key = caller()
+        key.require_model(target.model)
         match target:
             case VersionRef():
+                if not key.is_admin:
+                    await self._require_released(target)
                 return Route(target)
             case AliasRef(model, alias):
                 return Route((await self._registry.resolve(model, alias)).ref)
             case BareModel(model):
                 return await self._by_release(model, routing_key)
+
+    async def _require_released(self, ref: VersionRef) -> None:
+        """An alias points at it, or a release gives it traffic."""
+        numbers = set((await self._registry.model(ref.model)).aliases.values())
+        release = await self._releases.active(ref.model)
+        if ref.number not in numbers and (release is None or ref not in (release.candidate, release.baseline)):
+            raise PermissionDenied(
+                f"{ref} is not released: no alias points at it and no release has it as its candidate"
+            )
 
     async def _by_release(self, model: str, routing_key: str) -> Route:
         release = await self._releases.active(model)

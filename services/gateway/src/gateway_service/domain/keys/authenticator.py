@@ -1,6 +1,7 @@
 """Decides who may call."""
 
-from gateway_service.domain.keys.key import Scope
+from gateway_service.domain.keys.caller import ANYBODY
+from gateway_service.domain.keys.key import ApiKey, Scope
 from gateway_service.domain.keys.keys import Keys
 from ratchet_kit.errors import Unauthenticated
 
@@ -11,15 +12,16 @@ class Authenticator:
     def __init__(self, keys: Keys | None) -> None:
         self._keys = keys
 
-    async def check(self, secret: str, scope: Scope) -> str:
-        """The key's id, empty where there are no keys.
-
-        Raises Unauthenticated without a valid key, PermissionDenied when the key lacks the scope.
-        """
+    async def identify(self, secret: str) -> ApiKey:
+        """The key of the secret, ANYBODY where there are no keys. Raises Unauthenticated without a valid key."""
         if self._keys is None:
-            return ""
+            return ANYBODY
         if not secret:
             raise Unauthenticated("an API key is needed: Authorization: Bearer rk_...")
-        key = await self._keys.authenticate(secret)
+        return await self._keys.authenticate(secret)
+
+    async def check(self, secret: str, scope: Scope) -> ApiKey:
+        """The same. Raises PermissionDenied, too, when the key lacks the scope."""
+        key = await self.identify(secret)
         key.require(scope)
-        return key.id
+        return key

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from ratchet_kit.errors import PermissionDenied
+from ratchet_kit.errors import PermissionDenied, Unauthenticated
 
 PREFIX = "rk_"
+MIN_SECRET = 32
+"""The fewest characters of a secret that an operator chooses."""
 
 
 class Scope(StrEnum):
@@ -31,15 +33,41 @@ class ApiKey:
     scopes: frozenset[Scope]
     create_time: datetime
     revoke_time: datetime | None = None
+    models: frozenset[str] = frozenset()
+    """The models that an inference key may call; empty: every one."""
+    expire_time: datetime | None = None
+    """None: it is valid until it is revoked."""
+    actor: str = ""
+    """The id of the key that made it; empty for the bootstrap key."""
+    revoke_actor: str = ""
+
+    @property
+    def is_admin(self) -> bool:
+        return Scope.ADMIN in self.scopes
 
     def require(self, scope: Scope) -> None:
         """Raises PermissionDenied unless the key has the scope."""
-        if scope not in self.scopes and Scope.ADMIN not in self.scopes:
+        if scope not in self.scopes and not self.is_admin:
             raise PermissionDenied(f"this needs an API key of scope {scope}; {self.name!r} has {self._scope_names()}")
 
-    def revoke(self, now: datetime) -> "ApiKey":
+    def may_call(self, model: str) -> bool:
+        return self.is_admin or not self.models or model in self.models
+
+    def require_model(self, model: str) -> None:
+        """Raises PermissionDenied unless the key may call the model."""
+        if not self.may_call(model):
+            raise PermissionDenied(f"{self.name!r} is an API key for other models than {model}")
+
+    def check_valid(self, now: datetime) -> None:
+        """Raises Unauthenticated when it was revoked or has expired."""
+        if self.revoke_time:
+            raise Unauthenticated("the API key is not known or was revoked")
+        if self.expire_time and now >= self.expire_time:
+            raise Unauthenticated("the API key has expired")
+
+    def revoke(self, now: datetime, actor: str = "") -> "ApiKey":
         """Idempotent: the first revocation stands."""
-        return self if self.revoke_time else replace(self, revoke_time=now)
+        return self if self.revoke_time else replace(self, revoke_time=now, revoke_actor=actor)
 
     def _scope_names(self) -> str:
         return ", ".join(sorted(self.scopes))

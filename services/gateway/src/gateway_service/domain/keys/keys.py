@@ -1,6 +1,8 @@
 """Makes, checks, lists and revokes API keys."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 
 from gateway_service.domain.keys.key import PREFIX, ApiKey, NewKey, Scope, digest_of, new_secret
 from gateway_service.domain.keys.ports import KeyStore
@@ -8,6 +10,7 @@ from ratchet_kit.errors import AlreadyExists, Unauthenticated
 from ratchet_kit.faults import Faults
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
+from ratchet_kit.names import check_model_name
 from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
 
@@ -21,8 +24,17 @@ class Keys:
         self._store = store
         self._clock = clock
 
-    async def create(self, request_id: str, name: str, scopes: Sequence[Scope]) -> NewKey:
-        """Idempotent under `request_id`; a repeated request gets the key without its secret.
+    async def create(
+        self,
+        request_id: str,
+        name: str,
+        scopes: Sequence[Scope],
+        models: Sequence[str] = (),
+        expire_time: datetime | None = None,
+        actor: str = "",
+    ) -> NewKey:
+        """Idempotent under `request_id`; a repeated request gets the key without its secret. `actor`: the id of the key
+        that asks for it.
 
         Raises InvalidArgument that names every field at fault, AlreadyExists when the request id was used for another
         key.
@@ -30,24 +42,32 @@ class Keys:
         faults = Faults()
         faults.required("name", name)
         faults.required("scopes", scopes)
+        for index, model in enumerate(models):
+            faults.read(f"models[{index}]", check_model_name, model)
+        faults.unless(expire_time is None or expire_time > self._clock.now(), "expire_time", "must be in the future")
         faults.raise_if_any()
-        request = Request.of(request_id, name, sorted(set(scopes)))
-        return await self._make(name, frozenset(scopes), new_secret(), request)
+        narrowed = [sorted(set(models)), str(expire_time)] if models or expire_time else []
+        request = Request.of(request_id, name, sorted(set(scopes)), *narrowed)
+        secret = new_secret()
+        key = self._key(name, frozenset(scopes), secret)
+        key = replace(key, models=frozenset(models), expire_time=expire_time, actor=actor)
+        return await self._make(key, secret, request)
 
     async def authenticate(self, secret: str) -> ApiKey:
-        """The key of a secret. Raises Unauthenticated when it is unknown or was revoked."""
+        """The key of a secret. Raises Unauthenticated when it is unknown, was revoked or has expired."""
         key = await self._store.by_digest(digest_of(secret))
-        if key is None or key.revoke_time:
+        if key is None:
             raise Unauthenticated("the API key is not known or was revoked")
+        key.check_valid(self._clock.now())
         return key
 
     async def page(self, page_size: int, page_token: str) -> Page[ApiKey]:
         """Newest first, revoked ones too. Raises InvalidArgument for a page token that no list returned."""
         return await fetch_page(self._store.page, lambda key: key.id, str, page_size, page_token)
 
-    async def revoke(self, key_id: str) -> ApiKey:
-        """Idempotent. Raises NotFound."""
-        key = (await self._store.get(key_id)).revoke(self._clock.now())
+    async def revoke(self, key_id: str, actor: str = "") -> ApiKey:
+        """Idempotent. `actor`: the id of the key that asks for it. Raises NotFound."""
+        key = (await self._store.get(key_id)).revoke(self._clock.now(), actor)
         await self._store.save(key)
         return key
 
@@ -55,12 +75,12 @@ class Keys:
         """Makes the bootstrap key valid at first start; one that was revoked stays so."""
         if await self._store.by_digest(digest_of(secret)) is None:
             try:
-                await self._make(BOOTSTRAP_NAME, frozenset({Scope.ADMIN}), secret, Request.of(""))
+                await self._make(self._key(BOOTSTRAP_NAME, frozenset({Scope.ADMIN}), secret), secret, Request.of(""))
             except AlreadyExists:
                 pass  # another gateway on the same database was first
 
-    async def _make(self, name: str, scopes: frozenset[Scope], secret: str, request: Request) -> NewKey:
-        key = ApiKey(
+    def _key(self, name: str, scopes: frozenset[Scope], secret: str) -> ApiKey:
+        return ApiKey(
             id=new_id("key"),
             name=name,
             digest=digest_of(secret),
@@ -68,5 +88,7 @@ class Keys:
             scopes=scopes,
             create_time=self._clock.now(),
         )
+
+    async def _make(self, key: ApiKey, secret: str, request: Request) -> NewKey:
         stored = await self._store.create(key, request)
         return NewKey(stored, secret if stored.id == key.id else "")

@@ -11,7 +11,7 @@ from gateway_service.domain.releases.release import Release, State
 from gateway_service.domain.serving import Serving
 from gateway_service.domain.traffic.ports import CompletionLog
 from ratchet_kit.errors import Aborted, DeadlineExceeded, FailedPrecondition, NotFound, RatchetError, Unavailable
-from ratchet_kit.logs import get_logger
+from ratchet_kit.logs import bound, get_logger
 from ratchet_kit.names import VersionRef
 from ratchet_kit.times import Clock
 from ratchet_kit.work import every
@@ -110,9 +110,10 @@ class ReleaseController:
         """Sets the alias, then ends the release. A process that dies between the two finds the alias set afterwards."""
         try:
             if (await self._registry.model(release.model)).champion != release.candidate:
-                await self._registry.promote(
-                    release.candidate, release.baseline, release.spec.gate_id, f"release {release.id} succeeded"
-                )
+                with bound(actor=release.actor):  # who created the release promotes its candidate
+                    await self._registry.promote(
+                        release.candidate, release.baseline, release.spec.gate_id, f"release {release.id} succeeded"
+                    )
         except (FailedPrecondition, NotFound, Aborted) as error:
             refusal = FailedPrecondition(f"the registry refuses the new champion: {error.message}")
             return release.fail(self._clock.now(), refusal)

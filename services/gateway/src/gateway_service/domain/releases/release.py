@@ -84,6 +84,8 @@ class ReleaseEvent:
     create_time: datetime
     percent: int
     reason: str
+    actor: str = ""
+    """The id of the API key that asked for it; empty for what the gateway decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,8 @@ class Release:
     end_time: datetime | None = None
     retire_time: datetime | None = None
     """When the version that lost was unloaded."""
+    actor: str = ""
+    """The id of the API key that created it."""
     revision: int = 0
     """Grows with each stored change: the store refuses a writer that saw an older one."""
 
@@ -153,12 +157,12 @@ class Release:
             raise FailedPrecondition(f"release {self.id} is at stage {self.stage}, not at its last")
         return self._ended(State.SUCCEEDED, now, reason)
 
-    def roll_back(self, now: datetime, reason: str) -> "Release":
-        """All traffic back to the baseline. Idempotent: the first roll-back stands."""
+    def roll_back(self, now: datetime, reason: str, actor: str = "") -> "Release":
+        """All traffic back to the baseline; `actor`: who asked for it. Idempotent: the first roll-back stands."""
         if self.state is State.ROLLED_BACK:
             return self
         self._require_active()
-        return self._ended(State.ROLLED_BACK, now, reason)
+        return self._ended(State.ROLLED_BACK, now, reason, actor)
 
     def fail(self, now: datetime, error: RatchetError) -> "Release":
         """The platform could not carry the release out; this is no verdict on the candidate."""
@@ -187,8 +191,8 @@ class Release:
         moved = replace(self, state=State.PROGRESSING, stage=stage, stage_start_time=now)
         return moved._noted(now, reason)
 
-    def _ended(self, state: State, now: datetime, reason: str) -> "Release":
-        return replace(self, state=state, end_time=now)._noted(now, reason)
+    def _ended(self, state: State, now: datetime, reason: str, actor: str = "") -> "Release":
+        return replace(self, state=state, end_time=now)._noted(now, reason, actor)
 
-    def _noted(self, now: datetime, reason: str) -> "Release":
-        return replace(self, events=(*self.events, ReleaseEvent(now, self.percent, reason)))
+    def _noted(self, now: datetime, reason: str, actor: str = "") -> "Release":
+        return replace(self, events=(*self.events, ReleaseEvent(now, self.percent, reason, actor)))

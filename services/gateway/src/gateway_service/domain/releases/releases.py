@@ -43,8 +43,8 @@ class Releases:
         self._clock = clock
         self._watch_poll = watch_poll
 
-    async def create(self, request_id: str, spec: ReleaseSpec) -> ReleaseView:
-        """Idempotent under `request_id`; an empty one makes a new release.
+    async def create(self, request_id: str, spec: ReleaseSpec, actor: str = "") -> ReleaseView:
+        """Idempotent under `request_id`; an empty one makes a new release. `actor`: the API key that asks for it.
 
         Raises InvalidArgument that names all fields at fault, NotFound for an unknown model or version,
         FailedPrecondition without a passed gate or with a release under way, AlreadyExists when the request id was
@@ -54,7 +54,7 @@ class Releases:
         request = Request.of(request_id, repr(spec))
 
         async def create() -> Release:
-            return await self._releases.create(await self._new(spec), request)
+            return await self._releases.create(await self._new(spec, actor), request)
 
         return await self._view(await once(lambda: self._releases.find(request), create))
 
@@ -71,13 +71,13 @@ class Releases:
         page = await fetch_page(fetch, lambda release: release.id, str, page_size, page_token)
         return Page([await self._view(release) for release in page.items], page.next_page_token)
 
-    async def roll_back(self, release_id: str, reason: str) -> ReleaseView:
+    async def roll_back(self, release_id: str, reason: str, actor: str = "") -> ReleaseView:
         """All traffic back to the baseline, now. Idempotent.
 
         Raises NotFound, FailedPrecondition when it has ended otherwise, Aborted when it moved at the same moment.
         """
         release = await self._releases.get(release_id)
-        rolled_back = release.roll_back(self._clock.now(), reason or "rolled back by a user")
+        rolled_back = release.roll_back(self._clock.now(), reason or "rolled back by a user", actor)
         if rolled_back is not release:
             rolled_back = await self._releases.save(rolled_back)
         return await self._view(rolled_back)
@@ -86,7 +86,7 @@ class Releases:
         """The release now, then at each change of it or of its traffic, until it ends. Raises NotFound."""
         return watch(lambda: self.get(release_id), lambda view: not view.release.active, interval=self._watch_poll)
 
-    async def _new(self, spec: ReleaseSpec) -> Release:
+    async def _new(self, spec: ReleaseSpec, actor: str) -> Release:
         candidate, model = spec.candidate, spec.candidate.model
         champion = (await self._registry.model(model)).champion
         if champion is None:
@@ -94,7 +94,7 @@ class Releases:
         if champion == candidate:
             raise FailedPrecondition(f"{candidate} is the champion already")
         await self._registry.version(candidate)
-        release = Release(id=new_id("rel"), spec=spec, baseline=champion, create_time=self._clock.now())
+        release = Release(id=new_id("rel"), spec=spec, baseline=champion, create_time=self._clock.now(), actor=actor)
         await self._check_gate(release)
         active = await self._releases.active(model)
         if active is not None:

@@ -1,16 +1,17 @@
 """GateStore on SQLite and PostgreSQL."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.sql import Database, insert_if_absent, is_free
 from registry_service.adapters.sql.models import rows_of, version_of
 from registry_service.adapters.sql.rows import gate_row, to_gate
-from registry_service.adapters.sql.tables import gates
+from registry_service.adapters.sql.tables import gates, models
 from registry_service.domain.gate import Gate, State
 
 
@@ -45,13 +46,26 @@ class SqlGateStore:
 
     async def change(self, id: str, change: Callable[[Gate], Gate]) -> Gate:
         async with self._database.writing() as connection:
-            row = (await connection.execute(select(gates).where(gates.c.id == id).with_for_update())).first()
-            if row is None:
-                raise NotFound(f"there is no gate {id}")
-            changed = change(to_gate(row))
-            await connection.execute(update(gates).where(gates.c.id == id).values(gate_row(changed)))
-        return changed
+            return await _change(connection, id, change)
+
+    async def note_try(self, id: str, owner: str, digests: Collection[str]) -> Gate:
+        model = (await self.get(id)).champion.model
+        async with self._database.writing() as connection:
+            # One try after another: whoever waits here sees the number that was given before.
+            await connection.execute(select(models.c.name).where(models.c.name == model).with_for_update())
+            rows = (await connection.execute(select(gates).where(gates.c.model == model))).all()
+            others = [to_gate(row) for row in rows]
+            return await _change(connection, id, lambda gate: gate.note_try(owner, digests, others))
 
     async def waiting(self, now: datetime) -> Sequence[Gate]:
         query = select(gates).where(gates.c.state == State.PENDING, is_free(gates, now)).order_by(gates.c.id)
         return [to_gate(row) for row in await self._database.rows(query)]
+
+
+async def _change(connection: AsyncConnection, id: str, change: Callable[[Gate], Gate]) -> Gate:
+    row = (await connection.execute(select(gates).where(gates.c.id == id).with_for_update())).first()
+    if row is None:
+        raise NotFound(f"there is no gate {id}")
+    changed = change(to_gate(row))
+    await connection.execute(update(gates).where(gates.c.id == id).values(gate_row(changed)))
+    return changed

@@ -13,6 +13,7 @@ from ratchet_kit.statistics import Comparison, Estimate
 from registry_service.domain import gate, version
 from registry_service.domain.gate import Gate, GateSpec
 from registry_service.domain.model import AliasChange, Model, RecordedChange
+from registry_service.domain.rules import GateRules, Guard, GuardResult
 from registry_service.domain.version import Artifact, Lineage, Version, VersionSpec
 
 
@@ -34,6 +35,7 @@ def version_row(version: Version) -> dict[str, Any]:
         "artifact_sha256": artifact.sha256 if artifact else "",
         "policy_id": version.policy_id,
         "size_bytes": artifact.size_bytes if artifact else 0,
+        "settings_id": version.settings_id,
         "end_time": version.end_time,
         **_failure_row(version.failure),
         **hold_row(version.hold),
@@ -42,7 +44,7 @@ def version_row(version: Version) -> dict[str, Any]:
 
 def to_version(row: Row[Any]) -> Version:
     lineage = Lineage(**row.lineage | {"base": _base(row.lineage["base"])})
-    artifact = Artifact(row.artifact_uri, row.artifact_sha256, row.policy_id, row.size_bytes)
+    artifact = Artifact(row.artifact_uri, row.artifact_sha256, row.policy_id, row.size_bytes, row.settings_id)
     return Version(
         ref=VersionRef(row.model, row.number),
         spec=VersionSpec(row.model, row.source_uri, lineage, row.labels),
@@ -56,7 +58,9 @@ def to_version(row: Row[Any]) -> Version:
 
 
 def to_recorded(row: Row[Any]) -> RecordedChange:
-    change = AliasChange(row.model, row.alias, row.from_number, row.to_number, row.reason, row.gate_id, row.create_time)
+    change = AliasChange(
+        row.model, row.alias, row.from_number, row.to_number, row.reason, row.gate_id, row.create_time, row.actor
+    )
     return RecordedChange(row.position, change)
 
 
@@ -69,10 +73,14 @@ def gate_row(gate: Gate) -> dict[str, Any]:
         "candidate_evaluation_id": gate.spec.candidate_evaluation_id,
         "champion_evaluation_id": gate.spec.champion_evaluation_id,
         "min_difference": gate.spec.min_difference,
+        "rules": asdict(gate.spec.rules),
         "create_time": gate.create_time,
         "state": gate.state,
         "comparison": asdict(gate.comparison) if gate.comparison else None,
         "reason": gate.reason,
+        "guards": [asdict(guard) for guard in gate.guards],
+        "digests": list(gate.digests),
+        "tries": gate.tries,
         "end_time": gate.end_time,
         **_failure_row(gate.failure),
         **hold_row(gate.hold),
@@ -87,23 +95,32 @@ def to_gate(row: Row[Any]) -> Gate:
             candidate_evaluation_id=row.candidate_evaluation_id,
             champion_evaluation_id=row.champion_evaluation_id,
             min_difference=row.min_difference,
+            rules=_to_rules(row.rules),
         ),
         champion=VersionRef(row.model, row.champion_number),
         create_time=row.create_time,
         state=gate.State(row.state),
-        comparison=_to_comparison(row.comparison),
+        comparison=_to_comparison(row.comparison) if row.comparison else None,
         reason=row.reason,
+        guards=tuple(
+            GuardResult(one["problems"], _to_comparison(one["comparison"]), one["passed"]) for one in row.guards
+        ),
+        digests=tuple(row.digests),
+        tries=row.tries,
         failure=_to_failure(row),
         end_time=row.end_time,
         hold=hold_of(row),
     )
 
 
-def _to_comparison(stored: Mapping[str, Any] | None) -> Comparison | None:
-    if stored is None:
-        return None
+def _to_rules(stored: Mapping[str, Any]) -> GateRules:
+    """`{}` is of a gate from before there were rules."""
+    return GateRules(**{**stored, "guards": tuple(Guard(**guard) for guard in stored.get("guards", ()))})
+
+
+def _to_comparison(stored: Mapping[str, Any]) -> Comparison:
     estimates = {name: Estimate(**stored[name]) for name in ("baseline", "candidate", "difference")}
-    return Comparison(**estimates, p_value=stored["p_value"], problems=stored["problems"])
+    return Comparison(**{**stored, **estimates})
 
 
 def _failure_row(failure: Failure | None) -> dict[str, Any]:

@@ -47,11 +47,20 @@ versions = Table(
     Column("artifact_sha256", String(64), nullable=False),
     Column("policy_id", String(80), nullable=False, index=True),
     Column("size_bytes", BigInteger, nullable=False),
+    Column("settings_id", String(80), nullable=False),
     Column("failure_code", String(32)),
     Column("failure_message", Text),
     Column("end_time", UtcDateTime),
     *hold_columns(),
     *request_columns(),
+)
+
+# What versions learned from, by the digest in their lineage: the fingerprints of its problems.
+training_sets = Table(
+    "registry_training_sets",
+    metadata,
+    Column("digest", String(80), primary_key=True),
+    Column("fingerprints", JSON, nullable=False),
 )
 
 # Files that are being written, or are to be removed. The row goes when they become a version's, in one transaction.
@@ -84,6 +93,7 @@ alias_changes = Table(
     Column("reason", Text, nullable=False),
     Column("gate_id", String(64), nullable=False),
     Column("create_time", UtcDateTime, nullable=False),
+    Column("actor", String(64), nullable=False),
     Index("registry_alias_changes_by_alias", "model", "alias", "position"),
 )
 
@@ -97,10 +107,15 @@ gates = Table(
     Column("candidate_evaluation_id", String(200), nullable=False),
     Column("champion_evaluation_id", String(200), nullable=False),
     Column("min_difference", Float, nullable=False),
+    Column("rules", JSON, nullable=False),
     Column("create_time", UtcDateTime, nullable=False),
     Column("state", String(16), nullable=False),
     Column("comparison", JSON(none_as_null=True)),
     Column("reason", Text, nullable=False),
+    Column("guards", JSON, nullable=False),
+    # Of the problems on which the gain must show; and how many gates of the model there were on any of them.
+    Column("digests", JSON, nullable=False),
+    Column("tries", Integer, nullable=False),
     Column("failure_code", String(32)),
     Column("failure_message", Text),
     Column("end_time", UtcDateTime),

@@ -1,6 +1,6 @@
 """VersionStore on SQLite and PostgreSQL."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from sqlalchemy import and_, delete, insert, or_, select, update
@@ -12,7 +12,7 @@ from ratchet_kit.names import CHAMPION, VersionRef
 from ratchet_kit.sql import Database, insert_if_absent, is_free
 from registry_service.adapters.sql.models import rows_of, version_of
 from registry_service.adapters.sql.rows import to_version, version_row
-from registry_service.adapters.sql.tables import alias_changes, aliases, gates, models, uploads, versions
+from registry_service.adapters.sql.tables import alias_changes, aliases, gates, models, training_sets, uploads, versions
 from registry_service.domain import gate
 from registry_service.domain.version import State, Version, VersionSpec, check_deletion
 
@@ -76,6 +76,14 @@ class SqlVersionStore:
         return [to_version(row) for row in await self._database.rows(oldest_first)]
 
     # Uploads
+
+    async def add_training_set(self, digest: str, fingerprints: Collection[str]) -> None:
+        row = {"digest": digest, "fingerprints": sorted(fingerprints)}
+        await self._database.insert_if_absent(training_sets, row)
+
+    async def training_fingerprints(self, digests: Collection[str]) -> frozenset[str]:
+        query = select(training_sets.c.fingerprints).where(training_sets.c.digest.in_(digests))
+        return frozenset(one for row in await self._database.rows(query) for one in row.fingerprints)
 
     async def begin_upload(self, upload: str, now: datetime) -> None:
         async with self._database.writing() as connection:

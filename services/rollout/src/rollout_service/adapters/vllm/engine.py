@@ -127,7 +127,7 @@ class VllmPolicyEngine:
             elsewhere = "root cause above" in reply.message  # vLLM writes this when another process logged the cause
             raise FailedPrecondition(f"vLLM did not start: {self.last_error() if elsewhere else reply.message}")
         assert isinstance(reply, wire.Described)
-        self._info = EngineInfo(reply.dtype, reply.max_model_len)
+        self._info = EngineInfo(reply.dtype, reply.max_model_len, reply.has_chat_template)
 
     @property
     def info(self) -> EngineInfo:

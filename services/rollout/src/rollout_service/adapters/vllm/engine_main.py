@@ -61,7 +61,7 @@ class EngineServer:
         engine = await asyncio.shield(self.engine)
         match call:
             case wire.Watch():
-                yield wire.Described(engine.dtype, engine.max_model_len)
+                yield wire.Described(engine.dtype, engine.max_model_len, engine.has_chat_template)
                 await asyncio.Event().wait()  # until this process ends
             case wire.LoadWeights(folder):
                 yield wire.Loaded(await engine.load_weights(Path(folder)))

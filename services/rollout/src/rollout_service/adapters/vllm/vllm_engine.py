@@ -47,6 +47,7 @@ class VllmEngine:
         self._tokenizer: Any = llm.get_tokenizer()
         self.max_model_len = int(llm.model_config.max_model_len)
         self.dtype = Dtype(str(llm.model_config.dtype).removeprefix("torch."))
+        self.has_chat_template = bool(getattr(self._tokenizer, "chat_template", None))
         self._vocabulary = int(llm.model_config.get_vocab_size())
 
     @classmethod
@@ -71,6 +72,7 @@ class VllmEngine:
             distributed_executor_backend="uni" if alone_on_cpu else None,
             enforce_eager=spec.enforce_eager,
             enable_prefix_caching=True,
+            scheduling_policy="priority",  # of equal priority the first that came, as without
             seed=secrets.randbits(31),  # with vLLM's fixed default, two engines would draw the same samples
             logprobs_mode="processed_logprobs",
             generation_config="vllm",  # sampling as in the request, not as in the model's generation_config.json
@@ -124,7 +126,9 @@ class VllmEngine:
         ids = self._tokenize(call)
         params = self._sampling(call.sampling, len(ids), call.stream)
         prompt_ids = tuple(ids)
-        async with aclosing(self._llm.generate(tokens_input(ids), params, request_id)) as outputs:
+        async with aclosing(
+            self._llm.generate(tokens_input(ids), params, request_id, priority=call.priority)
+        ) as outputs:
             async for output in outputs:
                 completions = tuple(_completion(piece, call.sampling.logprobs) for piece in output.outputs)
                 yield wire.Output(completions, prompt_ids, last=output.finished)
@@ -153,7 +157,7 @@ class VllmEngine:
         return f"token {token} is not in the model's vocabulary of {self._vocabulary}"
 
     def _render(self, messages: tuple[Message, ...]) -> list[int]:
-        if not getattr(self._tokenizer, "chat_template", None):
+        if not self.has_chat_template:
             raise RequestRefused("prompt.chat", "the model has no chat template: send text or tokens")
         conversation = [{"role": message.role, "content": message.content} for message in messages]
         try:

@@ -10,12 +10,14 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from ratchet_kit.work import Priority
 from ratchet_policies import ChatPrompt, Completion, Prompt, Sampling, TextPrompt, TokenPrompt
 from ratchet_problems import Message
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import Dtype
 
 _LENGTH_BYTES = 4
+_PRIORITIES = {Priority.HIGH: -1, Priority.NORMAL: 0, Priority.LOW: 1}
 
 
 class EngineSpec(msgspec.Struct, frozen=True):
@@ -57,6 +59,8 @@ class Generate(msgspec.Struct, tag="generate", frozen=True):
 
     sampling: Sampling
     stream: bool
+    priority: int
+    """As vLLM takes it: the smaller goes first."""
     token_ids: tuple[int, ...] | None = None
     text: str | None = None
     messages: tuple[Message, ...] | None = None
@@ -71,6 +75,7 @@ class LoadWeights(msgspec.Struct, tag="load_weights", frozen=True):
 class Described(msgspec.Struct, tag="described", frozen=True):
     dtype: Dtype
     max_model_len: int
+    has_chat_template: bool
 
 
 class Output(msgspec.Struct, tag="output", frozen=True):
@@ -102,13 +107,14 @@ _replies: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 
 
 def generate_call(request: GenerationRequest, stream: bool) -> Generate:
+    priority = _PRIORITIES[request.priority]
     match request.prompt:
         case TokenPrompt(ids):
-            return Generate(request.sampling, stream, token_ids=tuple(ids))
+            return Generate(request.sampling, stream, priority, token_ids=tuple(ids))
         case TextPrompt(text):
-            return Generate(request.sampling, stream, text=text)
+            return Generate(request.sampling, stream, priority, text=text)
         case ChatPrompt(messages):
-            return Generate(request.sampling, stream, messages=messages)
+            return Generate(request.sampling, stream, priority, messages=messages)
 
 
 def prompt_of(call: Generate) -> Prompt:

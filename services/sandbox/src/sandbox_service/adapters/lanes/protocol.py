@@ -76,7 +76,10 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
         case CheckJob():
             mode = "check"
             arguments = (job.source, job.entry_point)
-            judging = (job.code, job.entry_point, job.call_check, job.names, job.modules, job.unknown)
+            helpers = {
+                file.name: file.content.decode("utf-8", "replace") for file in job.setting.files if _is_module(file)
+            }
+            judging = (job.code, job.entry_point, job.call_check, job.names, job.modules, job.unknown, helpers)
             tests = _payload("tests", tests_nonce, judging, job.limits) + mark
     files = job.setting.files
     program = _payload(mode, nonce, arguments, job.limits, stdin, files)
@@ -94,6 +97,10 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
     }
     data = b"".join([frame(head), program, *(file.content for file in files), mark, tests])
     return Request(data, nonce, tests_nonce, job.setting.runtime, answer_limit, isinstance(job, Command))
+
+
+def _is_module(file: File) -> bool:
+    return file.name.endswith(".py")
 
 
 def _payload(

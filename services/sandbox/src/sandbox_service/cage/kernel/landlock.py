@@ -37,19 +37,31 @@ class Rules:
         rules.append(_rule(rights, _FOLDER))
         self._create = libc.prepared_syscall(_CREATE, ctypes.c_char_p(struct.pack("=Q", rights)), 8, 0)
         self._adds = [libc.prepared_syscall(_ADD, _PLACE, 1, rule, 0) for rule in rules]
-        self.restrict = libc.prepared_syscall(_RESTRICT, _PLACE, 0)
-        """By what was made. Needs no_new_privs. Raises OSError."""
+        self._set = ctypes.c_long()
+        self._restrict = libc.prepared_syscall(_RESTRICT, self._set, 0)
 
-    def make(self) -> None:
-        """For the folder of that path as it is now. Raises OSError."""
+    def make(self) -> int:
+        """For the folder of that path as it is now. Returns a descriptor, until `drop`. Raises OSError."""
         _put(self._create(), _PLACE)
         _put(os.open(self._folder, os.O_PATH | os.O_CLOEXEC), _FOLDER)
         for add in self._adds:
             add()
         os.close(_FOLDER)
+        return _PLACE
 
     def drop(self) -> None:
         os.close(_PLACE)
+
+    def restrict(self, descriptor: int) -> None:
+        """By what was made, under whatever number it is here. Needs no_new_privs. Raises OSError."""
+        self._set.value = descriptor
+        self._restrict()
+
+    def rehearse(self, descriptor: int) -> None:
+        """What Python does to `restrict`."""
+        restrict, self._restrict = self._restrict, libc.NOTHING
+        self.restrict(descriptor)
+        self._restrict = restrict
 
 
 def _put(descriptor: int, place: int) -> None:
@@ -66,7 +78,7 @@ def _readable(path: str, handled: int) -> ctypes.c_char_p | None:
     allowed = _READ & handled
     if not os.path.isdir(path):
         allowed &= _FILE_RIGHTS | (_WRITE_FILE if path.startswith("/dev/") else 0)
-        allowed |= _WRITE_FILE if path == "/dev/null" else 0
+        allowed |= _WRITE_FILE if path in ("/dev/null", "/dev/full") else 0
     return _rule(allowed, target)
 
 

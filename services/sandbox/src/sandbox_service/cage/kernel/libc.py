@@ -3,6 +3,7 @@
 import ctypes
 import os
 from collections.abc import Callable
+from typing import Any
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -14,10 +15,13 @@ PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 22, 24, 38
 PR_CAP_AMBIENT, _RAISE, _CLEAR_ALL = 47, 2, 4
 CAP_SETPCAP, CAP_SYS_ADMIN = 8, 21
 SECCOMP_MODE_FILTER = 2
-PIVOT_ROOT = 41 if os.uname().machine == "aarch64" else 155
+_F_GETFL, _F_DUPFD_CLOEXEC = 3, 1030
+_HIGH = 64  # above the descriptors that programs get
+PIVOT_ROOT, _GETCWD = (41, 17) if os.uname().machine == "aarch64" else (155, 79)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
+_libc.bcmp.restype = ctypes.c_uint  # else what is less would look like an error
 _libc.prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
 
 
@@ -49,6 +53,18 @@ def umount(target: str, flags: int) -> None:
     _check(_libc.umount2(os.fsencode(target), flags), f"umount {target}")
 
 
+def duplicate(descriptor: int, lowest: int) -> int:
+    """To the first free number from `lowest` on. By libc, as Python's `fcntl` is a library that every fork inherits."""
+    return _check(_libc.fcntl(descriptor, _F_DUPFD_CLOEXEC, lowest), "fcntl")
+
+
+def high(descriptor: int) -> int:
+    """Moves it out of the way of those that programs get."""
+    moved = duplicate(descriptor, _HIGH)
+    os.close(descriptor)
+    return moved
+
+
 def set_thread_stack(size: int) -> None:
     """What every thread gets from now on that doesn't ask for a stack of its own size. Else RLIMIT_STACK decides, as it
     was when this process began."""
@@ -64,18 +80,22 @@ def syscall(number: int, *arguments: object) -> int:
 
 
 class Call:
-    """A call with all that it takes laid out beforehand: what a program or the zygote touches first is copied first."""
+    """A call with all that it takes laid out beforehand: what a program or the zygote writes to is copied."""
 
     def __init__(self, function: Callable[..., int], *arguments: object) -> None:
         self._function, self._arguments = function, arguments
 
     def __call__(self) -> int:
         """Raises OSError."""
-        result = self._function(*self._arguments)
+        result = self.attempt()
         if result < 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
+            raise OSError(-result, os.strerror(-result))
         return result
+
+    def attempt(self) -> int:
+        """What the call returns, or the negative number of its error."""
+        result = self._function(*self._arguments)
+        return -ctypes.get_errno() if result < 0 else result
 
 
 def prepared_syscall(number: int, *arguments: object) -> Call:
@@ -87,6 +107,31 @@ def prepared_mount(kind: str, target: str, flags: int, options: str) -> tuple[Ca
     name, place = os.fsencode(kind), os.fsencode(target)
     mount = Call(_libc.mount, name, place, name, ctypes.c_ulong(flags), os.fsencode(options))
     return mount, Call(_libc.umount2, place, ctypes.c_int(MNT_DETACH))
+
+
+def prepared_flags(descriptor: int) -> Call:
+    return Call(_libc.fcntl, ctypes.c_int(descriptor), ctypes.c_int(_F_GETFL), ctypes.c_int(0))
+
+
+def prepared_kill(pid: int, signal: int) -> Call:
+    return Call(_libc.kill, ctypes.c_int(pid), ctypes.c_int(signal))
+
+
+def prepared_looks(folder: object, timer: object, signals: object, descriptors: ctypes.Array[Any]) -> list[Call]:
+    """That write to these what this process has for a current folder, a real-time timer, blocked signals; and what
+    poll(2) finds of its descriptors."""
+    size, count = ctypes.c_size_t(ctypes.sizeof(folder)), ctypes.c_ulong(len(descriptors))  # type: ignore[arg-type]
+    return [
+        Call(_libc.syscall, ctypes.c_long(_GETCWD), folder, size),
+        Call(_libc.getitimer, ctypes.c_int(0), timer),
+        Call(_libc.sigprocmask, ctypes.c_int(0), None, signals),
+        Call(_libc.poll, descriptors, count, ctypes.c_int(0)),
+    ]
+
+
+def prepared_comparison(one: ctypes.Array[Any], other: ctypes.Array[Any]) -> Call:
+    """0 as its result: they are the same."""
+    return Call(_libc.bcmp, one, other, ctypes.c_size_t(ctypes.sizeof(one)))
 
 
 def prepared_drop() -> Call:

@@ -1,21 +1,22 @@
 """Seccomp-BPF filters, assembled here so that no library is needed.
 
-They take away what a single-process program never needs: new processes, other programs, sockets, signals to others,
-tracing, mounts, namespaces, io_uring, bpf, keyrings, System V IPC, watches of files, what the kernel has for all users
-together (io_setup), and the kinds of memory that RLIMIT_DATA doesn't count (anonymous files, shared anonymous
-mappings). A denied call fails with EPERM, so the program sees an ordinary OSError. For x86-64 and ARM64, each with its
-own numbers: see syscalls.py.
+They let pass the system calls that programs need, and none that isn't known here: what the kernel has beside them
+(syscalls.py) it seems to lack. They refuse what a single-process program never needs: new processes, other programs,
+sockets, signals to others, tracing, mounts, namespaces, io_uring, bpf, keyrings, System V IPC, watches of files, what
+the kernel has for all users together (io_setup), and the kinds of memory that RLIMIT_DATA doesn't count (anonymous
+files, shared anonymous mappings). A denied call fails with EPERM, so the program sees an ordinary OSError. For x86-64
+and ARM64, each with its own numbers: see syscalls.py.
 
 Others, for lanes that have their own process and network namespaces, let a program start processes and talk to them,
 by signals and local sockets. Memory that RLIMIT_DATA doesn't count is then counted by process_tree.py.
 
-Loading one costs a program 2 microseconds an instruction: the kernel compiles it. So a lane loads once what it can do
-without itself, which its programs inherit, and each program adds the little that the lane needs.
+Loading one costs a program 50 microseconds, and 1 more an instruction: the kernel compiles it. So a lane loads once
+what it can do without itself, and its zygote what it can do without, which programs inherit. Each program adds the
+little that the zygote needs.
 """
 
 import ctypes
 import errno
-import mmap
 import os
 import struct
 import sys
@@ -61,16 +62,18 @@ DENIED = [
     "msgctl", "mq_open", "memfd_create", "memfd_secret", "io_setup",
     # what others do with files, and what they have read of them
     "inotify_init", "inotify_init1", "inotify_add_watch", "fanotify_mark", "cachestat",
+    # flags of a file that ioctl can't set either
+    "file_setattr",
 ]  # fmt: skip
 
-# What a program needs that may start processes. Its sockets are local ones alone: see _assemble_with_processes.
+# What a program needs that may start processes. Its sockets are local ones alone: see assemble_for_lane.
 WITH_PROCESSES = {
     "fork", "vfork", "execve", "execveat", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open",
     "pidfd_send_signal", "socket", "connect", "accept", "bind", "listen", "accept4",
 }  # fmt: skip
 
-# What a lane needs, or a program before it is let go, and no program after.
-FOR_THE_LANE = {"memfd_create", "sched_setaffinity", "mount", "umount2"}
+# What the keeper needs, and the zygote no more once it is settled.
+FOR_THE_KEEPER = {"memfd_create", "sched_setaffinity", "mount", "umount2"}
 
 # To write out what is on the disks, all programs' files.
 WITHOUT_EFFECT = {"sync", "syncfs"}
@@ -83,7 +86,7 @@ ATTRIBUTES = {
     "fremovexattr", "removexattrat", "file_setattr",
 }  # fmt: skip
 
-_LOAD, _AND, _JEQ, _JGE, _JSET, _RET = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
+_LOAD, _AND, _JUMP, _JEQ, _JGE, _JSET, _RET = 0x20, 0x54, 0x05, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _NOTHING = 0x7FFF0000, 0x80000000, 0x00050000
 _EPERM, _ENOSYS, _ENOTTY = _NOTHING | errno.EPERM, _NOTHING | errno.ENOSYS, _NOTHING | errno.ENOTTY
 _NR, _ARCH, _ARG0, _ARG1, _ARG2, _ARG3 = 0, 4, 16, 24, 32, 40
@@ -158,6 +161,29 @@ def _deny(numbers: dict[str, int], names: set[str]) -> list[bytes]:
     return [*steps, _instruction(_RET, _ALLOW), _instruction(_RET, _EPERM)]
 
 
+def _allow_known(numbers: dict[str, int], denied: set[str]) -> list[bytes]:
+    """The end of a filter: what is known is allowed unless it's denied, and all else isn't there."""
+    refused = {numbers[name] for name in denied if name in numbers}
+    answers = {number: _EPERM if number in refused else _ALLOW for number in numbers.values()}
+    starts = [(0, answers.get(0, _ENOSYS))]
+    for number in range(1, max(answers) + 2):
+        answer = answers.get(number, _ENOSYS)
+        if answer != starts[-1][1]:
+            starts.append((number, answer))
+    return _choose(starts)
+
+
+def _choose(starts: list[tuple[int, int]]) -> list[bytes]:
+    """The answer of the last of these that begins at the number, or before it."""
+    if len(starts) == 1:
+        return [_instruction(_RET, starts[0][1])]
+    half = len(starts) // 2
+    below, above = _choose(starts[:half]), _choose(starts[half:])
+    if len(below) < 256:  # as far as a comparison jumps
+        return [_instruction(_JGE, starts[half][0], len(below), 0), *below, *above]
+    return [_instruction(_JGE, starts[half][0], 0, 1), _instruction(_JUMP, len(below)), *below, *above]
+
+
 def assemble_for_lane(machine: str, processes: bool, shared_bytes: int = -1) -> bytes:
     """`shared_bytes`: of one shared anonymous mapping, at most; -1 for any."""
     numbers = syscalls.numbers_of(machine)
@@ -169,8 +195,7 @@ def assemble_for_lane(machine: str, processes: bool, shared_bytes: int = -1) -> 
             _instruction(_JSET, CLONE_NAMESPACES, 0, 1),
             _instruction(_RET, _EPERM),
             _instruction(_RET, _ALLOW),
-            # limits for oneself, sockets within the lane
-            *_demand(numbers["prlimit64"], 0),
+            # sockets within the lane
             *_demand(numbers["socket"], AF_UNIX),
         ]
     if shared_bytes >= 0:
@@ -186,11 +211,11 @@ def assemble_for_lane(machine: str, processes: bool, shared_bytes: int = -1) -> 
             _instruction(_RET, _EPERM),
             _instruction(_RET, _ALLOW),
         ]
-    program += _deny(numbers, set(DENIED) - FOR_THE_LANE - (WITH_PROCESSES if processes else set()))
+    program += _allow_known(numbers, set(DENIED) - FOR_THE_KEEPER - (WITH_PROCESSES if processes else set()))
     return b"".join(program)
 
 
-def assemble_for_zygote(machine: str, own_locks: bool, own_attributes: bool) -> bytes:
+def assemble_for_zygote(machine: str, processes: bool, own_locks: bool, own_attributes: bool) -> bytes:
     """For all that it forks. `own_locks`: no lock of theirs is seen by others anyway, else it succeeds without effect.
 
     `own_attributes`: they can reach the attributes of no file but theirs, else they can change none.
@@ -202,11 +227,14 @@ def assemble_for_zygote(machine: str, own_locks: bool, own_attributes: bool) -> 
         program += [_instruction(_JEQ, numbers[name], 0, 1), _instruction(_RET, _NOTHING)]
     if not own_locks:
         program += _among(numbers["fcntl"], FCNTL_LOCKS, _NOTHING, _ALLOW)
-    return b"".join([*program, *_deny(numbers, set() if own_attributes else ATTRIBUTES)])
+    if processes:
+        program += _demand(numbers["prlimit64"], 0)  # a limit for oneself
+    return b"".join([*program, *_deny(numbers, FOR_THE_KEEPER | (set() if own_attributes else ATTRIBUTES))])
 
 
 def assemble(machine: str, own_pid: int) -> bytes:
-    """`own_pid` is patched in because the filter is built once and the pid is known only after the fork."""
+    """For a program that may start no process. `own_pid` is patched in because the filter is built once and the pid is
+    known only after the fork."""
     numbers = syscalls.numbers_of(machine)
     program = [
         _instruction(_LOAD, _NR),
@@ -220,20 +248,14 @@ def assemble(machine: str, own_pid: int) -> bytes:
         *_demand(numbers["tgkill"], own_pid),
         *_demand(numbers["prlimit64"], 0, own_pid),
         # to outlive the lane; to be dumped into a handler that the machine may have for that
-        _instruction(_JEQ, numbers["prctl"], 0, 5),
+        _instruction(_JEQ, numbers["prctl"], 0, 4),
         _instruction(_LOAD, _ARG0),
         _instruction(_JEQ, PR_SET_PDEATHSIG, 1, 0),
         _instruction(_JEQ, PR_SET_DUMPABLE, 0, 1),
         _instruction(_RET, _EPERM),
         _instruction(_RET, _ALLOW),
-        *_deny(numbers, FOR_THE_LANE),
     ]
     return b"".join(program)
-
-
-def assemble_with_processes(machine: str) -> bytes:
-    numbers = syscalls.numbers_of(machine)
-    return b"".join([_instruction(_LOAD, _NR), *_deny(numbers, FOR_THE_LANE - WITH_PROCESSES)])
 
 
 class _Program(ctypes.Structure):
@@ -241,7 +263,7 @@ class _Program(ctypes.Structure):
 
 
 class Filter:
-    """What every program of a lane loads after its fork. Needs no_new_privs.
+    """What a lane loads, its zygote adds, and every program adds after its fork. Needs no_new_privs.
 
     All that loading takes is laid out beforehand: a program's every first touch of a page is a copy of it.
     """
@@ -253,17 +275,18 @@ class Filter:
         machine = os.uname().machine
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
         self._load(assemble_for_lane(machine, processes, shared_bytes))
-        self._code = assemble_with_processes(machine) if processes else assemble(machine, self._MARK)
-        self._memory = mmap.mmap(-1, len(self._code), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self._memory[:] = self._code
+        self._processes = processes
+        self._code = assemble(machine, self._MARK)
+        self._memory = ctypes.create_string_buffer(self._code, len(self._code))
+        self._view = memoryview(self._memory).cast("B")
         mark = struct.pack("=I", self._MARK)
         self._pids = [slice(i, i + 4) for i in range(0, len(self._code), 4) if self._code[i : i + 4] == mark]
-        self._program = _Program(len(self._code) // 8, ctypes.addressof(ctypes.c_char.from_buffer(self._memory)))
+        self._program = _Program(len(self._code) // 8, ctypes.addressof(self._memory))
         self._arguments = _arguments(libc.PR_SET_SECCOMP, libc.SECCOMP_MODE_FILTER, ctypes.addressof(self._program))
 
     def load_for_zygote(self, own_locks: bool, own_attributes: bool) -> None:
         """Confines the calling process as well: see assemble_for_zygote."""
-        self._load(assemble_for_zygote(os.uname().machine, own_locks, own_attributes))
+        self._load(assemble_for_zygote(os.uname().machine, self._processes, own_locks, own_attributes))
 
     def _load(self, code: bytes) -> None:
         buffer = ctypes.create_string_buffer(code, len(code))
@@ -271,8 +294,10 @@ class Filter:
         self._call(_arguments(libc.PR_SET_SECCOMP, libc.SECCOMP_MODE_FILTER, ctypes.addressof(program)))
 
     def load(self) -> None:
-        self._patch()
-        self._call(self._arguments)
+        """Where programs may start processes, there's nothing to add."""
+        if not self._processes:
+            self._patch()
+            self._call(self._arguments)
 
     def rehearse(self) -> None:
         """All of `load` but its effect: what Python does at the first times of a call is then done."""
@@ -282,7 +307,7 @@ class Filter:
     def _patch(self) -> None:
         pid = os.getpid().to_bytes(4, sys.byteorder)
         for place in self._pids:
-            self._memory[place] = pid
+            self._view[place] = pid
 
     def _call(self, arguments: tuple[object, ...]) -> None:
         if self._prctl(*arguments) < 0:

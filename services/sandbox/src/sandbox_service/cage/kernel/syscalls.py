@@ -1,5 +1,8 @@
 """Numbers of system calls, of x86-64 (linux/arch/x86/entry/syscalls/syscall_64.tbl) and of ARM64, which has those of
-linux/include/uapi/asm-generic/unistd.h. From 424 on they're the same everywhere."""
+linux/include/uapi/asm-generic/unistd.h. From 424 on they're the same everywhere.
+
+All that Linux had up to 6.16 were looked at. What isn't here no program needs: it's refused as what the kernel lacks.
+"""
 
 NONE = -1  # the machine has no such call
 _MACHINES = ("x86_64", "aarch64")
@@ -45,6 +48,55 @@ NUMBERS = {
     "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
     "setxattrat": (463, 463), "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
     "removexattrat": (466, 466), "file_setattr": (469, 469),
+    # what programs do
+    "read": (0, 63), "write": (1, 64), "open": (2, NONE), "close": (3, 57), "stat": (4, NONE), "fstat": (5, 80),
+    "lstat": (6, NONE), "poll": (7, NONE), "lseek": (8, 62), "mprotect": (10, 226), "munmap": (11, 215),
+    "brk": (12, 214), "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139),
+    "pread64": (17, 67), "pwrite64": (18, 68), "readv": (19, 65), "writev": (20, 66), "access": (21, NONE),
+    "pipe": (22, NONE), "select": (23, NONE), "sched_yield": (24, 124), "mremap": (25, 216), "msync": (26, 227),
+    "mincore": (27, 232), "madvise": (28, 233), "dup": (32, 23), "dup2": (33, NONE), "pause": (34, NONE),
+    "nanosleep": (35, 101), "getitimer": (36, 102), "alarm": (37, NONE), "setitimer": (38, 103), "getpid": (39, 172),
+    "sendfile": (40, 71), "sendto": (44, 206), "recvfrom": (45, 207), "sendmsg": (46, 211), "recvmsg": (47, 212),
+    "shutdown": (48, 210), "getsockname": (51, 204), "getpeername": (52, 205), "socketpair": (53, 199),
+    "getsockopt": (55, 209), "exit": (60, 93), "wait4": (61, 260), "uname": (63, 160), "fsync": (74, 82),
+    "fdatasync": (75, 83), "truncate": (76, 45), "ftruncate": (77, 46), "getdents": (78, NONE), "getcwd": (79, 17),
+    "chdir": (80, 49), "fchdir": (81, 50), "rename": (82, NONE), "mkdir": (83, NONE), "rmdir": (84, NONE),
+    "creat": (85, NONE), "link": (86, NONE), "unlink": (87, NONE), "symlink": (88, NONE), "readlink": (89, NONE),
+    "umask": (95, 166), "gettimeofday": (96, 169), "getrlimit": (97, 163), "getrusage": (98, 165),
+    "sysinfo": (99, 179), "times": (100, 153), "getuid": (102, 174), "getgid": (104, 176), "setuid": (105, 146),
+    "setgid": (106, 144), "geteuid": (107, 175), "getegid": (108, 177), "setpgid": (109, 154), "getppid": (110, 173),
+    "getpgrp": (111, NONE), "setsid": (112, 157), "setreuid": (113, 145), "setregid": (114, 143),
+    "getgroups": (115, 158), "setgroups": (116, 159), "setresuid": (117, 147), "getresuid": (118, 148),
+    "setresgid": (119, 149), "getresgid": (120, 150), "getpgid": (121, 155), "setfsuid": (122, 151),
+    "setfsgid": (123, 152), "getsid": (124, 156), "capget": (125, 90), "capset": (126, 91),
+    "rt_sigpending": (127, 136), "rt_sigtimedwait": (128, 137), "rt_sigsuspend": (130, 133),
+    "sigaltstack": (131, 132), "mknod": (133, NONE), "statfs": (137, 43), "fstatfs": (138, 44),
+    "getpriority": (140, 141), "sched_getparam": (143, 121), "sched_getscheduler": (145, 120),
+    "sched_get_priority_max": (146, 125), "sched_get_priority_min": (147, 126), "sched_rr_get_interval": (148, 127),
+    "mlock": (149, 228), "munlock": (150, 229), "mlockall": (151, 230), "munlockall": (152, 231),
+    "arch_prctl": (158, NONE), "setrlimit": (160, 164), "gettid": (186, 178), "readahead": (187, 213),
+    "getxattr": (191, 8), "lgetxattr": (192, 9), "fgetxattr": (193, 10), "listxattr": (194, 11),
+    "llistxattr": (195, 12), "flistxattr": (196, 13), "time": (201, NONE), "futex": (202, 98),
+    "sched_getaffinity": (204, 123), "epoll_create": (213, NONE), "getdents64": (217, 61),
+    "set_tid_address": (218, 96), "restart_syscall": (219, 128), "fadvise64": (221, 223), "timer_create": (222, 107),
+    "timer_settime": (223, 110), "timer_gettime": (224, 108), "timer_getoverrun": (225, 109),
+    "timer_delete": (226, 111), "clock_gettime": (228, 113), "clock_getres": (229, 114),
+    "clock_nanosleep": (230, 115), "exit_group": (231, 94), "epoll_wait": (232, NONE), "epoll_ctl": (233, 21),
+    "mbind": (237, 235), "set_mempolicy": (238, 237), "get_mempolicy": (239, 236), "waitid": (247, 95),
+    "openat": (257, 56), "mkdirat": (258, 34), "mknodat": (259, 33), "newfstatat": (262, 79), "unlinkat": (263, 35),
+    "renameat": (264, 38), "linkat": (265, 37), "symlinkat": (266, 36), "readlinkat": (267, 78),
+    "faccessat": (269, 48), "pselect6": (270, 72), "ppoll": (271, 73), "set_robust_list": (273, 99),
+    "splice": (275, 76), "tee": (276, 77), "sync_file_range": (277, 84), "epoll_pwait": (281, 22),
+    "signalfd": (282, NONE), "timerfd_create": (283, 85), "eventfd": (284, NONE), "fallocate": (285, 47),
+    "timerfd_settime": (286, 86), "timerfd_gettime": (287, 87), "signalfd4": (289, 74), "eventfd2": (290, 19),
+    "epoll_create1": (291, 20), "dup3": (292, 24), "pipe2": (293, 59), "preadv": (295, 69), "pwritev": (296, 70),
+    "recvmmsg": (299, 243), "sendmmsg": (307, 269), "getcpu": (309, 168), "sched_getattr": (315, 275),
+    "renameat2": (316, 276), "getrandom": (318, 278), "membarrier": (324, 283), "mlock2": (325, 284),
+    "copy_file_range": (326, 285), "preadv2": (327, 286), "pwritev2": (328, 287), "pkey_mprotect": (329, 288),
+    "pkey_alloc": (330, 289), "pkey_free": (331, 290), "statx": (332, 291), "rseq": (334, 293),
+    "close_range": (436, 436), "openat2": (437, 437), "faccessat2": (439, 439), "epoll_pwait2": (441, 441),
+    "landlock_create_ruleset": (444, 444), "landlock_add_rule": (445, 445), "landlock_restrict_self": (446, 446),
+    "futex_waitv": (449, 449),
 }  # fmt: skip
 
 

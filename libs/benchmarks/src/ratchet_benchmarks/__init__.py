@@ -1,0 +1,30 @@
+"""Benchmarks: public ones, Ratchet's own sets and users' files, behind one interface.
+
+    loaded = ratchet_benchmarks.load("humaneval")
+    for problem in loaded.problems:
+        prompt = loaded.put(problem, "chat")
+
+To add a benchmark, write a module with its `Benchmark` (human_eval.py is the shortest) and name it in registry.py.
+"""
+
+from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, LoadedBenchmark
+from ratchet_benchmarks.prompting import Form, Prompt, Prompting
+from ratchet_benchmarks.registry import BENCHMARKS, OWN, get, load, prepare, program, put, require
+
+__all__ = [
+    "BENCHMARKS",
+    "OWN",
+    "Benchmark",
+    "Contents",
+    "Edition",
+    "Form",
+    "LoadedBenchmark",
+    "Prompt",
+    "Prompting",
+    "get",
+    "load",
+    "prepare",
+    "program",
+    "put",
+    "require",
+]

@@ -1,0 +1,108 @@
+"""What a benchmark is: where its data come from, how they are read, and what reading them gives."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ratchet_benchmarks.prompting import Form, Prompt, Prompting
+from ratchet_environments.task import Limits
+from ratchet_problems import Problem
+
+Row = Mapping[str, Any]
+Truth = Mapping[str, Any]
+"""Task id -> what the benchmark computed from its rows once: evalplus/truth.py."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """One published state of a benchmark's data."""
+
+    version: str
+    """As its makers call it: "v0.1.10"; where they name none, the commit or the year."""
+    digest: str
+    """sha256 (hex) of the rows as `rows.canonical` writes them: the same from .jsonl, .json, .gz and .parquet."""
+    homes: tuple[str, ...] = ()
+    """https addresses, tried in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What the rows of a benchmark come to."""
+
+    problems: tuple[Problem, ...]
+    prompting: Prompting
+    limits: Limits = field(default_factory=Limits)
+    """Of each program."""
+    own_limits: Mapping[str, Limits] = field(default_factory=dict)
+    """Of problems that need others, by id."""
+    runtime: str = ""
+    """The sandbox's Python environment; empty: the imports choose it."""
+
+
+Reader = Callable[[Sequence[Row], str, Truth], Contents]
+"""Takes the rows, the name of a part ("" is what is measured unless one is named), and the truth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """`editions`: the one that is measured unless another is named comes first."""
+
+    name: str
+    about: str
+    licence: str
+    editions: tuple[Edition, ...]
+    fields: tuple[str, ...]
+    """Of a row, those that are used: what a digest is over."""
+    read: Reader
+    parts: tuple[str, ...] = ("",)
+    needs_truth: bool = False
+    adapt: Callable[[Row], Row] = lambda row: row
+    """To the fields above, for data that are published in several forms."""
+
+    @property
+    def version(self) -> str:
+        return self.editions[0].version
+
+    @property
+    def digest(self) -> str:
+        return self.editions[0].digest
+
+    @property
+    def home(self) -> str:
+        return next(iter(self.editions[0].homes), "")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedBenchmark:
+    """A set of problems, ready to be measured."""
+
+    name: str
+    version: str
+    licence: str
+    digest: str
+    """`sha256:<hex>` over the problems with their tests."""
+    contents: Contents = field(repr=False)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return self.contents.problems
+
+    @property
+    def prompting(self) -> Prompting:
+        return self.contents.prompting
+
+    @property
+    def runtime(self) -> str:
+        return self.contents.runtime
+
+    def limits(self, problem: Problem) -> Limits:
+        """What a program for it may use."""
+        return self.contents.own_limits.get(problem.id, self.contents.limits)
+
+    def put(self, problem: Problem, form: Form, shots: int | None = None) -> Prompt:
+        """How the problem is put to a model. Raises InvalidArgument for more shots than there are examples."""
+        return self.contents.prompting.put(problem, form, shots)
+
+    def program(self, problem: Problem, completion: str) -> str:
+        """The program that the benchmark's own evaluator would run for a completion of the prompt."""
+        return self.contents.prompting.join(problem, completion)

@@ -1,0 +1,155 @@
+"""EvalPlus' rules for an answer (evalplus 0.3.1, evalplus/eval): this file is pasted in front of each task's tests.
+
+It runs in the sandbox, apart from the program, on the standard library alone. An answer is right where it equals what
+the reference gave; where floats are expected, or the task has a tolerance, also where it is close to it.
+"""
+
+import array
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+_RELATIVE = 1e-7
+_MANY = 64
+_EXACT = 1 << 53
+_FLOATS = 1e-6
+
+
+class Digest(str):
+    """Stands for an expected value that is long: sha256 of its `canonical` text."""
+
+    __slots__ = ()
+
+
+def unmarked(found: dict[str, Any]) -> Any:
+    """Of JSON, which has no Digest."""
+    return Digest(found["digest"]) if found.keys() == {"digest"} else found
+
+
+def canonical(value: Any) -> str:
+    """One text for all values that are equal. Raises TypeError for what is no plain value, or NaN."""
+    if isinstance(value, int):
+        return hex(int(value))
+    if isinstance(value, float):
+        if math.isnan(value):
+            raise TypeError("NaN equals nothing")
+        return hex(int(value)) if value.is_integer() else repr(float(value))
+    if isinstance(value, str):
+        return f"{len(value)}:{value}"
+    if isinstance(value, (list, tuple)):
+        if len(value) > _MANY and (numbers := _numbers(value)):
+            return f"{'[' if isinstance(value, list) else '('}{numbers}"
+        return ("[{}]" if isinstance(value, list) else "({})").format(",".join(map(canonical, value)))
+    if isinstance(value, dict):
+        items = sorted(f"{canonical(key)}={canonical(item)}" for key, item in value.items())
+        return f"{{{','.join(items)}}}"
+    if isinstance(value, (set, frozenset)):
+        return f"<{','.join(sorted(map(canonical, value)))}>"
+    if value is None:
+        return "None"
+    raise TypeError(type(value).__name__)
+
+
+def _numbers(values: Sequence[Any]) -> str:
+    """Of numbers that floats hold exactly, of which there may be millions; else empty."""
+    if not set(map(type, values)) <= {int, float, bool} or not -_EXACT < min(values) <= max(values) < _EXACT:
+        return ""
+    doubles = array.array("d", map((0.0).__add__, array.array("d", values)))  # and -0.0 is 0.0
+    return "" if any(map(math.isnan, doubles)) else hashlib.sha256(doubles.tobytes()).hexdigest()
+
+
+def digest(value: Any) -> str:
+    return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def floats(value: Any) -> bool:
+    """A float, or a list or tuple of nothing else."""
+    if isinstance(value, (list, tuple)):
+        return bool(value) and all(isinstance(item, float) for item in value)
+    return isinstance(value, float)
+
+
+def equal(got: Any, expected: Any) -> bool:
+    if not isinstance(expected, Digest):
+        return bool(got == expected)
+    try:
+        return digest(got) == str(expected)
+    except TypeError:
+        return False
+
+
+def close(got: Any, expected: Any, tolerance: float) -> bool:
+    """As numpy.allclose with its relative 1e-7, element by element."""
+    if isinstance(expected, (list, tuple)) or isinstance(got, (list, tuple)):
+        if not (isinstance(expected, (list, tuple)) and isinstance(got, (list, tuple)) and len(got) == len(expected)):
+            return False
+        return all(close(mine, theirs, tolerance) for mine, theirs in zip(got, expected, strict=True))
+    if not (isinstance(got, (int, float, complex)) and isinstance(expected, (int, float, complex))):
+        return False
+    try:
+        return bool(got == expected or abs(got - expected) <= tolerance + _RELATIVE * abs(expected) < math.inf)
+    except OverflowError:
+        return False
+
+
+def judge(answers: Iterable[Any], inputs: Sequence[Any], expected: Sequence[Any], tolerance: float,
+          exact: Callable[[Any, Any, Any], bool] | None = None) -> None:  # fmt: skip
+    """Raises AssertionError at the first wrong one of the answers to the inputs. `exact`: whether one to arguments
+    is the expected one, for tasks that have a rule of their own."""
+    for arguments, wanted, got in zip(inputs, expected, answers, strict=True):
+        right = exact(arguments, got, wanted) if exact else equal(got, wanted)
+        if exact is root:
+            assert right, f"{shown(arguments)}: {shown(got)} is no root"
+            continue
+        if tolerance == 0 and floats(wanted):
+            tolerance = _FLOATS  # and stays so for what follows, as in EvalPlus
+        if not right and tolerance and type(got) is type(wanted):
+            right = close(got, wanted, tolerance)
+        assert right, f"{shown(arguments)}: {shown(got)} is not {shown(wanted)}"
+
+
+def shown(value: Any) -> str:
+    try:
+        return repr(value)[:200]
+    except ValueError:  # a number of more than 4,300 digits
+        return f"a long {type(value).__name__}"
+
+
+def root(arguments: Any, got: Any, wanted: Any) -> bool:
+    """HumanEval/32: any root of the polynomial."""
+    (coefficients,) = arguments
+    return bool(abs(sum(factor * math.pow(got, power) for power, factor in enumerate(coefficients))) <= 1e-4)
+
+
+def anything(arguments: Any, got: Any, wanted: Any) -> bool:
+    """Mbpp/164."""
+    return True
+
+
+def or_zero(arguments: Any, got: Any, wanted: Any) -> bool:
+    """Mbpp/295."""
+    return bool(got == wanted or got == 0)
+
+
+def pyramid(arguments: Any, got: Any, wanted: Any) -> bool:
+    """Mbpp/581: the height may be that of the pyramid, where the reference takes that of a side."""
+    base, height = arguments
+    return bool(got == wanted or got == round(base * base + 2 * base * math.hypot(base / 2, height)))
+
+
+def digits_apart(arguments: Any, got: Any, wanted: Any) -> bool:
+    """Mbpp/558: of the two numbers, filled with zeros to one length."""
+    one, other = map(str, arguments)
+    length = max(len(one), len(other))
+    pairs = zip(one.zfill(length), other.zfill(length), strict=True)
+    return bool(got == wanted or got == sum(abs(int(mine) - int(theirs)) for mine, theirs in pairs))
+
+
+def same_set(arguments: Any, got: Any, wanted: Any) -> bool:
+    return set(got) == set(wanted)
+
+
+def something(arguments: Any, got: Any, wanted: Any) -> bool:
+    """Whether there is an answer: what the original asserts of these tasks look at."""
+    return bool(got == wanted if isinstance(got, bool) else (got is not None) == wanted)

@@ -1,0 +1,86 @@
+"""Tables as they are published: JSON lines, a JSON list or parquet, compressed or not. The content says which it is."""
+
+import gzip
+import importlib
+import io
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ratchet_kit.errors import InvalidArgument
+
+_MOST = 2 << 30
+"""Bytes that a compressed table may come to."""
+
+
+def parse(data: bytes, where: str) -> list[dict[str, Any]]:
+    """`where` names the data in errors. Raises InvalidArgument."""
+    if data[:2] == b"\x1f\x8b":
+        data = _unzipped(data, where)
+    rows = _parquet(data, where) if data[:4] == b"PAR1" else _json(data, where)
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, dict):
+            raise InvalidArgument(f"{where}: row {number} is no object")
+    if not rows:
+        raise InvalidArgument(f"{where} holds no rows")
+    return rows
+
+
+def canonical(rows: Iterable[Mapping[str, Any]], fields: Sequence[str], where: str) -> bytes:
+    """JSON lines of these fields: what is kept, and what a digest is over. Raises InvalidArgument for a row that lacks
+    one."""
+    lines = []
+    for number, row in enumerate(rows, start=1):
+        if missing := [name for name in fields if name not in row]:
+            raise InvalidArgument(f"{where}: row {number} lacks {', '.join(missing)}")
+        lines.append(json.dumps({name: row[name] for name in fields}, ensure_ascii=False) + "\n")
+    return "".join(lines).encode("utf-8", "surrogatepass")
+
+
+def lines(data: bytes) -> list[dict[str, Any]]:
+    """What `canonical` wrote."""
+    return [json.loads(line) for line in data.decode("utf-8", "surrogatepass").split("\n") if line]
+
+
+def _unzipped(data: bytes, where: str) -> bytes:
+    try:
+        with gzip.open(io.BytesIO(data)) as file:
+            found = file.read(_MOST + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InvalidArgument(f"{where} is no whole gzip file: {error}") from error
+    if len(found) > _MOST:
+        raise InvalidArgument(f"{where} unpacks to more than {_MOST >> 30} GiB")
+    return found
+
+
+def _json(data: bytes, where: str) -> list[Any]:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"{where} is not UTF-8 at byte {error.start}") from error
+    if text.lstrip()[:1] == "[":
+        return list(_value(text, where))
+    return [_value(line, f"{where} line {number}") for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+
+
+def _value(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InvalidArgument(f"{where} is not JSON: {error}") from error
+    except RecursionError as error:
+        raise InvalidArgument(f"{where} is not JSON: nested too deeply") from error
+
+
+def _parquet(data: bytes, where: str) -> list[Any]:
+    try:
+        pyarrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise InvalidArgument(
+            f"{where} is a parquet file, and reading one needs pyarrow: pip install 'ratchet-benchmarks[parquet]'"
+        ) from error
+    try:
+        return list(parquet.read_table(io.BytesIO(data)).to_pylist())
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InvalidArgument(f"{where} is no whole parquet file: {error}") from error

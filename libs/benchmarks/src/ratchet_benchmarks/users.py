@@ -1,0 +1,34 @@
+"""Users' problem sets: the form that ratchet_problems.jsonl describes, as JSON lines, a JSON list or parquet."""
+
+from pathlib import Path
+
+from ratchet_benchmarks import rows
+from ratchet_kit.errors import InvalidArgument
+from ratchet_problems import InvalidProblem, Problem, jsonl
+
+_ENDS = (".jsonl", ".json", ".parquet")
+
+
+def is_path(name: str) -> bool:
+    return name.endswith(_ENDS)
+
+
+def stamp(name: str) -> tuple[object, ...]:
+    """Changes where the file does. Raises InvalidProblem for a file that is not there."""
+    try:
+        found = Path(name).stat()
+    except OSError as error:
+        raise InvalidProblem(name, "file", error.strerror or "cannot be read") from error
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def read(path: Path) -> tuple[Problem, ...]:
+    """Raises InvalidProblem, or InvalidArgument for a file that is no table."""
+    if path.suffix == ".jsonl":
+        return jsonl.read(path)
+    try:
+        table = rows.parse(path.read_bytes(), path.name)
+    except OSError as error:
+        raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from error
+    records = [{name: value for name, value in row.items() if value is not None} for row in table]
+    return jsonl.problems(enumerate(records, start=1), path, "row")

@@ -1,0 +1,130 @@
+"""`ratchet benchmarks`: what can be measured, and whether it can be trusted on this machine."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any
+
+import typer
+
+import ratchet_benchmarks
+from ratchet_benchmarks import BENCHMARKS, OWN, LoadedBenchmark, folder
+from ratchet_cli.commands.options import TargetOption
+from ratchet_cli.commands.sandbox import capabilities, connected, local_target
+from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.terminal.following import Count, following
+from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
+from ratchet_environments.executor import Executor
+from ratchet_environments.preflight import Preflight, preflight_all
+from ratchet_environments.sandbox import GrpcSandbox
+from ratchet_kit import client
+from ratchet_kit.errors import RatchetError, Unavailable
+
+app = typer.Typer(help="What can be measured.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_benchmarks(as_json: JsonFlag = False) -> None:
+    """Public benchmarks, and Ratchet's own sets."""
+    rows: list[dict[str, Any]] = []
+    for one in BENCHMARKS.values():
+        here = [edition.version for edition in folder.editions(one)]
+        rows.append(
+            {"name": one.name, "version": one.version, "licence": one.licence, "here": here, "about": one.about}
+        )
+    rows += [
+        {"name": name, "version": "", "licence": "Apache-2.0", "here": [""], "about": "Ratchet's own"} for name in OWN
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    shown = [
+        [*list(row.values())[:3], ", ".join(row["here"]) or ("-" if not row["here"] else "yes"), row["about"]]
+        for row in rows
+    ]
+    print_table(["name", "version", "licence", "here", "about"], shown, breakable=("about",))
+
+
+@app.command()
+def verify(
+    name: Annotated[
+        str, typer.Argument(help="A benchmark, a set of Ratchet's own, or a .jsonl, .json, .parquet file.")
+    ],
+    limit: Annotated[int, typer.Option(help="At most this many problems; 0: all.", min=0)] = 0,
+    target: TargetOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Run each problem's reference in the sandbox. Exits 1 if one does not pass, and says which, and why.
+
+    What passes only with its tests in the program's own process is listed, too: its results can be forged.
+    """
+    target = target or local_target()
+    with connected(target) as channel:
+        runtimes = {runtime.name for runtime in capabilities(channel).runtimes}
+    try:
+        loaded, found = asyncio.run(_verified(name, limit or None, target, runtimes, quiet=as_json))
+    except Unavailable as error:
+        raise CommandError(f"{error.message}.", 4) from error
+    except RatchetError as error:
+        raise CommandError(f"{error.message}.") from error
+    unsound = {one.problem.id: one.fault for one in found if one.fault}
+    shared = {one.problem.id: list(one.shared) for one in found if one.shared and not one.fault}
+    if as_json:
+        print_json(
+            {
+                "name": loaded.name,
+                "version": loaded.version,
+                "digest": loaded.digest,
+                "problems": len(found),
+                "unsound": unsound,
+                "shared": shared,
+            }
+        )
+    else:
+        _show(loaded, found, unsound, shared)
+    if unsound:
+        raise typer.Exit(1)
+
+
+def _show(
+    loaded: LoadedBenchmark, found: Sequence[Preflight], unsound: dict[str, str], shared: dict[str, list[str]]
+) -> None:
+    if unsound:
+        print_table(["problem", "why it cannot be used"], unsound.items(), breakable=("why it cannot be used",))
+    for problem_id, reasons in shared.items():
+        say(f"{problem_id}: {'; '.join(reasons)}")
+    version = f" {loaded.version}" if loaded.version else ""
+    forgeable = sum(one.problem.forgeable for one in found if not one.fault)
+    say(
+        f"{loaded.name}{version}: {len(found) - len(unsound)} of {len(found)} references pass"
+        + (f", {forgeable} of them in the shared kind, whose results can be forged." if forgeable else ".")
+    )
+
+
+async def _verified(
+    name: str, limit: int | None, target: str, runtimes: Collection[str], *, quiet: bool
+) -> tuple[LoadedBenchmark, list[Preflight]]:
+    async with client.channel(target) as channel, Executor(GrpcSandbox(channel)) as executor:
+        prepared = Count(f"preparing {name}", "problems")
+        with following(prepared, quiet=quiet) as changed:
+            await ratchet_benchmarks.prepare(name, executor, _counter(prepared, changed))
+        loaded = await asyncio.to_thread(ratchet_benchmarks.load, name, limit)
+        if loaded.runtime and loaded.runtime not in runtimes:
+            raise CommandError(
+                f"{name} needs the runtime {loaded.runtime}, which this sandbox lacks: scripts/setup.sh "
+                f"sandbox-{loaded.runtime} builds it, and the sandbox finds it when it starts next."
+            )
+        count = Count(f"verifying {name}", "references")
+        with following(count, quiet=quiet) as changed:
+            tell = _counter(count, changed)
+            found = await preflight_all(
+                executor, loaded.problems, loaded.runtime, loaded.limits, lambda done: tell(done, len(loaded.problems))
+            )
+    return loaded, found
+
+
+def _counter(count: Count, changed: Any) -> Any:
+    def counted(done: int, total: int) -> None:
+        count.update(done, total)
+        changed()
+
+    return counted

@@ -1,0 +1,85 @@
+"""`ratchet evaluations compare` and `plan`: what differs, and what could be seen."""
+
+from typing import Annotated
+
+import typer
+
+from ratchet.common.v1 import statistics_pb2
+from ratchet_cli.commands.options import numbers_of_user
+from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
+from ratchet_client import Client
+
+Baseline = Annotated[str, typer.Argument(help="Evaluation that the other one is compared with.")]
+
+
+def compare(
+    baseline: Baseline,
+    candidate: Annotated[str, typer.Argument(help="Evaluation of the same problems.")],
+    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    as_json: JsonFlag = False,
+) -> None:
+    """Compare two evaluations, problem by problem: in each set and in the whole score."""
+    with Client() as client:
+        reply = client.evaluations.compare_sets(baseline, candidate, confidence)
+    if as_json:
+        print_json(reply)
+        return
+    rows = [(one.name, one.comparison, one.adjusted_p_value) for one in reply.benchmarks]
+    if len(rows) > 1:
+        rows.append(("whole score", reply.comparison, reply.comparison.p_value))
+    print_table(
+        (
+            "",
+            "baseline",
+            "candidate",
+            "difference",
+            f"{100 * confidence:.4g} % interval",
+            "p",
+            "won",
+            "lost",
+            "problems",
+        ),
+        [
+            (
+                name,
+                f"{one.baseline.value:.3f}",
+                f"{one.candidate.value:.3f}",
+                f"{one.difference.value:+.3f}",
+                _interval(one.difference),
+                f"{p_value:.2g}",
+                one.won,
+                one.lost,
+                one.problems if one.clusters == one.problems else f"{one.problems} in {one.clusters} families",
+            )
+            for name, one, p_value in rows
+        ],
+    )
+    for found in reply.benchmarks:
+        if found.unsolved:
+            say(f"{found.name}: always solved by the baseline, never by the candidate: {', '.join(found.unsolved)}")
+    say(f"Four times in five, it would show a difference of {reply.comparison.detectable_difference:.3f}.")
+
+
+def plan(
+    baseline: Baseline,
+    samples: Annotated[int, typer.Option(help="Completions per problem; 0: as many as it has.", min=0)] = 0,
+    problems: Annotated[int, typer.Option(help="Problems; 0: as many as it has.", min=0)] = 0,
+    power: Annotated[float, typer.Option(help="The probability of seeing a difference that is there.")] = 0.8,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say, before it is made, which difference a comparison with this evaluation would show."""
+    with Client() as client, numbers_of_user():
+        planned = client.evaluations.plan(
+            baseline, samples_per_problem=samples or None, problems=problems or None, power=power
+        )
+    if as_json:
+        print_json(planned)
+    else:
+        say(
+            f"{planned.problems} problems x {planned.samples_per_problem} samples show a difference of "
+            f"{planned.detectable_difference:.3f} in pass@1 with a probability of {power:.0%}."
+        )
+
+
+def _interval(estimate: statistics_pb2.Estimate) -> str:
+    return f"{estimate.low:+.3f} to {estimate.high:+.3f}"

@@ -1,0 +1,126 @@
+"""`ratchet gate`: measure a candidate and the champion, and decide by what was measured."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from ratchet.eval.v1 import eval_pb2
+from ratchet.registry.v1 import registry_pb2 as pb
+from ratchet_cli.commands.evaluations import FORMS, Limit, MaxTokens, Seed, Temperature
+from ratchet_cli.commands.options import numbers_of_user, one_of
+from ratchet_cli.commands.references import champion, version_of
+from ratchet_cli.commands.suites import sets_of
+from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.terminal.output import JsonFlag, print_json, stdout
+from ratchet_cli.views import evaluations as view
+from ratchet_cli.views.models import decided, passed
+from ratchet_client import Client
+from ratchet_kit import refs
+
+
+def gate(
+    model: Annotated[str, typer.Option(help="The candidate, name@version.")],
+    benchmark: Annotated[
+        list[str], typer.Option(help="Where the gain must show; repeat, with =WEIGHT, for a weighted score.")
+    ] = ["composed/test"],  # noqa: B006
+    guard: Annotated[
+        list[str], typer.Option(help="SET:LOSS, a set that may lose at most LOSS: mbpp:0.02; repeat.")
+    ] = [],  # noqa: B006
+    target: Annotated[str, typer.Option(help="The one set where the gain must show, of several.")] = "",
+    samples: Annotated[int, typer.Option(help="Completions per problem.")] = 4,
+    limit: Limit = 0,
+    temperature: Temperature = 1.0,
+    max_tokens: MaxTokens = 256,
+    seed: Seed = 0,
+    form: Annotated[str, typer.Option(help="chat or completion; default: chat where the model has a template.")] = "",
+    shots: Annotated[
+        int, typer.Option(help="Solved examples before the problem; -1: the benchmark's own number.")
+    ] = -1,
+    min_difference: Annotated[float, typer.Option(help="The interval's lower end must be above this.")] = 0.0,
+    max_unsolved: Annotated[
+        int, typer.Option(help="At most so many problems that the champion always solves may be lost wholly; -1: any.")
+    ] = -1,
+    max_tampered_share: Annotated[
+        float, typer.Option(help="At most such a share of the samples may tamper with tests; -1: any.")
+    ] = -1,
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure a candidate and the champion on the same problems and decide. Exit code 1 when it does not pass."""
+    guards = [_guard(text) for text in guard]
+    sets = sets_of([*benchmark, *_unnamed(benchmark, guards)], limit)
+    with numbers_of_user():
+        rules = pb.GateRules(
+            target=target or _target(benchmark, sets),
+            guards=guards,
+            max_unsolved=None if max_unsolved < 0 else max_unsolved,
+            max_tampered_share=None if max_tampered_share < 0 else max_tampered_share,
+        )
+        spec = eval_pb2.EvaluationSpec(
+            samples_per_problem=samples,
+            k=[1],
+            temperature=temperature,
+            max_tokens=max_tokens,
+            seed=seed,
+            prompting=eval_pb2.Prompting(form=one_of(form, FORMS, "--form"), shots=None if shots < 0 else shots),
+            **sets,
+        )
+    with Client() as client:
+        decision = _decide(client, model, spec, min_difference, rules, quiet=as_json)
+    if as_json:
+        print_json(decision)
+    else:
+        word = Text("passed", "green") if passed(decision) else Text("not passed", "red")
+        stdout.print(Text("  ").join([word, Text(decision.id), Text(decision.reason)]))
+    if not passed(decision):
+        raise typer.Exit(1)
+
+
+def _decide(
+    client: Client,
+    model: str,
+    spec: eval_pb2.EvaluationSpec,
+    min_difference: float,
+    rules: pb.GateRules,
+    *,
+    quiet: bool,
+) -> pb.Gate:
+    candidate = version_of(client, model)
+    baseline = champion(client, candidate.model)
+    if not baseline:
+        raise CommandError(f"{candidate.model} has no champion yet: ratchet models promote {candidate}")
+    ids = []
+    for version in (baseline, candidate):
+        spec.model.CopyFrom(refs.model_to_proto(version))
+        evaluation = view.follow(client, client.evaluations.create(spec).id, str(version), quiet=quiet)
+        view.raise_unless_succeeded(evaluation)
+        ids.append(evaluation.id)
+    pending = client.models.create_gate(
+        refs.version_to_proto(candidate), ids[1], ids[0], min_difference=min_difference, rules=rules
+    )
+    return decided(client, pending)
+
+
+def _guard(text: str) -> pb.Guard:
+    name, _, loss = text.rpartition(":")
+    try:
+        return pb.Guard(problems=name, max_loss=float(loss))
+    except ValueError as error:
+        raise CommandError(f"--guard {text}: write SET:LOSS, such as mbpp:0.02.", code=2) from error
+
+
+def _names(benchmarks: Sequence[str]) -> list[str]:
+    sets = sets_of(benchmarks)
+    return [entry.problems.name for entry in sets["suite"]] if "suite" in sets else [sets["problems"].name]
+
+
+def _unnamed(benchmarks: Sequence[str], guards: Sequence[pb.Guard]) -> list[str]:
+    """The sets that are guarded and not measured otherwise."""
+    names = _names(benchmarks)
+    return [guard.problems for guard in guards if guard.problems not in names]
+
+
+def _target(benchmarks: Sequence[str], sets: dict[str, object]) -> str:
+    """The only benchmark, where guards are measured beside it: the gain must show there and not on the guards, too."""
+    return _names(benchmarks)[0] if len(benchmarks) == 1 and "suite" in sets else ""

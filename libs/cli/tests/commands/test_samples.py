@@ -1,0 +1,125 @@
+"""`ratchet evaluate` with a file of samples, and `ratchet samples`, against an HTTP server in the gateway's place."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet_cli.commands.suites import sets_of
+from ratchet_testing.gateway import ScriptedGateway
+
+SAMPLES = [
+    {"problem_id": "p/0", "completion": "a", "verdict": "VERDICT_PASSED", "benchmark": "humaneval", "tokens": 7},
+    {
+        "problem_id": "p/0",
+        "index": 1,
+        "completion": "b",
+        "verdict": "VERDICT_FAILED",
+        "failure": "FAILURE_CLASS_WRONG",
+        "benchmark": "humaneval",
+    },
+]
+
+
+@pytest.fixture
+def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_URL", gateway.url)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    rows = [
+        {"task_id": "p/0", "completion": "a", "passed": True},
+        {"task_id": "p/0", "completion": "b", "passed": True},
+        {"task_id": "p/1", "solution": "c"},
+    ]
+    path = tmp_path / "samples.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def evaluation(state: str, **fields: Any) -> dict[str, Any]:
+    return {"evaluation": {"id": "eval_1", "state": f"STATE_{state}", **fields}}
+
+
+@pytest.mark.usefixtures("address")
+def test_a_file_is_judged_and_compared_with_what_it_says(ratchet: Any, gateway: ScriptedGateway, file: Path) -> None:
+    score = {
+        "problems": {"name": "humaneval"},
+        "pass_at_k": [{"k": 1, "estimate": {"value": 0.5, "low": 0.25, "high": 0.75}}],
+        "failures": {"WRONG": 2},
+        "exclusions": [{"problem_id": "p/7", "reason": "no sample of it was added"}],
+    }
+    ended = evaluation("SUCCEEDED", problems_done=2, verdicts={"PASSED": 1}, benchmarks=[score])
+    gateway.answers(evaluation("QUEUED"), evaluation("QUEUED"))
+    gateway.streams(("message", evaluation("RUNNING")), ("message", ended))
+    gateway.answers({"samples": SAMPLES})
+    result = ratchet("evaluate", "--samples", str(file), "--benchmark", "humaneval", "--k", "1", "--k", "2")
+    assert result.returncode == 0, result.stderr
+    created, added = gateway.received[0].body, gateway.received[1]
+    assert created is not None
+    spec = created["spec"]
+    assert (spec["imported_samples"], spec["samples_per_problem"], spec["k"]) == ("3", 2, [1, 2])
+    assert "model" not in spec
+    assert added.path == "/api/v1/evaluations/eval_1/samples"
+    assert added.body == {
+        "samples": [
+            {"problem_id": "p/0", "completion": "a"},
+            {"problem_id": "p/0", "index": 1, "completion": "b"},
+            {"problem_id": "p/1", "solution": "c"},
+        ]
+    }
+    assert "humaneval  pass@1  0.500  0.250 to 0.750" in result.stdout
+    assert "humaneval: wrong 2" in result.stdout
+    assert "humaneval: p/7 is left out: no sample of it was added" in result.stdout
+    assert result.stdout.splitlines()[-2:] == [
+        "1 of 2 verdicts are those of the file",
+        "  p/0, sample 1: the file says passed",
+    ]
+
+
+@pytest.mark.usefixtures("address")
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--samples", "4"], "Give a --model that makes samples, or a file"),
+        (["--samples", "FILE", "--model", "starter"], "and not both"),
+        (["--samples", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
+        (["--model", "starter", "--form", "poem"], "--form poem: choose one of chat, completion"),
+    ],
+)
+def test_wrong_usage_is_said_in_a_sentence(ratchet: Any, file: Path, arguments: list[str], reason: str) -> None:
+    result = ratchet("evaluate", *(str(file) if each == "FILE" else each for each in arguments))
+    assert (result.returncode, reason in result.stderr) == (2, True), result.stderr
+
+
+def test_one_set_or_several_with_weights() -> None:
+    assert sets_of(["humaneval+"], 5)["problems"].name == "humaneval+"
+    assert sets_of(["humaneval+"], 5)["problems"].limit == 5
+    suite = sets_of(["humaneval=0.4", "mbpp", "/data/a=b.jsonl"])["suite"]
+    assert [(one.problems.name, one.HasField("weight")) for one in suite] == [
+        ("humaneval", True),
+        ("mbpp", False),
+        ("/data/a=b.jsonl", False),
+    ]
+    assert suite[0].weight == 0.4
+
+
+@pytest.mark.usefixtures("address")
+def test_samples_are_listed_and_downloaded(ratchet: Any, gateway: ScriptedGateway, tmp_path: Path) -> None:
+    gateway.answers({"samples": SAMPLES}, {"samples": SAMPLES}, {"samples": SAMPLES})
+    result = ratchet("samples", "list", "eval_1", "--verdict", "failed", "--benchmark", "humaneval")
+    assert result.returncode == 0, result.stderr
+    assert gateway.received[0].query == {
+        "benchmark": "humaneval",
+        "verdict": "VERDICT_FAILED",
+        "page_size": "200",
+    }
+    assert result.stdout.splitlines()[2].split()[:5] == ["humaneval", "p/0", "1", "FAILED", "wrong"]
+    out = tmp_path / "out.jsonl"
+    assert ratchet("samples", "download", "eval_1", str(out)).stdout == f"2 samples are in {out}\n"
+    assert [json.loads(line)["passed"] for line in out.read_text().splitlines()] == [True, False]
+    ratchet("samples", "download", "eval_1", str(out), "--all-fields")
+    assert json.loads(out.read_text().splitlines()[0])["tokens"] == 7
+    assert ratchet("samples", "list", "eval_1", "--verdict", "lost").returncode == 2

@@ -1,0 +1,27 @@
+"""The token of a platform's services, for those of their doors that are called directly and not through the gateway."""
+
+import os
+from pathlib import Path
+
+from ratchet_client import address
+from ratchet_client.errors import Unreachable
+
+TOKEN_FILE = "service.token"
+"""In the home of a local platform."""
+
+
+def service_token() -> str:
+    """RATCHET_SERVICE_TOKEN, what RATCHET_SERVICE_TOKEN_FILE holds, or the token of the platform on this machine.
+
+    Raises Unreachable when there is none.
+    """
+    if token := os.environ.get("RATCHET_SERVICE_TOKEN"):
+        return token
+    path = Path(os.environ.get("RATCHET_SERVICE_TOKEN_FILE") or address.home() / TOKEN_FILE)
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise Unreachable(
+            f"The services' token is needed, and {path} cannot be read. Set RATCHET_SERVICE_TOKEN or "
+            "RATCHET_SERVICE_TOKEN_FILE."
+        ) from error

@@ -1,0 +1,20 @@
+"""A fingerprint finds the same problem in another set."""
+
+from dataclasses import replace
+
+from ratchet_problems import CallTest, Problem, fingerprint, load
+
+ADD = Problem("add", "Add two  numbers.\n", (CallTest.of([1, 2], 3),), entry_point="add")
+
+
+def test_it_is_about_what_is_asked() -> None:
+    same = replace(ADD, id="other", prompt="add two numbers.", tests=(CallTest.of([2, 2], 4),), source="elsewhere")
+    assert fingerprint(same) == fingerprint(ADD)
+    assert fingerprint(replace(ADD, prompt="Add three numbers.")) != fingerprint(ADD)
+    assert len(fingerprint(ADD)) == 16
+
+
+def test_the_splits_share_no_problem() -> None:
+    train, test = ({fingerprint(problem) for problem in load(f"composed/{split}")} for split in ("train", "test"))
+    assert train
+    assert not train & test

@@ -1,0 +1,105 @@
+"""Draws samples from a policy."""
+
+import asyncio
+from dataclasses import dataclass
+
+from eval_service.domain.evaluation import Evaluation
+from eval_service.domain.patience import Patience
+from eval_service.domain.ports import Answer, LoadedPolicy, Put
+from eval_service.domain.sample import Sample, SampleKey, request_of
+from eval_service.domain.sets import Sets
+from eval_service.domain.spec import Form
+from ratchet_environments import Task
+from ratchet_kit.times import Clock
+from ratchet_policies import LOST, ChatPrompt, Prompt, Sampling, TextPrompt
+from ratchet_problems import Message
+
+
+class Lost(Exception):
+    """The policy is gone or has other weights: open it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A sample that is to be drawn."""
+
+    key: SampleKey
+    prompt: Prompt
+    sampling: Sampling
+    request: str
+    """See `request_of`."""
+
+
+class Drawing:
+    """From one policy, for one evaluation."""
+
+    def __init__(
+        self,
+        evaluation: Evaluation,
+        policy: LoadedPolicy,
+        sets: Sets,
+        patience: Patience,
+        clock: Clock,
+        at_once: int,
+    ) -> None:
+        self._evaluation = evaluation
+        self._policy = policy
+        self._sets = sets
+        self._patience = patience
+        self._clock = clock
+        self._slots = asyncio.Semaphore(at_once)
+
+    def wanted(self, key: SampleKey) -> Wanted:
+        """Raises InvalidArgument for a form, or shots, that the set does not have."""
+        put = self._put(key)
+        prompt = ChatPrompt(put.messages) if put.messages else TextPrompt(put.text)
+        sampling = self._sampling(key, put.stop)
+        identity = f"{self._policy.policy_id} {self._policy.settings_id}"
+        return Wanted(key, prompt, sampling, request_of(identity, prompt, sampling))
+
+    def judged(self, sample: Sample) -> tuple[Task, str]:
+        """What judges a sample, and the answer that is judged: of a chat the code is taken out of the completion, and
+        what goes on from a text is joined to it as the set's official evaluator does."""
+        put = self._put(sample.key)
+        if put.messages:
+            return self._sets.task(sample.key.problem, put.messages), sample.completion
+        return self._sets.task(sample.key.problem, is_program=True), self._sets.program(sample)
+
+    async def draw(self, wanted: Wanted) -> Sample:
+        """Raises Lost, InvalidArgument, Unavailable after all patience."""
+        async with self._slots:
+            start = self._clock.now()
+            answer = await self._complete(wanted.prompt, wanted.sampling)
+            taken = self._clock.now() - start
+        return Sample(
+            wanted.key,
+            answer.text,
+            self._policy.policy_id,
+            request=wanted.request,
+            tokens=answer.tokens,
+            truncated=answer.truncated,
+            generation_time=taken,
+        )
+
+    async def reply(self, key: SampleKey, messages: tuple[Message, ...]) -> str:
+        """A later answer of the same episode."""
+        async with self._slots:
+            return (await self._complete(ChatPrompt(messages), self._sampling(key))).text
+
+    async def _complete(self, prompt: Prompt, sampling: Sampling) -> Answer:
+        async def attempt() -> Answer:
+            try:
+                return await self._policy.complete(prompt, sampling)
+            except LOST as error:
+                raise Lost(str(error)) from error
+
+        return await self._patience.insist(attempt)
+
+    def _put(self, key: SampleKey) -> Put:
+        prompting = self._evaluation.spec.prompting
+        problem = self._sets.problems[key.problem]
+        return self._sets.set_of(key.problem).put(problem, prompting.form or Form.CHAT, prompting.shots)
+
+    def _sampling(self, key: SampleKey, stop: tuple[str, ...] = ()) -> Sampling:
+        spec, seed = self._evaluation.spec, self._evaluation.seed_of(key.problem_id, key.index)
+        return Sampling(temperature=spec.temperature, max_tokens=spec.max_tokens, seed=seed, stop=stop)

@@ -1,0 +1,98 @@
+"""The sets of an evaluation, loaded."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from eval_service.domain.ports import ProblemSet
+from eval_service.domain.sample import ProblemKey, Sample, SampleKey
+from eval_service.domain.score import Facts
+from eval_service.domain.spec import EvaluationSpec
+from ratchet_environments import Task
+from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_kit.faults import Faults
+from ratchet_problems import Message, Problem, fingerprint
+
+_NAMED = 20
+"""As many faults a refusal names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A sample that was made elsewhere."""
+
+    problem_id: str
+    index: int
+    text: str
+    is_program: bool = False
+    """A whole program, and not what goes on from the benchmark's prompt."""
+    benchmark: str = ""
+    """May be empty where there is one set."""
+
+
+class Sets:
+    def __init__(self, spec: EvaluationSpec, sets: Sequence[ProblemSet]) -> None:
+        """`sets`: in the order of the spec's suite."""
+        self._sets = dict(zip(spec.names, sets, strict=True))
+        self._problems = {
+            ProblemKey(name, problem.id): problem for name, loaded in self._sets.items() for problem in loaded.problems
+        }
+
+    @property
+    def loaded(self) -> Sequence[tuple[str, str]]:
+        """Digest and version of each."""
+        return [(one.digest, one.version) for one in self._sets.values()]
+
+    @property
+    def problems(self) -> dict[ProblemKey, Problem]:
+        """In order."""
+        return self._problems
+
+    def set_of(self, key: ProblemKey) -> ProblemSet:
+        return self._sets[key.benchmark]
+
+    def facts(self) -> list[Facts]:
+        return [
+            Facts(
+                key,
+                problem.structure,
+                fingerprint(problem),
+                (f"difficulty {problem.difficulty}", *(f"tag {tag}" for tag in problem.tags)),
+            )
+            for key, problem in self._problems.items()
+        ]
+
+    def task(self, key: ProblemKey, messages: tuple[Message, ...] = (), *, is_program: bool = False) -> Task:
+        """What judges an answer to the problem."""
+        problem, own = self._problems[key], self._sets[key.benchmark]
+        return Task(problem, messages, own.runtime, own.limits(problem), is_program)
+
+    def program(self, sample: Sample) -> str:
+        """The program that the set's official evaluator makes of a sample."""
+        if sample.is_program:
+            return sample.completion
+        return self._sets[sample.key.benchmark].program(self._problems[sample.key.problem], sample.completion)
+
+    def check(self, keys: Iterable[SampleKey]) -> None:
+        """Raises InvalidArgument for samples of a problem that is not there."""
+        unknown = sorted({key.problem for key in keys} - self._problems.keys())
+        if unknown:
+            named = ", ".join(f"{key.problem_id!r} of {key.benchmark}" for key in unknown[:_NAMED])
+            more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+            violation = FieldViolation("samples.problem_id", f"there is no problem {named}{more}")
+            raise InvalidArgument(f"the samples cannot be judged: {violation.description}", [violation])
+
+
+def samples_of(spec: EvaluationSpec, imported: Sequence[Imported]) -> list[Sample]:
+    """Raises InvalidArgument for samples that the evaluation has no place for."""
+    faults = Faults()
+    found: list[Sample] = []
+    for place, one in enumerate(imported):
+        name = one.benchmark or (spec.names[0] if len(spec.names) == 1 else "")
+        if len(faults.violations) < _NAMED:
+            where = faults.under(f"samples[{place}]")
+            where.unless(name in spec.names, "benchmark", f"must be one of {', '.join(spec.names)}")
+            where.required("problem_id", one.problem_id)
+            where.bounds("index", one.index, at_least=0, below=spec.samples_per_problem)
+        found.append(Sample(SampleKey(name, one.problem_id, one.index), one.text, is_program=one.is_program))
+    faults.raise_if_any("the samples cannot be added")
+    return found

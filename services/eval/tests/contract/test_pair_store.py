@@ -1,0 +1,76 @@
+"""What every PairStore promises: in memory, on SQLite and on PostgreSQL."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from eval_service.adapters.memory_pairs import MemoryPairStore
+from eval_service.adapters.sql_pairs import SqlPairStore
+from eval_service.domain.pair import Choice, Pair, Side
+from eval_service.domain.ports import PairStore
+from ratchet_kit.errors import AlreadyExists, FailedPrecondition, NotFound
+from ratchet_kit.idempotency import Request
+from ratchet_kit.sql import Database
+
+NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
+
+
+@pytest.fixture(
+    params=[
+        "memory",
+        pytest.param("sqlite", marks=pytest.mark.integration),
+        pytest.param("postgresql", marks=pytest.mark.integration),
+    ]
+)
+async def store(request: pytest.FixtureRequest) -> AsyncIterator[PairStore]:
+    if request.param == "memory":
+        yield MemoryPairStore()
+        return
+    url = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
+    async with Database.opened(url, "eval_service") as database:
+        yield SqlPairStore(database)
+
+
+def pair(id: str, left: str = "eval_1", right: str = "eval_2") -> Pair:
+    return Pair(id, "ada", "basics", "p1", "Sum xs.", Side(left, 0, "a = 'é'"), Side(right, 3, "b"), NOW)
+
+
+async def add(store: PairStore, *pairs: Pair) -> None:
+    for one in pairs:
+        assert await store.create(one, Request(f"req_{one.id}", "f")) == one
+
+
+async def test_a_request_makes_one_pair(store: PairStore) -> None:
+    assert await store.find(Request("req_1", "f")) is None
+    first = await store.create(pair("pair_1"), Request("req_1", "f"))
+    assert await store.create(pair("pair_2"), Request("req_1", "f")) == first == pair("pair_1")
+    with pytest.raises(AlreadyExists, match="another pair"):
+        await store.find(Request("req_1", "g"))
+
+
+async def test_a_vote_is_stored_once(store: PairStore) -> None:
+    await add(store, pair("pair_1"))
+    later = NOW + timedelta(seconds=3)
+    voted = await store.change("pair_1", lambda one: one.vote(Choice.TIE, later))
+    assert voted == replace(pair("pair_1"), choice=Choice.TIE, vote_time=later)
+    with pytest.raises(FailedPrecondition):
+        await store.change("pair_1", lambda one: one.vote(Choice.LEFT, later))
+    assert await store.page(9, None) == [voted]
+    with pytest.raises(NotFound):
+        await store.change("pair_2", lambda one: one)
+
+
+async def test_pages_are_newest_first_and_of_one_evaluation(store: PairStore) -> None:
+    await add(store, pair("pair_1"), pair("pair_2", "eval_3"), pair("pair_3", "eval_2", "eval_1"))
+    assert [one.id for one in await store.page(2, None)] == ["pair_3", "pair_2"]
+    assert [one.id for one in await store.page(2, "pair_2")] == ["pair_1"]
+    assert [one.id for one in await store.page(9, None, "eval_1")] == ["pair_3", "pair_1"]
+
+
+async def test_between_has_both_sides_among_those_named(store: PairStore) -> None:
+    await add(store, pair("pair_1"), pair("pair_2", "eval_3"), pair("pair_3", "eval_2", "eval_1"))
+    assert [one.id for one in await store.between(["eval_1", "eval_2"])] == ["pair_1", "pair_3"]
+    assert [one.id for one in await store.between(["eval_2", "eval_3"])] == ["pair_2"]
+    assert await store.between(["eval_1", "eval_3"]) == []

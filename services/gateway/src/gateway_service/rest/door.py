@@ -1,0 +1,70 @@
+"""ASGI middleware: who is let in. The key is looked at before the body is, and no body is larger than it may be."""
+
+from contextlib import ExitStack
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway_service.auth import secret_of
+from gateway_service.domain.keys.authenticator import Authenticator
+from gateway_service.domain.keys.caller import set_caller
+from gateway_service.domain.keys.usage import Usage
+from gateway_service.rest import errors
+from ratchet_kit import logs
+from ratchet_kit.errors import RatchetError
+
+KEYED = ("/v1/", "/api/v1/")
+"""Below these every request needs a key; what else there is, is open and takes no body."""
+
+
+class Door:
+    def __init__(self, app: ASGIApp, authenticator: Authenticator, usage: Usage, max_bytes: int) -> None:
+        self._app = app
+        self._authenticator = authenticator
+        self._usage = usage
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        if not scope["path"].startswith(KEYED):
+            await self._app(scope, self._limited(receive), send)
+            return
+        with ExitStack() as stack:
+            try:
+                key = await self._authenticator.identify(secret_of(request.headers.get("authorization", "")))
+                stack.enter_context(self._usage.admit(key))
+            except RatchetError as error:
+                await errors.to_response(request, error)(scope, receive, send)
+                return
+            set_caller(key)
+            request.state.key = key
+            stack.enter_context(logs.bound(actor=key.id))
+            await self._admitted(request, receive, send)
+
+    async def _admitted(self, request: Request, receive: Receive, send: Send) -> None:
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > self._max_bytes:
+            await errors.http_response(request, self._too_large())(request.scope, receive, send)
+            return
+        await self._app(request.scope, self._limited(receive), send)
+
+    def _limited(self, receive: Receive) -> Receive:
+        """The same, up to the limit: what comes in chunks says no length before."""
+        received = 0
+
+        async def limited() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self._max_bytes:
+                raise self._too_large()
+            return message
+
+        return limited
+
+    def _too_large(self) -> HTTPException:
+        return HTTPException(413, f"the body has more than {self._max_bytes} bytes")

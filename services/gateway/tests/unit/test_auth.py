@@ -1,0 +1,132 @@
+"""A walk over every door of the gateway: without a key, with one that is bad, or has expired, of a wrong scope."""
+
+import re
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import grpc
+import httpx
+import pytest
+from google.protobuf import descriptor_pool
+
+from gateway_service.auth import grpc_auth
+from gateway_service.domain.keys.key import Scope
+from ratchet_testing import serving
+
+from ..world import World
+
+OPEN = {"/healthz", "/readyz", "/docs", "/docs/oauth2-redirect", "/openapi.json"}
+"""What everybody may see: that it lives, and what it offers."""
+FOR_INFERENCE = {"/v1/chat/completions", "/v1/completions", "/v1/models", "/v1/models/{model:path}", "/api/v1/feedback"}
+RPCS_FOR_INFERENCE = {"Complete", "StreamComplete", "CreateFeedback"}
+
+
+def routes(world: World) -> list[tuple[str, str]]:
+    """Method and path of every route."""
+    found: list[tuple[str, str]] = []
+    waiting: list[Any] = list(world.gateway.http.routes)
+    while waiting:
+        route = waiting.pop()
+        if inner := getattr(route, "original_router", None):
+            waiting += inner.routes
+        else:
+            found += [(method, route.path) for method in sorted((route.methods or {"GET"}) - {"HEAD"})]
+    return sorted(found)
+
+
+def rpcs() -> list[Any]:
+    pool = descriptor_pool.Default()
+    names = ("GatewayService", "ReleaseService", "KeyService")
+    return [method for name in names for method in pool.FindServiceByName(f"ratchet.gateway.v1.{name}").methods]
+
+
+@pytest.fixture
+async def bad_keys(world: World) -> dict[str, str]:
+    """What is sent, by what is wrong with it."""
+    keys = world.gateway.keys
+    revoked = await keys.create("", "revoked", [Scope.ADMIN])
+    await keys.revoke(revoked.key.id)
+    end = world.clock.now() + timedelta(minutes=1)
+    expired = await keys.create("", "expired", [Scope.ADMIN], expire_time=end)
+    assert (await keys.authenticate(expired.secret)).name == "expired"
+    world.clock.advance(timedelta(minutes=1))
+    return {
+        "none": "",
+        "empty": "Bearer ",
+        "unknown": "Bearer rk_" + "0" * 64,
+        "no bearer": expired.secret,
+        "basic": "Basic cms6",
+        "digest": f"Bearer {expired.key.digest}",
+        "revoked": f"Bearer {revoked.secret}",
+        "expired": f"Bearer {expired.secret}",
+    }
+
+
+def filled(path: str) -> str:
+    return re.sub(r"\{[^}]*\}", "1", path)
+
+
+async def test_every_route_refuses_a_bad_key(world: World, bad_keys: dict[str, str]) -> None:
+    walked = [(method, path) for method, path in routes(world) if path not in OPEN]
+    assert len(walked) > 45
+    async with world.http() as http:
+        http.headers.pop("authorization")
+        for method, path in walked:
+            for name, sent in bad_keys.items():
+                headers = {"authorization": sent} if sent else {}
+                reply = await http.request(method, filled(path), headers=headers, json={})
+                assert reply.status_code == 401, (method, path, name)
+                assert reply.headers["www-authenticate"] == "Bearer"
+
+
+async def test_every_route_refuses_a_wrong_scope(world: World) -> None:
+    new = await world.gateway.keys.create("", "app", [Scope.INFERENCE])
+    app = httpx.ASGITransport(world.gateway.http, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=app, base_url="http://gateway") as http:
+        http.headers["authorization"] = f"Bearer {new.secret}"
+        for method, path in routes(world):
+            if path in OPEN:
+                continue
+            reply = await http.request(method, filled(path), json={})
+            assert (reply.status_code == 403) == (path not in FOR_INFERENCE), (method, path, reply.text)
+            assert reply.status_code != 401
+
+
+def test_what_is_open_is_known(world: World) -> None:
+    paths = {path for _, path in routes(world)}
+    assert paths >= OPEN | FOR_INFERENCE
+    assert {path for path in paths if not path.startswith(("/v1/", "/api/v1/"))} == OPEN
+
+
+@pytest.fixture
+async def door(world: World) -> AsyncIterator[grpc.aio.Channel]:
+    wrappers = [grpc_auth(world.gateway.authenticator, world.gateway.usage)]
+    async with serving(world.gateway.servicers.add, wrappers=wrappers) as target:
+        async with grpc.aio.insecure_channel(target) as channel:
+            yield channel
+
+
+async def status_of(channel: grpc.aio.Channel, rpc: Any, sent: str) -> grpc.StatusCode:
+    path = f"/{rpc.containing_service.full_name}/{rpc.name}"
+    metadata = [("authorization", sent)] if sent else []
+    call = (channel.unary_stream if rpc.server_streaming else channel.unary_unary)(path)(b"", metadata=metadata)
+    try:
+        _ = [reply async for reply in call] if rpc.server_streaming else await call
+    except grpc.aio.AioRpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
+
+
+async def test_every_rpc_refuses_a_bad_key(door: grpc.aio.Channel, bad_keys: dict[str, str]) -> None:
+    assert len(rpcs()) >= 11
+    for rpc in rpcs():
+        for name, sent in bad_keys.items():
+            assert await status_of(door, rpc, sent) is grpc.StatusCode.UNAUTHENTICATED, (rpc.full_name, name)
+
+
+async def test_every_rpc_refuses_a_wrong_scope(door: grpc.aio.Channel, world: World) -> None:
+    new = await world.gateway.keys.create("", "app", [Scope.INFERENCE])
+    for rpc in rpcs():
+        refused = await status_of(door, rpc, f"Bearer {new.secret}") is grpc.StatusCode.PERMISSION_DENIED
+        assert refused == (rpc.name not in RPCS_FOR_INFERENCE), rpc.full_name

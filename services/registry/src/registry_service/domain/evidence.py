@@ -1,0 +1,134 @@
+"""What a gate decides on: two finished evaluations and their comparison, and whether they can judge at all."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.names import VersionRef
+from ratchet_kit.statistics import Comparison
+from registry_service.domain.version import Version
+
+LEAST_PROBLEMS = 10
+"""Fewer problems (families of them count as one) judge nothing: an interval over them isn't to be trusted."""
+CONFIDENCE = 0.95
+"""Of the first gate of a model on a set of problems."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredSet:
+    """A set of problems that an evaluation measured."""
+
+    name: str
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.name or 'an unnamed set'} ({self.digest[:19] or 'no digest'})"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What the gate needs to know of a finished evaluation: which weights it measured, and on what."""
+
+    id: str
+    policy_id: str
+    sets: tuple[MeasuredSet, ...]
+    settings_id: str = ""
+    """Config, tokenizer and chat template that it measured; empty where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetComparison:
+    """Candidate minus champion on one set."""
+
+    name: str
+    comparison: Comparison
+    unsolved: tuple[str, ...] = ()
+    """Problems that all of the champion's samples solve and none of the candidate's."""
+    tampered_share: float = 0.0
+    """Of the candidate's samples."""
+    trained_on: int = 0
+    """Problems that the candidate was trained on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """Candidate minus champion, on each set and in the whole score. Champion as baseline."""
+
+    whole: Comparison
+    sets: tuple[SetComparison, ...]
+
+    def of(self, name: str) -> Comparison:
+        """On the set of that name; without one, of the whole score."""
+        return self.whole if not name else next(one.comparison for one in self.sets if one.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    """What a version learned from, and the versions that it was made of, as far as lineage says."""
+
+    digests: frozenset[str] = frozenset()
+    """Of the sets of problems."""
+    fingerprints: frozenset[str] = frozenset()
+    """Of the problems, where they are known: see ratchet_problems.fingerprint."""
+
+
+def confidence_of(tries: int) -> float:
+    """The confidence of the intervals of a model's `tries`-th gate on the same problems.
+
+    Whoever tries often enough passes by luck. The first gate is decided at 95 %. All later ones together get as much
+    error again, however many come: 0.05 / (j (j - 1)) for the j-th, which sums to 0.05. Half of each is on the side of
+    a gain, so over all tries something that is no better passes with a probability of 5 % at most: errors add up at
+    worst (Bonferroni), here in unequal parts, as clinical trials spend theirs on their looks (Lan and DeMets 1983,
+    "Discrete Sequential Boundaries for Clinical Trials").
+    """
+    return CONFIDENCE if tries <= 1 else 1 - (1 - CONFIDENCE) / (tries * (tries - 1))
+
+
+def check_measured(candidate: Version, measured: Evaluation, champion: Version, baseline: Evaluation) -> None:
+    """Raises FailedPrecondition unless the two evaluations measured exactly these versions, on the same problems."""
+    for version, evaluation in ((candidate, measured), (champion, baseline)):
+        if evaluation.policy_id != version.policy_id:
+            raise FailedPrecondition(
+                f"evaluation {evaluation.id} measured the weights {evaluation.policy_id or 'of no known policy'}, "
+                f"not those of {version.ref} ({version.policy_id})"
+            )
+        if evaluation.settings_id and version.settings_id and evaluation.settings_id != version.settings_id:
+            raise FailedPrecondition(
+                f"evaluation {evaluation.id} measured the weights of {version.ref} with another config, tokenizer or "
+                f"chat template ({evaluation.settings_id}, not {version.settings_id})"
+            )
+    digests = [tuple(one.digest for one in evaluation.sets) for evaluation in (measured, baseline)]
+    if not measured.sets or not all(digests[0]) or digests[0] != digests[1]:
+        raise FailedPrecondition(
+            f"evaluations {measured.id} and {baseline.id} were not made on the same problems: "
+            f"{_listed(measured.sets)} against {_listed(baseline.sets)}"
+        )
+
+
+def check_untrained(candidate: VersionRef, judged: Iterable[MeasuredSet], training: TrainingData) -> None:
+    """Raises FailedPrecondition where the candidate was trained on one of the sets."""
+    for one in judged:
+        if one.digest in training.digests:
+            raise FailedPrecondition(
+                f"{candidate} was trained on {one.name}: what it learned by heart says nothing of what it can; "
+                f"measure it on problems that training never saw"
+            )
+
+
+def check_judgeable(candidate: VersionRef, comparisons: Comparisons, judged: Sequence[MeasuredSet]) -> None:
+    """Raises FailedPrecondition where a set that is judged by is too small, or shares problems with training."""
+    names = {one.name for one in judged}
+    for one in comparisons.sets:
+        if one.name in names and one.trained_on:
+            raise FailedPrecondition(
+                f"{candidate} was trained on {one.trained_on} of the {one.comparison.problems} problems of {one.name}; "
+                f"measure it on problems that training never saw"
+            )
+        if one.name in names and one.comparison.clusters < LEAST_PROBLEMS:
+            raise FailedPrecondition(
+                f"{one.name} has {one.comparison.clusters} independent problems: a gate needs {LEAST_PROBLEMS} or more"
+            )
+
+
+def _listed(sets: Sequence[MeasuredSet]) -> str:
+    return ", ".join(map(str, sets)) or "nothing"

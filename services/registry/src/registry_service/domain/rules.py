@@ -1,0 +1,143 @@
+"""The rules of a gate: what a candidate has to gain, and what it must not lose."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.faults import Faults
+from ratchet_kit.statistics import Comparison
+from registry_service.domain.evidence import Comparisons, Evaluation, MeasuredSet
+
+LARGEST_CONCESSION = 0.1
+"""A gate may let a candidate pass that is no better, but not one that may be worse by more than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A set on which little may be lost."""
+
+    problems: str
+    """Its name."""
+    max_loss: float
+    """The lower end of the difference's interval must lie above minus this."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardResult:
+    problems: str
+    comparison: Comparison
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GateRules:
+    """Beside the gain. What is absent does not decide."""
+
+    target: str = ""
+    """The set on which the gain must show; empty: the whole score."""
+    guards: tuple[Guard, ...] = ()
+    max_unsolved: int | None = None
+    """Problems that all of the champion's samples solve and none of the candidate's."""
+    max_tampered_share: float | None = None
+    """Of the candidate's samples, on each set."""
+
+    def check(self, faults: Faults) -> None:
+        """Adds what is wrong, by its path below `rules`."""
+        rules = faults.under("rules")
+        for index, guard in enumerate(self.guards):
+            at = rules.under(f"guards[{index}]")
+            at.required("problems", guard.problems)
+            at.bounds("max_loss", guard.max_loss, at_least=0, below=1)
+            earlier = {other.problems for other in self.guards[:index]}
+            at.unless(guard.problems not in earlier, "problems", "must not be guarded twice")
+        if self.max_unsolved is not None:
+            rules.bounds("max_unsolved", self.max_unsolved, at_least=0)
+        if self.max_tampered_share is not None:
+            rules.bounds("max_tampered_share", self.max_tampered_share, at_least=0, at_most=1)
+
+    def gained_on(self, evaluation: Evaluation) -> Sequence[MeasuredSet]:
+        """The sets on which the gain must show. Raises FailedPrecondition for one that was not measured."""
+        return [_of(evaluation, self.target)] if self.target else evaluation.sets
+
+    def judged(self, evaluation: Evaluation) -> Sequence[MeasuredSet]:
+        """All sets that the decision looks at. Raises FailedPrecondition for one that was not measured."""
+        guarded = [_of(evaluation, guard.problems) for guard in self.guards]
+        return list(dict.fromkeys([*self.gained_on(evaluation), *guarded]))
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    passed: bool
+    reason: str
+    """In plain words."""
+    guards: tuple[GuardResult, ...]
+
+
+def judge(versions: str, min_difference: float, rules: GateRules, comparisons: Comparisons, tries: int) -> Judgement:
+    """`versions` names the difference: "starter@2 minus starter@1"."""
+    target = comparisons.of(rules.target)
+    gained = target.difference.low > min_difference
+    guards = tuple(_guarded(guard, comparisons) for guard in rules.guards)
+    where = (
+        f"pass@1 on {rules.target}" if rules.target else "pass@1" if len(comparisons.sets) < 2 else "the whole score"
+    )
+    gain = (
+        f"{versions} is {target.difference.value:+.3f} in {where} over {target.problems} problems "
+        f"({_interval(target)}, p = {target.p_value:.2g}), and the lower end "
+        f"{'lies' if gained else 'does not lie'} above the {min_difference:+.3f} that was asked for"
+    )
+    losses = [
+        _loss(guard, result.comparison) for guard, result in zip(rules.guards, guards, strict=True) if not result.passed
+    ]
+    faults = ([] if gained else [gain]) + losses + _failures(rules, comparisons)
+    kept = [f"on {guard.problems} it is {_shown(guard.comparison)}" for guard in guards]
+    said = f"Refused: {'; '.join(faults)}." if faults else f"Passed: {'; '.join([gain, *kept])}."
+    if tries > 1:
+        said += f" It is gate {tries} of this model on these problems, so the intervals are wider than the first one's."
+    return Judgement(not faults, said, guards)
+
+
+def _guarded(guard: Guard, comparisons: Comparisons) -> GuardResult:
+    comparison = comparisons.of(guard.problems)
+    return GuardResult(guard.problems, comparison, comparison.difference.low > -guard.max_loss)
+
+
+def _loss(guard: Guard, comparison: Comparison) -> str:
+    loses = "is" if comparison.difference.high < -guard.max_loss else "may be"
+    return f"on {guard.problems} it is {_shown(comparison)}, so more than the {guard.max_loss:.3f} allowed {loses} lost"
+
+
+def _failures(rules: GateRules, comparisons: Comparisons) -> list[str]:
+    faults = []
+    unsolved = [problem for one in comparisons.sets for problem in one.unsolved]
+    if rules.max_unsolved is not None and len(unsolved) > rules.max_unsolved:
+        shown = ", ".join(unsolved[:3]) + (", ..." if len(unsolved) > 3 else "")
+        faults.append(
+            f"problems that the champion always solves and the candidate never does: {len(unsolved)} ({shown}), "
+            f"where {rules.max_unsolved} may be"
+        )
+    if rules.max_tampered_share is not None:
+        faults += [
+            f"{one.tampered_share:.1%} of its samples on {one.name} tampered with their tests, "
+            f"where {rules.max_tampered_share:.1%} may"
+            for one in comparisons.sets
+            if one.tampered_share > rules.max_tampered_share
+        ]
+    return faults
+
+
+def _of(evaluation: Evaluation, name: str) -> MeasuredSet:
+    for one in evaluation.sets:
+        if one.name == name:
+            return one
+    measured = ", ".join(one.name for one in evaluation.sets)
+    raise FailedPrecondition(f"evaluation {evaluation.id} did not measure {name}, but {measured}")
+
+
+def _shown(comparison: Comparison) -> str:
+    return f"{comparison.difference.value:+.3f} ({_interval(comparison)})"
+
+
+def _interval(comparison: Comparison) -> str:
+    difference = comparison.difference
+    return f"{100 * comparison.confidence:.4g} % interval {difference.low:+.3f} to {difference.high:+.3f}"

@@ -1,0 +1,103 @@
+"""What the program's functions and classes say of themselves, for methods.py and standing.py on the tests' side."""
+
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import channel
+import codec
+import link
+
+_PLAIN = (int, float, complex, str, bytes, bool, type(None))
+_PYTHONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.GeneratorType)
+
+
+def shape(function: Any) -> list[Any] | None:
+    """The code's counts of parameters, flags, name, line, and the parameters' names. None: it has no code."""
+    if isinstance(function, types.MethodType):
+        function = function.__func__
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, types.CodeType):
+        return None
+    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+    return [
+        code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, code.co_name,
+        code.co_firstlineno, list(code.co_varnames[:count]),
+    ]  # fmt: skip
+
+
+def facts(kind: type, encode: Callable[[Any], Any]) -> dict[str, Any]:
+    """Of a class, what there is of these:
+
+    python: the name of one of Python's own types, which it is. base: that of a plain type that it derives from.
+    abstract: its abstract methods. library: the abstract classes of the library that it derives from, by module and
+    name. checks: it says itself what its objects are. protocol: the names that make an object one of it.
+    slots: its objects hold no others. fields: those of a dataclass: name, type, has a default, default, flags.
+    """
+    if _is_among(kind, _PYTHONS):
+        return {"python": kind.__name__}
+    found: dict[str, Any] = {}
+    base = next((base.__name__ for base in kind.__mro__ if _is_among(base, link.PLAIN)), None)
+    if base:
+        found["base"] = base
+    if type(kind) is not type:
+        found |= _of_abstract(kind)
+    if kind.__dictoffset__ == 0 and not base:
+        found["slots"] = True
+    if "__dataclass_fields__" in kind.__dict__ and "dataclasses" in sys.modules:
+        found["fields"] = [encode(_field(field)) for field in sys.modules["dataclasses"].fields(kind)]
+    return found
+
+
+def _is_among(kind: type, kinds: Sequence[type]) -> bool:
+    """By identity: a metaclass may say that it equals all."""
+    return any(kind is one for one in kinds)
+
+
+def _of_abstract(kind: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if abstract := kind.__dict__.get("__abstractmethods__"):
+        found["abstract"] = [str(name) for name in abstract]
+    library = [link.name_of(base) for base in kind.__mro__ if type(base) is not type]
+    if library := [name for name in library if name]:
+        found["library"] = library
+    if kind.__dict__.get("_is_protocol", False):
+        found["protocol"] = [
+            name
+            for base in kind.__mro__
+            if base.__dict__.get("_is_protocol", False) and base.__module__ != "typing"
+            for name in (*vars(base), *vars(base).get("__annotations__", ()))
+            if not name.startswith("_") or name in ("__call__", "__len__", "__iter__", "__getitem__", "__contains__")
+        ]
+    if getattr(type(kind), "__instancecheck__", None) is not getattr(type, "__instancecheck__", None):
+        found["checks"] = True
+    return found
+
+
+def _field(field: Any) -> tuple[Any, ...]:
+    given = type(field.default) in _PLAIN
+    flags = [bool(one) for one in (field.init, field.repr, field.compare, field.kw_only is True)]
+    return field.name, annotation(field.type), given, field.default if given else None, flags
+
+
+def annotation(kind: Any) -> Any:
+    """One of Python's own types as it is, anything else by its text."""
+    if isinstance(kind, str) or (isinstance(kind, type) and kind.__module__ == "builtins"):
+        return kind
+    return getattr(kind, "__name__", None) or repr(kind)[:1000]
+
+
+def annotations(it: Any) -> dict[str, Any] | None:
+    found = getattr(it, "__annotations__", None)
+    return None if found is None else {str(name): annotation(kind) for name, kind in found.items()}
+
+
+def members(kind: Any) -> list[Any]:
+    """Of an enum: the class of the library that it is of, the plain type that it is of, too, special methods of its
+    own, and each member's name and value. No other names of a member: with these, one could stand for all."""
+    base = next(base.__name__ for base in kind.__mro__ if base.__module__ == "enum")
+    mixed = next((base.__name__ for base in kind.__mro__ if _is_among(base, link.PLAIN)), "")
+    own = [name for base in kind.__mro__ if base.__module__ not in ("enum", "builtins") for name in vars(base)]
+    named = [[name, codec.encode(one.value)] for name, one in vars(kind)["_member_map_"].items() if one.name == name]
+    return [base, mixed, [name for name in own if name == "_missing_" or name in channel.SPECIALS], named]

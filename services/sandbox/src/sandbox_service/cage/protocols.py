@@ -1,0 +1,60 @@
+"""Operators on proxies, continued: what is awaited, what generators have, copies. The rules are in standing.py."""
+
+from typing import Any
+
+import standing
+
+
+def copied(self: Any, do: str) -> Any:
+    """Of what the tests made: it's as good as made by them."""
+    if standing.rank_of(self) is not standing.MADE:
+        raise standing.CannotCross("a test copies an object that the program made")
+    return type(self).__program__.ask_for(standing.OF_MADE, do, self)
+
+
+def of_generator(self: Any, name: str) -> Any:
+    """Its send, throw or close: what comes of it is as good as what comes next."""
+
+    def method(*arguments: Any) -> Any:
+        try:
+            return type(self).__program__.ask_for(standing.grade_within(self), name, self, *arguments)
+        except StopIteration:
+            standing.set_slot(self, "_exhausted", True)
+            raise
+
+    return method
+
+
+async def _enter_async(self: Any) -> Any:
+    return type(self).__program__.ask_for(standing.grade_within(self), "aenter", self)
+
+
+async def _exit_async(self: Any, kind: Any, error: Any, trace: Any) -> bool:
+    swallowed = type(self).__program__.ask("aexit", self, error)
+    return bool(swallowed) and isinstance(error, Exception) and not isinstance(error, AssertionError)
+
+
+def _iter_async(self: Any) -> Any:
+    if "__anext__" in type(self).__specials__:
+        return self
+    return type(self).__program__.ask_for(standing.grade_within(self), "special", self, "__aiter__")
+
+
+async def _next_async(self: Any) -> Any:
+    return type(self).__program__.ask_for(standing.grade_within(self), "anext", self)
+
+
+def _await(self: Any) -> Any:
+    async def run() -> Any:
+        return type(self).__program__.ask_for(standing.grade_within(self), "await", self)
+
+    return run().__await__()
+
+
+OPERATORS: dict[str, Any] = {
+    "__aenter__": _enter_async,
+    "__aexit__": _exit_async,
+    "__aiter__": _iter_async,
+    "__anext__": _next_async,
+    "__await__": _await,
+}

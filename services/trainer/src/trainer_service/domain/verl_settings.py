@@ -1,0 +1,136 @@
+"""verl's settings that a spec may give: those that are a number, a flag or a choice, and that Ratchet leaves open.
+
+What is not listed is refused. Most of verl's other settings name code, modules or paths, which verl would import or
+read with the rights of the platform; the rest are set from the spec, and a second value would contradict it.
+"""
+
+import re
+from collections.abc import Mapping
+
+from ratchet_kit.faults import Faults
+
+_SETTING = re.compile(r"([A-Za-z0-9_.]+)=([^\n\r]*)")
+_FLAG = r"(?i:true|false)"
+_COUNT = r"[0-9]{1,12}"
+_NUMBER = r"-?([0-9]{1,12}(\.[0-9]{0,12})?|\.[0-9]{1,12})([eE][+-]?[0-9]{1,3})?"
+
+
+def _choice(*values: str) -> str:
+    return "|".join(values)
+
+
+_ENGINE = {
+    "param_offload": _FLAG,
+    "optimizer_offload": _FLAG,
+    "offload_policy": _FLAG,
+    "reshard_after_forward": _FLAG,
+    "forward_prefetch": _FLAG,
+    "full_determinism": _FLAG,
+    "entropy_checkpointing": _FLAG,
+    "entropy_from_logits_with_chunking": _FLAG,
+    "entropy_from_logits_chunk_size": _COUNT,
+    "fsdp_size": rf"-1|{_COUNT}",
+    "ulysses_sequence_parallel_size": _COUNT,
+    "wrap_policy.min_num_params": _COUNT,
+    "model_dtype": _choice("fp32", "bf16", "bfloat16", "float32"),
+}
+_OPTIMIZER = {
+    "betas": rf"\[ *{_NUMBER} *, *{_NUMBER} *\]",
+    "min_lr_ratio": _NUMBER,
+    "num_cycles": _NUMBER,
+    "lr_scheduler_type": _choice("constant", "cosine"),
+}
+_MODEL = {
+    "enable_activation_offload": _FLAG,
+    "use_liger": _FLAG,
+    "use_fused_kernels": _FLAG,
+}
+_ACTOR = {
+    "clip_ratio_c": _NUMBER,
+    "kl_loss_type": _choice("kl", "abs", "mse", "low_var_kl", "full"),
+    "policy_loss.loss_mode": _choice("vanilla", "gspo", "gpg", "clip_cov", "kl_cov", "geo_mean", "cispo"),
+    "policy_loss.clip_cov_ratio": _NUMBER,
+    "policy_loss.clip_cov_lb": _NUMBER,
+    "policy_loss.clip_cov_ub": _NUMBER,
+    "policy_loss.kl_cov_ratio": _NUMBER,
+    "policy_loss.ppo_kl_coef": _NUMBER,
+    "ppo_epochs": _COUNT,
+    "shuffle": _FLAG,
+    "use_dynamic_bsz": _FLAG,
+    "ppo_max_token_len_per_gpu": _COUNT,
+    "ulysses_sequence_parallel_size": _COUNT,
+    "entropy_checkpointing": _FLAG,
+    "entropy_from_logits_with_chunking": _FLAG,
+    "entropy_from_logits_chunk_size": _COUNT,
+    "calculate_entropy": _FLAG,
+}
+_LOG_PROBS = {
+    "log_prob_use_dynamic_bsz": _FLAG,
+    "log_prob_max_token_len_per_gpu": _COUNT,
+}
+_CRITIC = {
+    "cliprange_value": _NUMBER,
+    "ppo_epochs": _COUNT,
+    "shuffle": _FLAG,
+    "use_dynamic_bsz": _FLAG,
+    "ppo_max_token_len_per_gpu": _COUNT,
+    "forward_max_token_len_per_gpu": _COUNT,
+    "ulysses_sequence_parallel_size": _COUNT,
+}
+_ALGORITHM = {
+    "norm_adv_by_std_in_grpo": _FLAG,
+    "rollout_correction.rollout_is": _choice("token", "sequence", "null"),
+    "rollout_correction.rollout_is_threshold": _NUMBER,
+    "rollout_correction.rollout_is_batch_normalize": _FLAG,
+}
+
+
+def _below(prefix: str, settings: Mapping[str, str]) -> dict[str, str]:
+    return {f"{prefix}.{name}": form for name, form in settings.items()}
+
+
+RL: Mapping[str, str] = {
+    **_below("actor_rollout_ref.actor", _ACTOR),
+    **_below("actor_rollout_ref.actor.fsdp_config", _ENGINE),
+    **_below("actor_rollout_ref.actor.optim", _OPTIMIZER),
+    **_below("actor_rollout_ref.ref", _LOG_PROBS),
+    **_below("actor_rollout_ref.ref.fsdp_config", _ENGINE),
+    **_below("actor_rollout_ref.rollout", _LOG_PROBS),
+    **_below("actor_rollout_ref.model", _MODEL),
+    **_below("critic", _CRITIC),
+    **_below("critic.fsdp", _ENGINE),
+    **_below("critic.optim", _OPTIMIZER),
+    **_below("critic.model", _MODEL),
+    **_below("algorithm", _ALGORITHM),
+    "trainer.balance_batch": _FLAG,
+    "trainer.critic_warmup": _COUNT,
+}
+"""The form of each setting's value, as a regular expression, for algorithms that learn from rewards."""
+EXAMPLES: Mapping[str, str] = {
+    **_below("engine", _ENGINE),
+    **_below("optim", _OPTIMIZER),
+    **_below("model", _MODEL),
+    "data.max_token_len_per_gpu": _COUNT,
+    "trainer.balance_batch": _FLAG,
+}
+"""The same for those that learn from examples."""
+
+
+def check(overrides: tuple[str, ...], takes_examples: bool, faults: Faults) -> None:
+    """Adds a fault for each override that is not `setting=value` of a setting above, each with the setting's name."""
+    known = EXAMPLES if takes_examples else RL
+    seen: set[str] = set()
+    for index, override in enumerate(overrides):
+        field = f"verl_overrides[{index}]"
+        parts = _SETTING.fullmatch(override)
+        if parts is None:
+            faults.add(field, f'must be "setting=value", with no sign before it, not {override[:80]!r}')
+            continue
+        name, value = parts.groups()
+        if name not in known:
+            faults.add(field, f"must not set {name[:80]}: docs/training.md lists verl's settings that a run may give")
+        elif not re.fullmatch(known[name], value):
+            faults.add(field, f"must give {name} a value of its kind, not {value[:40]!r}")
+        elif name in seen:
+            faults.add(field, f"must not set {name} a second time")
+        seen.add(name)

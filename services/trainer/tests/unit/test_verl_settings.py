@@ -1,0 +1,115 @@
+"""Settings of verl that a caller gives: numbers and choices, never code, paths or what Ratchet sets itself."""
+
+import re
+
+import pytest
+
+from ratchet_kit.faults import Faults
+from trainer_service.domain.verl_settings import EXAMPLES, RL, check
+
+
+def faults_of(*overrides: str, takes_examples: bool = False) -> dict[str, str]:
+    faults = Faults()
+    check(overrides, takes_examples, faults)
+    return {fault.field: fault.description for fault in faults.violations}
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "actor_rollout_ref.actor.fsdp_config.param_offload=True",
+        "actor_rollout_ref.actor.optim.betas=[0.9, 0.95]",
+        "actor_rollout_ref.actor.optim.lr_scheduler_type=cosine",
+        "actor_rollout_ref.actor.clip_ratio_c=5.0",
+        "critic.optim.min_lr_ratio=1e-2",
+        "algorithm.rollout_correction.rollout_is=token",
+        "trainer.balance_batch=false",
+    ],
+)
+def test_numbers_flags_and_choices_are_taken(override: str) -> None:
+    assert faults_of(override) == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        # code, modules and paths
+        "data.custom_cls.path",
+        "data.custom_cls.name",
+        "data.train_files",
+        "data.tokenizer",
+        "data.trust_remote_code",
+        "actor_rollout_ref.model.external_lib",
+        "actor_rollout_ref.model.trust_remote_code",
+        "actor_rollout_ref.model.path",
+        "actor_rollout_ref.model.custom_chat_template",
+        "actor_rollout_ref.model.override_config.attn_implementation",
+        "actor_rollout_ref.model._target_",
+        "actor_rollout_ref.actor._target_",
+        "actor_rollout_ref.actor.optim.optimizer_impl",
+        "actor_rollout_ref.actor.optim.optimizer",
+        "actor_rollout_ref.actor.optim.override_optimizer_config",
+        "actor_rollout_ref.actor.profiler.finish_hook_cmd",
+        "actor_rollout_ref.actor.profiler.save_path",
+        "actor_rollout_ref.rollout.agent.agent_loop_config_path",
+        "actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module",
+        "actor_rollout_ref.rollout.engine_kwargs.vllm.worker_cls",
+        "reward.custom_reward_function.path",
+        "trainer.checkpoint_callback_class",
+        "trainer.rollout_data_dir",
+        "trainer.resume_from_path",
+        "trainer.resume_mode",
+        "trainer.v1.sampler.custom_sampler.path",
+        "ray_kwargs.ray_init.runtime_env",
+        "hydra.run.dir",
+        "hydra.searchpath",
+        # what Ratchet sets itself
+        "actor_rollout_ref.rollout.n",
+        "actor_rollout_ref.rollout.name",
+        "trainer.total_training_steps",
+        "trainer.default_local_dir",
+        "trainer.nnodes",
+        "data.train_batch_size",
+        # what there is not
+        "trainer.x",
+    ],
+)
+def test_all_else_is_refused_by_its_name(name: str) -> None:
+    for sign in ("", "+", "++", "~"):
+        assert name in faults_of(f"{sign}{name}=evil")["verl_overrides[0]"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "${oc.env:HOME}",
+        "pkg://os",
+        "{_target_:os.system}",
+        "'a'",
+        "",
+        "1,2",
+        "True,trainer.x=1",
+        "choice(1,2)",
+        "int(1)",
+        "True\n",
+        "٣",
+    ],
+)
+def test_a_value_is_of_its_kind(value: str) -> None:
+    assert [name for name in RL if not faults_of(f"{name}={value}")] == []
+    assert [name for name in EXAMPLES if not faults_of(f"{name}={value}", takes_examples=True)] == []
+
+
+def test_every_fault_is_named() -> None:
+    found = faults_of("trainer.balance_batch=true", "data.custom_cls.path=evil.py", "trainer.balance_batch=false", "x")
+    assert set(found) == {"verl_overrides[1]", "verl_overrides[2]", "verl_overrides[3]"}
+
+
+def test_examples_have_settings_of_their_own() -> None:
+    assert faults_of("engine.param_offload=true", takes_examples=True) == {}
+    assert "engine.param_offload" in faults_of("engine.param_offload=true")["verl_overrides[0]"]
+
+
+def test_no_setting_names_code_or_a_place() -> None:
+    suspicious = re.compile(r"path|module|class|cls|_target_|lib|impl|hook|cmd|dir|file|code|kwargs|optimizer$")
+    assert [name for name in {*RL, *EXAMPLES} if suspicious.search(name.replace("fsdp_config", ""))] == []

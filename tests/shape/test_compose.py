@@ -1,0 +1,43 @@
+"""docker-compose.yml: strangers' programs sit apart, and no password is fixed."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+COMPOSE = yaml.safe_load((Path(__file__).parents[2] / "docker-compose.yml").read_text())["services"]
+OURS = ("gateway", "trainer", "rollout", "sandbox", "eval", "registry", "trainer-gpu", "rollout-gpu")
+
+
+def networks(service: dict[str, Any]) -> set[str]:
+    if "network_mode" in service:
+        return set()
+    return set(service.get("networks", ["default"]))
+
+
+def test_the_sandbox_reaches_no_store_of_the_others() -> None:
+    beside = {name for name, service in COMPOSE.items() if networks(service) & networks(COMPOSE["sandbox"])}
+    assert beside == {"sandbox", "sandbox-redis", "gateway", "eval", "trainer", "trainer-gpu", "prometheus"}
+    assert not beside & {"redis", "postgres", "s3", "secrets", "rollout", "registry"}
+
+
+def test_the_sandbox_has_a_digest_of_the_token_and_no_more() -> None:
+    environment, volumes = COMPOSE["sandbox"]["environment"], COMPOSE["sandbox"]["volumes"]
+    assert "RATCHET_SERVICE_TOKEN_DIGEST_FILE" in environment
+    assert not {"RATCHET_SERVICE_TOKEN", "RATCHET_SERVICE_TOKEN_FILE"} & set(environment)
+    assert not [volume for volume in volumes if volume.startswith("secrets:")]
+
+
+@pytest.mark.parametrize("name", [name for name in OURS if name != "sandbox"])
+def test_every_other_service_shows_the_token(name: str) -> None:
+    assert COMPOSE[name]["environment"]["RATCHET_SERVICE_TOKEN_FILE"] == "/secrets/service.token"
+    assert "secrets:/secrets:ro" in COMPOSE[name]["volumes"]
+
+
+def test_redis_and_postgresql_have_passwords_that_are_made() -> None:
+    for name in ("redis", "sandbox-redis"):
+        assert "requirepass" in COMPOSE[name]["entrypoint"][-1]
+    assert COMPOSE["postgres"]["environment"]["POSTGRES_PASSWORD_FILE"] == "/secrets/postgres/password"
+    urls = [COMPOSE[name]["environment"].get("DATABASE_URL", "") for name in OURS]
+    assert not [url for url in urls if "@postgres" in url and ":" in url.split("@")[0].removeprefix("postgresql://")]
