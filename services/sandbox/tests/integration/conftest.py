@@ -17,6 +17,7 @@ import pytest
 import pytest_asyncio
 
 from ratchet_kit.http_server import HttpServer
+from sandbox_service.adapters.aside.process import AsideProcess
 from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.convert import Bounds
@@ -36,9 +37,15 @@ async def executor() -> AsyncIterator[LanePool]:
         yield executor
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def aside() -> AsyncIterator[AsideProcess]:
+    async with AsideProcess() as aside:
+        yield aside
+
+
 @pytest.fixture
-def sandbox(executor: LanePool) -> Sandbox:
-    return Sandbox(executor, queue_limit=1000)
+def sandbox(executor: LanePool, aside: AsideProcess) -> Sandbox:
+    return Sandbox(executor, queue_limit=1000, aside=aside)
 
 
 @contextlib.contextmanager

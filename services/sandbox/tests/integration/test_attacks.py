@@ -14,6 +14,7 @@ import pytest_asyncio
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_testing.processes import children
 from sandbox_service.adapters import attack_suite
+from sandbox_service.adapters.aside.process import AsideProcess
 from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.domain.attack import Attack, parse
@@ -53,9 +54,10 @@ async def executor(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[La
     del os.environ["SANDBOX_SECRET"]
 
 
-@pytest.fixture(scope="module")
-def sandbox(executor: LanePool) -> Sandbox:
-    return Sandbox(executor, queue_limit=100)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sandbox(executor: LanePool) -> AsyncIterator[Sandbox]:
+    async with AsideProcess() as aside:
+        yield Sandbox(executor, queue_limit=100, aside=aside)
 
 
 def _traces() -> tuple[int, set[tuple[str, str]], list[str]]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ratchet_testing import weaker
 from sandbox_service.adapters import attack_suite
+from sandbox_service.adapters.aside.process import AsideProcess
 from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.domain.audit import Audit
@@ -22,8 +23,9 @@ from sandbox_service.domain.sandbox import Sandbox
 
 async def main() -> None:
     got_through = {}
-    async with LanePool(LaneOptions(lanes=1, idle_extra=timedelta(seconds=0.5))) as executor:
-        audit = Audit(Sandbox(executor, 10), executor, attack_suite.attacks())
+    options = LaneOptions(lanes=1, idle_extra=timedelta(seconds=0.5))
+    async with LanePool(options) as executor, AsideProcess() as aside:
+        audit = Audit(Sandbox(executor, 10, aside=aside), executor, attack_suite.attacks())
         plan = audit.attacks()
         async for finding in audit.run(plan, (), 0):
             if not finding.good:
