@@ -97,6 +97,17 @@ def test_what_is_no_literal_is_named(text: str) -> None:
     assert all("is no Python literal" in description for description in found.values())
 
 
+def test_an_empty_literal_is_said_to_be_empty() -> None:
+    with pytest.raises(ValueError, match="it is empty"):
+        convert.literal(" ")
+
+
+def test_a_duration_of_two_signs_is_refused() -> None:
+    limits = common.Limits(cpu_time=Duration(seconds=1, nanos=-5))
+    bad = pb.Program(entry_point="f", tests=[call()], limits=limits)
+    assert list(faults(bad)) == ["programs[0].limits.cpu_time.nanos"]
+
+
 @pytest.mark.parametrize(
     "text", ["nan", "[inf, -inf]", "{'a': (nan,)}", " 1", "1_000", "'x' 'y'", "1+2j", "set()", "b'a'", "None"]
 )

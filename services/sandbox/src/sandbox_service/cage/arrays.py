@@ -76,11 +76,14 @@ def form(value: Any, encode: Encode) -> dict[str, Any] | None:
 
 
 def _type(dtype: Any) -> Any:
+    if dtype.names == ():
+        return []
     return dtype.descr if dtype.fields else dtype.str
 
 
 def _contents(array: Any) -> tuple[Any]:
-    return (array.ravel().tolist() if array.dtype.hasobject else array.tobytes(),)
+    """Bytes, or items where bytes say nothing: objects, and what takes no room."""
+    return (array.ravel().tolist() if array.dtype.hasobject or not array.dtype.itemsize else array.tobytes(),)
 
 
 MUTABLE = {"numpy.ndarray", "numpy.matrix", "numpy.Generator", "numpy.RandomState"}

@@ -35,10 +35,15 @@ class Guests:
         self._numbers[id(value)] = number
         return value
 
-    def stand_in(self, number: int, what: str, name: str, specials: list[str], parameters: Any, kind: Any) -> Any:
-        """See lent.describe. `kind`: what stands for the object's class, if that is one of the tests."""
+    def stand_in(
+        self, number: int, what: str, name: str, specials: list[str], parameters: Any, kind: Any, words: Any
+    ) -> Any:
+        """See lent.describe. `kind`: what stands for the object's class, if that is one of the tests. `words`: a
+        function's docstring and annotations."""
         if what == "function":
-            return self._keep(number, _function(self._owner, number, name, parameters))
+            made = _function(self._owner, number, name, parameters)
+            made.__doc__, made.__annotations__ = words[0], dict(words[1])
+            return self._keep(number, made)
         if what == "coroutine":
             return self._keep(number, _awaited(self._owner, number))
         if what == "class":
@@ -65,10 +70,12 @@ class Guests:
             return StopIteration(*decode(raised.get("args", {"t": []})))
         kind = lent.error_class(raised["kinds"], self._errors)
         arguments = decode(raised["args"]) if "args" in raised else (raised["message"],)
+        if "group" in raised:
+            arguments = raised["group"][0], [self.error(one, decode) for one in raised["group"][1]]
         try:
             error = kind(*arguments)
         except Exception:  # noqa: BLE001 (one with parameters of its own)
-            error = kind.__new__(kind)
+            error = kind.__new__(kind, *arguments) if "group" in raised else kind.__new__(kind)
             error.args = arguments
         if "number" in raised:
             self._keep(raised["number"], error)

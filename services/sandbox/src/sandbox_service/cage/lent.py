@@ -12,6 +12,7 @@ from typing import Any
 
 import channel
 import link
+from describe import annotations
 
 _OF_GENERATORS = ("send", "throw", "close")
 _OF_FILES = ("read", "readline", "readlines", "write", "writelines", "seek", "tell", "flush", "close", "getvalue")
@@ -49,7 +50,17 @@ def describe(value: Any) -> list[Any]:
         return ["object", kind.__name__, ["__call__"], None]
     if hasattr(kind, "__iter__"):  # the view of a mapping
         return ["object", kind.__name__, [name for name in channel.specials(kind) if name in _READING], None]
+    if kind is object:  # a sentinel: it's nothing but itself
+        return ["object", "object", [], None]
     raise NotLent(f"a {kind.__name__}")
+
+
+def words_of(function: Any) -> tuple[str | None, tuple[tuple[str, Any], ...]]:
+    """Its docstring and annotations, which `functools.wraps` takes over: nothing that both sides would share."""
+    if not isinstance(function, types.FunctionType):
+        return None, ()
+    doc = function.__doc__
+    return doc if type(doc) is str else None, tuple((annotations(function) or {}).items())
 
 
 def is_of_the_tests(kind: type) -> bool:

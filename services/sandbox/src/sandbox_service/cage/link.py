@@ -59,12 +59,14 @@ class Link:
         dropped = self._shared.idle()
         if dropped:
             message["dropped"] = dropped
-        channel.send(self._connection, message)
+        with _DEEPER:
+            channel.send(self._connection, message)
 
     def _changes(self) -> list[Any]:
         sharing, self._sharing = self._sharing, True
         try:
-            return [[number, self._contents(value, 0)] for number, value in self._shared.changed()]
+            with _DEEPER:
+                return [[number, self._contents(value, _TOP)] for number, value in self._shared.changed()]
         finally:
             self._sharing = sharing
 
@@ -73,12 +75,13 @@ class Link:
         line = self._lines.readline(channel.LINE_LIMIT + 1)
         if not line:
             raise EOFError
-        message = json.loads(line)
-        if not isinstance(message, dict):
-            raise ValueError("no message")
-        for number, form in message.get("changed", ()):
-            shared.fill(self._shared[number], form, self._decode)
-            self._shared.seen(number)
+        with _DEEPER:
+            message = json.loads(line)
+            if not isinstance(message, dict):
+                raise ValueError("no message")
+            for number, form in message.get("changed", ()):
+                shared.fill(self._shared[number], form, self._decode)
+                self._shared.seen(number)
         return message
 
     def _forget(self, message: dict[str, Any]) -> None:
@@ -97,7 +100,8 @@ class Link:
     # --- values
 
     def _encode(self, value: object) -> Any:
-        return codec.encode(value, self._rare, self._held)
+        with _DEEPER:
+            return codec.encode(value, self._rare, self._held, _TOP)
 
     def _held(self, value: Any, depth: int) -> Any:
         number = self._shared.number(value)
@@ -153,12 +157,13 @@ class Link:
         """The form of an object that stays here."""
         raise NotImplementedError
 
-    def _decode(self, data: object, depth: int = 0) -> Any:
-        return codec.decode(data, self._rebuild, depth)
+    def _decode(self, data: object) -> Any:
+        with _DEEPER:
+            return codec.decode(data, self._rebuild, _TOP - _DEEPEST)
 
     def _rebuild(self, tag: str, body: Any, depth: int) -> Any:
         def below(part: object) -> Any:
-            return self._decode(part, depth + 1)
+            return codec.decode(part, self._rebuild, depth + 1)
 
         if tag == "l":
             return build(body[0], [below(part) for part in body[1:]])
@@ -184,10 +189,37 @@ class Link:
         runner.relieve(error)
         form: dict[str, Any] = {"kinds": kinds(type(error)), "message": runner.describe(error)[1]}
         arguments = error.args
-        if all(type(item) in _ARGUMENTS for item in arguments) and len(str(arguments)) < 10_000:
+        if issubclass(type(error), BaseExceptionGroup):
+            group: Any = error
+            form["group"] = [str(group.message), [self._raised(one) for one in group.exceptions]]
+        elif type(error) is StopIteration or _are_short(arguments):  # StopIteration: what a generator returns
             form["args"] = self._encode(tuple(arguments))
         return form
 
+
+def _are_short(arguments: tuple[Any, ...]) -> bool:
+    return all(type(item) in _ARGUMENTS for item in arguments) and len(str(arguments)) < 10_000
+
+
+class _Deeper:
+    """Within it Python's limit on recursion leaves room for values that are nested as deeply as may cross. Programs that
+    ask for 2**31 - 1, as some do, have all the room there is."""
+
+    def __enter__(self) -> None:
+        if _get() < _PLENTY:
+            _change(_get() + _ROOM)
+
+    def __exit__(self, *_: object) -> None:
+        if _get() < _PLENTY + _ROOM:
+            _change(_get() - _ROOM)
+
+
+_get, _change = sys.getrecursionlimit, sys.setrecursionlimit
+_DEEPER = _Deeper()
+_DEEPEST = 1000
+_TOP = codec.MAX_DEPTH - _DEEPEST  # codec.py counts from there
+_PLENTY = 1 << 30
+_ROOM = 8 * _DEEPEST  # a list that both sides hold takes seven calls at each level
 
 PLAIN = (int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
 _SINGLE = (bool, type(None))

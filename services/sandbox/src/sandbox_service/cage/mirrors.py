@@ -144,7 +144,7 @@ def make_error(program: Any, kind: Any, arguments: Any, message: str, at: int | 
     if "__getattr__" not in vars(kind):
         kind.__getattr__ = _attribute
         kind.__str__ = _text
-    error = kind.__new__(kind)
+    error = kind.__new__(kind, *arguments) if issubclass(kind, BaseExceptionGroup) else kind.__new__(kind)
     error.args = tuple(arguments)
     error.__dict__.update(_message=message, __program__=program)
     if at is not None:

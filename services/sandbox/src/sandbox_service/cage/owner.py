@@ -251,7 +251,7 @@ class Owner(link.Link):
     def _traits(self, kind: type) -> list[Any]:
         functions = [name for name, item in kind.__dict__.items() if isinstance(item, types.FunctionType)]
         shown = [name for name in functions if not name.startswith("_") or name == "__init__"][:_MOST_FUNCTIONS]
-        return [link.kinds(kind), channel.specials(kind), shown, describe.facts(kind, self._encode)]
+        return [link.kinds(kind) or ["object"], channel.specials(kind), shown, describe.facts(kind, self._encode)]
 
     def own_class(self, name: str) -> type | None:
         """The program's class of this name."""
@@ -274,8 +274,9 @@ class Owner(link.Link):
         if tag == "g":
             return link.find(*body)
         if tag == "q":
-            number, what, name, specials, parameters, kind = body
-            return self._guests.stand_in(number, what, name, specials, parameters, self._decode(kind))
+            number, what, name, specials, parameters, kind, words = body
+            kind, words = self._decode(kind), self._decode(words)
+            return self._guests.stand_in(number, what, name, specials, parameters, kind, words)
         if tag == "e":
             return self._guests.error_class(*body)
         if tag == "x":

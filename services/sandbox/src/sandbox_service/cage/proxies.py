@@ -82,7 +82,7 @@ class Program(link.Link):
         self._lent_numbers: dict[int, int] = {}  # by id
         self._errors: dict[str, type[BaseException]] = {}
         self._doubt: BaseException | None = None
-        self._replay = replay.Replay(self._errors)
+        self._replay = replay.Replay(self._errors, self._decode, self._error)
         self._surroundings = surroundings.Surroundings()
         self.vanished = vanished.Vanished()
 
@@ -202,12 +202,7 @@ class Program(link.Link):
         except Exception:
             raise Garbled from None
         try:
-            self._replay.play()
-            if do in _READS:
-                return {"value": self._encode(self._replay.read(do, arguments))}
-            return {"value": self._encode(_do(do, target, arguments, keywords))}
-        except Exception as error:
-            return {"raised": self._raised(error)}
+            return self._outcome(do, target, arguments, keywords)
         except (ProgramGone, Garbled):
             raise
         except BaseException as error:
@@ -215,6 +210,15 @@ class Program(link.Link):
             return {"raised": {"kinds": ["RuntimeError"], "message": "the tests have ended"}}
         finally:
             self._standing = before
+
+    def _outcome(self, do: str, target: Any, arguments: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
+        try:
+            self._replay.play()
+            if do in _READS:
+                return {"value": self._encode(self._replay.read(do, arguments))}
+            return {"value": self._encode(_do(do, target, arguments, keywords))}
+        except Exception as error:
+            return {"raised": self._raised(error)}
 
     # --- what crosses
 
@@ -246,7 +250,9 @@ class Program(link.Link):
         except lent.NotLent as error:
             raise CannotCross(f"a test passes {error} to the program") from None
         of_tests = described[0] == "object" and lent.is_of_the_tests(type(value))
-        return {"q": [self._number(value), *described, self._encode(type(value)) if of_tests else None]}
+        kind = self._encode(type(value)) if of_tests else None
+        words = self._encode(lent.words_of(value)) if described[0] == "function" else None
+        return {"q": [self._number(value), *described, kind, words]}
 
     def _number(self, value: Any) -> int:
         number = self._lent_numbers[id(value)] = len(self._lent) + (1 << 40)
@@ -361,6 +367,8 @@ class Program(link.Link):
         if not issubclass(kind, Exception | SystemExit):
             kind = type(kinds[0], (Exception,), {})
         arguments = self._decode(raised["args"]) if "args" in raised else (message,)
+        if "group" in raised:
+            arguments = str(raised["group"][0]), [self._error(one) for one in raised["group"][1]]
         if kind.__module__ != "builtins":
             kind = self._errors.setdefault(kinds[0], type(kind.__name__, (kind,), {})) if ":" in kinds[0] else kind
             error = mirrors.make_error(self, kind, arguments, message, raised.get("place"))

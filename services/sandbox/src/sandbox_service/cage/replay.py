@@ -5,25 +5,34 @@ It's data: it goes to what the tests have put in place of their streams, through
 
 import builtins
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import lent
 
 
 class Replay:
-    def __init__(self, errors: dict[str, type[BaseException]]) -> None:
-        """`errors`: the classes of exceptions that the tests know, by kind."""
-        self._errors = errors
+    def __init__(
+        self,
+        errors: dict[str, type[BaseException]],
+        decode: Callable[[Any], Any],
+        error_of: Callable[[dict[str, Any]], BaseException],
+    ) -> None:
+        """`errors`: the classes of exceptions that the tests know, by kind. The others make what forms say."""
+        self._errors, self._decode, self._error_of = errors, decode, error_of
         self._streams = {"out": sys.stdout, "err": sys.stderr}
         self._stdin, self._input = sys.stdin, builtins.input
         self._waiting: list[list[Any]] = []
 
     def take(self, events: Any) -> None:
-        """Raises ValueError for what are no events."""
+        """Raises ValueError for what are no events, and what wrong forms raise."""
         for event in events:
             kind, *rest = event
             if [type(one) for one in rest] != _PARTS.get(kind):
                 raise ValueError("no event")
+            if kind == "log":
+                raised, added = event[-2:]
+                event[-2:] = self._error_of(raised) if raised else None, self._decode(added)
             self._waiting.append(event)
 
     def play(self) -> None:
@@ -47,7 +56,10 @@ class Replay:
             category = UserWarning
         warnings.warn_explicit(text, category, "program.py", line, "program")
 
-    def _log(self, name: str, level: int, text: str, enabled: bool, function: str, line: int, trace: str) -> None:
+    def _log(
+        self, name: str, level: int, text: str, enabled: bool, function: str, line: int, trace: str,
+        error: BaseException | None, added: dict[Any, Any],
+    ) -> None:  # fmt: skip
         """The level that the tests gave a logger decides; where they gave it none, the program's own does, too."""
         logging: Any = sys.modules.get("logging")
         if logging is None:
@@ -57,6 +69,10 @@ class Replay:
         if lets_through and logger.hasHandlers():
             record = logging.LogRecord(name, level, "program.py", line, text, (), None, function)
             record.exc_text = trace or None
+            record.exc_info = None if error is None else (type(error), error, None)
+            for attribute, value in added.items():
+                if isinstance(attribute, str) and not hasattr(record, attribute):
+                    setattr(record, attribute, value)
             logger.handle(record)
 
     def read(self, do: str, arguments: list[Any]) -> Any:
@@ -72,5 +88,5 @@ _PARTS: dict[Any, list[type]] = {
     "out": [str],
     "err": [str],
     "warning": [list, str, int],
-    "log": [str, int, str, bool, str, int, str],
+    "log": [str, int, str, bool, str, int, str, dict, dict],
 }

@@ -2,7 +2,8 @@
 
 The program's side: it's noted, and goes along with the next thing said to the tests, which play it again: replay.py.
 Kinds of event, each a list: [out, text], [err, text], [warning, kinds, text, line],
-[log, logger, level, text, whether the program itself lets it through, function, line, trace].
+[log, logger, level, text, whether the program itself lets it through, function, line, trace, the exception's form or
+nothing, the form of what `extra` gave].
 """
 
 import builtins
@@ -13,11 +14,14 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import library
 import link
+import runner
 import wire
 
 _MOST_TEXT = 1 << 20
 _MOST_EVENTS = 1000
+_MOST_VALUE = 10_000
 Ask = Callable[..., Any]
 
 
@@ -102,6 +106,7 @@ class Reports:
     def _watch_logging(self, logging: Any) -> None:
         """Whatever the levels say, up to a thousand records: those of the tests decide, too."""
         is_enabled, handle = logging.Logger.isEnabledFor, logging.Logger.handle
+        plain = {*vars(logging.LogRecord("", 0, "", 0, "", (), None)), "message", "asctime"}
 
         def is_watched(logger: Any, level: int) -> bool:
             return len(self._events) < _MOST_EVENTS or bool(is_enabled(logger, level))
@@ -110,7 +115,8 @@ class Reports:
             enabled = is_enabled(logger, record.levelno)
             trace = logging.Formatter().formatException(record.exc_info)[:10_000] if record.exc_info else ""
             text = str(record.getMessage())[:10_000]
-            self._note("log", record.name, record.levelno, text, enabled, record.funcName, record.lineno, trace)
+            place = record.funcName, record.lineno
+            self._note("log", record.name, record.levelno, text, enabled, *place, trace, *_values_of(record, plain))
             if enabled:
                 handle(logger, record)
 
@@ -118,6 +124,23 @@ class Reports:
 
 
 _SHOWN = ("message", "category", "filename", "lineno", "line")
+
+
+def _values_of(record: Any, plain: set[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The form of its exception, and of its attributes beside those that each record has."""
+    error = record.exc_info[1] if record.exc_info else None
+    raised: dict[str, Any] = {}
+    if error is not None:
+        raised = {"kinds": link.kinds(type(error)), "message": runner.describe(error)[1]}
+        if len(str(error.args)) < _MOST_VALUE:
+            raised["args"] = runner.encode(error.args)
+    added = {name: item for name, item in vars(record).items() if name not in plain and _is_value(item)}
+    return raised, {"d": [[name, runner.encode(item)] for name, item in added.items()]}
+
+
+def _is_value(item: object) -> bool:
+    is_known = type(item) in (*link.PLAIN, bool, type(None)) or library.kind_of(item) is not None
+    return is_known and len(repr(item)) < _MOST_VALUE
 
 
 class _Out(io.RawIOBase):

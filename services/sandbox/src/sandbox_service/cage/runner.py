@@ -114,6 +114,7 @@ def load(code: types.CodeType, name: str, source: str) -> types.ModuleType:
 
 _OWN_FRAMES = 10
 """Those below a script's first frame: of the cage, and what its calls in C take."""
+_MOST_FRAMES = 2**31 - 1  # that Python takes, and that programs ask for
 
 
 def count_from_the_program() -> None:
@@ -124,7 +125,7 @@ def count_from_the_program() -> None:
         return get() - _OWN_FRAMES
 
     def setrecursionlimit(limit: int, /) -> None:
-        change(limit + _OWN_FRAMES if limit > 0 else limit)
+        change(min(limit + _OWN_FRAMES, _MOST_FRAMES) if 0 < limit <= _MOST_FRAMES else limit)
 
     change(get() + _OWN_FRAMES)
     vars(sys).update(getrecursionlimit=getrecursionlimit, setrecursionlimit=setrecursionlimit)

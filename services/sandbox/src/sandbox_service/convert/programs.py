@@ -180,6 +180,8 @@ def _limits(message: problem_pb2.Limits, path: str, reading: Reading) -> Limits:
     memory = message.memory_bytes if message.HasField("memory_bytes") else limits.memory_bytes
     output = message.output_bytes if message.HasField("output_bytes") else limits.output_bytes
     faults = reading.faults.under(path)
+    if message.cpu_time.seconds > 0 > message.cpu_time.nanos:
+        faults.bounds("cpu_time.nanos", message.cpu_time.nanos, at_least=0)
     faults.bounds("cpu_time", cpu, above=timedelta(), at_most=most.cpu_time)
     faults.bounds("memory_bytes", memory, at_least=MIN_MEMORY, at_most=most.memory_bytes)
     faults.bounds("output_bytes", output, above=0, at_most=most.output_bytes)

@@ -55,6 +55,8 @@ def _call_test(message: problem_pb2.CallTest, held_out: bool, path: str, reading
 
 def literal(text: str) -> object:
     """The value of a Python literal; inf, nan and -inf count as one. Raises ValueError, whatever the text."""
+    if not text.strip():
+        raise ValueError("is no Python literal: it is empty")
     try:
         tree = _WithNames().visit(syntax.parse_expression(text))
         _refuse_one_hash(tree)
