@@ -73,10 +73,9 @@ def _python(case: pb.Program) -> str:
 
 def _run(command: list[str], folder: Path, stdin: str = "") -> str:
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    deep = ["prlimit", f"--stack={_STACK}:"]  # as in the sandbox, where the stack may take nearly all of the memory
-    done = subprocess.run(
-        [*deep, *command], cwd=folder, input=stdin.encode(), env=environment, capture_output=True, timeout=120
-    )
+    # as in the sandbox: the stack may take nearly all of the memory; a run in a shell's background ignores SIGINT
+    command = ["env", "--default-signal=INT", "prlimit", f"--stack={_STACK}:", *command]
+    done = subprocess.run(command, cwd=folder, input=stdin.encode(), env=environment, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr.decode(errors="replace")[-2000:]
     return done.stdout.decode()
 

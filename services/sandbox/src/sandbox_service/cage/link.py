@@ -202,7 +202,7 @@ def _are_short(arguments: tuple[Any, ...]) -> bool:
 
 
 class _Deeper:
-    """Within it Python's limit on recursion leaves room for values that are nested as deeply as may cross. Programs that
+    """Within it Python's limit on recursion leaves room for values nested as deeply as may cross. Programs that
     ask for 2**31 - 1, as some do, have all the room there is."""
 
     def __enter__(self) -> None:
