@@ -1,15 +1,18 @@
 """A problem's reference is tried in the strict kind, and in the shared one only where it must."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from google.rpc import code_pb2
 
 from ratchet.common.v1 import failure_pb2, problem_pb2, verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
+from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
-from ratchet_environments.preflight import Preflight, preflight_all
-from ratchet_environments.task import Limits
+from ratchet_environments.preflight import Preflight, in_kinds, preflight_all
+from ratchet_environments.sandbox import Sandbox
+from ratchet_environments.task import Limits, Task
 from ratchet_problems import CallTest, CheckTest, Problem
 
 APART, BESIDE, NEVER = CheckTest("assert f(1) == 2"), CheckTest("assert f(1).pop() == 2"), CheckTest("assert f(1) == 3")
@@ -42,9 +45,15 @@ def problem(*tests: CallTest | CheckTest, references: tuple[str, ...] = ("f = 1"
     return Problem("p", "Write f.", tests, entry_point="f", references=references)
 
 
-async def found(*problems: Problem) -> list[Preflight]:
-    async with Executor(Node()) as executor:
-        return await preflight_all(executor, problems)
+async def found(
+    *problems: Problem,
+    node: Sandbox | None = None,
+    limits: Limits = Limits(),
+    progress: Callable[[int], None] = lambda done: None,
+) -> list[Preflight]:
+    async with Executor(node or Node()) as executor:
+        tasks = [Task.of(one, limits=limits) for one in problems]
+        return await preflight_all(CodeEnvironment(executor, forgeable=True), tasks, progress=progress)
 
 
 async def test_what_passes_apart_stays_apart() -> None:
@@ -56,8 +65,41 @@ async def test_what_must_shares_the_process_and_says_why() -> None:
     (one,) = await found(problem(APART, BESIDE))
     assert [test.shared for test in one.problem.tests if isinstance(test, CheckTest)] == [False, True]
     why = "RUNTIME_ERROR a method of an object of the program"
-    assert one.shared == (f"tests[1] must share the program's process: {why}",)
+    assert one.shared == {1: why}
     assert not one.fault
+
+
+async def test_what_says_that_it_shares_is_tried_apart_first() -> None:
+    (one,) = await found(problem(replace(APART, shared=True), replace(BESIDE, shared=True)))
+    assert one.problem == problem(APART, replace(BESIDE, shared=True))
+    assert list(one.shared) == [1]
+
+
+async def test_what_shares_and_patches_stays_so() -> None:
+    patching = CheckTest("with patch('time.time'):\n    assert f(1) == 2", shared=True)
+    (one,) = await found(problem(patching))
+    assert (one.problem, one.shared) == (problem(patching), {0: "it patches what the program uses"})
+    apart = replace(patching, shared=False)
+    assert (await found(problem(apart)))[0].problem == problem(apart), "what was never to share is tried apart"
+
+
+async def test_what_was_only_slow_among_others_passes_alone() -> None:
+    class Busy(Node):
+        calls = 0
+
+        async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
+            self.calls += 1
+            if self.calls > 2:  # all its tests, then its one test by itself
+                return await super().execute_batch(programs)
+            return [pb.ExecutionItem(execution=pb.Execution(verdict=verdict_pb2.VERDICT_TIME_LIMIT))]
+
+    assert [one.fault for one in await found(problem(APART), node=Busy())] == [""]
+
+
+def test_a_problem_in_its_kinds() -> None:
+    one = problem(CallTest("[1]", "2"), APART, replace(BESIDE, shared=True))
+    assert in_kinds(one, [2]) is one
+    assert in_kinds(one, [1]) == problem(CallTest("[1]", "2"), replace(APART, shared=True), BESIDE)
 
 
 async def test_what_passes_in_no_kind_is_no_problem_to_use() -> None:
@@ -76,9 +118,7 @@ async def test_limits_go_with_the_reference_and_progress_is_given() -> None:
             return await super().execute_batch(programs)
 
     done: list[int] = []
-    async with Executor(Watched()) as executor:
-        limits = Limits(timedelta(seconds=7))
-        await preflight_all(executor, [problem(APART)] * 2, limits=lambda one: limits, progress=done.append)
+    await found(*[problem(APART)] * 2, node=Watched(), limits=Limits(timedelta(seconds=7)), progress=done.append)
     assert seen == [7, 7]
     assert done == [1, 2]
 
@@ -91,7 +131,6 @@ async def test_what_takes_too_long_is_not_tried_beside_the_tests() -> None:
             kinds.extend(program.tests[0].check.grading for program in programs)
             return [pb.ExecutionItem(execution=pb.Execution(verdict=verdict_pb2.VERDICT_TIME_LIMIT))] * len(programs)
 
-    async with Executor(Slow()) as executor:
-        (one,) = await preflight_all(executor, [problem(APART)])
+    (one,) = await found(problem(APART), node=Slow())
     assert "TIME_LIMIT" in one.fault
     assert problem_pb2.CheckTest.GRADING_SHARED not in kinds

@@ -20,7 +20,7 @@ from ratchet_environments import Episode, Limits, Outcome, Task
 from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
 from ratchet_kit.names import AnyModel, Location
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt
-from ratchet_problems import CallTest, Message, Problem, data_digest
+from ratchet_problems import CallTest, CheckTest, Message, Problem, data_digest
 from ratchet_rewards import Grade
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
@@ -157,6 +157,8 @@ class MemoryEnvironment:
         self.faults: list[RatchetError] = []
         self.turns = 1
         self.judged: list[str] = []
+        self.must_share: set[str] = set()
+        """Test code that no program passes apart from it."""
 
     async def start(self, task: Task) -> Episode:
         return Episode(task)
@@ -169,7 +171,10 @@ class MemoryEnvironment:
             return episode.go_on(answer, Message("user", "Look again."))
         self.judged.append(answer)
         passed = int(episode.task.problem.id[1:]) % 2 == 0 or (episode.task.is_program and "pass" in answer)
-        grade = Grade("PASSED", 1, 1) if passed else Grade("FAILED", 0, 1)
+        problem = episode.task.problem
+        codes = {test.code for test in problem.tests if isinstance(test, CheckTest) and not test.shared}
+        passed = passed and not codes & self.must_share
+        grade = Grade("PASSED" if passed else "FAILED", int(passed), 1, forgeable=problem.forgeable)
         return episode.end(answer, Outcome(grade, float(passed)))
 
 

@@ -8,8 +8,11 @@ from typing import Any
 import grpc
 import pytest
 
-from ratchet.common.v1 import verdict_pb2
+from ratchet.common.v1 import problem_pb2, verdict_pb2
 from ratchet.sandbox.v1 import program_pb2, program_pb2_grpc
+from ratchet_problems import CheckTest, jsonl
+
+Grading = problem_pb2.CheckTest
 
 
 class Sandbox(program_pb2_grpc.ProgramServiceServicer):
@@ -22,7 +25,9 @@ class Sandbox(program_pb2_grpc.ProgramServiceServicer):
     def StreamExecute(self, requests: Any, context: Any) -> Iterator[program_pb2.StreamExecuteResponse]:
         for request in requests:
             for index, program in enumerate(request.programs):
-                right = "x + 1" in program.source
+                shares = all(test.check.grading == Grading.GRADING_SHARED for test in program.tests)
+                apart = any("shares()" in test.check.code for test in program.tests) and not shares
+                right = "x + 1" in program.source and not apart
                 verdict = verdict_pb2.VERDICT_PASSED if right else verdict_pb2.VERDICT_FAILED
                 execution = program_pb2.Execution(id=program.id, verdict=verdict, detail="" if right else "3 is not 2")
                 item = program_pb2.ExecutionItem(execution=execution, index=index)
@@ -61,6 +66,23 @@ def test_what_fails_is_listed_with_its_reason(verify: Any) -> None:
     assert "1 of 2 references pass" in result.stdout
     found = json.loads(verify("f = lambda x: x + 2", options=("--json",)).stdout)
     assert list(found["unsound"]) == ["p0"]
+
+
+def test_what_must_share_its_process_is_listed_and_written_so(ratchet: Any, target: str, tmp_path: Path) -> None:
+    records = [
+        {"id": f"p{i}", "prompt": "Add one.", "entry_point": "f", "tests": [{"check": code}], "references": ["x + 1"]}
+        for i, code in enumerate(["assert f(1) == 2", "assert f(1).shares()"])
+    ]
+    (tmp_path / "set.json").write_text(json.dumps(records))
+    out = tmp_path / "checked.jsonl"
+    result = ratchet("benchmarks", "verify", str(tmp_path / "set.json"), "--target", target, "--out", str(out))
+    assert result.returncode == 0, result.stderr
+    assert "FAILED 3 is not 2" in result.stdout
+    assert "2 of 2 references pass, 1 of them in the shared kind" in result.stdout
+    assert [test.shared for one in jsonl.read(out) for test in one.tests if isinstance(test, CheckTest)] == [
+        False,
+        True,
+    ]
 
 
 def test_a_set_that_cannot_be_read_says_so(ratchet: Any, target: str) -> None:

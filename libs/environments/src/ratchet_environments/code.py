@@ -37,7 +37,7 @@ class CodeEnvironment:
         except InvalidArgument as error:
             if not error.violations or not all(fault.field.endswith(".source") for fault in error.violations):
                 raise
-            grade = Grade("COMPILE_ERROR", 0, len(task.problem.tests), error.message)
+            grade = Grade("COMPILE_ERROR", 0, len(task.problem.tests), error.message, task.problem.forgeable)
         return episode.end(answer, Outcome(grade, self._reward(task.problem, answer, grade)))
 
 

@@ -151,6 +151,7 @@ def _benchmark(entry: SuiteEntry, score: BenchmarkScore) -> pb.BenchmarkScore:
         forgeable_passes=score.forgeable_passes,
         slices=map(_slice, score.slices),
         exclusions=(pb.Exclusion(problem_id=one.problem_id, reason=one.reason) for one in score.exclusions),
+        shared_problem_ids=score.shared,
     )
 
 

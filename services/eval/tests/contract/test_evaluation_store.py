@@ -37,7 +37,9 @@ SCORE = Score(
     PASSES,
     (
         BenchmarkScore("basics", 3, 3, PASSES, 6, {"PASSED": 6}, {}, 1, (Slice("difficulty 1", 3, PASSES[:1]),)),
-        BenchmarkScore("more", 1, 2, PASSES, 2, {"FAILED": 2}, {"WRONG": 2}, exclusions=(Exclusion("p", "no"),)),
+        BenchmarkScore(
+            "more", 1, 2, PASSES, 2, {"FAILED": 2}, {"WRONG": 2}, exclusions=(Exclusion("p", "no"),), shared=("q",)
+        ),
     ),
 )
 
@@ -225,11 +227,11 @@ async def test_facts_of_problems(store: EvaluationStore) -> None:
 
 
 async def test_what_is_sound_is_remembered(store: EvaluationStore) -> None:
-    await store.add_sound(["a", "b"])
-    await store.add_sound(["b"])
-    await store.add_sound([])
-    assert await store.sound(["b", "c"]) == {"b"}
-    assert await store.sound([]) == frozenset()
+    await store.add_sound({"a": (), "b": (0, 2)})
+    await store.add_sound({"b": ()})
+    await store.add_sound({})
+    assert await store.sound(["a", "b", "c"]) == {"a": (), "b": (0, 2)}
+    assert await store.sound([]) == {}
 
 
 async def test_a_sample_is_drawn_once_and_judged_once(store: EvaluationStore) -> None:

@@ -20,7 +20,7 @@ from ratchet_kit.errors import (
     Unavailable,
 )
 from ratchet_kit.names import Location, VersionRef
-from ratchet_problems import Message
+from ratchet_problems import CheckTest, Message
 
 from ..conftest import problem
 
@@ -325,7 +325,10 @@ def with_references(world: Any, *texts: str) -> None:
 
 async def test_a_problem_whose_reference_fails_here_ends_it_or_is_left_out(world: Any) -> None:
     with_references(world, "pass", "pass", "pass", "fails", "pass", "pass")
-    with pytest.raises(FailedPrecondition, match=r"1 problems cannot be passed here .*p03: its reference is FAILED"):
+    with pytest.raises(
+        FailedPrecondition,
+        match=r"1 problems cannot be passed here .*p03: tests\[0\]: its reference does not pass: FAILED",
+    ):
         await world.measurer.run(await claimed(world), "me")
     assert world.host.completions == []
     [found] = (await world.measurer.run(await claimed(world, replace(SPEC, exclude_unsound=True)), "me")).benchmarks
@@ -340,9 +343,30 @@ async def test_references_that_passed_are_not_tried_again(world: Any) -> None:
     assert world.environment.judged.count("pass") == 6
 
 
-async def test_of_imported_samples_only_what_none_solved_is_tried(world: Any) -> None:
+async def test_of_imported_samples_only_what_none_solved_is_left_out(world: Any) -> None:
     with_references(world, *["the reference may pass"] * 5, "fails")
     evaluation = await imported(world, ["no", "no"], replace(IMPORTED, exclude_unsound=True))
     [found] = (await world.measurer.run(evaluation, "me")).benchmarks
-    assert world.environment.judged.count("the reference may pass") == 2, "the even ones were solved"
     assert [one.problem_id for one in found.exclusions] == ["p05"]
+    with_references(world, *["fails"] * 6)
+    evaluation = await imported(world, ["pass", "no"], replace(IMPORTED, exclude_unsound=True))
+    [found] = (await world.measurer.run(evaluation, "me")).benchmarks
+    assert found.exclusions == (), "a sample of each shows that it can be passed"
+
+
+@pytest.mark.parametrize("is_imported", [True, False])
+async def test_a_problem_is_judged_in_the_kind_that_its_reference_needs(world: Any, is_imported: bool) -> None:
+    apart, beside = CheckTest("assert f() == 1", shared=True), CheckTest("assert f().pop() == 1")
+    world.environment.must_share = {beside.code}
+    world.problems.problems = [
+        replace(one, tests=(test,), references=("pass",))
+        for one, test in zip(world.problems.problems, [apart, beside] * 3, strict=True)
+    ]
+    spec = IMPORTED if is_imported else SPEC
+    for _ in range(2):  # once tried, and once from what is stored
+        evaluation = await (imported(world, ["pass", "pass"], spec) if is_imported else claimed(world, spec))
+        [found] = (await world.measurer.run(evaluation, "me")).benchmarks
+        assert found.shared == ("p01", "p03", "p05")
+        samples = await world.store.sample_page(evaluation.id, 99, None)
+        assert {one.key.problem_id for one in samples if one.judgement.forgeable} == set(found.shared)
+        assert {one.name for one in found.slices} == ({"strict grading", "shared grading"})

@@ -72,13 +72,27 @@ def test_of_one_that_ended_parts_are_scored_and_what_was_not_judged_is_the_platf
     assert [(part.name, part.problems, part.pass_at_k[0].estimate.value) for part in a.slices] == [
         ("easy", 1, 1.0),
         ("hard", 1, 0.0),
+        ("shared grading", 1, 1.0),
+        ("strict grading", 1, 0.0),
     ]
     assert b.failures == {"NO_CODE": 1, "PLATFORM": 1}
 
 
 def test_a_part_that_is_all_of_the_set_is_none() -> None:
     facts = [fact("a", "1", "difficulty 1"), fact("a", "2", "difficulty 1")]
-    assert score(replace(SPEC, suite=SPEC.suite[:1]), facts, COUNTS, ended=True).benchmarks[0].slices == ()
+    counts = [replace(one, forgeable=False) for one in COUNTS]
+    assert score(replace(SPEC, suite=SPEC.suite[:1]), facts, counts, ended=True).benchmarks[0].slices == ()
+
+
+def test_a_set_of_both_kinds_of_grading_has_a_score_of_each() -> None:
+    counts = [count("a", "1", "PASSED", 2, forgeable=True), count("a", "2", "FAILED", 2, "WRONG")]
+    a, b = score(SPEC, FACTS, counts, ended=True).benchmarks
+    assert (a.shared, a.forgeable_passes, b.shared) == (("1",), 2, ())
+    assert [(part.name, part.pass_at_k[0].estimate.value) for part in a.slices if "grading" in part.name] == [
+        ("shared grading", 1.0),
+        ("strict grading", 0.0),
+    ]
+    assert all("grading" not in part.name for part in score(SPEC, FACTS, counts[:1], ended=True).benchmarks[0].slices)
 
 
 def test_pass_at_k_without_k_samples_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,11 +14,14 @@ from ratchet_cli.commands.sandbox import capabilities, connected, local_target
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, following
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
+from ratchet_environments import Task
+from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_environments.preflight import Preflight, preflight_all
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client
 from ratchet_kit.errors import RatchetError, Unavailable
+from ratchet_problems import jsonl
 
 app = typer.Typer(help="What can be measured.", no_args_is_help=True)
 
@@ -50,12 +54,16 @@ def verify(
         str, typer.Argument(help="A benchmark, a set of Ratchet's own, or a .jsonl, .json, .parquet file.")
     ],
     limit: Annotated[int, typer.Option(help="At most this many problems; 0: all.", min=0)] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the problems that can be used here as JSON lines, each in its kind.")
+    ] = None,
     target: TargetOption = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Run each problem's reference in the sandbox. Exits 1 if one does not pass, and says which, and why.
 
-    What passes only with its tests in the program's own process is listed, too: its results can be forged.
+    Each problem's tests are tried apart from the program first. What passes only with its tests in the program's own
+    process is listed, with the reason: its results can be forged.
     """
     target = target or local_target()
     with connected(target) as channel:
@@ -67,7 +75,9 @@ def verify(
     except RatchetError as error:
         raise CommandError(f"{error.message}.") from error
     unsound = {one.problem.id: one.fault for one in found if one.fault}
-    shared = {one.problem.id: list(one.shared) for one in found if one.shared and not one.fault}
+    shared = {one.problem.id: _reasons(one) for one in found if one.shared and not one.fault}
+    if out:
+        jsonl.write([one.problem for one in found if not one.fault], out)
     if as_json:
         print_json(
             {
@@ -90,14 +100,21 @@ def _show(
 ) -> None:
     if unsound:
         print_table(["problem", "why it cannot be used"], unsound.items(), breakable=("why it cannot be used",))
-    for problem_id, reasons in shared.items():
-        say(f"{problem_id}: {'; '.join(reasons)}")
+    if shared:
+        rows = [(problem_id, "; ".join(reasons)) for problem_id, reasons in shared.items()]
+        print_table(
+            ["problem", "why its tests share its process"], rows, breakable=("why its tests share its process",)
+        )
     version = f" {loaded.version}" if loaded.version else ""
-    forgeable = sum(one.problem.forgeable for one in found if not one.fault)
     say(
         f"{loaded.name}{version}: {len(found) - len(unsound)} of {len(found)} references pass"
-        + (f", {forgeable} of them in the shared kind, whose results can be forged." if forgeable else ".")
+        + (f", {len(shared)} of them in the shared kind, whose results can be forged." if shared else ".")
     )
+
+
+def _reasons(one: Preflight) -> list[str]:
+    several = len(one.problem.tests) > 1
+    return [f"tests[{place}]: {reason}" if several else reason for place, reason in one.shared.items()]
 
 
 async def _verified(
@@ -116,9 +133,9 @@ async def _verified(
         count = Count(f"verifying {name}", "references")
         with following(count, quiet=quiet) as changed:
             tell = _counter(count, changed)
-            found = await preflight_all(
-                executor, loaded.problems, loaded.runtime, loaded.limits, lambda done: tell(done, len(loaded.problems))
-            )
+            tasks = [Task.of(one, runtime=loaded.runtime, limits=loaded.limits(one)) for one in loaded.problems]
+            environment = CodeEnvironment(executor, forgeable=True)
+            found = await preflight_all(environment, tasks, progress=lambda done: tell(done, len(tasks)))
     return loaded, found
 
 

@@ -43,11 +43,15 @@ def show_result(evaluation: pb.Evaluation) -> None:
     if rows:
         print_table(("", "", "value", "95 % interval"), rows)
     counts = _counts(evaluation.verdicts)
-    forgeable = f"; {evaluation.forgeable_passes} of the passes can be forged" if evaluation.forgeable_passes else ""
-    say(f"{evaluation.id}: {evaluation.problems_done} problems; {counts}{forgeable}")
+    say(f"{evaluation.id}: {evaluation.problems_done} problems; {counts}")
     for one in evaluation.benchmarks:
         if one.failures:
             say(f"{one.problems.name}: {_counts(one.failures).lower()}")
+        if one.shared_problem_ids:
+            say(
+                f"{one.problems.name}: {len(one.shared_problem_ids)} of {one.problems_total} problems are graded in the"
+                f" program's process; {one.forgeable_passes} passes of theirs can be forged"
+            )
         for left_out in one.exclusions:
             say(f"{one.problems.name}: {left_out.problem_id} is left out: {left_out.reason}")
 

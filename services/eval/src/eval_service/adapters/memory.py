@@ -20,7 +20,7 @@ class MemoryEvaluationStore:
         self._made: Made[str] = Made("evaluation")
         self._problems: dict[str, dict[ProblemKey, Facts]] = {}
         self._samples: dict[str, dict[SampleKey, Sample]] = {}
-        self._sound: set[str] = set()
+        self._sound: dict[str, Sequence[int]] = {}
 
     async def create(self, evaluation: Evaluation, request: Request) -> Evaluation:
         existing = await self.find(request)
@@ -76,11 +76,11 @@ class MemoryEvaluationStore:
     async def problems(self, ids: Sequence[str]) -> Mapping[str, Sequence[Facts]]:
         return {id: list(self._problems[id].values()) for id in ids}
 
-    async def sound(self, digests: Sequence[str]) -> frozenset[str]:
-        return frozenset(digests) & self._sound
+    async def sound(self, digests: Sequence[str]) -> Mapping[str, Sequence[int]]:
+        return {digest: self._sound[digest] for digest in digests if digest in self._sound}
 
-    async def add_sound(self, digests: Sequence[str]) -> None:
-        self._sound |= frozenset(digests)
+    async def add_sound(self, kinds: Mapping[str, Sequence[int]]) -> None:
+        self._sound = {**kinds, **self._sound}
 
     async def add_samples(self, id: str, samples: Sequence[Sample]) -> None:
         for sample in samples:

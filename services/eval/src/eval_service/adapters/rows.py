@@ -203,6 +203,7 @@ def _benchmark(record: Mapping[str, Any]) -> BenchmarkScore:
         "pass_at_k": _passes(record["pass_at_k"]),
         "slices": tuple(Slice(one["name"], one["problems"], _passes(one["pass_at_k"])) for one in record["slices"]),
         "exclusions": tuple(Exclusion(**one) for one in record["exclusions"]),
+        "shared": tuple(record.get("shared", ())),
     }
     return BenchmarkScore(**{**record, **parts})
 

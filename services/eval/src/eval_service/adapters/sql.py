@@ -116,16 +116,17 @@ class SqlEvaluationStore:
             found[row.evaluation_id].append(to_facts(row))
         return found
 
-    async def sound(self, digests: Sequence[str]) -> frozenset[str]:
-        found: set[str] = set()
+    async def sound(self, digests: Sequence[str]) -> Mapping[str, Sequence[int]]:
+        found: dict[str, Sequence[int]] = {}
         for some in parts(digests, _IN_A_QUERY):
             query = select(sound_problems).where(sound_problems.c.digest.in_(some))
-            found |= {row.digest for row in await self._database.rows(query)}
-        return frozenset(found)
+            found |= {row.digest: tuple(row.shared) for row in await self._database.rows(query)}
+        return found
 
-    async def add_sound(self, digests: Sequence[str]) -> None:
+    async def add_sound(self, kinds: Mapping[str, Sequence[int]]) -> None:
+        rows = [{"digest": digest, "shared": list(shared)} for digest, shared in kinds.items()]
         async with self._database.writing() as connection:
-            await insert_all_if_absent(connection, sound_problems, [{"digest": digest} for digest in digests])
+            await insert_all_if_absent(connection, sound_problems, rows)
 
     # Samples
 

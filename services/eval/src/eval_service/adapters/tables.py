@@ -69,8 +69,14 @@ samples = Table(
     Index("ix_eval_samples_request", "request"),
 )
 
-# Problems whose reference passed: they need not be tried again.
-sound_problems = Table("eval_sound_problems", metadata, Column("digest", String(64), primary_key=True))
+# Problems whose reference passed: they need not be tried again. `shared`: the places of the tests that must share the
+# program's process.
+sound_problems = Table(
+    "eval_sound_problems",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("shared", JSON, nullable=False),
+)
 
 # What people chose between. With the texts: a vote outlives the evaluations.
 pairs = Table(

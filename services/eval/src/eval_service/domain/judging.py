@@ -2,11 +2,11 @@
 
 from eval_service.domain.drawing import Drawing
 from eval_service.domain.parallel import Batches
-from eval_service.domain.patience import Patience
+from eval_service.domain.patience import PatientEnvironment
 from eval_service.domain.ports import EvaluationStore, Meter
 from eval_service.domain.sample import Sample, judgement_of
 from eval_service.domain.sets import Sets
-from ratchet_environments import Environment, Episode, Task
+from ratchet_environments import Task
 from ratchet_kit.errors import FailedPrecondition
 
 
@@ -18,16 +18,15 @@ class Judging:
         evaluation_id: str,
         sets: Sets,
         store: EvaluationStore,
-        environment: Environment,
+        environment: PatientEnvironment,
         meter: Meter,
-        patience: Patience,
         moment: float,
     ) -> None:
         """`moment`: seconds in which what is found goes to the store together."""
         self._sets = sets
         self._environment = environment
         self._meter = meter
-        self._patience = patience
+        patience = self._patience = environment.patience
 
         async def add(samples: list[Sample]) -> None:
             await patience.insist(lambda: store.add_samples(evaluation_id, samples))
@@ -46,12 +45,11 @@ class Judging:
         """Judges a sample that is stored. `drawing`: where it came from, and where its episode goes on; None where it
         was imported. Raises Unavailable after all patience, InvalidArgument for a problem that cannot be run."""
         task, text = drawing.judged(sample) if drawing else self._imported(sample)
-        episode = await self._patience.insist(lambda: self._environment.start(task))
-        episode = await self._step(episode, text)
+        episode = await self._environment.step(await self._environment.start(task), text)
         while episode.outcome is None:
             if drawing is None:
                 raise FailedPrecondition(f"one answer to {task.problem.id} does not end its episode")
-            episode = await self._step(episode, await drawing.reply(sample.key, episode.messages))
+            episode = await self._environment.step(episode, await drawing.reply(sample.key, episode.messages))
         judgement = judgement_of(episode.outcome.grade, task, episode.answer)
         last = episode.answer if len(episode.turns) > 1 else ""
         await self._judged.add(sample.judged(judgement, last))
@@ -60,6 +58,3 @@ class Judging:
 
     def _imported(self, sample: Sample) -> tuple[Task, str]:
         return self._sets.task(sample.key.problem, is_program=True), self._sets.program(sample)
-
-    async def _step(self, episode: Episode, answer: str) -> Episode:
-        return await self._patience.insist(lambda: self._environment.step(episode, answer))

@@ -1,7 +1,7 @@
 """Measures: draws what is missing of an evaluation's samples, or waits for those that are added, and judges them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -10,7 +10,7 @@ from eval_service.domain.drawing import Drawing, Lost, Wanted
 from eval_service.domain.evaluation import Evaluation, Pace
 from eval_service.domain.judging import Judging
 from eval_service.domain.parallel import each, parts
-from eval_service.domain.patience import WORTH_A_RETRY, Deadlines, Patience
+from eval_service.domain.patience import WORTH_A_RETRY, Deadlines, Patience, PatientEnvironment
 from eval_service.domain.ports import EvaluationStore, LoadedPolicy, Meter, PolicyHost, ProblemSource
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts, Score, check_complete, score, tallies
@@ -72,12 +72,14 @@ class Measurer:
         patience.made()
         evaluation = await self._store.change(evaluation.id, lambda now: now.load_problems(owner, sets.loaded))
         await self._store.add_problems(evaluation.id, sets.facts())
-        judging = Judging(evaluation.id, sets, self._store, self._environment, self._meter, patience, self._moment)
+        environment = PatientEnvironment(self._environment, patience)
+        judging = Judging(evaluation.id, sets, self._store, environment, self._meter, self._moment)
         if evaluation.spec.imported_samples:
-            await self._judge_added(evaluation, owner, sets, judging, patience)
-            await self._leave_out_unsolved(evaluation, sets, patience)
+            faults = await self._judge_added(evaluation, owner, sets, judging, environment)
+            await self._leave_out_unsolved(evaluation, sets, faults)
         else:
-            await self._check(evaluation, sets, patience, sets.problems)
+            faults = await preflight.unsound(sets, sets.problems, self._store, environment, self._judging)
+            await self._leave_out(evaluation, faults)
             await self._draw_all(evaluation, owner, sets, judging, patience)
         spec, facts, counts = evaluation.spec, await self._facts(evaluation), await self._counts(evaluation)
         check_complete(spec, facts, counts)
@@ -168,27 +170,42 @@ class Measurer:
         )
         return [key for key in keys if key not in done]
 
-    async def _unjudged(self, evaluation: Evaluation) -> AsyncIterator[Sample]:
+    async def _unjudged(
+        self, evaluation: Evaluation, only: Collection[ProblemKey] | None = None
+    ) -> AsyncIterator[Sample]:
+        """`only`: of these problems."""
         last: SampleKey | None = None
         while page := await self._store.unjudged(evaluation.id, PAGE, last):
             for sample in page:
-                yield sample
+                if only is None or sample.key.problem in only:
+                    yield sample
             last = page[-1].key
 
     # Samples that are added
 
     async def _judge_added(
-        self, evaluation: Evaluation, owner: str, sets: Sets, judging: Judging, patience: Patience
-    ) -> None:
+        self,
+        evaluation: Evaluation,
+        owner: str,
+        sets: Sets,
+        judging: Judging,
+        environment: PatientEnvironment,
+    ) -> Mapping[ProblemKey, str]:
+        """The problems whose reference does not pass here. A problem's reference is tried before its first sample is
+        judged, which is judged in the same kind."""
+        patience = environment.patience
         await self._begin(evaluation, owner)
-        there = 0
+        there, tried, faults = 0, set[ProblemKey](), dict[ProblemKey, str]()
         while True:
             counts = await self._counts(evaluation)
             sets.check(SampleKey(count.key.benchmark, count.key.problem_id, 0) for count in counts)
+            new = {count.key for count in counts} - tried
+            faults |= await preflight.unsound(sets, sorted(new), self._store, environment, self._judging)
+            tried |= new
             before, there = there, sum(count.samples for count in counts)
-            await each(self._unjudged(evaluation), judging.judge, self._judging)
+            await each(self._unjudged(evaluation, tried), judging.judge, self._judging)
             if there >= evaluation.spec.imported_samples:
-                return
+                return faults
             if there > before:
                 patience.made()
             elif patience.idle() >= self._deadlines.without_progress:
@@ -198,20 +215,19 @@ class Measurer:
                 )
             await self._sleep(LOOK_SECONDS)
 
-    async def _leave_out_unsolved(self, evaluation: Evaluation, sets: Sets, patience: Patience) -> None:
-        """Problems without a sample are left out; those that no sample solved are looked at. One that was solved can
-        be."""
+    async def _leave_out_unsolved(self, evaluation: Evaluation, sets: Sets, faults: Mapping[ProblemKey, str]) -> None:
+        """Problems without a sample are left out. One that a sample solved can be, whatever its reference does."""
         found = tallies(await self._facts(evaluation), await self._counts(evaluation))
         without = {key: "no sample of it was added" for key in sets.problems if key not in found}
         await self._store.exclude(evaluation.id, without)
-        await self._check(evaluation, sets, patience, [key for key, tally in found.items() if not tally.passed])
+        unsolved = {key: reason for key, reason in faults.items() if key in found and not found[key].passed}
+        await self._leave_out(evaluation, unsolved)
 
     # Both
 
-    async def _check(self, evaluation: Evaluation, sets: Sets, patience: Patience, keys: Iterable[ProblemKey]) -> None:
+    async def _leave_out(self, evaluation: Evaluation, faults: Mapping[ProblemKey, str]) -> None:
         """Leaves problems out whose reference does not pass here; raises FailedPrecondition where the spec does not
         allow that."""
-        faults = await preflight.unsound(sets, keys, self._store, self._environment, patience, self._judging)
         if faults and not evaluation.spec.exclude_unsound:
             raise preflight.refusal(faults)
         await self._store.exclude(evaluation.id, faults)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from eval_service.domain.ports import Meter
+from ratchet_environments import Environment, Episode, Task
 from ratchet_kit.errors import DeadlineExceeded, ResourceExhausted, Unavailable
 from ratchet_kit.times import Clock
 
@@ -65,3 +66,17 @@ class Patience:
         self._meter.retried(type(error).__name__)
         hint = error.retry_after if isinstance(error, ResourceExhausted) else None
         await self._sleep(max(hint or timedelta(), self.deadlines.pause).total_seconds())
+
+
+class PatientEnvironment:
+    """An Environment whose faults are waited out."""
+
+    def __init__(self, environment: Environment, patience: Patience) -> None:
+        self._environment = environment
+        self.patience = patience
+
+    async def start(self, task: Task) -> Episode:
+        return await self.patience.insist(lambda: self._environment.start(task))
+
+    async def step(self, episode: Episode, answer: str) -> Episode:
+        return await self.patience.insist(lambda: self._environment.step(episode, answer))

@@ -118,11 +118,14 @@ class EvaluationStore(Protocol):
         """By evaluation; in no order."""
         ...
 
-    async def sound(self, digests: Sequence[str]) -> frozenset[str]:
-        """Those digests of problems whose reference passed once."""
+    async def sound(self, digests: Sequence[str]) -> Mapping[str, Sequence[int]]:
+        """Of those problems whose reference passed once, by digest: the places of the tests that share the program's
+        process."""
         ...
 
-    async def add_sound(self, digests: Sequence[str]) -> None: ...
+    async def add_sound(self, kinds: Mapping[str, Sequence[int]]) -> None:
+        """As `sound` gives them; what is there already stays as it is."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from eval_service.domain.sample import FailureClass, ProblemKey
 from eval_service.domain.spec import EvaluationSpec, SuiteEntry
@@ -26,7 +26,7 @@ class Facts:
     fingerprint: str = ""
     """What tells whether a training set has the same problem."""
     slices: tuple[str, ...] = ()
-    """The parts of the set that it is of: "difficulty 3", "tag graphs"."""
+    """The parts of the set that it is of: "difficulty 3", "tag graphs", "strict grading"."""
     excluded: str = ""
     """Why it is not measured; empty: it is."""
 
@@ -78,6 +78,8 @@ class BenchmarkScore:
     forgeable_passes: int = 0
     slices: tuple[Slice, ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
+    shared: tuple[str, ...] = ()
+    """Problems whose tests ran in the program's process; in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,8 @@ def _of_set(
     if ended and waiting:
         failures[str(FailureClass.PLATFORM)] += waiting.total()
     wanted = 1 if spec.imported_samples else spec.samples_per_problem
+    shared = {count.key for count in counted if count.forgeable}
+    own = [replace(fact, slices=(*fact.slices, *_kinds(fact.key, mine, shared))) for fact in own]
     slices = _parts(own) if ended else []
     return BenchmarkScore(
         name=name,
@@ -200,7 +204,15 @@ def _of_set(
         forgeable_passes=sum(one.samples for one in counted if one.forgeable and one.verdict == PASSED),
         slices=tuple(_slice(spec, part, own, mine) for part in slices),
         exclusions=tuple(Exclusion(fact.key.problem_id, fact.excluded) for fact in own if fact.excluded),
+        shared=tuple(sorted(key.problem_id for key in shared)),
     )
+
+
+def _kinds(key: ProblemKey, judged: Collection[ProblemKey], shared: Collection[ProblemKey]) -> tuple[str, ...]:
+    """Of a set that is graded in both kinds, the part that the problem is of."""
+    if key not in judged or not 0 < len(shared) < len(judged):
+        return ()
+    return ("shared grading",) if key in shared else ("strict grading",)
 
 
 def _parts(facts: Sequence[Facts]) -> list[str]:

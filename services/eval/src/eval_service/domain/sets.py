@@ -1,6 +1,6 @@
 """The sets of an evaluation, loaded."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from eval_service.domain.ports import ProblemSet
@@ -8,6 +8,7 @@ from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Facts
 from eval_service.domain.spec import EvaluationSpec
 from ratchet_environments import Task
+from ratchet_environments.preflight import in_kinds
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_kit.faults import Faults
 from ratchet_problems import Message, Problem, fingerprint
@@ -36,6 +37,7 @@ class Sets:
         self._problems = {
             ProblemKey(name, problem.id): problem for name, loaded in self._sets.items() for problem in loaded.problems
         }
+        self._graded = dict(self._problems)
 
     @property
     def loaded(self) -> Sequence[tuple[str, str]]:
@@ -44,8 +46,12 @@ class Sets:
 
     @property
     def problems(self) -> dict[ProblemKey, Problem]:
-        """In order."""
+        """In order, as their sets have them."""
         return self._problems
+
+    def grade(self, key: ProblemKey, shared: Collection[int]) -> None:
+        """From now on the tests at these places share the program's process, and no others."""
+        self._graded[key] = in_kinds(self._problems[key], shared)
 
     def set_of(self, key: ProblemKey) -> ProblemSet:
         return self._sets[key.benchmark]
@@ -63,8 +69,8 @@ class Sets:
 
     def task(self, key: ProblemKey, messages: tuple[Message, ...] = (), *, is_program: bool = False) -> Task:
         """What judges an answer to the problem."""
-        problem, own = self._problems[key], self._sets[key.benchmark]
-        return Task(problem, messages, own.runtime, own.limits(problem), is_program)
+        own = self._sets[key.benchmark]
+        return Task(self._graded[key], messages, own.runtime, own.limits(self._problems[key]), is_program)
 
     def program(self, sample: Sample) -> str:
         """The program that the set's official evaluator makes of a sample."""

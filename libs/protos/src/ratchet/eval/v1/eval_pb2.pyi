@@ -255,6 +255,7 @@ class BenchmarkScore(_message.Message):
     FORGEABLE_PASSES_FIELD_NUMBER: _builtins.int
     SLICES_FIELD_NUMBER: _builtins.int
     EXCLUSIONS_FIELD_NUMBER: _builtins.int
+    SHARED_PROBLEM_IDS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """The benchmark's official version: "v0.1.10"."""
     weight: _builtins.float
@@ -274,11 +275,17 @@ class BenchmarkScore(_message.Message):
 
     @_builtins.property
     def slices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Slice]:
-        """Scores of parts of the set, by difficulty and tag."""
+        """Scores of parts of the set: by difficulty and tag, and by kind of grading where there are both."""
 
     @_builtins.property
     def exclusions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Exclusion]:
         """Problems that are not measured, and why."""
+
+    @_builtins.property
+    def shared_problem_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Problems whose tests ran in the program's process, as their references need (CheckTest.GRADING_SHARED): these
+        passes are the forgeable ones. All others are graded apart from the program.
+        """
 
     def __init__(
         self,
@@ -294,10 +301,11 @@ class BenchmarkScore(_message.Message):
         forgeable_passes: _builtins.int = ...,
         slices: _abc.Iterable[Global___Slice] | None = ...,
         exclusions: _abc.Iterable[Global___Exclusion] | None = ...,
+        shared_problem_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["problems", b"problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclusions", b"exclusions", "failures", b"failures", "forgeable_passes", b"forgeable_passes", "pass_at_k", b"pass_at_k", "problems", b"problems", "problems_done", b"problems_done", "problems_total", b"problems_total", "samples", b"samples", "slices", b"slices", "version", b"version", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclusions", b"exclusions", "failures", b"failures", "forgeable_passes", b"forgeable_passes", "pass_at_k", b"pass_at_k", "problems", b"problems", "problems_done", b"problems_done", "problems_total", b"problems_total", "samples", b"samples", "shared_problem_ids", b"shared_problem_ids", "slices", b"slices", "version", b"version", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -311,7 +319,7 @@ class Slice(_message.Message):
     PROBLEMS_FIELD_NUMBER: _builtins.int
     PASS_AT_K_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """"difficulty 3", "tag graphs"."""
+    """"difficulty 3", "tag graphs", "strict grading", "shared grading"."""
     problems: _builtins.int
     @_builtins.property
     def pass_at_k(self) -> _containers.RepeatedCompositeFieldContainer[Global___PassAtK]: ...
