@@ -7,12 +7,12 @@ from ratchet_problems.problem import CallTest, CheckTest, Problem, StdioTest
 
 
 def test_every_kind_of_test_crosses() -> None:
-    tests = (CallTest("[1]", "2", 0.5), StdioTest("in", "out"), CheckTest("assert f(1) == 2"))
+    tests = (CallTest("[1]", "2", 0.5), StdioTest("in", "out", tolerance=1e-6), CheckTest("assert f(1) == 2"))
     task = Task.of(Problem("p", "Write f.", tests, entry_point="f"), runtime="numpy")
     program = program_for(task, "def f(x): return 2", program_id="s1")
     assert (program.id, program.entry_point, program.source) == ("s1", "f", "def f(x): return 2")
     assert program.tests[0].call == pb.CallTest(args="[1]", expected="2", tolerance=0.5)
-    assert program.tests[1].stdio == pb.StdioTest(stdin="in", expected_stdout="out")
+    assert program.tests[1].stdio == pb.StdioTest(stdin="in", expected_stdout="out", tolerance=1e-6)
     assert program.tests[2].check == pb.CheckTest(code="assert f(1) == 2")
     assert not program.limits.HasField("cpu_time")
     assert program.runtime == "numpy"

@@ -35,7 +35,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
         structure="one",
     )
     others = [
-        Problem(id="b", prompt="Echo.", tests=(StdioTest("1\n", "1"),)),
+        Problem(id="b", prompt="Echo.", tests=(StdioTest("1\n", "1"), StdioTest("1.5", "1.5", True, 1e-6))),
         Problem(id="c", prompt="Write g.", entry_point="g", tests=(CheckTest("def check(g): assert g()"),)),
     ]
     path = tmp_path / "set.jsonl"
@@ -75,6 +75,7 @@ def test_json_values_become_literals_and_ids_come_from_the_line(tmp_path: Path) 
         (GOOD | {"tests": [{"args": "1 +", "expected": "1"}]}, "tests[0].args", "1 +"),
         (GOOD | {"tests": [{"args": [1], "expected": 1, "timeout": 2}]}, "tests[0].timeout", "does not belong"),
         (GOOD | {"tests": [{"args": [1], "expected": 1, "tolerance": "x"}]}, "tests[0].tolerance", "a number"),
+        (GOOD | {"tests": [{"stdin": "", "expected_stdout": "", "tolerance": -1}]}, "tests[0].tolerance", "0 or more"),
         (GOOD | {"tests": [{"stdin": 1, "expected_stdout": ""}]}, "tests[0].stdin", "text"),
         (
             GOOD | {"tests": [{"args": [1], "raises": "ValueError", "expected": 1}]},

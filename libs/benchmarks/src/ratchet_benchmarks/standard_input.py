@@ -1,8 +1,9 @@
 """CodeContests (Li et al. 2022, arXiv:2203.07814) and APPS (Hendrycks et al. 2021, arXiv:2105.09938): problems of
 competitions, whose programs read standard input.
 
-What is printed is compared by its tokens: problems that accept several answers, or numbers within a tolerance, are not
-sound here, and `ratchet benchmarks verify` names them.
+What is printed is compared by its tokens, and an expected decimal by a number within TOLERANCE: most checkers of
+competitions ask for that. Problems that accept several answers are not sound here, and `ratchet benchmarks verify`
+names them.
 """
 
 import json
@@ -18,6 +19,8 @@ from ratchet_problems import CallTest, Problem, StdioTest
 
 _ASK = "\n\nWrite a Python program that reads the input from standard input and prints the answer to standard output."
 _LIMITS = Limits(timedelta(seconds=10), 1 << 30)
+TOLERANCE = 1e-6
+"""Absolute or relative."""
 _PYTHON3 = 3
 """Of CodeContests' languages."""
 _LEVELS = {"introductory": 1, "interview": 3, "competition": 5}
@@ -59,7 +62,7 @@ def _code_contests(rows: Sequence[Row], part: str, truth: Truth) -> Contents:
 
 
 def _contest(row: Row) -> Problem:
-    tests = tuple(StdioTest(_line(test["input"]), _line(test["output"])) for test in row["tests"])
+    tests = tuple(StdioTest(_line(test["input"]), _line(test["output"]), tolerance=TOLERANCE) for test in row["tests"])
     reference = row["solution_python3"]
     return Problem(
         id=row["name"],
@@ -155,7 +158,7 @@ def _call(given: Any, wanted: Any) -> CallTest:
 def _stdio(given: Any, wanted: Any) -> StdioTest:
     """Either may be a list of lines."""
     stdin, stdout = ("\n".join(map(str, text)) if isinstance(text, list) else str(text) for text in (given, wanted))
-    return StdioTest(_line(stdin), _line(stdout))
+    return StdioTest(_line(stdin), _line(stdout), tolerance=TOLERANCE)
 
 
 CODE_CONTESTS = Benchmark(

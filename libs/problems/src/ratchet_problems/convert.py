@@ -25,7 +25,7 @@ def test_to_proto(test: TestCase) -> pb.Test:
             )
             return pb.Test(call=call, held_out=test.held_out)
         case StdioTest():
-            stdio = pb.StdioTest(stdin=test.stdin, expected_stdout=test.expected_stdout)
+            stdio = pb.StdioTest(stdin=test.stdin, expected_stdout=test.expected_stdout, tolerance=test.tolerance)
             return pb.Test(stdio=stdio, held_out=test.held_out)
         case CheckTest():
             grading = pb.CheckTest.GRADING_SHARED if test.shared else pb.CheckTest.GRADING_UNSPECIFIED

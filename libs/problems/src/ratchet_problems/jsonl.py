@@ -9,7 +9,8 @@ call it). A test is one of
     {"check": "def check(candidate): ..."}   with "names": ["Node"], what it uses of the program beside the entry point,
                                              and "shared": true where it must run in the program's process
 A call test may have "tolerance" (for floats; 0 compares exactly) and "unordered": true (the elements of a list come
-in any order), any test "held_out": true (it counts, and is never shown).
+in any order), one of stdin "tolerance" (for what is expected with a decimal point or an exponent; without it tokens are
+compared as text), any test "held_out": true (it counts, and is never shown).
 """
 
 import json
@@ -22,7 +23,7 @@ from ratchet_problems.problem import CallTest, CheckTest, InvalidProblem, Proble
 _TEXTS = ("id", "entry_point", "source", "licence", "structure")
 _FIELDS = {"prompt", "tests", "references", "difficulty", "tags", *_TEXTS}
 _CALL = {"args", "expected"}, {"tolerance", "unordered", "held_out"}
-_STDIO = {"stdin", "expected_stdout"}, {"held_out"}
+_STDIO = {"stdin", "expected_stdout"}, {"tolerance", "held_out"}
 # Which kind of test it is, by the first of these fields that's there: what it needs, and what else it may have.
 _TEST_FIELDS = {
     "raises": ({"args", "raises"}, {"held_out"}),
@@ -139,7 +140,7 @@ def _test(record: object, path: str, where: str) -> TestCase:
         return CheckTest(_text(record, "check", where, prefix), held_out, tuple(names), shared)
     if "stdin" in needed:
         stdin, expected = _text(record, "stdin", where, prefix), _text(record, "expected_stdout", where, prefix)
-        return StdioTest(stdin, expected, held_out)
+        return StdioTest(stdin, expected, held_out, _tolerance(record, path, where))
     return _call_test(record, path, where, held_out)
 
 
@@ -153,11 +154,14 @@ def _call_test(record: Mapping[str, Any], path: str, where: str, held_out: bool)
         return CallTest(literal, raises=_text(record, "raises", where, f"{path}."), held_out=held_out)
     expected = record["expected"]
     expected = _typed(expected, str, f"{path}.expected", where) if isinstance(args, str) else repr(expected)
-    tolerance = None
-    if "tolerance" in record:
-        tolerance = float(_typed(record["tolerance"], (int, float), f"{path}.tolerance", where))
-    unordered = _flag(record, "unordered", where, f"{path}.")
+    tolerance, unordered = _tolerance(record, path, where), _flag(record, "unordered", where, f"{path}.")
     return CallTest(literal, expected, tolerance, unordered=unordered, held_out=held_out)
+
+
+def _tolerance(record: Mapping[str, Any], path: str, where: str) -> float | None:
+    if "tolerance" not in record:
+        return None
+    return float(_typed(record["tolerance"], (int, float), f"{path}.tolerance", where))
 
 
 def _flag(record: Mapping[str, Any], name: str, where: str, prefix: str) -> bool:

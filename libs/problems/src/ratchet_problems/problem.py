@@ -64,9 +64,12 @@ class StdioTest:
     stdin: str
     expected_stdout: str
     held_out: bool = False
+    tolerance: float | None = None
+    """Where a decimal number is expected: absolute or relative; None compares tokens as they are printed."""
 
     def to_json(self) -> dict[str, Any]:
-        return {"stdin": self.stdin, "expected_stdout": self.expected_stdout} | _held_out(self)
+        tolerance = {} if self.tolerance is None else {"tolerance": self.tolerance}
+        return {"stdin": self.stdin, "expected_stdout": self.expected_stdout} | tolerance | _held_out(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +158,7 @@ class Problem:
                     raise InvalidProblem(self.id, f"{path}.unordered", "is for an expected list or tuple")
                 if not test.raises and not _is_literal(test.expected, object):
                     raise InvalidProblem(self.id, f"{path}.expected", f"not a Python literal: {test.expected[:60]!r}")
-                if test.tolerance is not None and not 0 <= test.tolerance < float("inf"):
-                    raise InvalidProblem(self.id, f"{path}.tolerance", "must be a finite number, 0 or more")
+                self._check_tolerance(test, path)
             case CheckTest():
                 if not test.code.strip():
                     raise InvalidProblem(self.id, f"{path}.check", "must not be empty")
@@ -166,7 +168,11 @@ class Problem:
                 if test.shared and test.held_out:
                     raise InvalidProblem(self.id, f"{path}.shared", "a program sees what shares its process")
             case StdioTest():
-                pass
+                self._check_tolerance(test, path)
+
+    def _check_tolerance(self, test: CallTest | StdioTest, path: str) -> None:
+        if test.tolerance is not None and not 0 <= test.tolerance < float("inf"):
+            raise InvalidProblem(self.id, f"{path}.tolerance", "must be a finite number, 0 or more")
 
     @property
     def forgeable(self) -> bool:

@@ -285,6 +285,43 @@ def test_tokens() -> None:
     assert not tokens_match("1 2", "1 2 3")
     assert not tokens_match("12", "1 2")
     assert tokens_match("", "\n")
+    assert not tokens_match("0.50", "0.5")
+
+
+@pytest.mark.parametrize(
+    ("got", "expected"),
+    [
+        ("0.50", "0.5"),
+        ("1", "1.0000000"),
+        ("yes 0.3333333333", "yes 0.33333334"),
+        ("1000000.5", "1000000.0"),
+        ("-0.0000005", "0.0"),
+        ("1e3", "1000.0001"),
+        (".5", "5e-1"),
+    ],
+)
+def test_tokens_within_a_tolerance(got: str, expected: str) -> None:
+    assert tokens_match(got, expected, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("got", "expected"),
+    [
+        ("1000001", "1000000"),
+        ("2.0", "2"),
+        ("1.0000021", "1.0"),
+        ("0.5 0.5", "0.5"),
+        ("nan", "0.5"),
+        ("inf", "1e999"),
+        ("0x1.8p1", "3.0"),
+        ("1_0.0", "10.0"),
+        ("٣.0", "3.0"),
+        ("Yes", "yes"),
+        ("0.3" + "3" * 500, "0.33333333333"),
+    ],
+)
+def test_tokens_beyond_a_tolerance(got: str, expected: str) -> None:
+    assert not tokens_match(got, expected, 1e-6)
 
 
 any_json = st.recursive(

@@ -32,7 +32,7 @@ def test_a_program_with_every_kind_of_test() -> None:
         entry_point="f",
         tests=[
             call("[1, (2, {3})]", "-inf", 0.5),
-            common.Test(stdio=common.StdioTest(stdin="a", expected_stdout="b")),
+            common.Test(stdio=common.StdioTest(stdin="a", expected_stdout="b", tolerance=0.5)),
         ],
         limits=common.Limits(cpu_time=Duration(seconds=3), memory_bytes=1 << 28, output_bytes=10),
     )
@@ -41,7 +41,7 @@ def test_a_program_with_every_kind_of_test() -> None:
         "p",
         "s",
         "f",
-        (CallTest((1, (2, {3})), float("-inf"), 0.5), StdioTest("a", "b"), CheckTest("assert f(1)")),
+        (CallTest((1, (2, {3})), float("-inf"), 0.5), StdioTest("a", "b", tolerance=0.5), CheckTest("assert f(1)")),
         "",
         Limits(timedelta(seconds=3), 1 << 28, 10),
     )

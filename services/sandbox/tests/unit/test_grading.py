@@ -81,6 +81,12 @@ def test_troubles_are_told_apart_for_every_kind_of_test(change: dict, verdict: V
     assert judge_check(report).verdict is verdict
 
 
+def test_what_is_printed_may_be_within_the_tolerance_that_its_test_states() -> None:
+    report = replace(ENDED, stage=Stage.LOADED, stdout="0.33333333\n")
+    assert judge_stdio(StdioTest("", "0.33333334"), report).verdict is Verdict.FAILED
+    assert judge_stdio(StdioTest("", "0.33333334", tolerance=1e-6), report).verdict is Verdict.PASSED
+
+
 @pytest.mark.parametrize(
     ("tester", "verdict"),
     [

@@ -26,7 +26,9 @@ def test_from_proto(message: problem_pb2.Test, entry_point: str, path: str, read
     if kind == "stdio":
         reading.fits(f"{path}.stdio.stdin", message.stdio.stdin)
         reading.fits(f"{path}.stdio.expected_stdout", message.stdio.expected_stdout)
-        return StdioTest(message.stdio.stdin, message.stdio.expected_stdout, held_out)
+        tolerance = message.stdio.tolerance if message.stdio.HasField("tolerance") else None
+        reading.faults.bounds(f"{path}.stdio.tolerance", tolerance or 0.0, at_least=0.0)
+        return StdioTest(message.stdio.stdin, message.stdio.expected_stdout, held_out, tolerance)
     if kind == "check":
         return _check_test(message.check, entry_point, held_out, f"{path}.check", reading)
     reading.faults.add(path, "holds no test")

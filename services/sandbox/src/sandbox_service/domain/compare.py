@@ -5,6 +5,7 @@ Time is n log n in the sizes of both, whatever the program sent.
 
 import cmath
 import math
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -13,6 +14,9 @@ from sandbox_service.domain.forms import Form, Number
 
 _MOST_WORK = 200_000
 _MOST_STEPS = 2_000_000
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_DECIMAL = re.compile(r"(?=.*[.eE])" + _NUMBER.pattern)
+_LONGEST_NUMBER = 400
 _PLAIN = {int, str, bool, type(None)}
 
 
@@ -88,9 +92,19 @@ def _elements(form: Form) -> tuple[str, list[Form]] | None:
     return None
 
 
-def tokens_match(got: str, expected: str) -> bool:
-    """Printed text: the same whitespace-separated tokens in the same order."""
-    return got.split() == expected.split()
+def tokens_match(got: str, expected: str, tolerance: float | None = None) -> bool:
+    """Printed text: the same whitespace-separated tokens in the same order. With a `tolerance` a number may stand for
+    an expected decimal that is so near, absolute or relative; whole numbers and words are compared as text."""
+    mine, theirs = got.split(), expected.split()
+    if mine == theirs or tolerance is None or len(mine) != len(theirs):
+        return mine == theirs
+    return all(a == b or _near(a, b, tolerance) for a, b in zip(mine, theirs, strict=True))
+
+
+def _near(got: str, expected: str, tolerance: float) -> bool:
+    if max(len(got), len(expected)) > _LONGEST_NUMBER or not _NUMBER.fullmatch(got) or not _DECIMAL.fullmatch(expected):
+        return False
+    return math.isclose(float(got), float(expected), rel_tol=tolerance, abs_tol=tolerance)
 
 
 def _same_number(got: Number | tuple[int, int], expected: Number | tuple[int, int], tolerance: Tolerance) -> bool:

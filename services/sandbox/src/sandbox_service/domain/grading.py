@@ -242,7 +242,7 @@ def judge_stdio(test: StdioTest, report: Report) -> Outcome:
     if trouble := _script_trouble(report):
         result = TestResult(False, got, expected, clip(trouble.detail))
         return Outcome(trouble.verdict, (result,), trouble.detail, stop=_is_final(trouble))
-    passed = tokens_match(report.stdout, test.expected_stdout)
+    passed = tokens_match(report.stdout, test.expected_stdout, test.tolerance)
     return Outcome(Verdict.PASSED if passed else Verdict.FAILED, (TestResult(passed, got, expected),))
 
 

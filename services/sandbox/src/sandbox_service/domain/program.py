@@ -46,6 +46,8 @@ class StdioTest:
     stdin: str
     expected_stdout: str
     held_out: bool = False
+    tolerance: float | None = None
+    """Of tokens that are decimal numbers, absolute or relative; None compares them as text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,19 +199,27 @@ class StdioTest(_message.Message):
 
     STDIN_FIELD_NUMBER: _builtins.int
     EXPECTED_STDOUT_FIELD_NUMBER: _builtins.int
+    TOLERANCE_FIELD_NUMBER: _builtins.int
     stdin: _builtins.str
     expected_stdout: _builtins.str
+    tolerance: _builtins.float
+    """Where a token with a decimal point or an exponent is expected: any number within this passes, absolute or relative.
+    Absent means that tokens are compared as they are printed.
+    """
     def __init__(
         self,
         *,
         stdin: _builtins.str = ...,
         expected_stdout: _builtins.str = ...,
+        tolerance: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_tolerance", b"_tolerance", "tolerance", b"tolerance"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_stdout", b"expected_stdout", "stdin", b"stdin"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_tolerance", b"_tolerance", "expected_stdout", b"expected_stdout", "stdin", b"stdin", "tolerance", b"tolerance"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__tolerance: _TypeAlias = _typing.Literal["tolerance"]  # noqa: Y015
+    _WhichOneofArgType__tolerance: _TypeAlias = _typing.Literal["_tolerance", b"_tolerance"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tolerance) -> _WhichOneofReturnType__tolerance | None: ...
 
 Global___StdioTest: _TypeAlias = StdioTest  # noqa: Y015
 
