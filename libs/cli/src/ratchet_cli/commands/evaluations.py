@@ -1,5 +1,6 @@
 """`ratchet evaluate` and `ratchet evaluations`: measure versions."""
 
+import hashlib
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -7,7 +8,7 @@ import typer
 
 from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2
-from ratchet_cli.commands import importing, options, suites
+from ratchet_cli.commands import importing, options, schedule, suites
 from ratchet_cli.commands.options import DetachFlag, Id, numbers_of_user, one_of
 from ratchet_cli.commands.references import model_ref
 from ratchet_cli.terminal.errors import CommandError
@@ -50,14 +51,20 @@ def evaluate(
     exclude_unsound: Annotated[
         bool, typer.Option(help="Leave out problems whose reference fails here, instead of ending.")
     ] = False,
+    every: Annotated[
+        str, typer.Option(help="Measure once in each period (30m, 6h, 1d), until interrupted.", metavar="PERIOD")
+    ] = "",
     detach: DetachFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Measure a model on problem sets: pass@k with 95 % intervals. Or judge samples that were made elsewhere:
     ratchet evaluate --samples samples.jsonl --benchmark humaneval+"""
+    period = schedule.period_of(every) if every else 0
     imported = None if samples.isdigit() else importing.FileOfSamples.look(samples)
     if bool(imported) == bool(model):
         raise CommandError("Give a --model that makes samples, or a file by --samples, and not both.", code=2)
+    if imported and every:
+        raise CommandError("--every is for a --model: samples that are there are judged once.", code=2)
     with numbers_of_user():
         spec = eval_pb2.EvaluationSpec(
             model=model_ref(model) if model else None,
@@ -72,20 +79,29 @@ def evaluate(
             **suites.sets_of(benchmark, limit),
         )
     with Client() as client:
-        evaluation = client.evaluations.create(spec)
-        if imported:
-            imported.add_to(client, evaluation.id, quiet=as_json)
-        if detach:
-            print_json(evaluation) if as_json else say(evaluation.id)
-            return
-        evaluation = view.follow(client, evaluation.id, model or samples, quiet=as_json)
-        if as_json:
-            print_json(evaluation)
-        view.raise_unless_succeeded(evaluation)
-        if not as_json:
-            view.show_result(evaluation)
-            if imported and imported.is_judged:
-                importing.show_agreement(client, evaluation, imported)
+
+        def measure(request_id: str = "") -> None:
+            evaluation = client.evaluations.create(spec, request_id)
+            if imported:
+                imported.add_to(client, evaluation.id, quiet=as_json)
+            if detach:
+                print_json(evaluation) if as_json else say(evaluation.id)
+                return
+            evaluation = view.follow(client, evaluation.id, model or samples, quiet=as_json)
+            if as_json:
+                print_json(evaluation)
+            view.raise_unless_succeeded(evaluation)
+            if not as_json:
+                view.show_result(evaluation)
+                if imported and imported.is_judged:
+                    importing.show_agreement(client, evaluation, imported)
+
+        if every:
+            # Under one request id, so that a period has one evaluation, however many run this command or how often.
+            key = hashlib.sha256(spec.SerializeToString(deterministic=True)).hexdigest()[:32]
+            schedule.repeat(period, lambda turn: measure(f"every-{every}-{key}-{turn}"))
+        else:
+            measure()
 
 
 def evaluation_spec(
