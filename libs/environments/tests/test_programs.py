@@ -20,10 +20,11 @@ def test_every_kind_of_test_crosses() -> None:
 
 def test_limits_cross() -> None:
     problem = Problem("p", "Write f.", (CallTest("[1]", "2"),), entry_point="f")
-    task = Task.of(problem, limits=Limits(timedelta(seconds=3), 1 << 30, processes=True))
+    task = Task.of(problem, limits=Limits(timedelta(seconds=3), 1 << 30, 1 << 20, processes=True))
     program = program_for(task, "def f(x): return 2")
     assert program.limits.cpu_time.ToTimedelta() == timedelta(seconds=3)
-    assert (program.limits.memory_bytes, program.processes) == (1 << 30, True)
+    assert (program.limits.memory_bytes, program.limits.output_bytes) == (1 << 30, 1 << 20)
+    assert program.processes
     assert not program_for(Task.of(problem), "").processes
 
 

@@ -1,7 +1,7 @@
 """BigCodeBench (Zhuo et al. 2024, arXiv:2406.15877): functions that use 139 libraries, tested by unittest.
 
 A base model goes on with `complete_prompt`, a chat model is given `instruct_prompt`. The tests mock and patch what the
-function uses, so they share its process: results can be forged, and are labelled so.
+function uses, so they may share its process; which of them must, their references say (ratchet_environments.preflight).
 """
 
 from collections.abc import Sequence

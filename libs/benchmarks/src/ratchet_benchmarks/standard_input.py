@@ -18,7 +18,7 @@ from ratchet_kit import syntax
 from ratchet_problems import CallTest, Problem, StdioTest
 
 _ASK = "\n\nWrite a Python program that reads the input from standard input and prints the answer to standard output."
-_LIMITS = Limits(timedelta(seconds=10), 1 << 30)
+_LIMITS = Limits(timedelta(seconds=10), 1 << 30, output_bytes=1 << 20)
 TOLERANCE = 1e-6
 """Absolute or relative."""
 _PYTHON3 = 3

@@ -26,7 +26,7 @@ def program_for(task: Task, answer: str, *, program_id: str = "") -> pb.Program:
 
 
 def _limits(limits: Limits) -> problem_pb2.Limits:
-    message = problem_pb2.Limits(memory_bytes=limits.memory_bytes)
+    message = problem_pb2.Limits(memory_bytes=limits.memory_bytes, output_bytes=limits.output_bytes)
     if limits.cpu_time is not None:
         message.cpu_time.CopyFrom(duration_to_proto(limits.cpu_time))
     return message

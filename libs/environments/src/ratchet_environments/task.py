@@ -12,6 +12,8 @@ class Limits:
 
     cpu_time: timedelta | None = None
     memory_bytes: int | None = None
+    output_bytes: int | None = None
+    """Of what it prints."""
     processes: bool = False
     """It may start processes, where the sandbox can hold them."""
 

@@ -8,6 +8,7 @@ The program can find the nonce and write frames itself; all that it can report t
 
 # ruff: noqa: BLE001 (a program may raise anything, and whatever it raises is an answer)
 
+import _weakref
 import builtins
 import gc
 import os
@@ -152,9 +153,10 @@ def report(error: BaseException, frames: wire.Frames) -> None:
 
 
 def flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
+    """Also what a program that has put a stream of its own into their place wrote to the first ones."""
+    for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
         try:
-            stream.flush()
+            getattr(sys, name).flush()
         except BaseException:
             pass
 
@@ -241,12 +243,27 @@ _FINALISED = ("__del__", "finalize", "finally", "open", "Wrapper", "Buffered", "
 """What a program names whose objects may have something to do at its end: to take others apart is time for nothing."""
 
 
+class _Mark:
+    """Lives as long as the names that it stands among."""
+
+    __slots__ = ("__weakref__",)
+
+
 def _let_go_of(name: str) -> None:
-    """What the module holds is finalised, as at the end of an interpreter: files are written, `__del__` is called."""
+    """What the module holds is finalised, as at the end of an interpreter: files are written, `__del__` is called.
+    First as it stands, so that a method that is called then still finds its globals; what others hold loses its
+    names."""
     try:
-        names = vars(sys.modules.pop(name))
-        for one in [one for one in names if not one.startswith("__")]:
-            names[one] = None
+        mark = _Mark()
+        vars(sys.modules.pop(name))["__mark__"] = mark
+        seen = _weakref.ref(mark)
+        del mark
+        gc.collect()
+        left = seen()
+        for names in gc.get_referrers(left) if left else ():
+            if type(names) is dict:
+                for one in [one for one in names if not one.startswith("__")]:
+                    names[one] = None
         gc.collect()
     except BaseException:
         pass

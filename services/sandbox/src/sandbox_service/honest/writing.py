@@ -68,6 +68,29 @@ CASES = (
     stdio("dup of stdout", "import os\nd = os.dup(1)\nwith os.fdopen(d, 'w') as out:\n    print('dup', file=out)\n", "", "dup\n"),
     stdio("dup2 and back", "import os, tempfile\nsaved = os.dup(1)\nt = tempfile.TemporaryFile()\nos.dup2(t.fileno(), 1)\nos.system\nos.write(1, b'in file')\nos.dup2(saved, 1)\n"
           "t.seek(0)\nprint(t.read().decode())\n", "", "in file\n"),
+    stdio("stdout replaced, and written at exit", "import atexit, io, sys\nsys.stdout = io.StringIO()\n@atexit.register\ndef write():\n    sys.__stdout__.write(sys.stdout.getvalue())\nprint('kept')\n", "", "kept\n"),
+    stdio("a stream of its own, flushed by nobody", """
+        from sys import stdout
+        from io import BytesIO, IOBase
+        from os import *
+        class FastIO(IOBase):
+            def __init__(self, file):
+                self.fd, self.buffer = file.fileno(), BytesIO()
+                self.write = lambda text: self.buffer.write(text.encode())
+            def flush(self):
+                write(self.fd, self.buffer.getvalue())
+                self.buffer.truncate(0), self.buffer.seek(0)
+        class IOWrapper(IOBase):
+            def __init__(self, file):
+                self.buffer = FastIO(file)
+                self.flush, self.write = self.buffer.flush, lambda text: self.buffer.write(text)
+        stdout = IOWrapper(stdout)
+        def output(answer):
+            stdout.write(str(answer) + '\\n')
+        for i in range(3):
+            output(i)
+        """, "", "0\n1\n2\n"),
+    stdio("a file that a function which others hold keeps open", "import sys\nout = open('/dev/stdout', 'w')\ndef hook(*args):\n    out.write('never')\nsys.excepthook = hook\nout.write('kept\\n')\n", "", "kept\n"),
     stdio("atexit prints", "import atexit\natexit.register(print, 'last')\nprint('first')\n", "", "first\nlast\n"),
     stdio("exit in the middle", "import sys\nprint('a')\nsys.exit()\nprint('b')\n", "", "a\n"),
     stdio("exit function", "print('a')\nexit(0)\n", "", "a\n"),
