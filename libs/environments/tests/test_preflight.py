@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from google.rpc import code_pb2
 
 from ratchet.common.v1 import failure_pb2, problem_pb2, verdict_pb2
@@ -75,12 +76,21 @@ async def test_what_says_that_it_shares_is_tried_apart_first() -> None:
     assert list(one.shared) == [1]
 
 
-async def test_what_shares_and_patches_stays_so() -> None:
-    patching = CheckTest("with patch('time.time'):\n    assert f(1) == 2", shared=True)
-    (one,) = await found(problem(patching))
-    assert (one.problem, one.shared) == (problem(patching), {0: "it patches what the program uses"})
-    apart = replace(patching, shared=False)
-    assert (await found(problem(apart)))[0].problem == problem(apart), "what was never to share is tried apart"
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("with patch('time.time'):\n    assert f(1) == 2", "it patches what a program may use"),
+        ("import unittest\nimport numpy as np\nassert f(1) == 2", "it imports what a program may use"),
+        ("def test():\n    from os import path\n    assert f(1) == 2", "it imports what a program may use"),
+        ("import unittest\nfrom unittest import TestCase\nassert f(1) == 2", ""),
+    ],
+)
+async def test_what_shares_and_lends_something_stays_so(code: str, reason: str) -> None:
+    shares = CheckTest(code, shared=True)
+    (one,) = await found(problem(shares))
+    assert (one.problem.forgeable, one.shared) == (bool(reason), {0: reason} if reason else {})
+    apart = problem(replace(shares, shared=False))
+    assert (await found(apart))[0].problem == apart, "what was never to share is tried apart"
 
 
 async def test_what_was_only_slow_among_others_passes_alone() -> None:

@@ -1,7 +1,7 @@
 """BigCodeBench (Zhuo et al. 2024, arXiv:2406.15877): functions that use 139 libraries, tested by unittest.
 
 A base model goes on with `complete_prompt`, a chat model is given `instruct_prompt`. The tests mock and patch what the
-function uses, so they may share its process; which of them must, their references say (ratchet_environments.preflight).
+function uses, and lend it their imports, so they may share its process: the preflight says which of them must.
 """
 
 from collections.abc import Sequence

@@ -2,8 +2,11 @@
 
 All tests are run against the problem's first reference, in the strict kind; where that fails, each by itself. Only a
 check that fails there is tried in the shared kind, and takes it where it passes: what comes of such a problem can be
-forged (docs/sandbox/grading.md). A check that is `shared` and patches something stays so: in the strict kind its
-patches would not reach the program, and a reference that needs none of them says nothing about that.
+forged (docs/sandbox/grading.md).
+
+A check that says it is `shared` is tried apart, too, unless it patches something or imports more than unittest. In the
+strict kind its patches would not reach a program, nor would its imports, which a program that is pasted together with
+its tests may use: a reference that needs neither says nothing about the programs that do.
 """
 
 import asyncio
@@ -17,7 +20,8 @@ from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import CheckTest, Problem, TestCase
 
 _AT_A_TIME = 32
-_PATCH = re.compile(r"\b(?:patch|monkeypatch)\b")
+_PATCHES = re.compile(r"\b(?:patch|monkeypatch)\b")
+_IMPORTS = re.compile(r"^[ \t]*(?:import|from)[ \t]+(?!unittest\b)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ async def preflight(environment: Environment, task: Task) -> Preflight:
     problem = task.problem
     if not problem.references:
         return Preflight(problem, fault="has no reference to try it with")
-    shared = {place: "it patches what the program uses" for place, test in enumerate(problem.tests) if _patches(test)}
+    shared = {place: reason for place, test in enumerate(problem.tests) if (reason := _lends(test))}
     tried = in_kinds(problem, shared)
     if not await _wrong(environment, task, *tried.tests):
         return Preflight(tried, shared)
@@ -99,8 +103,13 @@ def _as(test: TestCase, shared: bool) -> TestCase:
     return replace(test, shared=shared) if isinstance(test, CheckTest) else test
 
 
-def _patches(test: TestCase) -> bool:
-    return isinstance(test, CheckTest) and test.shared and bool(_PATCH.search(test.code))
+def _lends(test: TestCase) -> str:
+    """What a check that says it is shared gives to a program, and has no way to give in the strict kind."""
+    if not isinstance(test, CheckTest) or not test.shared:
+        return ""
+    if _PATCHES.search(test.code):
+        return "it patches what a program may use"
+    return "it imports what a program may use" if _IMPORTS.search(test.code) else ""
 
 
 async def _wrong(environment: Environment, task: Task, *tests: TestCase) -> str:
