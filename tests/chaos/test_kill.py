@@ -2,42 +2,20 @@
 
 import os
 import signal
-import time
 from collections.abc import Callable
 
-import psutil
 import pytest
-import redis
 
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import ApiError, Client, Unreachable
-from ratchet_local.processes import marked
 from tests.e2e.conftest import Platform
 from tests.e2e.test_main_job import grpo
+
+from .killing import find, flush_redis, kill, kill_redis, kill_vllm, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 STEPS = 6
-
-
-def find(platform: Platform, *words: str) -> list[psutil.Process]:
-    """The platform's processes whose command line holds all the words."""
-    found = []
-    for process in marked(platform.home.path):
-        try:
-            line = " ".join(process.cmdline())
-        except psutil.NoSuchProcess:
-            continue
-        if all(word in line for word in words):
-            found.append(process)
-    return found
-
-
-def kill(platform: Platform, *words: str) -> None:
-    victims = find(platform, *words)
-    assert victims, f"no process with {words} to kill"
-    for victim in victims:
-        os.kill(victim.pid, signal.SIGKILL)
 
 
 def kill_trainer_worker(platform: Platform) -> None:
@@ -50,26 +28,6 @@ def kill_ray_job(platform: Platform) -> None:
     assert victims, "no job to kill"
     for victim in victims:
         os.kill(victim.pid, signal.SIGKILL)
-
-
-def kill_vllm(platform: Platform) -> None:
-    """The engine and vLLM's own processes under it; the fork server that they come from lives on."""
-    victims = [p for p in find(platform, "ratchet-engine") if "fork server" not in " ".join(p.cmdline())]
-    victims += find(platform, "VLLM::")
-    assert victims, "no engine to kill"
-    for victim in victims:
-        os.kill(victim.pid, signal.SIGKILL)
-
-
-def kill_redis(platform: Platform) -> None:
-    kill(platform, "valkey")
-
-
-def flush_redis(platform: Platform) -> None:
-    state = platform.home.read_state()
-    assert state is not None
-    with redis.Redis(port=state.ports["redis"], password=platform.home.redis_password()) as connection:
-        connection.flushall()
 
 
 @pytest.mark.parametrize("fault", [kill_trainer_worker, kill_ray_job, kill_vllm, kill_redis, flush_redis])
@@ -98,10 +56,3 @@ def has_ended(client: Client, run_id: str) -> bool:
         trainer_pb2.Run.STATE_FAILED,
         trainer_pb2.Run.STATE_CANCELLED,
     )
-
-
-def wait_until(condition: Callable[[], bool], timeout: float) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "timed out"
-        time.sleep(1.0)
