@@ -1,7 +1,7 @@
 """BigCodeBench (Zhuo et al. 2024, arXiv:2406.15877): functions that use 139 libraries, tested by unittest.
 
 A base model goes on with `complete_prompt`, a chat model is given `instruct_prompt`. The tests mock and patch what the
-function uses, and lend it their imports, so they may share its process: the preflight says which of them must.
+function uses, and lend it their imports, so they share its process: results can be forged, and are labelled so.
 """
 
 from collections.abc import Sequence

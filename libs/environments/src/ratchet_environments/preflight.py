@@ -4,13 +4,11 @@ All tests are run against the problem's first reference, in the strict kind; whe
 check that fails there is tried in the shared kind, and takes it where it passes: what comes of such a problem can be
 forged (docs/sandbox/grading.md).
 
-A check that says it is `shared` is tried apart, too, unless it patches something or imports more than unittest. In the
-strict kind its patches would not reach a program, nor would its imports, which a program that is pasted together with
-its tests may use: a reference that needs neither says nothing about the programs that do.
+A check that says it is `shared`, as BigCodeBench's do, stays so: its official number comes from programs pasted together
+with their tests, which may use what those import or patch, whatever the reference does.
 """
 
 import asyncio
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,8 +18,6 @@ from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import CheckTest, Problem, TestCase
 
 _AT_A_TIME = 32
-_PATCHES = re.compile(r"\b(?:patch|monkeypatch)\b")
-_IMPORTS = re.compile(r"^[ \t]*(?:import|from)[ \t]+(?!unittest\b)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +45,11 @@ async def preflight(environment: Environment, task: Task) -> Preflight:
     problem = task.problem
     if not problem.references:
         return Preflight(problem, fault="has no reference to try it with")
-    shared = {place: reason for place, test in enumerate(problem.tests) if (reason := _lends(test))}
-    tried = in_kinds(problem, shared)
-    if not await _wrong(environment, task, *tried.tests):
-        return Preflight(tried, shared)
-    for place, test in enumerate(tried.tests):
+    declared = (place for place, test in enumerate(problem.tests) if isinstance(test, CheckTest) and test.shared)
+    shared = dict.fromkeys(declared, "its test says so")
+    if not await _wrong(environment, task, *problem.tests):
+        return Preflight(problem, shared)
+    for place, test in enumerate(problem.tests):
         wrong = await _wrong(environment, task, test)
         if wrong.startswith("TIME_LIMIT"):
             pass  # no kind of grading would help
@@ -101,15 +97,6 @@ async def preflight_all(
 
 def _as(test: TestCase, shared: bool) -> TestCase:
     return replace(test, shared=shared) if isinstance(test, CheckTest) else test
-
-
-def _lends(test: TestCase) -> str:
-    """What a check that says it is shared gives to a program, and has no way to give in the strict kind."""
-    if not isinstance(test, CheckTest) or not test.shared:
-        return ""
-    if _PATCHES.search(test.code):
-        return "it patches what a program may use"
-    return "it imports what a program may use" if _IMPORTS.search(test.code) else ""
 
 
 async def _wrong(environment: Environment, task: Task, *tests: TestCase) -> str:
