@@ -1,6 +1,6 @@
 """What the domain needs from outside."""
 
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -117,8 +117,10 @@ class PolicyEngine(Protocol):
 class EngineFactory(Protocol):
     """Starts engines."""
 
-    async def start(self, name: PolicyName, model: ModelFolder, options: EngineOptions) -> PolicyEngine:
-        """An engine that is ready to generate.
+    async def start(
+        self, name: PolicyName, model: ModelFolder, options: EngineOptions, devices: Sequence[str] = ()
+    ) -> PolicyEngine:
+        """An engine that is ready to generate, on these GPUs (`Devices.place`).
 
         Raises FailedPrecondition with the engine's own message when it does not start. No process is left then.
         """
