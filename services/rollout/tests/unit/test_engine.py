@@ -1,17 +1,22 @@
 """How engines are started, and the reason why one did not start or died, as its log tells it."""
 
 import asyncio
+import errno
+import resource
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.errors import FailedPrecondition, ResourceExhausted
+from ratchet_policies import TextPrompt
 from rollout_service.adapters.vllm import wire
 from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory, VllmPolicyEngine
+from rollout_service.domain.generation import GenerationRequest
 from rollout_service.domain.policy import Dtype, EngineOptions, PolicyId, PolicyName
 from rollout_service.domain.ports import ModelFolder
+from rollout_service.main import allow_many_files
 
 SPEC = wire.EngineSpec("/model", "cpu", Dtype.FLOAT32, None, 8, None, 1, 0.9, True)
 
@@ -130,3 +135,27 @@ async def test_large_weights_have_longer_to_load(start: Callable[[Forks], Start]
     with pytest.raises(FailedPrecondition, match="did not start in time"):
         await start(Forks([READY], seconds=1.5))("a", "0")
     await start(Forks([READY], seconds=1.5))("b", "0", size_bytes=100 << 20)
+
+
+async def test_too_many_open_files_are_no_death_of_the_engine(
+    start: Callable[[Forks], Start], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await start(Forks([READY]))("a", "0")
+    assert isinstance(engine, VllmPolicyEngine)
+
+    async def crowded(path: str) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(asyncio, "open_unix_connection", crowded)
+    with pytest.raises(ResourceExhausted, match="too many files open"):
+        await anext(engine.generate(GenerationRequest(TextPrompt("x")), stream=False))
+
+
+def test_the_service_may_open_as_many_files_as_the_kernel_allows() -> None:
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), most))
+        allow_many_files()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, most))

@@ -46,7 +46,8 @@ class ModelFolders(Protocol):
         """Writes a new folder: `weights`, with the config and tokenizer of `base`.
 
         Raises DataLoss when the bytes of a tensor do not match its header, InvalidArgument when the stream is out of
-        order. After an error no folder is left.
+        order, ResourceExhausted before the first tensor when the disk has no room for as much as `base` has. After an
+        error no folder is left.
         """
         ...
 

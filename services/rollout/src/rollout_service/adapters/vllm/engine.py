@@ -1,6 +1,7 @@
 """The service's side of a vLLM engine: starts its process group, calls it, notices its death, stops it."""
 
 import asyncio
+import errno
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from ratchet_kit.errors import (
     Internal,
     InvalidArgument,
     RatchetError,
+    ResourceExhausted,
     Unavailable,
 )
 from ratchet_kit.logs import get_logger
@@ -36,6 +38,7 @@ log = get_logger(__name__)
 
 _STOP_GRACE = timedelta(seconds=5)
 _SOCKET_POLL_SECONDS = 0.02
+_CROWDED_RETRY = timedelta(seconds=1)
 _LOG_LINES = 160
 _SLOWEST_READ = 50 << 20
 """Bytes per second, from a disk or a network folder that many read."""
@@ -222,6 +225,11 @@ class VllmPolicyEngine:
         try:
             return await asyncio.open_unix_connection(self._request.socket)
         except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise ResourceExhausted(
+                    "the service has too many files open for one more call: raise its limit (ulimit -n)",
+                    retry_after=_CROWDED_RETRY,
+                ) from error
             raise Unavailable("the engine is gone; it is being restarted") from error
 
     def last_error(self) -> str:
