@@ -39,6 +39,7 @@ REQUEST = GenerationRequest(TokenPrompt((1, 2, 3)), Sampling(max_tokens=4))
 class RecordingMeter:
     def __init__(self) -> None:
         self.tokens = self.updates = self.deaths = 0
+        self.gone: list[PolicyName] = []
 
     def generated(self, policy: PolicyName, prompt_tokens: int, tokens: int, seconds: float) -> None:
         self.tokens += tokens
@@ -48,6 +49,9 @@ class RecordingMeter:
 
     def engine_died(self, policy: PolicyName) -> None:
         self.deaths += 1
+
+    def unloaded(self, policy: PolicyName) -> None:
+        self.gone.append(policy)
 
 
 class World:
@@ -319,6 +323,7 @@ class TestUnload:
         await world.policies.unload(P)
         assert world.engine.stopped
         assert world.folders.held == []
+        assert world.meter.gone == [P]
         with pytest.raises(NotFound):
             world.policies.get(P)
 

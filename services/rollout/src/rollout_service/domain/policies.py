@@ -135,6 +135,7 @@ class Policies:
         await host.stop()
         if self._hosts.get(name) is host:
             del self._hosts[name]
+            self._ports.meter.unloaded(name)
         log.info("policy.unloaded", policy=name)
 
     async def settled(self, name: PolicyName) -> Policy:

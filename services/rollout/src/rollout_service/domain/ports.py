@@ -137,6 +137,10 @@ class Meter(Protocol):
 
     def engine_died(self, policy: PolicyName) -> None: ...
 
+    def unloaded(self, policy: PolicyName) -> None:
+        """It is gone, and with it what was counted of it: runs and evaluations each have a policy of a new name."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Ports:
