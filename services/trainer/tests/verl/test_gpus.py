@@ -9,6 +9,8 @@ pytest.importorskip("verl", reason="needs the trainer environment")
 import torch
 import verl.utils.model
 from omegaconf import OmegaConf
+from verl import DataProto
+from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_add_to_batch
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
@@ -82,6 +84,17 @@ def test_verl_takes_what_is_composed_for_examples(make_gpu_job, flash_attention)
     assert parts["engine"].strategy == "fsdp2"
     assert composed.data.train_batch_size % job.spec.resources.ranks == 0
     assert_attention(parts["model"], flash_attention)
+
+
+def test_samples_are_weighted_by_how_likely_the_trainer_finds_them(make_job):
+    composed = compose_config("ppo_trainer", config.rl_overrides(make_job(dtype="bfloat16"), None))
+    trained, sampled = torch.log(torch.tensor([[0.5, 0.4, 0.9]])), torch.log(torch.tensor([[0.5, 0.5, 0.1]]))
+    batch = {"old_log_probs": trained, "rollout_log_probs": sampled, "response_mask": torch.ones(1, 3)}
+    data, _ = compute_rollout_correction_and_add_to_batch(
+        DataProto.from_single_dict(batch), composed.algorithm.rollout_correction
+    )
+    assert data.batch["rollout_is_weights"].tolist() == [pytest.approx([1.0, 0.8, 2.0])]
+    assert data.batch["response_mask"].tolist() == [[1, 1, 1]]
 
 
 def test_the_critic_has_the_attention_of_its_config(monkeypatch):
