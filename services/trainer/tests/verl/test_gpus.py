@@ -97,15 +97,16 @@ def test_samples_are_weighted_by_how_likely_the_trainer_finds_them(make_job):
     assert data.batch["response_mask"].tolist() == [[1, 1, 1]]
 
 
-def test_the_critic_has_the_attention_of_its_config(monkeypatch):
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_the_critic_has_the_attention_of_its_config(monkeypatch, attention):
     monkeypatch.setattr(verl.utils.model, "load_valuehead_model", None)
     patches.value_head_as_configured()
     model = omega_conf_to_dataclass(
         {
             "_target_": "verl.workers.config.HFModelConfig",
             "path": str(STARTER),
-            "override_config": {"attn_implementation": "sdpa"},
+            "override_config": {"attn_implementation": attention},
         }
     )
     head = verl.utils.model.load_valuehead_model(str(STARTER), torch.float32, model.hf_config, False)
-    assert head.config._attn_implementation == "sdpa"
+    assert head.config._attn_implementation == attention

@@ -46,7 +46,6 @@ def value_head_as_configured() -> None:
             local_path,
             dtype=torch_dtype,
             config=model_config,
-            attn_implementation=model_config._attn_implementation,
             trust_remote_code=trust_remote_code,
         )
 
