@@ -18,6 +18,8 @@ fail() { say "$*"; exit 1; }
 [ "$DEVICE" = cpu ] || [ "$DEVICE" = cuda ] || fail "DEVICE=$DEVICE is not known: use DEVICE=cpu or DEVICE=cuda."
 python=$(command -v python3.11 || true)
 [ -n "$python" ] || fail "python3.11 is not on the PATH. On Debian 12: apt-get install python3.11 python3.11-venv"
+[ "$DEVICE" = cpu ] || command -v gcc >/dev/null \
+  || fail "GPUs need a C compiler: Triton builds what it launches on them. On Debian 12: apt-get install g++ python3.11-dev"
 [ "$(uname -s)" = Linux ] || fail "Ratchet runs on Linux (the sandbox needs its namespaces); this is $(uname -s)."
 
 mkdir -p .venvs

@@ -1,4 +1,4 @@
-"""docker-compose.yml: strangers' programs sit apart, and no password is fixed."""
+"""docker-compose.yml: strangers' programs sit apart, no password is fixed, GPUs are shared."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-COMPOSE = yaml.safe_load((Path(__file__).parents[2] / "docker-compose.yml").read_text())["services"]
+ROOT = Path(__file__).parents[2]
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 OURS = ("gateway", "trainer", "rollout", "sandbox", "eval", "registry", "trainer-gpu", "rollout-gpu")
 
 
@@ -41,3 +42,18 @@ def test_redis_and_postgresql_have_passwords_that_are_made() -> None:
     assert COMPOSE["postgres"]["environment"]["POSTGRES_PASSWORD_FILE"] == "/secrets/postgres/password"
     urls = [COMPOSE[name]["environment"].get("DATABASE_URL", "") for name in OURS]
     assert not [url for url in urls if "@postgres" in url and ":" in url.split("@")[0].removeprefix("postgresql://")]
+
+
+def test_trainer_and_rollout_use_the_gpus_that_they_are_given() -> None:
+    for name, variable in (("rollout-gpu", "RATCHET_ROLLOUT_GPUS"), ("trainer-gpu", "RATCHET_TRAINER_GPUS")):
+        assert COMPOSE[name]["environment"][variable]
+        assert COMPOSE[name]["deploy"]["resources"]["reservations"]["devices"][0]["count"] == "all"
+    # By default they are the same one, of which vLLM must not claim all.
+    assert (
+        COMPOSE["rollout-gpu"]["environment"]["RATCHET_ROLLOUT_GPU_MEMORY_UTILIZATION"] == "${ROLLOUT_GPU_MEMORY:-0.4}"
+    )
+
+
+def test_images_for_gpus_have_a_compiler() -> None:
+    lines = (ROOT / "deploy/docker/Dockerfile").read_text().splitlines()
+    assert [line for line in lines if line.startswith('RUN if [ "$DEVICE" = cuda ]') and " g++ " in line]

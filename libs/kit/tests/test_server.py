@@ -418,6 +418,28 @@ async def test_what_keeps_a_service_from_running_is_said_in_a_sentence():
     assert last.startswith("test: test cannot listen on 127.0.0.1:")
 
 
+async def test_one_call_more_than_are_taken_together_is_refused():
+    going = asyncio.Event()
+    under_way = asyncio.Semaphore(0)
+
+    async def unary_unary(request, context):
+        under_way.release()
+        await going.wait()
+        return request
+
+    settings = quick(max_concurrent_calls=2)
+    async with serving(adding(unary_unary=unary_unary), settings=settings) as target, channel(target) as door:
+        calls = [asyncio.create_task(call(door, "unary_unary")) for _ in range(2)]
+        async with asyncio.timeout(5):
+            await under_way.acquire()
+            await under_way.acquire()
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await call(door, "unary_unary")
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        going.set()
+        assert await asyncio.gather(*calls) == [[b"ab"], [b"ab"]]
+
+
 async def test_who_asked_goes_from_service_to_service():
     async def who(request, context):
         return interceptors.actor().encode()

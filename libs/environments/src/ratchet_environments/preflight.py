@@ -4,7 +4,7 @@ All tests are run against the problem's first reference, in the strict kind; whe
 check that fails there is tried in the shared kind, and takes it where it passes: what comes of such a problem can be
 forged (docs/sandbox/grading.md).
 
-A check that says it is `shared`, as BigCodeBench's do, stays so: its official number comes from programs pasted together
+A check that says it is `shared`, as BigCodeBench's do, stays so: its official number is of programs pasted together
 with their tests, which may use what those import or patch, whatever the reference does.
 """
 

@@ -6,19 +6,44 @@ Uvicorn is asked for by the services that have such an application, and not by k
 import asyncio
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, TypeVar
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive
 
-from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.errors import Cancelled, FailedPrecondition
 from ratchet_kit.logs import get_logger
 
 log = get_logger(__name__)
+
+T = TypeVar("T")
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, which ends when its caller has gone: what nobody waits for costs nothing.
+
+    `receive`: of a request whose body has been read. Raises Cancelled then.
+    """
+
+    async def disconnected() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    working, gone = asyncio.create_task(work), asyncio.create_task(disconnected())
+    try:
+        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise Cancelled("the caller has gone")
+        return working.result()
+    finally:
+        gone.cancel()
+        working.cancel()
+        await asyncio.gather(gone, working, return_exceptions=True)
 
 
 class _Server(uvicorn.Server):

@@ -134,7 +134,11 @@ async def _serve(
         [*interceptors.SERVICE, *wrappers], settings.default_deadline, settings.default_stream_deadline
     )
     options = [*_OPTIONS, ("grpc.max_receive_message_length", settings.max_message_bytes)]
-    server = grpc.aio.server(interceptors=[*traces.server_interceptors(), surround], options=options)
+    server = grpc.aio.server(
+        interceptors=[*traces.server_interceptors(), surround],
+        options=options,
+        maximum_concurrent_rpcs=settings.max_concurrent_calls,
+    )
     names = [*add(server), health_pb2.DESCRIPTOR.services_by_name["Health"].full_name]
     state = health.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(state, server)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from pydantic import ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -57,6 +57,8 @@ class ServiceSettings(BaseSettings):
     """An OTLP collector for gRPC, such as http://127.0.0.1:4317. None turns traces off."""
     max_message_bytes: int = 64 << 20
     """Of a request over gRPC."""
+    max_concurrent_calls: int = Field(default=4096, ge=1)
+    """Over gRPC, watches and streams included. One more gets RESOURCE_EXHAUSTED."""
     grace: timedelta = timedelta(seconds=10)
     """What calls and background work get to end by themselves after SIGTERM."""
     default_deadline: timedelta = timedelta(seconds=60)

@@ -133,7 +133,7 @@ class Folder:
         space.
         """
         sizes = self.sizes()
-        _require_space(target, sum(sizes.values()))
+        require_space(target, sum(sizes.values()))
         for name in sizes:
             file = target / name
             with errors(self.uri):
@@ -159,8 +159,17 @@ def _denied(error: OSError) -> None:
         raise error
 
 
-def _require_space(target: Path, size: int) -> None:
-    there = next(folder for folder in (target, *target.absolute().parents) if folder.exists())
-    free = shutil.disk_usage(there).free
-    if size + _SPARE_BYTES > free:
-        raise ResourceExhausted(f"no space is left: {size} bytes are to be copied, and {free} are free")
+def free_bytes(folder: Path) -> int:
+    """What the disk of a folder, which need not exist yet, has free."""
+    there = next(known for known in (folder, *folder.absolute().parents) if known.exists())
+    return shutil.disk_usage(there).free
+
+
+def require_space(folder: Path, size: int) -> None:
+    """Raises ResourceExhausted where `size` bytes, and some to spare, are not free for what is written to `folder`."""
+    free = free_bytes(folder)
+    missing = size + _SPARE_BYTES - free
+    if missing > 0:
+        raise ResourceExhausted(
+            f"no space is left in {folder}: {size} bytes are to be written, {free} are free, {missing} are missing"
+        )

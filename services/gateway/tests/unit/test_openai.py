@@ -1,5 +1,6 @@
 """/v1 over HTTP, and through OpenAI's own client."""
 
+import asyncio
 import json
 from datetime import timedelta
 
@@ -180,3 +181,32 @@ async def test_through_openais_own_client(world: World) -> None:
             await client.chat.completions.create(model="starter", messages=HI, frequency_penalty=1)
         with pytest.raises(openai.AuthenticationError):
             await client.with_options(api_key="rk_wrong").models.list()
+
+
+async def test_an_answer_that_nobody_waits_for_is_not_made(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, stopped = asyncio.Event(), asyncio.Event()
+
+    async def generate(*args: object, **options: object) -> None:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    monkeypatch.setattr(world.engine, "generate", generate)
+    body = json.dumps({"model": "starter", "messages": HI}).encode()
+    messages = [{"type": "http.request", "body": body}]
+
+    async def receive() -> dict[str, object]:
+        if messages:
+            return messages.pop()
+        await asked.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: object) -> None: ...
+
+    headers = [(b"authorization", f"Bearer {ADMIN_KEY}".encode()), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": headers, "query_string": b""}
+    async with asyncio.timeout(5):
+        await world.gateway.http(scope, receive, send)
+    assert stopped.is_set()

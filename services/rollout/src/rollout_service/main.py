@@ -1,5 +1,6 @@
 """Builds the service and runs it: `python -m rollout_service.main`."""
 
+import resource
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from rollout_service.adapters.meter import PrometheusMeter
 from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory
 from rollout_service.adapters.vllm.engine import environment as engine_environment
 from rollout_service.adapters.vllm.forkserver import ForkServer
+from rollout_service.domain.devices import Devices
 from rollout_service.domain.host import RestartLimits
 from rollout_service.domain.policies import Policies
 from rollout_service.domain.ports import EngineFactory, Meter, ModelFolders, PolicyJournal, Ports
@@ -52,9 +54,10 @@ async def provision(
 ) -> AsyncIterator[Service]:
     """Builds everything and recovers the policies of a service that was killed. At the end no engine is left."""
     work = settings.work_dir.expanduser()
+    devices = settings.devices
     async with AsyncExitStack() as stack:
         ports = Ports(
-            engines=engines if engines is not None else await stack.enter_async_context(_vllm(settings)),
+            engines=engines if engines is not None else await stack.enter_async_context(_vllm(settings, devices)),
             folders=folders
             or DiskModelFolders(work / "models", Places(settings.source_roots, settings.max_model_bytes)),
             journal=journal or FileJournal(work / "policies"),
@@ -62,13 +65,13 @@ async def provision(
             clock=clock or SystemClock(),
         )
         limits = limits or RestartLimits(deaths=settings.max_engine_deaths)
-        policies = await stack.enter_async_context(Policies(ports, limits, settings.capacity))
+        policies = await stack.enter_async_context(Policies(ports, limits, settings.policies, devices))
         await policies.recover()
         yield Service(policies)
 
 
 @asynccontextmanager
-async def _vllm(settings: Settings) -> AsyncIterator[VllmFactory]:
+async def _vllm(settings: Settings, devices: Devices) -> AsyncIterator[VllmFactory]:
     logs_folder = settings.work_dir.expanduser() / "logs"
     environment = engine_environment(settings.device, settings.threads, settings.eager)
     defaults = EngineDefaults(
@@ -76,7 +79,7 @@ async def _vllm(settings: Settings) -> AsyncIterator[VllmFactory]:
         max_num_seqs=settings.max_num_seqs,
         kv_cache_bytes=settings.kv_cache,
         tensor_parallel_size=settings.tensor_parallel_size,
-        gpu_memory_utilization=settings.gpu_memory_utilization,
+        gpu_memory_utilization=devices.memory_share,
         enforce_eager=settings.eager,
         start_timeout=settings.start_timeout,
     )
@@ -87,7 +90,14 @@ async def _vllm(settings: Settings) -> AsyncIterator[VllmFactory]:
 run = partial(server.run, SERVICE, provision)
 
 
+def allow_many_files() -> None:
+    """A generation has a socket at both ends, and shells allow 1,024 descriptors where the kernel allows many more."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def main() -> None:
+    allow_many_files()
     server.launch(SERVICE, Settings(), run)
 
 

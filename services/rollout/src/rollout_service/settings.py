@@ -8,7 +8,10 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
+from ratchet_kit import gpus
+from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.settings import ServiceSettings
+from rollout_service.domain.devices import Devices
 
 
 def _threads() -> int:
@@ -22,24 +25,52 @@ class Settings(ServiceSettings):
     port: int = Field(default=8703, ge=0, le=65535)
     work_dir: Path = Path("~/.ratchet/rollout")
     """Received weights and engine logs. Used by one service process at a time."""
-    capacity: int = Field(default=4, ge=1)
-    """The most policies at a time. On CPU one takes about 1.2 GB plus its weights."""
+    capacity: int | None = Field(default=None, ge=1)
+    """The most policies at a time. None: 4, or one for each GPU where there are more. On CPU one takes about 1.2 GB and
+    its weights. GPUs are shared evenly: with 4 policies on one GPU, each gets a quarter of `gpu_memory_utilization`."""
     default_deadline: timedelta = timedelta(minutes=10)
     """Deadline of a call without one. Long enough for a long completion, and for an update that waits for it."""
 
     device: Literal["cpu", "cuda"] = "cpu"
+    gpus: str = ""
+    """Those of the policies, as CUDA_VISIBLE_DEVICES names them ("0,1"). Empty: all that this process sees."""
     max_num_seqs: int = Field(default=128, ge=1)
     kv_cache_bytes: int | None = Field(default=None, ge=1)
-    """None: 256 MiB on CPU; on CUDA as much as `gpu_memory_utilization` allows."""
+    """None: 256 MiB on CPU; on CUDA what an engine's share of the memory leaves beside the weights."""
     tensor_parallel_size: int = Field(default=1, ge=1)
+    """GPUs of a policy whose request says nothing."""
     gpu_memory_utilization: float = Field(default=0.9, gt=0, le=1)
+    """The part of each GPU's memory that all policies on it may take together. Less where others use the GPU, too."""
     enforce_eager: bool | None = None
     """None: True on CPU, where compiling takes longer than it saves; False on CUDA (CUDA graphs)."""
     threads: int = Field(default_factory=_threads, ge=1)
     """OpenMP threads per engine on CPU."""
     start_timeout: timedelta = timedelta(minutes=10)
+    """For an engine to start, or to take new weights, beside the time that reading the weights takes."""
     max_engine_deaths: int = Field(default=5, ge=0)
     """An engine that dies more often than this in a row is not restarted."""
+
+    @property
+    def devices(self) -> Devices:
+        """Raises FailedPrecondition where there are too few GPUs."""
+        ids = self._gpus
+        if self.device == "cuda" and len(ids) < self.tensor_parallel_size:
+            raise FailedPrecondition(
+                f"a policy is to have {self.tensor_parallel_size} GPUs (RATCHET_ROLLOUT_TENSOR_PARALLEL_SIZE), and this"
+                f" service sees {len(ids)}: see RATCHET_ROLLOUT_GPUS, CUDA_VISIBLE_DEVICES and /dev/nvidia*"
+            )
+        return Devices.of(ids, self.policies, self.gpu_memory_utilization, self.tensor_parallel_size)
+
+    @property
+    def policies(self) -> int:
+        """The most at a time."""
+        return self.capacity or max(4, len(self._gpus) // self.tensor_parallel_size)
+
+    @property
+    def _gpus(self) -> list[str]:
+        if self.device == "cpu":
+            return []
+        return gpus.visible({"CUDA_VISIBLE_DEVICES": self.gpus} if self.gpus else os.environ)
 
     @property
     def kv_cache(self) -> int | None:

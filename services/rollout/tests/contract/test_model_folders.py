@@ -1,5 +1,6 @@
 """What every `ModelFolders` does, and what the one on disk does besides."""
 
+import asyncio
 import hashlib
 import json
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ratchet_kit import policy_id
-from ratchet_kit.errors import DataLoss, InvalidArgument
+from ratchet_kit.errors import DataLoss, InvalidArgument, ResourceExhausted
 from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
 from rollout_service.adapters.folders import DiskModelFolders
@@ -212,3 +213,37 @@ class TestDisk:
         with pytest.raises(InvalidArgument, match="no folder"):
             await on_disk(work).fetch(f"memory://{tmp_path}/none")
         assert content(work) == []
+
+
+async def test_weights_that_the_disk_has_no_room_for_are_refused_before_the_first(tmp_path: Path) -> None:
+    folders = on_disk(tmp_path / "work")
+    base = await folders.fetch(str(write_model(tmp_path / "base")))
+    huge = ModelFolder(base.path, base.policy_id, size_bytes=1 << 60)
+    with pytest.raises(ResourceExhausted, match=r"\d+ are missing"):
+        await folders.receive(huge, stream(*tensor("w", BYTES)))
+    assert not (tmp_path / "work").exists()
+
+
+async def test_others_are_served_while_weights_are_hashed(tmp_path: Path) -> None:
+    folders = on_disk(tmp_path / "work")
+    base = await folders.fetch(str(write_model(tmp_path / "base")))
+    turns = 0
+    """Of the event loop, that others had."""
+    before_each: list[int] = []
+
+    async def weights() -> WeightStream:
+        yield TensorHeader("w", "F32", (6,), hashlib.sha256(BYTES).hexdigest())
+        for start in range(0, len(BYTES), 4):
+            before_each.append(turns)
+            yield Chunk(BYTES[start : start + 4])
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    beside = asyncio.create_task(others())
+    await folders.receive(base, weights())
+    beside.cancel()
+    assert sorted(set(before_each)) == before_each

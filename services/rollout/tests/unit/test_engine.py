@@ -1,13 +1,22 @@
-"""The reason why an engine did not start or died, as its log tells it."""
+"""How engines are started, and the reason why one did not start or died, as its log tells it."""
 
+import asyncio
+import errno
+import resource
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from ratchet_kit.errors import FailedPrecondition, ResourceExhausted
+from ratchet_policies import TextPrompt
 from rollout_service.adapters.vllm import wire
-from rollout_service.adapters.vllm.engine import VllmPolicyEngine
-from rollout_service.domain.policy import Dtype
+from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory, VllmPolicyEngine
+from rollout_service.domain.generation import GenerationRequest
+from rollout_service.domain.policy import Dtype, EngineOptions, PolicyId, PolicyName
+from rollout_service.domain.ports import ModelFolder
+from rollout_service.main import allow_many_files
 
 SPEC = wire.EngineSpec("/model", "cpu", Dtype.FLOAT32, None, 8, None, 1, 0.9, True)
 
@@ -32,3 +41,121 @@ def test_the_reason_is_the_last_error_that_names_a_cause(tmp_path: Path, log: st
     with log_file.open("a") as opened:
         opened.write(log)
     assert engine.last_error() == expected.format(log=log_file)
+
+
+READY = wire.Described(Dtype.BFLOAT16, 256, has_chat_template=True)
+DISTURBED = wire.Failed("failed_precondition", "AssertionError: Error in memory profiling. Initial free memory 60 GiB")
+BROKEN = wire.Failed("failed_precondition", "ValueError: no room for the KV cache")
+
+
+class Forks:
+    """A fork server whose engines each give the next of `replies` after `seconds`. Nothing is forked."""
+
+    def __init__(self, replies: list[wire.Described | wire.Failed], seconds: float = 0) -> None:
+        self.replies = replies
+        self.seconds = seconds
+        self.requests: list[wire.ForkRequest] = []
+        self.starting = self.most_at_once = 0
+
+    async def fork(self, request: wire.ForkRequest) -> "Forks":
+        self.requests.append(request)
+        self.server = await asyncio.start_unix_server(self._answer, request.socket)
+        return self
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await wire.receive_call(reader)
+        self.starting += 1
+        self.most_at_once = max(self.most_at_once, self.starting)
+        await asyncio.sleep(self.seconds)
+        self.starting -= 1
+        await wire.send(writer, self.replies.pop(0))
+
+    def alive(self) -> bool:
+        return True
+
+    async def stop(self, grace: timedelta) -> None:
+        self.server.close()
+
+
+Start = Callable[..., Awaitable[object]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Callable[[Forks], Start]:
+    """`start(forks)` is the `start` of a factory over them, with one second for an engine of no weights."""
+
+    def make(forks: Forks) -> Start:
+        defaults = EngineDefaults("cuda", 8, None, 1, 0.225, enforce_eager=False, start_timeout=timedelta(seconds=1))
+        factory = VllmFactory(defaults, forks, tmp_path)  # type: ignore[arg-type]
+
+        async def start(name: str, *devices: str, size_bytes: int = 0) -> object:
+            model = ModelFolder(tmp_path, PolicyId("sha256:0"), size_bytes)
+            return await factory.start(PolicyName(name), model, EngineOptions(dtype=Dtype.BFLOAT16), devices)
+
+        return start
+
+    return make
+
+
+async def test_an_engine_gets_its_gpus_and_its_share_of_their_memory(start: Callable[[Forks], Start]) -> None:
+    forks = Forks([READY])
+    await start(forks)("a", "2", "5")
+    spec = forks.requests[0].spec
+    assert (spec.devices, spec.gpu_memory_utilization) == (("2", "5"), 0.225)
+
+
+async def test_engines_on_one_gpu_start_one_after_the_other(start: Callable[[Forks], Start]) -> None:
+    forks = Forks([READY] * 3, seconds=0.05)
+    one = start(forks)
+    await asyncio.gather(one("a", "0", "1"), one("b", "1", "0"), one("c", "0"))
+    assert forks.most_at_once == 1
+
+
+async def test_engines_on_two_gpus_start_together(start: Callable[[Forks], Start]) -> None:
+    forks = Forks([READY] * 2, seconds=0.05)
+    one = start(forks)
+    await asyncio.gather(one("a", "0"), one("b", "1"))
+    assert forks.most_at_once == 2
+
+
+async def test_one_that_a_neighbour_disturbed_starts_again(start: Callable[[Forks], Start]) -> None:
+    forks = Forks([DISTURBED, DISTURBED, READY])
+    await start(forks)("a", "0")
+    assert len(forks.requests) == 3
+
+
+async def test_one_that_vllm_refuses_does_not(start: Callable[[Forks], Start]) -> None:
+    forks = Forks([BROKEN, READY])
+    with pytest.raises(FailedPrecondition, match="no room for the KV cache"):
+        await start(forks)("a", "0")
+    assert len(forks.requests) == 1
+
+
+async def test_large_weights_have_longer_to_load(start: Callable[[Forks], Start]) -> None:
+    with pytest.raises(FailedPrecondition, match="did not start in time"):
+        await start(Forks([READY], seconds=1.5))("a", "0")
+    await start(Forks([READY], seconds=1.5))("b", "0", size_bytes=100 << 20)
+
+
+async def test_too_many_open_files_are_no_death_of_the_engine(
+    start: Callable[[Forks], Start], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await start(Forks([READY]))("a", "0")
+    assert isinstance(engine, VllmPolicyEngine)
+
+    async def crowded(path: str) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(asyncio, "open_unix_connection", crowded)
+    with pytest.raises(ResourceExhausted, match="too many files open"):
+        await anext(engine.generate(GenerationRequest(TextPrompt("x")), stream=False))
+
+
+def test_the_service_may_open_as_many_files_as_the_kernel_allows() -> None:
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), most))
+        allow_many_files()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, most))

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -24,7 +25,7 @@ from rollout_service.adapters.memory import MemoryFolders, MemoryJournal, Script
 from rollout_service.domain.generation import GenerationRequest
 from rollout_service.domain.host import RestartLimits
 from rollout_service.domain.policies import LoadPolicy, Policies
-from rollout_service.domain.policy import Policy, PolicyId, PolicyName, State
+from rollout_service.domain.policy import EngineOptions, Policy, PolicyId, PolicyName, State
 from rollout_service.domain.ports import KeptPolicy, ModelFolder
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream, WeightUpdate, WeightUpdateResult
 from rollout_service.main import provision
@@ -38,6 +39,7 @@ REQUEST = GenerationRequest(TokenPrompt((1, 2, 3)), Sampling(max_tokens=4))
 class RecordingMeter:
     def __init__(self) -> None:
         self.tokens = self.updates = self.deaths = 0
+        self.gone: list[PolicyName] = []
 
     def generated(self, policy: PolicyName, prompt_tokens: int, tokens: int, seconds: float) -> None:
         self.tokens += tokens
@@ -48,14 +50,17 @@ class RecordingMeter:
     def engine_died(self, policy: PolicyName) -> None:
         self.deaths += 1
 
+    def unloaded(self, policy: PolicyName) -> None:
+        self.gone.append(policy)
+
 
 class World:
     """The ports in memory, and the service over them."""
 
     policies: Policies
 
-    def __init__(self, capacity: int = 2) -> None:
-        self.capacity = capacity
+    def __init__(self, capacity: int = 2, device: Literal["cpu", "cuda"] = "cpu") -> None:
+        self.settings = Settings(capacity=capacity, device=device)
         self.engines = ScriptedEngines()
         self.folders = MemoryFolders({"/base": BASE, "/other": content_id(b"other")})
         self.meter = RecordingMeter()
@@ -65,7 +70,7 @@ class World:
     async def service(self) -> AsyncIterator[Policies]:
         """A service over these ports. A second one finds what the first left: it is the same service, restarted."""
         async with provision(
-            Settings(capacity=self.capacity),
+            self.settings,
             engines=self.engines,
             folders=self.folders,
             journal=self.journal,
@@ -318,6 +323,7 @@ class TestUnload:
         await world.policies.unload(P)
         assert world.engine.stopped
         assert world.folders.held == []
+        assert world.meter.gone == [P]
         with pytest.raises(NotFound):
             world.policies.get(P)
 
@@ -364,6 +370,54 @@ class TestRecovery:
             assert policy.state is State.FAILED
             assert policy.failure is not None
             assert "have the hash" in policy.failure.message
+
+
+class TestGpus:
+    @pytest.fixture
+    async def world(self, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+        world = World(capacity=3, device="cuda")
+        async with world.service() as world.policies:
+            yield world
+
+    async def test_each_policy_is_placed_where_the_fewest_are(self, world: World) -> None:
+        for name in ("a", "b", "c"):
+            await world.load(PolicyName(name))
+        assert world.engines.devices == [("4",), ("5",), ("4",)]
+
+    async def test_a_gpu_is_free_again_when_its_policy_is_gone_or_has_failed(self, world: World) -> None:
+        await world.load(PolicyName("a"))
+        world.engines.refusals = ["no room for the KV cache"]
+        assert (await world.load(PolicyName("b"))).state is State.FAILED
+        await world.load(PolicyName("c"))
+        await world.policies.unload(PolicyName("a"))
+        await world.load(PolicyName("d"))
+        assert world.engines.devices == [("4",), ("5",), ("4",)]
+
+    async def test_an_engine_that_died_comes_back_where_it_was(self, world: World) -> None:
+        await world.load(PolicyName("a"))
+        await world.load()
+        world.engine.die("killed")
+        async with asyncio.timeout(2):
+            while len(world.engines.started) < 3:
+                await asyncio.sleep(0.001)
+        assert world.engines.devices == [("4",), ("5",), ("5",)]
+
+    async def test_more_than_there_are_is_refused(self, world: World) -> None:
+        with pytest.raises(InvalidArgument, match="cannot be loaded"):
+            await world.policies.load(LoadPolicy("r", P, "/base", EngineOptions(tensor_parallel_size=3)))
+
+    async def test_what_was_loaded_is_recovered_on_the_gpus_that_are_left(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await world.policies.load(LoadPolicy("r", P, "/base", EngineOptions(tensor_parallel_size=2)))
+        await world.policies.settled(P)
+        await world.load(PolicyName("one"))
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+        async with world.service() as recovered:
+            assert (await recovered.settled(PolicyName("one"))).devices == ("7",)
+            with pytest.raises(NotFound):
+                recovered.get(P)
 
 
 async def test_pages_are_by_name() -> None:

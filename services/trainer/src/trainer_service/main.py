@@ -198,6 +198,7 @@ def _ray(settings: Settings) -> LocalRay | RemoteRay:
             log_file=settings.runs_folder / "ray.log",
             accelerators=settings.accelerators,
             cpus=settings.ray_cpus,
+            environment=settings.ray_environment,
             logical_accelerators=settings.device == "cpu",
         )
     )

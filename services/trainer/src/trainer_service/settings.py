@@ -1,5 +1,6 @@
 """The settings of the service, read once from RATCHET_TRAINER_* variables."""
 
+import os
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
+from ratchet_kit import gpus
 from ratchet_kit.settings import ServiceSettings
 from trainer_service.job.config import MAX_FAULT_SHARE, Dtype, FaultShare
 
@@ -58,8 +60,10 @@ class Settings(ServiceSettings):
     ray_port: int = Field(default=8720, ge=1024, le=65000)
     """The first of the ports of our own Ray, all on loopback."""
     ray_accelerators: int | None = Field(default=None, ge=1)
-    """Training ranks that our own Ray has room for. None: the GPUs of this machine; on CPU, where ranks are processes
-    that share the cores, two."""
+    """Training ranks that our own Ray has room for. None: its GPUs; on CPU, where ranks are processes that share the
+    cores, two."""
+    gpus: str = ""
+    """Those of our own Ray, as CUDA_VISIBLE_DEVICES names them ("2,3"). Empty: all that this process sees."""
     ray_cpus: int = Field(default=32, ge=16)
     """Logical: verl reserves one for each of its controllers, which mostly wait."""
 
@@ -85,7 +89,12 @@ class Settings(ServiceSettings):
     def accelerators(self) -> int:
         if self.ray_accelerators is not None:
             return self.ray_accelerators
-        return 2 if self.device == "cpu" else len(list(Path("/dev").glob("nvidia[0-9]*")))
+        return 2 if self.device == "cpu" else len(gpus.visible(self.ray_environment or os.environ))
+
+    @property
+    def ray_environment(self) -> dict[str, str]:
+        """What our own Ray has beside the environment of this process."""
+        return {"CUDA_VISIBLE_DEVICES": self.gpus} if self.gpus else {}
 
     @property
     def target(self) -> str:

@@ -4,6 +4,8 @@ from uuid import uuid4
 
 import pytest
 
+from ratchet_kit import storage
+from ratchet_kit.errors import ResourceExhausted
 from ratchet_kit.storage import Folder
 from trainer_service.job.checkpoints import MARKER, Checkpoints
 
@@ -43,6 +45,17 @@ def test_one_complete_checkpoint_is_kept(checkpoints: Checkpoints):
     assert checkpoints.latest() == 10
     assert not checkpoints.folder(5).exists()
     assert (checkpoints.folder(10) / MARKER).is_file()
+
+
+def test_a_checkpoint_needs_as_much_space_as_the_last_one(checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(storage, "free_bytes", lambda folder: 500_000_000)
+    checkpoints.require_space()
+    write(checkpoints, 5, content=bytes(100_000_000))
+    checkpoints.complete(5)
+    checkpoints.require_space()
+    monkeypatch.setattr(storage, "free_bytes", lambda folder: 50_000_000)
+    with pytest.raises(ResourceExhausted, match=r"100\d+ bytes are to be written, 50000000 are free, \d+ are missing"):
+        checkpoints.require_space()
 
 
 @pytest.fixture(params=["run", "local", "memory"])

@@ -1,3 +1,4 @@
+import asyncio
 import struct
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -13,6 +14,7 @@ from ratchet_kit.errors import DataLoss, FailedPrecondition
 from ratchet_policies import PolicySpec, Sampling
 from ratchet_policies.rollout import RolloutEngine
 from ratchet_testing.services import serving
+from trainer_service.domain.spec import Hyperparameters
 from trainer_service.job.policy import CHUNK_BYTES, RunPolicy
 
 NAME = "run-run_1"
@@ -28,6 +30,9 @@ class Rollouts(rollout_pb2_grpc.RolloutServiceServicer):
         self.fails = 0
         self.loads = 0
         self.lies = False
+        self.remaining: dict[str, float] = {}
+        """Seconds that the last call of each method had left."""
+        self.generating = self.most_at_once = 0
 
     async def GetPolicy(self, request: Any, context: grpc.aio.ServicerContext) -> rollout_pb2.GetPolicyResponse:
         if self.policy is None:
@@ -54,6 +59,7 @@ class Rollouts(rollout_pb2_grpc.RolloutServiceServicer):
     async def UpdateWeights(
         self, requests: Any, context: grpc.aio.ServicerContext
     ) -> rollout_pb2.UpdateWeightsResponse:
+        self.remaining["UpdateWeights"] = context.time_remaining()
         tensors: list[tuple[rollout_pb2.TensorHeader, bytearray]] = []
         async for request in requests:
             match request.WhichOneof("message"):
@@ -72,6 +78,11 @@ class Rollouts(rollout_pb2_grpc.RolloutServiceServicer):
         return rollout_pb2.UpdateWeightsResponse(policy=self.policy, size_bytes=sum(len(data) for _, data in tensors))
 
     async def Generate(self, request: Any, context: grpc.aio.ServicerContext) -> rollout_pb2.GenerateResponse:
+        self.remaining["Generate"] = context.time_remaining()
+        self.generating += 1
+        self.most_at_once = max(self.most_at_once, self.generating)
+        await asyncio.sleep(0.05)
+        self.generating -= 1
         return rollout_pb2.GenerateResponse(policy_id=self.policy.policy_id)
 
 
@@ -81,14 +92,19 @@ def service() -> Rollouts:
 
 
 @pytest.fixture
-async def policy(service: Rollouts) -> AsyncIterator[RunPolicy]:
+async def channel(service: Rollouts) -> AsyncIterator[grpc.aio.Channel]:
     def add(server: grpc.aio.Server) -> list[str]:
         rollout_pb2_grpc.add_RolloutServiceServicer_to_server(service, server)
         return ["ratchet.rollout.v1.RolloutService"]
 
-    spec = PolicySpec(NAME, "/models/starter", dtype="float32", max_model_len=160)
     async with serving(add) as target, client.channel(target) as channel:
-        yield RunPolicy(RolloutEngine(channel), channel, spec, patience=timedelta(seconds=5))
+        yield channel
+
+
+@pytest.fixture
+def policy(channel: grpc.aio.Channel) -> RunPolicy:
+    spec = PolicySpec(NAME, "/models/starter", dtype="float32", max_model_len=160)
+    return RunPolicy(RolloutEngine(channel), channel, spec, patience=timedelta(seconds=5), at_once=2)
 
 
 async def test_a_policy_is_loaded_once(policy: RunPolicy, service: Rollouts):
@@ -145,3 +161,21 @@ async def test_an_update_of_a_policy_that_is_gone_and_stays_gone_ends(policy: Ru
     service.fails = 5
     with pytest.raises(FailedPrecondition):
         await policy.push([SMALL], step=1)
+
+
+async def test_calls_have_the_time_that_the_run_needs(
+    service: Rollouts, channel: grpc.aio.Channel, make_job: Any, make_complete_spec: Any
+):
+    """4 x 8 completions of 4,096 tokens: more than the ten minutes of a small run."""
+    chosen = Hyperparameters(batch_size=4, group_size=8, max_prompt_tokens=64, max_response_tokens=4096)
+    policy = RunPolicy.of(make_job(make_complete_spec(hyperparameters=chosen)), channel)
+    sync = await policy.push([LARGE], step=1)
+    await policy.generate([1, 2], Sampling(), sync.policy_id)
+    assert service.remaining["Generate"] > 40 * 60
+    assert service.remaining["UpdateWeights"] > 9 * 60
+
+
+async def test_more_prompts_than_an_update_has_wait_for_their_turn(policy: RunPolicy, service: Rollouts):
+    sync = await policy.push([SMALL], step=1)
+    await asyncio.gather(*(policy.generate([1, 2], Sampling(), sync.policy_id) for _ in range(6)))
+    assert service.most_at_once == 2

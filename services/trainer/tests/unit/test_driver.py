@@ -124,6 +124,23 @@ async def test_a_job_that_always_dies_fails_the_run_with_its_reason(trainer: Any
     assert done.failure.message == "the job died 3 times, the last at step 0: it ended with exit code 3"
 
 
+async def test_what_only_a_resumed_run_needs_goes_once_the_run_has_succeeded(trainer: Any, run: Run) -> None:
+    async with driving(trainer, run.id) as driver:
+        await submitted(trainer, run, 1)
+        assert trainer.folders.tidied == []
+        await train(trainer, run)
+        await asyncio.wait_for(driver, 5)
+    assert trainer.folders.tidied == [run.id]
+
+
+async def test_what_a_cancelled_run_has_stays(trainer: Any, run: Run) -> None:
+    async with driving(trainer, run.id) as driver:
+        await submitted(trainer, run, 1)
+        await trainer.runs.cancel(run.id)
+        await asyncio.wait_for(driver, 5)
+    assert trainer.folders.tidied == []
+
+
 async def test_an_error_that_the_job_reports_is_not_tried_again(trainer: Any, run: Run) -> None:
     async with driving(trainer, run.id) as driver:
         await submitted(trainer, run, 1)

@@ -77,6 +77,18 @@ async def test_a_runs_own_folder_is_removed_with_all_in_it(folders: FsspecModelF
     assert [folder.name for folder in (tmp_path / "runs").iterdir()] == ["run_2"]
 
 
+async def test_tidying_leaves_exports_and_logs(folders: FsspecModelFolders, tmp_path: Path) -> None:
+    for name in ("checkpoints/global_step_4", "exports", "logs", "base"):
+        (tmp_path / "runs" / "run_1" / name).mkdir(parents=True)
+    for _ in range(2):
+        await folders.tidy(RunId("run_1"))
+    assert sorted(folder.name for folder in (tmp_path / "runs" / "run_1").iterdir()) == ["exports", "logs"]
+
+
+async def test_what_is_free_is_told_before_there_is_a_run(folders: FsspecModelFolders) -> None:
+    assert await folders.free_bytes() > 0
+
+
 async def test_a_runs_exports_are_removed_with_it(model: Path, tmp_path: Path) -> None:
     exports = Folder(f"memory://{tmp_path}")
     for run in ("run_1", "run_2"):

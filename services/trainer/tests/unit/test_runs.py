@@ -31,6 +31,15 @@ async def test_create_is_idempotent_under_its_request_id(trainer: Any, make_spec
     assert (await trainer.create("", make_spec())).id != (await trainer.create("", make_spec())).id
 
 
+async def test_a_disk_without_room_for_checkpoints_is_told_at_create(trainer: Any, make_spec: Any) -> None:
+    """The base has 7 MB, and a run holds it eight times."""
+    trainer.folders.free = 50_000_000
+    with pytest.raises(FailedPrecondition, match=r"need 0.06 GB, and 0.05 GB are free .* 0.01 GB are missing"):
+        await trainer.create("r1", make_spec())
+    trainer.folders.free = 60_000_000
+    assert (await trainer.create("r1", make_spec())).state is State.QUEUED
+
+
 async def test_what_lies_outside_the_spec_is_named_with_what_lies_in_it(trainer: Any, make_spec: Any) -> None:
     spec = make_spec(
         base=VersionRef("nobody", 1),

@@ -26,6 +26,13 @@ def test_a_cluster_is_named_by_its_dashboard(monkeypatch: pytest.MonkeyPatch) ->
     assert (settings.target, settings.job_dtype) == ("trainer:8702", "bfloat16")
 
 
+def test_ranks_are_on_the_gpus_that_the_trainer_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+    assert (Settings(device="cuda").accelerators, Settings(device="cuda").ray_environment) == (4, {})
+    given = Settings(device="cuda", gpus="2,3")
+    assert (given.accelerators, given.ray_environment) == (2, {"CUDA_VISIBLE_DEVICES": "2,3"})
+
+
 def test_exports_go_where_artifacts_are() -> None:
     assert Settings().exports_uri == ""
     assert Settings(artifact_url="s3://bucket/artifacts/").exports_uri == "s3://bucket/artifacts/runs"

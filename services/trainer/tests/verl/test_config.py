@@ -9,6 +9,7 @@ import pytest
 from trainer_service.domain import verl_settings
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
+from trainer_service.job.verl import config
 from trainer_service.job.verl.algorithms import VERL_ALGORITHMS
 from trainer_service.job.verl.config import environment, quote, rl_overrides, sft_overrides
 
@@ -82,9 +83,27 @@ def test_the_device_is_config_only(make_job: Any, make_complete_spec: Any) -> No
     assert cpu["trainer.device"] == "cpu"
     assert cuda["trainer.device"] == "cuda"
     assert cpu["actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype"] == "fp32"
-    assert "actor_rollout_ref.model.override_config.attn_implementation" not in cuda
     assert environment(jobs[0])["VERL_PLATFORM"] == "cpu"
     assert "VERL_PLATFORM" not in environment(jobs[1])
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_attention_is_pytorchs_where_flash_attn_is_missing(
+    make_job: Any, make_complete_spec: Any, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    monkeypatch.setattr(config, "has_flash_attention", lambda: installed)
+    job = make_job(make_complete_spec(algorithm="ppo", resources=Resources(device="cuda")))
+    composed = settings(rl_overrides(job, None)) | settings(sft_overrides(job, None, 20))
+    for model in ("actor_rollout_ref.model", "critic.model", "model"):
+        assert (composed.get(f"{model}.override_config.attn_implementation") == "sdpa") is not installed
+        assert (composed.get(f"{model}.use_remove_padding") == "False") is not installed
+        assert f"{model}.enable_gradient_checkpointing" not in composed
+
+
+def test_in_bfloat16_samples_are_weighted_by_how_likely_the_trainer_finds_them(make_job: Any) -> None:
+    correction = "algorithm.rollout_correction.rollout_is"
+    assert correction not in settings(rl_overrides(make_job(), None))
+    assert settings(rl_overrides(make_job(dtype="bfloat16"), None))[correction] == "token"
 
 
 def test_loopback_is_for_one_node_only(make_job: Any, make_complete_spec: Any) -> None:

@@ -20,7 +20,7 @@ from ratchet_kit.process import ProcessGroup
 from ratchet_testing.ports import free_port
 from ratchet_testing.services import serving
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
-from trainer_service.job.config import JobConfig
+from trainer_service.job.config import Dtype, JobConfig
 
 ROOT = Path(__file__).parents[4]
 LIGHT = ROOT / ".venvs/light/bin/python"
@@ -112,7 +112,7 @@ class World:
     rollout: str
     sandbox: str
 
-    def job(self, spec: RunSpec, attempt: int = 1) -> JobConfig:
+    def job(self, spec: RunSpec, attempt: int = 1, dtype: Dtype = "float32") -> JobConfig:
         return JobConfig(
             run_id="job_test",
             attempt=attempt,
@@ -123,6 +123,7 @@ class World:
             trainer_target=self.trainer,
             rollout_target=self.rollout,
             sandbox_target=self.sandbox,
+            dtype=dtype,
         )
 
     @asynccontextmanager
@@ -214,6 +215,13 @@ async def test_two_ranks_with_a_reference_policy_and_a_critic(world: World, run_
     assert world.reports.ending == ""
     assert sorted(world.reports.steps) == [1, 2]
     assert "value_loss" in world.reports.steps[2].metrics
+
+
+async def test_in_bfloat16_as_on_gpus(world: World, run_spec: Any) -> None:
+    async with world.running(world.job(run_spec(steps=1), dtype="bfloat16")) as job:
+        await world.reports.until(job, lambda now: now.ending is not None)
+    assert world.reports.ending == ""
+    assert sorted(world.reports.steps) == [1]
 
 
 async def test_sft(world: World, run_spec: Any) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Response
+from fastapi import APIRouter, Header, Request, Response
 
 from gateway_service.auth import http_auth
 from gateway_service.domain.completions.completer import Completer
@@ -18,6 +18,7 @@ from gateway_service.rest import openai_shapes as shapes
 from gateway_service.rest import sse
 from gateway_service.rest.errors import openai_error_body
 from ratchet_kit.errors import RatchetError
+from ratchet_kit.http_server import while_connected
 from ratchet_kit.names import ModelRef
 from ratchet_kit.times import Clock
 from ratchet_policies import ChatPrompt, Completion, FinishReason, Prompt, TextPrompt
@@ -36,13 +37,17 @@ def build(completer: Completer, router: Router, registry: ModelRegistry, clock: 
     api = APIRouter(prefix="/v1", tags=["openai"], dependencies=[http_auth(Scope.INFERENCE)])
 
     @api.post("/chat/completions", response_model=shapes.ChatCompletion)
-    async def chat_completions(body: shapes.ChatRequest, response: Response, routing_key: RoutingKey = None) -> Any:
+    async def chat_completions(
+        http: Request, body: shapes.ChatRequest, response: Response, routing_key: RoutingKey = None
+    ) -> Any:
         prompt = ChatPrompt(tuple(message.to_chat() for message in body.messages))
-        return await answer(CHAT, body, prompt, routing_key, response)
+        return await answer(CHAT, http, body, prompt, routing_key, response)
 
     @api.post("/completions", response_model=shapes.TextCompletion)
-    async def completions(body: shapes.TextRequest, response: Response, routing_key: RoutingKey = None) -> Any:
-        return await answer(TEXT, body, TextPrompt(body.text()), routing_key, response)
+    async def completions(
+        http: Request, body: shapes.TextRequest, response: Response, routing_key: RoutingKey = None
+    ) -> Any:
+        return await answer(TEXT, http, body, TextPrompt(body.text()), routing_key, response)
 
     @api.get("/models")
     async def list_models() -> shapes.ModelList:
@@ -61,6 +66,7 @@ def build(completer: Completer, router: Router, registry: ModelRegistry, clock: 
 
     async def answer(
         shape: Shape,
+        http: Request,
         body: shapes.ChatRequest | shapes.TextRequest,
         prompt: Prompt,
         routing_key: str | None,
@@ -72,7 +78,7 @@ def build(completer: Completer, router: Router, registry: ModelRegistry, clock: 
         )
         now = _seconds(clock.now())
         if not body.stream:
-            reply = await completer.complete(request)
+            reply = await while_connected(http.receive, completer.complete(request))
             response.headers.update(_headers(reply))
             return shape.whole(reply, now)
         pieces = await sse.started(completer.stream(request))

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from ratchet_kit import policy_id
+from ratchet_kit import policy_id, storage
 from ratchet_kit.errors import DataLoss, FieldViolation, InvalidArgument, NotFound
 from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
@@ -66,6 +66,7 @@ class DiskModelFolders:
             raise
 
     async def receive(self, base: ModelFolder, weights: WeightStream) -> ModelFolder:
+        await asyncio.to_thread(storage.require_space, self._root, base.size_bytes)
         folder = self._new_folder("received-")
         try:
             await self._write(folder, weights)
@@ -118,7 +119,7 @@ class DiskModelFolders:
                 case Chunk(data):
                     if not shard:
                         raise _out_of_order("a chunk comes before the first tensor")
-                    shard[-1].add(data)
+                    await asyncio.to_thread(shard[-1].add, data)  # hashing holds nobody up there
         if not shard:
             raise _out_of_order("there is no tensor")
         shard[-1].finish()

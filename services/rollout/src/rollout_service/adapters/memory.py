@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,17 +90,24 @@ class ScriptedEngine:
 
 
 class ScriptedEngines:
-    """An `EngineFactory`. While `refusals` holds messages, each start fails with the next one."""
+    """An `EngineFactory`. While `refusals` holds messages, each start fails with the next one.
+
+    `devices`: the GPUs that each engine of `started` was given.
+    """
 
     def __init__(self) -> None:
         self.started: list[ScriptedEngine] = []
+        self.devices: list[tuple[str, ...]] = []
         self.refusals: list[str] = []
 
-    async def start(self, name: PolicyName, model: ModelFolder, options: EngineOptions) -> PolicyEngine:
+    async def start(
+        self, name: PolicyName, model: ModelFolder, options: EngineOptions, devices: Sequence[str] = ()
+    ) -> PolicyEngine:
         await asyncio.sleep(0)
         if self.refusals:
             raise FailedPrecondition(self.refusals.pop(0))
         self.started.append(ScriptedEngine(model))
+        self.devices.append(tuple(devices))
         return self.started[-1]
 
 

@@ -20,6 +20,10 @@ class PrometheusMeter:
         self._load_seconds = metrics.histogram("rollout_weight_load_seconds", "Loading and probing.", by_policy)
         self._probe_error = metrics.gauge("rollout_probe_error", "Probe error of the last weight update.", by_policy)
         self._deaths = metrics.counter("rollout_engine_deaths", "Engines that died by themselves.", by_policy)
+        self._all = (
+            *(self._requests, self._prompt_tokens, self._tokens, self._seconds, self._deaths),
+            *(self._updates, self._update_bytes, self._receive_seconds, self._load_seconds, self._probe_error),
+        )
 
     def generated(self, policy: PolicyName, prompt_tokens: int, tokens: int, seconds: float) -> None:
         self._requests.labels(policy).inc()
@@ -37,3 +41,7 @@ class PrometheusMeter:
 
     def engine_died(self, policy: PolicyName) -> None:
         self._deaths.labels(policy).inc()
+
+    def unloaded(self, policy: PolicyName) -> None:
+        for metric in self._all:
+            metric.remove(policy)

@@ -224,7 +224,8 @@ class PolicyHost:
         """Runs one engine with the current weights until it dies, and returns the reason."""
         assert self._model is not None
         model = self._model
-        engine = await self._ports.engines.start(self.policy.name, model, self.policy.options)
+        policy = self.policy
+        engine = await self._ports.engines.start(policy.name, model, policy.options, policy.devices)
         try:
             self._engine = engine
             self.policy = self.policy.ready(model.policy_id, engine.info, self._ports.clock.now(), model.settings_id)

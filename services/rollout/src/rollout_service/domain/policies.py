@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field
-from datetime import timedelta
+from dataclasses import asdict, dataclass, field, replace
 from types import TracebackType
 from typing import Self
 
-from ratchet_kit.errors import AlreadyExists, NotFound, ResourceExhausted
+from ratchet_kit.errors import AlreadyExists, InvalidArgument, NotFound, ResourceExhausted
 from ratchet_kit.idempotency import Request
 from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page, fetch_page
+from rollout_service.domain.devices import ROOM_RETRY, Devices
 from rollout_service.domain.generation import EngineOutput, Generation, GenerationRequest
 from rollout_service.domain.host import PolicyHost, RestartLimits
 from rollout_service.domain.policy import EngineOptions, Policy, PolicyId, PolicyName, State
@@ -19,8 +19,6 @@ from rollout_service.domain.ports import Ports
 from rollout_service.domain.weights import WeightStream, WeightUpdate, WeightUpdateResult
 
 log = get_logger(__name__)
-
-CAPACITY_RETRY = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +39,9 @@ class LoadPolicy:
 class Policies:
     """All policies of this service. A context manager: at its end no engine is left."""
 
-    def __init__(self, ports: Ports, limits: RestartLimits, capacity: int) -> None:
+    def __init__(self, ports: Ports, limits: RestartLimits, capacity: int, devices: Devices = Devices()) -> None:
         self._ports = ports
+        self._devices = devices
         self._limits = limits
         self._capacity = capacity
         self._hosts: dict[PolicyName, PolicyHost] = {}
@@ -63,15 +62,21 @@ class Policies:
         kept = await self._ports.journal.kept()
         await self._ports.folders.retain([one.folder for one in kept])
         for one in kept:
-            self._start(one.policy.restarting("the service was killed"), one.folder)
+            try:
+                devices = self._place(one.policy.options)  # there may be other GPUs than there were
+            except (InvalidArgument, ResourceExhausted) as error:
+                log.error("policy.not_recovered", policy=one.policy.name, reason=error.message)
+                await self._ports.journal.forget(one.policy.name)
+                continue
+            self._start(replace(one.policy.restarting("the service was killed"), devices=devices), one.folder)
             log.warning("policy.recovered", policy=one.policy.name, policy_id=one.policy.policy_id)
 
     async def load(self, request: LoadPolicy) -> Policy:
         """Starts to load and returns the policy in state LOADING. A repeated request id returns the existing policy.
 
         A FAILED policy of this name is replaced. Raises AlreadyExists when the name is taken by something else or the
-        request id was used for another request, ResourceExhausted when the service is full, InvalidArgument when the
-        source cannot be a model.
+        request id was used for another request, ResourceExhausted when the service or its GPUs are full,
+        InvalidArgument when the source cannot be a model, or wants more GPUs than there are.
         """
         await self._ports.folders.check(request.source)
         async with self._loading:
@@ -102,9 +107,10 @@ class Policies:
             create_time=self._ports.clock.now(),
             options=request.options,
             expected_policy_id=request.expected_policy_id,
+            devices=self._place(request.options),
         )
         host = self._start(policy, request.source)
-        log.info("policy.loading", policy=request.name, source=request.source)
+        log.info("policy.loading", policy=request.name, source=request.source, devices=policy.devices)
         return host.policy
 
     def get(self, name: PolicyName) -> Policy:
@@ -129,6 +135,7 @@ class Policies:
         await host.stop()
         if self._hosts.get(name) is host:
             del self._hosts[name]
+            self._ports.meter.unloaded(name)
         log.info("policy.unloaded", policy=name)
 
     async def settled(self, name: PolicyName) -> Policy:
@@ -166,12 +173,19 @@ class Policies:
         return host
 
     def _require_room(self) -> None:
-        taken = sum(host.policy.state is not State.FAILED for host in self._hosts.values())
+        taken = len(self._held())
         if taken >= self._capacity:
             raise ResourceExhausted(
                 f"{taken} policies are loaded, which is the capacity of this service; unload one first",
-                retry_after=CAPACITY_RETRY,
+                retry_after=ROOM_RETRY,
             )
+
+    def _place(self, options: EngineOptions) -> tuple[str, ...]:
+        return self._devices.place([policy.devices for policy in self._held()], options.tensor_parallel_size)
+
+    def _held(self) -> list[Policy]:
+        """Those that have an engine, or will have one."""
+        return [host.policy for host in self._hosts.values() if host.policy.state is not State.FAILED]
 
 
 def _is_shared(policy: Policy, request: LoadPolicy) -> bool:

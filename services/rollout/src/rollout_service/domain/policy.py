@@ -74,6 +74,8 @@ class Policy:
     """Why it is LOADING again."""
     ready_time: datetime | None = None
     weight_updates: int = 0
+    devices: tuple[str, ...] = ()
+    """The GPUs that its engine is on; none on CPU."""
     settings_id: str = ""
     """Of the model that was loaded last: its config, tokenizer and chat template."""
 

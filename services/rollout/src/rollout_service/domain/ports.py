@@ -1,6 +1,6 @@
 """What the domain needs from outside."""
 
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -46,7 +46,8 @@ class ModelFolders(Protocol):
         """Writes a new folder: `weights`, with the config and tokenizer of `base`.
 
         Raises DataLoss when the bytes of a tensor do not match its header, InvalidArgument when the stream is out of
-        order. After an error no folder is left.
+        order, ResourceExhausted before the first tensor when the disk has no room for as much as `base` has. After an
+        error no folder is left.
         """
         ...
 
@@ -117,8 +118,10 @@ class PolicyEngine(Protocol):
 class EngineFactory(Protocol):
     """Starts engines."""
 
-    async def start(self, name: PolicyName, model: ModelFolder, options: EngineOptions) -> PolicyEngine:
-        """An engine that is ready to generate.
+    async def start(
+        self, name: PolicyName, model: ModelFolder, options: EngineOptions, devices: Sequence[str] = ()
+    ) -> PolicyEngine:
+        """An engine that is ready to generate, on these GPUs (`Devices.place`).
 
         Raises FailedPrecondition with the engine's own message when it does not start. No process is left then.
         """
@@ -133,6 +136,10 @@ class Meter(Protocol):
     def updated(self, result: WeightUpdateResult) -> None: ...
 
     def engine_died(self, policy: PolicyName) -> None: ...
+
+    def unloaded(self, policy: PolicyName) -> None:
+        """It is gone, and with it what was counted of it: runs and evaluations each have a policy of a new name."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ What a client must not take for the program's fault is 504: verl's client tries 
 scores anything else as a wrong answer; the client of PyPI tries again after whatever isn't 200.
 """
 
-import asyncio
 import math
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
@@ -16,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ratchet_kit import errors, metrics
+from ratchet_kit.http_server import while_connected
 from ratchet_kit.logs import get_logger
 from sandbox_service.fusion import running, submitting
 from sandbox_service.fusion.datasets import DATASETS
@@ -102,21 +102,7 @@ async def _unoffered(request: Request) -> None:
 async def _while_connected(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
     """A program is killed when its caller has gone. Raises Cancelled then."""
     running.CALLER.set(request.client.host if request.client else "")
-    working, gone = asyncio.create_task(work), asyncio.create_task(_disconnected(request))
-    try:
-        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise errors.Cancelled("the caller has gone")
-        return working.result()
-    finally:
-        gone.cancel()
-        working.cancel()
-        await asyncio.gather(gone, working, return_exceptions=True)
-
-
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+    return await while_connected(request.receive, work)
 
 
 def _install_errors(app: FastAPI) -> None:

@@ -5,6 +5,7 @@ import json
 import shutil
 from pathlib import Path
 
+from ratchet_kit import storage
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import Location
 from ratchet_kit.places import Places
@@ -27,6 +28,13 @@ class FsspecModelFolders:
 
     async def fetch(self, base: FoundModel, id: RunId) -> FetchedModel:
         return await asyncio.to_thread(self._fetch, base.uri, id)
+
+    async def tidy(self, id: RunId) -> None:
+        for name in ("checkpoints", "base"):
+            await asyncio.to_thread(shutil.rmtree, self._runs_folder / id / name, ignore_errors=True)
+
+    async def free_bytes(self) -> int:
+        return await asyncio.to_thread(storage.free_bytes, self._runs_folder)
 
     async def remove(self, id: RunId) -> None:
         await asyncio.to_thread(shutil.rmtree, self._runs_folder / id, ignore_errors=True)

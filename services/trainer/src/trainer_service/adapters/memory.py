@@ -153,6 +153,14 @@ class MemoryFolders:
     def __init__(self, models: Mapping[str, FoundModel] | None = None) -> None:
         self.models = dict(models or {})
         self.removed: list[RunId] = []
+        self.tidied: list[RunId] = []
+        self.free = 1 << 40
+
+    async def tidy(self, id: RunId) -> None:
+        self.tidied.append(id)
+
+    async def free_bytes(self) -> int:
+        return self.free
 
     async def inspect(self, uri: str) -> FoundModel:
         if uri not in self.models:

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
@@ -48,6 +48,8 @@ class RayHeadOptions:
     """More than the machine has: verl reserves one for each of its many controllers, which mostly wait."""
     object_store_bytes: int = 300_000_000
     logical_accelerators: bool = True
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Beside that of this process."""
     start_timeout: timedelta = timedelta(minutes=5)
 
 
@@ -131,7 +133,10 @@ class LocalRay:
 
     def _environment(self) -> dict[str, str]:
         """Inherited by whatever Ray starts, jobs and their workers included."""
-        return {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | {
+        inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+        return {
+            **inherited,
+            **self._options.environment,
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": self._token,
             # Without this Ray takes the machine's own address for 127.0.0.1, and listens there.

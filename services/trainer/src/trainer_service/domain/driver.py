@@ -203,7 +203,7 @@ class Driver:
         await self._changed(await self._store.change(id, lambda run: run.fail(failure, self._clock.now())))
 
     async def _clear(self, run: Run) -> None:
-        """Waits for the end of the run's job, then stops it, and frees its policy."""
+        """Waits for the end of the run's job, then stops it, and frees its policy and what it will not resume from."""
         if run.attempt == 0:
             return
         grace = self._deadlines.stop if run.state is State.CANCELLED else self._deadlines.finish
@@ -215,6 +215,8 @@ class Driver:
             log.warning("job.overdue", attempt=run.attempt)
         await self._jobs.stop(run.id, run.attempt)
         await self._policies.release(run.id)
+        if run.state is State.SUCCEEDED:
+            await self._folders.tidy(run.id)
 
     async def _register(self, run: Run) -> RegisteredVersion:
         """The version of the best checkpoint, as it is now: the registry makes one per run, however often it is asked.

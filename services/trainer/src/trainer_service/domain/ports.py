@@ -206,6 +206,14 @@ class ModelFolders(Protocol):
         """The model in a local folder: copied into the run's own where it is not local. Raises like `inspect`."""
         ...
 
+    async def tidy(self, id: RunId) -> None:
+        """Deletes what nobody needs of a run that has succeeded: its last checkpoint, and the copy of its base."""
+        ...
+
+    async def free_bytes(self) -> int:
+        """What is free for the folders of runs."""
+        ...
+
     async def remove(self, id: RunId) -> None:
         """Deletes the run's own folder, with its checkpoints, exports and logs. One that is not there is fine."""
         ...

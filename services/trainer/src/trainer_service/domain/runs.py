@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 
 from ratchet_kit import pages
+from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.faults import Faults
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
@@ -13,7 +14,7 @@ from ratchet_kit.times import Clock
 from ratchet_kit.work import Priority, Queue, enqueue
 from trainer_service.domain import defaults, validation
 from trainer_service.domain.limits import Limits
-from trainer_service.domain.ports import Events, JobRunner, ModelFolders, PolicyHost, RunStore
+from trainer_service.domain.ports import Events, FoundModel, JobRunner, ModelFolders, PolicyHost, RunStore
 from trainer_service.domain.references import References
 from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
 from trainer_service.domain.run_updates import RunUpdates
@@ -22,6 +23,9 @@ from trainer_service.domain.spec import RunSpec
 WATCH_POLL = timedelta(seconds=1)
 WATCH_STEPS = 500
 """Steps that one message of WatchRun holds at most."""
+COPIES = 8
+"""Of a float32 base that a run's folder holds while it saves, at least: the last checkpoint and the new one, each with
+the weights and two moments of Adam, and two exports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class Runs:
         Raises:
             InvalidArgument: the spec is at fault; every fault is named.
             AlreadyExists: the request id was used for another spec.
+            FailedPrecondition: the disk has no room for the run's checkpoints.
             Unavailable: the registry is needed to look at the spec, or the database to store it.
         """
         request = Request.of(request_id, asdict(spec))
@@ -74,12 +79,21 @@ class Runs:
         completed = defaults.complete(spec, found, self._limits)
         validation.check(completed, found, self._limits, faults)
         faults.raise_if_any("the run cannot be made")
+        await self._require_space(found.base)
         run = Run.create(RunId(new_id("run")), completed, self._clock.now(), actor)
         stored = await self._store.create(run, request)
         if stored.id == run.id:
             await self._announce(run)
             await self._enqueue(run)
         return stored
+
+    async def _require_space(self, base: FoundModel | None) -> None:
+        needed, free = COPIES * (base.size_bytes if base else 0), await self._folders.free_bytes()
+        if needed > free:
+            raise FailedPrecondition(
+                f"the checkpoints of this run need {_gigabytes(needed)}, and {_gigabytes(free)} are free in the folder"
+                f" of runs: {_gigabytes(needed - free)} are missing; delete runs (ratchet runs delete)"
+            )
 
     async def get(self, id: RunId) -> Run:
         """Raises NotFound."""
@@ -165,3 +179,7 @@ class Runs:
     async def _announce(self, run: Run) -> None:
         self._updates.announce(run.id)
         await self._events.changed(run)
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.2f} GB"

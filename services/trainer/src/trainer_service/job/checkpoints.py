@@ -16,6 +16,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from ratchet_kit import storage
 from ratchet_kit.storage import Folder
 
 MARKER = "COMPLETE"
@@ -64,6 +65,12 @@ class Checkpoints:
                 shutil.rmtree(folder)
         return max(steps, default=None)
 
+    def require_space(self) -> None:
+        """Raises ResourceExhausted where the disk has no room for another checkpoint like the last one."""
+        latest = self.latest()
+        if latest is not None:
+            storage.require_space(self.root, _size(self.folder(latest)))
+
     def export(self, step: int, written: Path) -> str:
         """Moves the Hugging Face model that verl wrote inside the checkpoint to where it is kept, and returns its URI.
 
@@ -93,6 +100,10 @@ class Checkpoints:
         for other in self.root.glob("global_step_*"):
             if other != folder:
                 shutil.rmtree(other)
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def _correct_config(model: Path) -> None:

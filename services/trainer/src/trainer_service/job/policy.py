@@ -1,9 +1,11 @@
 """The weights of the run's policy in rollout-service. Loading it and generating with it is `ratchet_policies`'."""
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 import grpc
 
@@ -23,11 +25,10 @@ from ratchet_policies import (
     unload,
 )
 from ratchet_policies.rollout import RolloutEngine
+from trainer_service.job import deadlines
 from trainer_service.job.config import JobConfig
 
 CHUNK_BYTES = 4 << 20
-# A sync of large weights and a batch of long completions both take minutes on a busy machine.
-CALL_DEADLINE = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,23 @@ class WeightSync:
 class RunPolicy:
     """The policy of one run. Transient errors are retried for `patience`, then raised."""
 
-    def __init__(self, engine: PolicyEngine, channel: grpc.aio.Channel, spec: PolicySpec, patience: timedelta) -> None:
-        """`channel`: where the engine of `engine` is."""
+    def __init__(
+        self,
+        engine: PolicyEngine,
+        channel: grpc.aio.Channel,
+        spec: PolicySpec,
+        patience: timedelta,
+        at_once: int = 64,
+        load_timeout: timedelta = deadlines.LEAST,
+    ) -> None:
+        """`channel`: where the engine of `engine` is. `at_once`: prompts that are with the engine at a time; the
+        others wait here, where no deadline runs."""
         self._engine = engine
         self._stub = rollout_pb2_grpc.RolloutServiceStub(channel)
         self._spec = spec
         self._patience = patience
+        self._turns = asyncio.Semaphore(at_once)
+        self._load_timeout = load_timeout
 
     @classmethod
     def of(cls, job: JobConfig, channel: grpc.aio.Channel) -> "RunPolicy":
@@ -58,15 +70,18 @@ class RunPolicy:
             dtype=job.dtype,
             max_model_len=job.spec.hyperparameters.max_tokens,
         )
-        engine = RolloutEngine(channel, generate_timeout=CALL_DEADLINE, unload_timeout=CALL_DEADLINE)
-        return cls(engine, channel, spec, job.patience)
+        hyper = job.spec.hyperparameters
+        at_once = (hyper.batch_size or 1) * (hyper.group_size or 1)
+        generate_timeout = deadlines.generation(hyper, waiting=at_once)
+        engine = RolloutEngine(channel, generate_timeout=generate_timeout, unload_timeout=deadlines.LEAST)
+        return cls(engine, channel, spec, job.patience, at_once, deadlines.weights(_size(job.base_path)))
 
     async def ensure_loaded(self) -> None:
         """Returns when the policy is READY; loads it from its source when it is missing or has failed, twice at most.
 
         Raises what `ratchet_policies.ensure_ready` raises.
         """
-        await ensure_ready(self._engine, self._spec, loads=2, timeout=self._patience, patience=self._patience)
+        await ensure_ready(self._engine, self._spec, loads=2, timeout=self._load_timeout, patience=self._patience)
 
     async def loaded_weights(self) -> str | None:
         """The id of the weights that the policy has; None when it is gone, failed or not ready."""
@@ -85,9 +100,10 @@ class RunPolicy:
             Unavailable and the other transient errors: for longer than the patience.
         """
         name, tokens = self._spec.name, TokenPrompt(tuple(prompt))
-        return await patiently(
-            lambda: self._engine.generate(name, policy_id, tokens, sampling), self._patience, "generate"
-        )
+        async with self._turns:
+            return await patiently(
+                lambda: self._engine.generate(name, policy_id, tokens, sampling), self._patience, "generate"
+            )
 
     async def push(self, tensors: Sequence[policy_id.Tensor], step: int) -> WeightSync:
         """Replaces the policy's weights, loading the policy first when it is gone.
@@ -97,12 +113,13 @@ class RunPolicy:
             Unavailable and the other transient errors: for longer than the patience.
         """
         identity = policy_id.compute(tensors)
+        timeout = deadlines.weights(sum(len(tensor.data) for tensor in tensors)).total_seconds()
 
         async def send() -> rollout_pb2.UpdateWeightsResponse:
             messages = _messages(self._spec.name, identity, step, tensors)
             try:
                 with rpc_errors():
-                    return await self._stub.UpdateWeights(messages, timeout=CALL_DEADLINE.total_seconds())
+                    return await self._stub.UpdateWeights(messages, timeout=timeout)
             except (NotFound, FailedPrecondition) as error:
                 await self.ensure_loaded()
                 raise Unavailable(f"the policy was not there: {error.message}") from error
@@ -115,6 +132,11 @@ class RunPolicy:
     async def unload(self) -> None:
         """Frees the engine; a policy that is not there is no error."""
         await unload(self._engine, self._spec.name)
+
+
+def _size(folder: str) -> int:
+    """Bytes of the weights in a model's folder."""
+    return sum(file.stat().st_size for file in Path(folder).glob("*.safetensors"))
 
 
 async def _messages(

@@ -30,6 +30,17 @@ class Session:
         latest = self.checkpoints.latest()
         return None if latest is None else self.checkpoints.folder(latest)
 
+    def require_space(self) -> None:
+        """Waits, for as long as the job's patience, until the disk has room for the next checkpoint.
+
+        Raises ResourceExhausted then, which says how much is missing: what is half written can't be resumed from.
+        """
+
+        async def look() -> None:
+            await asyncio.to_thread(self.checkpoints.require_space)
+
+        self.background.wait(patiently(look, self.job.patience, "space for a checkpoint"))
+
     def keep(self, step: int, model: Path, policy_id: str, score: float | None) -> None:
         """Ends a checkpoint: exports and reports the model of a validated step, then lets the checkpoint count.
 

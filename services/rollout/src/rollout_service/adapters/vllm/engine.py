@@ -1,12 +1,14 @@
 """The service's side of a vLLM engine: starts its process group, calls it, notices its death, stops it."""
 
 import asyncio
+import errno
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -20,8 +22,10 @@ from ratchet_kit.errors import (
     Internal,
     InvalidArgument,
     RatchetError,
+    ResourceExhausted,
     Unavailable,
 )
+from ratchet_kit.logs import get_logger
 from rollout_service.adapters.vllm import wire
 from rollout_service.adapters.vllm.forkserver import ForkedProcess, ForkServer
 from rollout_service.adapters.vllm.machine import choose_dtype, cpu_flags
@@ -30,9 +34,18 @@ from rollout_service.domain.policy import EngineInfo, EngineOptions, PolicyName
 from rollout_service.domain.ports import ModelFolder, PolicyEngine
 from rollout_service.domain.weights import LoadedWeights
 
+log = get_logger(__name__)
+
 _STOP_GRACE = timedelta(seconds=5)
 _SOCKET_POLL_SECONDS = 0.02
+_CROWDED_RETRY = timedelta(seconds=1)
 _LOG_LINES = 160
+_SLOWEST_READ = 50 << 20
+"""Bytes per second, from a disk or a network folder that many read."""
+_MEASURING_STARTS = 3
+_DISTURBED = "Error in memory profiling"
+"""vLLM ends so when a neighbour on its GPU frees memory while it measures what it needs itself
+(vllm/v1/worker/gpu_worker.py, determine_available_memory)."""
 _ERROR = re.compile(r"\b((?!CancelledError)\w*(?:Error|Exception): .*)")
 
 
@@ -46,8 +59,10 @@ class EngineDefaults:
     """None on CUDA: as much as `gpu_memory_utilization` allows."""
     tensor_parallel_size: int
     gpu_memory_utilization: float
+    """The part of a GPU's memory that one engine may take."""
     enforce_eager: bool
     start_timeout: timedelta
+    """Beside the time that reading the weights takes."""
 
 
 class VllmFactory:
@@ -57,15 +72,34 @@ class VllmFactory:
         self._defaults = defaults
         self._server = server
         self._log_folder = log_folder
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def start(self, name: PolicyName, model: ModelFolder, options: EngineOptions) -> PolicyEngine:
+    async def start(
+        self, name: PolicyName, model: ModelFolder, options: EngineOptions, devices: Sequence[str] = ()
+    ) -> PolicyEngine:
+        spec = engine_spec(self._defaults, model, options, devices)
+        async with AsyncExitStack() as turns:
+            # One at a time on each GPU: vLLM takes for its own whatever memory goes while it starts.
+            for device in sorted(devices):
+                await turns.enter_async_context(self._turns[device])
+            for _ in range(_MEASURING_STARTS - 1):
+                try:
+                    return await self._start(name, model, spec)
+                except FailedPrecondition as error:
+                    if _DISTURBED not in error.message:
+                        raise
+                    log.warning("engine.started_again", policy=name, reason=error.message)
+            return await self._start(name, model, spec)
+
+    async def _start(self, name: PolicyName, model: ModelFolder, spec: wire.EngineSpec) -> PolicyEngine:
         # Not under a folder that the user chose: a Unix socket's path has at most 108 bytes. mkdtemp makes it private.
         private = Path(tempfile.mkdtemp(prefix="ratchet-rollout-"))
         log_file = self._log_folder / f"{name}.log"
-        request = wire.ForkRequest(name, self._spec(model, options), str(private), str(log_file))
-        engine = VllmPolicyEngine(request, load_timeout=self._defaults.start_timeout)
+        request = wire.ForkRequest(name, spec, str(private), str(log_file))
+        timeout = self._defaults.start_timeout + timedelta(seconds=model.size_bytes / _SLOWEST_READ)
+        engine = VllmPolicyEngine(request, load_timeout=timeout)
         try:
-            async with asyncio.timeout(self._defaults.start_timeout.total_seconds()):
+            async with asyncio.timeout(timeout.total_seconds()):
                 await engine.start(self._server)
         except BaseException as error:
             await engine.stop()
@@ -77,19 +111,23 @@ class VllmFactory:
             raise
         return engine
 
-    def _spec(self, model: ModelFolder, options: EngineOptions) -> wire.EngineSpec:
-        defaults = self._defaults
-        return wire.EngineSpec(
-            model=str(model.path),
-            device=defaults.device,
-            dtype=options.dtype or choose_dtype(defaults.device, model.path, cpu_flags()),
-            max_model_len=options.max_model_len,
-            max_num_seqs=options.max_num_seqs or defaults.max_num_seqs,
-            kv_cache_bytes=options.kv_cache_bytes or defaults.kv_cache_bytes,
-            tensor_parallel_size=options.tensor_parallel_size or defaults.tensor_parallel_size,
-            gpu_memory_utilization=defaults.gpu_memory_utilization,
-            enforce_eager=defaults.enforce_eager,
-        )
+
+def engine_spec(
+    defaults: EngineDefaults, model: ModelFolder, options: EngineOptions, devices: Sequence[str]
+) -> wire.EngineSpec:
+    """How a model is started on these GPUs: as the request says, else as the service does."""
+    return wire.EngineSpec(
+        model=str(model.path),
+        device=defaults.device,
+        dtype=options.dtype or choose_dtype(defaults.device, model.path, cpu_flags()),
+        max_model_len=options.max_model_len,
+        max_num_seqs=options.max_num_seqs or defaults.max_num_seqs,
+        kv_cache_bytes=options.kv_cache_bytes or defaults.kv_cache_bytes,
+        tensor_parallel_size=options.tensor_parallel_size or defaults.tensor_parallel_size,
+        gpu_memory_utilization=defaults.gpu_memory_utilization,
+        enforce_eager=defaults.enforce_eager,
+        devices=tuple(devices),
+    )
 
 
 class VllmPolicyEngine:
@@ -187,6 +225,11 @@ class VllmPolicyEngine:
         try:
             return await asyncio.open_unix_connection(self._request.socket)
         except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise ResourceExhausted(
+                    "the service has too many files open for one more call: raise its limit (ulimit -n)",
+                    retry_after=_CROWDED_RETRY,
+                ) from error
             raise Unavailable("the engine is gone; it is being restarted") from error
 
     def last_error(self) -> str:

@@ -78,6 +78,8 @@ def _become_engine(request: wire.ForkRequest) -> NoReturn:
         os.register_at_fork(after_in_child=die_with_parent)  # the processes of vLLM must not outlive the engine process
         setproctitle(f"ratchet-engine {request.name}")
         os.environ["VLLM_RPC_BASE_PATH"] = request.folder
+        if request.spec.devices:
+            os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(request.spec.devices)
         code = engine_main.main(request)
     except BaseException:  # noqa: BLE001 - the child ends here in any case
         traceback.print_exc()

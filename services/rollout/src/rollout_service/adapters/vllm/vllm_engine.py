@@ -18,6 +18,7 @@ from rollout_service.domain.policy import Dtype
 
 if TYPE_CHECKING:
     from vllm import SamplingParams
+    from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.outputs import CompletionOutput
     from vllm.v1.engine.async_llm import AsyncLLM
 
@@ -56,30 +57,10 @@ class VllmEngine:
 
         Raises whatever vLLM raises.
         """
-        from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        alone_on_cpu = spec.device == "cpu" and spec.tensor_parallel_size == 1
-        config = AsyncEngineArgs(
-            model=spec.model,
-            dtype=spec.dtype,
-            max_model_len=spec.max_model_len or _AUTO_FIT,
-            max_num_seqs=spec.max_num_seqs,
-            kv_cache_memory_bytes=spec.kv_cache_bytes,
-            gpu_memory_utilization=spec.gpu_memory_utilization,
-            tensor_parallel_size=spec.tensor_parallel_size,
-            # A worker inside the engine's process: one process less, and not all engines bound to the same core.
-            distributed_executor_backend="uni" if alone_on_cpu else None,
-            enforce_eager=spec.enforce_eager,
-            enable_prefix_caching=True,
-            scheduling_policy="priority",  # of equal priority the first that came, as without
-            seed=secrets.randbits(31),  # with vLLM's fixed default, two engines would draw the same samples
-            logprobs_mode="processed_logprobs",
-            generation_config="vllm",  # sampling as in the request, not as in the model's generation_config.json
-            disable_log_stats=True,
-            worker_extension_cls="rollout_service.adapters.vllm.extension.WeightExtension",
-        ).create_engine_config()
-        if alone_on_cpu:
+        config = engine_args(spec).create_engine_config()
+        if _is_alone_on_cpu(spec):
             # On CPU, vLLM spawns workers to bind each to its cores. We do not bind, and a fork has everything imported:
             # it saves some 10 s and 400 MB.
             os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"
@@ -191,6 +172,35 @@ class VllmEngine:
             )
         except ValueError as error:
             raise RequestRefused("sampling", str(error)) from error
+
+
+def engine_args(spec: wire.EngineSpec) -> "AsyncEngineArgs":
+    """An engine's options as vLLM's."""
+    from vllm.engine.arg_utils import AsyncEngineArgs
+
+    return AsyncEngineArgs(
+        model=spec.model,
+        dtype=spec.dtype,
+        max_model_len=spec.max_model_len or _AUTO_FIT,
+        max_num_seqs=spec.max_num_seqs,
+        kv_cache_memory_bytes=spec.kv_cache_bytes,
+        gpu_memory_utilization=spec.gpu_memory_utilization,
+        tensor_parallel_size=spec.tensor_parallel_size,
+        # A worker inside the engine's process: one process less, and not all engines bound to the same core.
+        distributed_executor_backend="uni" if _is_alone_on_cpu(spec) else None,
+        enforce_eager=spec.enforce_eager,
+        enable_prefix_caching=True,
+        scheduling_policy="priority",  # of equal priority the first that came, as without
+        seed=secrets.randbits(31),  # with vLLM's fixed default, two engines would draw the same samples
+        logprobs_mode="processed_logprobs",
+        generation_config="vllm",  # sampling as in the request, not as in the model's generation_config.json
+        disable_log_stats=True,
+        worker_extension_cls="rollout_service.adapters.vllm.extension.WeightExtension",
+    )
+
+
+def _is_alone_on_cpu(spec: wire.EngineSpec) -> bool:
+    return spec.device == "cpu" and spec.tensor_parallel_size == 1
 
 
 _REASONS = {None: FinishReason.UNFINISHED, "stop": FinishReason.STOP, "length": FinishReason.LENGTH}

@@ -34,6 +34,8 @@ class EngineSpec(msgspec.Struct, frozen=True):
     tensor_parallel_size: int
     gpu_memory_utilization: float
     enforce_eager: bool
+    devices: tuple[str, ...] = ()
+    """The GPUs that it sees, as CUDA_VISIBLE_DEVICES names them."""
 
 
 class ForkRequest(msgspec.Struct, frozen=True):

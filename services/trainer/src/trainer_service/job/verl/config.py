@@ -4,6 +4,7 @@ verl's own defaults are kept where they serve; each override below is a hyperpar
 or a need of the device. The spec is complete and valid: nothing is checked or chosen here.
 """
 
+import importlib.util
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,11 @@ ROLLOUT = "ratchet"
 """The name of our rollout adapter in verl's config (actor_rollout_ref.rollout.name)."""
 # What a checkpoint holds. `hf_model` writes the exact training weights; verl's model_merger would round them to bf16.
 CHECKPOINT_CONTENTS = "[model,optimizer,extra,hf_model]"
+
+
+def has_flash_attention() -> bool:
+    """Whether flash-attn is installed. No lock has it: the package index has its source only, which takes hours."""
+    return importlib.util.find_spec("flash_attn") is not None
 
 
 def environment(job: JobConfig) -> dict[str, str]:
@@ -70,6 +76,7 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         f"algorithm.adv_estimator={algorithm.estimator}",
         f"algorithm.gamma={hyper.gamma}",
         f"algorithm.lam={hyper.gae_lambda}",
+        *_correction(job),
         *_data(job, "PromptDataset"),
         f"data.train_batch_size={hyper.batch_size}",
         f"data.max_prompt_length={hyper.max_prompt_tokens}",
@@ -155,15 +162,28 @@ def _data(job: JobConfig, dataset: str) -> Sequence[Override]:
 
 
 def _model(prefix: str, job: JobConfig) -> Sequence[Override]:
-    path = f"{prefix}.path={quote(job.base_path)}"
-    if job.is_cuda:
-        return (path,)
     return (
-        path,
-        f"+{prefix}.override_config.attn_implementation=sdpa",
-        f"{prefix}.use_remove_padding=False",
-        f"{prefix}.enable_gradient_checkpointing=False",
+        f"{prefix}.path={quote(job.base_path)}",
+        *([] if job.is_cuda and has_flash_attention() else _padded_attention(prefix)),
+        *([] if job.is_cuda else [f"{prefix}.enable_gradient_checkpointing=False"]),
     )
+
+
+def _padded_attention(prefix: str) -> Sequence[Override]:
+    """PyTorch's own attention. Sequences are padded then: verl packs them for flash-attn only."""
+    return f"+{prefix}.override_config.attn_implementation=sdpa", f"{prefix}.use_remove_padding=False"
+
+
+def _correction(job: JobConfig) -> Sequence[Override]:
+    """Weights each token by how much likelier the trainer finds it than the engine that sampled it, 2 at most.
+    Truncated importance sampling (Yao et al. 2025, "Your Efficient RL Framework Secretly Brings You Off-Policy RL
+    Training").
+
+    In float32 both compute the same. In bfloat16 they do not: the trainer rounds its float32 weights in other places.
+    """
+    if job.dtype == "float32":
+        return ()
+    return "algorithm.rollout_correction.rollout_is=token", "algorithm.rollout_correction.rollout_is_threshold=2.0"
 
 
 def _engine(prefix: str, job: JobConfig) -> Sequence[Override]:

@@ -184,6 +184,7 @@ class RatchetTrainer(PPOTrainerSync):
         self._score = None
         if self._session.schedule.is_saved(self.global_steps):
             self._session.reporter.phase(Phase.SAVING)
+            self._session.require_space()
             super()._save_checkpoint()
 
     def _model_folder(self, step: int) -> Path:

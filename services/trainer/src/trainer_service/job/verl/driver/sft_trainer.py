@@ -79,6 +79,7 @@ class StepEnd:
         if saved:
             session.reporter.phase(Phase.SAVING)
             started = time.monotonic()
+            session.require_space()
             self._handler.save_checkpoint(step=step)
             identity = policy_id.of_folder(model)
             values[CHECKPOINT_TIME] = time.monotonic() - started

@@ -14,9 +14,9 @@ from trainer_service.job.verl.config import ROLLOUT
 def apply() -> None:
     """Idempotent for each process: verl imports its external modules once."""
     register_rollout()
+    value_head_as_configured()
     if os.environ.get("VERL_PLATFORM") == "cpu":
         single_gloo_backend()
-        value_head_with_sdpa()
         unpinned_offload()
 
 
@@ -36,8 +36,8 @@ def single_gloo_backend() -> None:
     torch.distributed.init_process_group = init_process_group
 
 
-def value_head_with_sdpa() -> None:
-    """The critic hard-codes attn_implementation="flash_attention_2" (utils/model.py:645-676)."""
+def value_head_as_configured() -> None:
+    """The critic hard-codes attn_implementation="flash_attention_2" (utils/model.py:645-676), not the config's."""
 
     def load_valuehead_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
         from transformers import AutoModelForTokenClassification
@@ -46,7 +46,6 @@ def value_head_with_sdpa() -> None:
             local_path,
             dtype=torch_dtype,
             config=model_config,
-            attn_implementation="sdpa",
             trust_remote_code=trust_remote_code,
         )
 
