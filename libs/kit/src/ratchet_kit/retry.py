@@ -7,13 +7,26 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import TypeVar
 
-from ratchet_kit.errors import Aborted, DeadlineExceeded, RatchetError, ResourceExhausted, Unavailable
+from ratchet_kit.errors import (
+    Aborted,
+    Cancelled,
+    DeadlineExceeded,
+    Internal,
+    RatchetError,
+    ResourceExhausted,
+    Unauthenticated,
+    Unavailable,
+)
 from ratchet_kit.logs import get_logger
 
 T = TypeVar("T")
 
 # What the platform may recover from by itself.
 TRANSIENT: tuple[type[RatchetError], ...] = (Unavailable, ResourceExhausted, DeadlineExceeded, Aborted)
+
+# What says nothing of the thing that was asked for: the platform's faults, those of its code and settings among them.
+# Long work waits for these to be mended, and does not fail for them.
+OUTSIDE: tuple[type[RatchetError], ...] = (*TRANSIENT, Internal, Cancelled, Unauthenticated)
 
 FIRST_WAIT = timedelta(milliseconds=200)
 LONGEST_WAIT = timedelta(seconds=10)

@@ -5,17 +5,19 @@ own store, and what is to be done. `every` is the loop of whatever else is done 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
+from ratchet_kit import metrics
 from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
 
 log = get_logger(__name__)
+_survived = metrics.counter("background_faults", "Faults that background work has survived, by what it does", ("work",))
 
 LEFT_ALONE = (NotFound, FailedPrecondition, Aborted)
 """What a store raises when there is nothing to do for a worker: deleted, over, cancelled, or held by another."""
@@ -187,18 +189,36 @@ async def enqueue(queue: Queue, id: str, priority: Priority = Priority.NORMAL) -
         log.warning("work.not_queued_yet", id=id, reason=error.message)
 
 
+@contextmanager
+def surviving(name: str, **about: object) -> Iterator[None]:
+    """Whatever is raised inside is logged with `about`, counted, and goes no further: for a loop that has to go on, and
+    for one record among others. `name` is of the work: a few in all, for the metric."""
+    try:
+        yield
+    except RatchetError as error:
+        log.warning("step.failed", step=name, reason=error.message, **about)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        log.warning("step.failed", step=name, reason="what it waited for was cancelled", **about)
+    except Exception:
+        log.exception("step.broken", step=name, **about)
+    else:
+        return
+    _survived.labels(name).inc()
+
+
 async def every(
     interval: timedelta, stop: asyncio.Event, step: Callable[[], Awaitable[object]], *, name: str = ""
 ) -> None:
     """Runs `step` now and then `interval` after each end of it, until `stop` is set.
 
-    A step that raises a RatchetError is logged and tried again at its next time; any other error ends the loop.
+    Whatever a step raises, it is tried again at its next time: see `surviving`.
     """
     while not stop.is_set():
-        try:
+        with surviving(name or getattr(step, "__qualname__", type(step).__name__)):
             await step()
-        except RatchetError as error:
-            log.warning("step.failed", step=name or getattr(step, "__qualname__", repr(step)), reason=error.message)
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), interval.total_seconds())
 
