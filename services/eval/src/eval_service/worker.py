@@ -10,7 +10,7 @@ from eval_service.domain.ports import EvaluationStore, Meter, PolicyHost
 from ratchet_kit.errors import Aborted, NotFound, RatchetError
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
-from ratchet_kit.work import Waiting, every
+from ratchet_kit.work import Waiting, every, surviving
 from ratchet_kit.worker import HeldWork
 
 log = get_logger(__name__)
@@ -64,11 +64,12 @@ class Leftovers:
         await every(self._interval, stop, self.close, name="leftovers")
 
     async def close(self) -> None:
-        """Raises Unavailable."""
+        """One that cannot be unloaded holds up no other. Raises Unavailable."""
         for holder in await self._host.holders():
-            if await self._has_ended(holder):
-                log.info("policy.leftover_unloaded", evaluation_id=holder)
-                await self._host.close(holder)
+            with surviving("leftover", evaluation_id=holder):
+                if await self._has_ended(holder):
+                    await self._host.close(holder)
+                    log.info("policy.leftover_unloaded", evaluation_id=holder)
 
     async def _has_ended(self, evaluation_id: str) -> bool:
         try:
