@@ -34,8 +34,13 @@ LONGEST_WAIT = timedelta(seconds=10)
 log = get_logger(__name__)
 
 
-async def patiently(call: Callable[[], Awaitable[T]], patience: timedelta, what: str) -> T:
-    """The result of `call`, tried again after each TRANSIENT error until `patience` is over; then that error is raised.
+async def patiently(
+    call: Callable[[], Awaitable[T]],
+    patience: timedelta,
+    what: str,
+    errors: tuple[type[RatchetError], ...] = TRANSIENT,
+) -> T:
+    """The result of `call`, tried again after each of the `errors` until `patience` is over; then it is raised.
 
     Waits grow by doubling from FIRST_WAIT to LONGEST_WAIT, each shortened at random by up to half so that many
     callers do not return at once.
@@ -45,7 +50,7 @@ async def patiently(call: Callable[[], Awaitable[T]], patience: timedelta, what:
     while True:
         try:
             return await call()
-        except TRANSIENT as error:
+        except errors as error:
             pause = wait * random.uniform(0.5, 1.0)
             if time.monotonic() + pause > end:
                 raise

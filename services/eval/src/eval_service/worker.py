@@ -6,8 +6,9 @@ from datetime import timedelta
 
 from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.measurer import Measurer
+from eval_service.domain.patience import OutOfPatience
 from eval_service.domain.ports import EvaluationStore, Meter, PolicyHost
-from ratchet_kit.errors import Aborted, NotFound, RatchetError
+from ratchet_kit.errors import Aborted, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
 from ratchet_kit.work import Waiting, every, surviving
@@ -33,9 +34,12 @@ class EvaluationWork(HeldWork[Evaluation]):
     async def do(self, claim: Evaluation) -> None:
         try:
             result = await self._measurer.run(claim, self.owner)
-        except Aborted:  # it is another worker's by now
+        except OutOfPatience as error:
+            await self.fail(claim, error)
+            return
+        except (Aborted, Unavailable):  # it is another worker's by now; the database was away, for which the next waits
             raise
-        except RatchetError as error:  # the measurer was patient already
+        except RatchetError as error:
             await self.fail(claim, error)
             return
         now = self.clock.now()

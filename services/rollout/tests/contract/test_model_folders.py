@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from ratchet_kit import policy_id
-from ratchet_kit.errors import DataLoss, InvalidArgument
+from ratchet_kit.errors import DataLoss, InvalidArgument, ResourceExhausted
 from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
+from ratchet_testing.disks import full_disk
 from rollout_service.adapters.folders import DiskModelFolders
 from rollout_service.adapters.memory import MemoryFolders, content_id
 from rollout_service.domain.ports import ModelFolder, ModelFolders
@@ -212,3 +213,12 @@ class TestDisk:
         with pytest.raises(InvalidArgument, match="no folder"):
             await on_disk(work).fetch(f"memory://{tmp_path}/none")
         assert content(work) == []
+
+
+async def test_a_full_disk_is_worth_another_try(tmp_path: Path) -> None:
+    folders = on_disk(tmp_path / "work")
+    base = await folders.fetch(str(write_model(tmp_path / "base")))
+    with full_disk(16), pytest.raises(ResourceExhausted, match="free some"):
+        await folders.receive(base, stream(*tensor("w", OTHER)))
+    assert content(tmp_path / "work") == []
+    assert (await folders.receive(base, stream(*tensor("w", OTHER)))).policy_id != base.policy_id

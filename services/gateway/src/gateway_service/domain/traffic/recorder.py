@@ -93,8 +93,8 @@ class Recorder:
                 refused[record.id] = error
         is_theirs = len(refused) < len(batch) or any(isinstance(e, InvalidArgument) for e in refused.values())
         if is_theirs:
-            for id, error in refused.items():
-                log.error("completion.set_aside", completion_id=id, reason=str(error))
+            for id, reason in refused.items():
+                log.error("completion.set_aside", completion_id=id, reason=str(reason))
                 _set_aside.inc()
         return is_theirs
 
