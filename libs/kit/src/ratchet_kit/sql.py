@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
@@ -37,8 +37,9 @@ from sqlalchemy.types import TypeDecorator
 
 from ratchet_kit.idempotency import MAX_ID, Request
 from ratchet_kit.sql_errors import sql_errors
-from ratchet_kit.work import Hold
+from ratchet_kit.work import Hold, surviving
 
+R = TypeVar("R")
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 _BUSY_TIMEOUT_MS = 30_000
 _POSTGRES_LIMITS: Mapping[str, Any] = {
@@ -169,6 +170,15 @@ class Database:
         async with self.reading() as connection:
             rows: Sequence[Row[Any]] = (await connection.execute(query)).all()
             return rows
+
+    async def readable(self, query: Select[Any], read: Callable[[Row[Any]], R]) -> Sequence[R]:
+        """What `read` makes of all rows, without those that it raises for: a row that another version of the service
+        wrote, say, keeps background work from no other. Each is logged and counted."""
+        found = list[R]()
+        for row in await self.rows(query):
+            with surviving("read row", key=str(row[0])):
+                found.append(read(row))
+        return found
 
     async def insert_if_absent(self, table: Table, row: Mapping[str, Any]) -> bool:
         """`insert_if_absent` in a transaction of its own."""

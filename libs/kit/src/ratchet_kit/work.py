@@ -19,7 +19,7 @@ from ratchet_kit.logs import get_logger
 log = get_logger(__name__)
 _survived = metrics.counter("background_faults", "Faults that background work has survived, by what it does", ("work",))
 
-_ENQUEUE_LIMIT = timedelta(seconds=5)
+ENQUEUE_LIMIT = timedelta(seconds=5)
 LEFT_ALONE = (NotFound, FailedPrecondition, Aborted)
 """What a store raises when there is nothing to do for a worker: deleted, over, cancelled, or held by another."""
 
@@ -186,7 +186,7 @@ async def enqueue(queue: Queue, id: str, priority: Priority = Priority.NORMAL) -
     """Publishes what was stored. It is made even where the queue is away: a worker puts it there later, so that nobody
     waits long for a queue that does not answer."""
     with surviving("enqueue", id=id):
-        async with asyncio.timeout(_ENQUEUE_LIMIT.total_seconds()):
+        async with asyncio.timeout(ENQUEUE_LIMIT.total_seconds()):
             await queue.publish(id, priority)
 
 
