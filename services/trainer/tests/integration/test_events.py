@@ -53,15 +53,20 @@ async def test_a_run_trains_to_its_end_whatever_becomes_of_its_events(
         run: Run = await trainer.create("r1", make_spec(steps=1))
         await state(own_redis)
         driving = asyncio.create_task(service.driver.drive(run.id))
-        async with asyncio.timeout(20):  # a report has this long
+        async with asyncio.timeout(60):
             while not trainer.jobs.submitted:
                 await asyncio.sleep(0.01)
-            await service.reports.started(run.id, 1)
-            now = trainer.clock.now()
-            await service.reports.step(run.id, Step(1, {}, "sha256:1", now, 1))
-            await service.reports.checkpoint(run.id, 1, Checkpoint(1, "/exports/1", "sha256:1", now))
-            await service.reports.finished(run.id, 1, None)
-            trainer.jobs.end(run.id, 1)
+        now = trainer.clock.now()
+        for report in (
+            service.reports.started(run.id, 1),
+            service.reports.step(run.id, Step(1, {}, "sha256:1", now, 1)),
+            service.reports.checkpoint(run.id, 1, Checkpoint(1, "/exports/1", "sha256:1", now)),
+            service.reports.finished(run.id, 1, None),
+        ):
+            async with asyncio.timeout(20):  # as long as the job waits for an answer
+                await report
+        trainer.jobs.end(run.id, 1)
+        async with asyncio.timeout(60):
             await driving
     assert (await trainer.store.get(run.id)).state is State.SUCCEEDED
 
