@@ -57,7 +57,7 @@ test-engines: setup  ## The tests that import verl or vLLM, each in its own envi
 e2e-full: setup  ## Every algorithm through the service, 3 steps and more each
 	$(LIGHT)/pytest tests/e2e -m full
 
-chaos: setup  ## kill -9 of each part during a run and amid an evaluation; ten gradings of the same samples under load
+chaos: setup  ## kill -9 of each part during a run and amid an evaluation; stores that refuse, stop and crash; ten gradings under load
 	$(LIGHT)/pytest tests/chaos
 
 soak:  ## 100,000 programs, a tenth of them hostile; 20,000 references under load; 10,000 cases of fuzz

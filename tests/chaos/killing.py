@@ -47,10 +47,14 @@ def kill_redis(platform: Platform) -> None:
     kill(platform, "valkey")
 
 
-def flush_redis(platform: Platform) -> None:
+def redis_of(platform: Platform) -> "redis.Redis":
     state = platform.home.read_state()
     assert state is not None
-    with redis.Redis(port=state.ports["redis"], password=platform.home.redis_password()) as connection:
+    return redis.Redis(port=state.ports["redis"], password=platform.home.redis_password())
+
+
+def flush_redis(platform: Platform) -> None:
+    with redis_of(platform) as connection:
         connection.flushall()
 
 

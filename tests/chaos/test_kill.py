@@ -1,21 +1,27 @@
-"""kill -9 of each part once during a run: the run ends SUCCEEDED, with the steps it was to have."""
+"""kill -9 of each part once during a run, then all that refuses or stops for a while during another: the run ends
+SUCCEEDED, with the steps it was to have."""
 
 import os
 import signal
+import time
 from collections.abc import Callable
+from contextlib import suppress
 
+import psutil
 import pytest
 
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import ApiError, Client, Unreachable
+from ratchet_testing.ports import free_port
 from tests.e2e.conftest import Platform
 from tests.e2e.test_main_job import grpo
 
-from .killing import find, flush_redis, kill, kill_redis, kill_vllm, wait_until
+from .killing import find, flush_redis, kill, kill_redis, kill_vllm, redis_of, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 STEPS = 6
+STOPPED_S = 15.0
 
 
 def kill_trainer_worker(platform: Platform) -> None:
@@ -30,20 +36,84 @@ def kill_ray_job(platform: Platform) -> None:
         os.kill(victim.pid, signal.SIGKILL)
 
 
+def fill_redis(platform: Platform) -> None:
+    with redis_of(platform) as connection:
+        connection.config_set("maxmemory", 1)
+        time.sleep(STOPPED_S)
+        connection.config_set("maxmemory", 0)
+
+
+def make_redis_a_replica(platform: Platform) -> None:
+    with redis_of(platform) as connection:
+        connection.replicaof("127.0.0.1", str(free_port()))
+        time.sleep(STOPPED_S)
+        connection.replicaof("NO", "ONE")
+
+
+def stop(*words: str) -> Callable[[Platform], None]:
+    """SIGSTOP of the processes with these words, and SIGCONT."""
+
+    def stop_for_a_while(platform: Platform) -> None:
+        victims = find(platform, *words)
+        assert victims, f"no process with {words} to stop"
+        for victim in victims:
+            victim.suspend()
+        time.sleep(STOPPED_S)
+        for victim in victims:
+            with suppress(psutil.NoSuchProcess):  # the supervisor was faster
+                victim.resume()
+
+    return stop_for_a_while
+
+
+FOR_A_WHILE = (
+    fill_redis,
+    make_redis_a_replica,
+    stop("valkey"),
+    stop("trainer_service.main"),
+    stop("rollout_service.main"),
+    stop("sandbox_service.main"),
+)
+
+
 @pytest.mark.parametrize("fault", [kill_trainer_worker, kill_ray_job, kill_vllm, kill_redis, flush_redis])
 def test_a_run_survives(platform: Platform, client: Client, fault: Callable[[Platform], None]) -> None:
-    spec = grpo(steps=STEPS)
-    spec.checkpoint_every = 2
-    spec.output_model = ""
-    run = client.runs.create(spec)
+    run = start(client, STEPS)
     wait_until(lambda: client.runs.get(run.id).step >= 3, 400)
     fault(platform)
-    wait_until(lambda: has_ended(client, run.id), 900)
-    run = client.runs.get(run.id)
+    check_end(client, run.id, STEPS)
+
+
+def test_a_run_survives_what_refuses_and_stops_for_a_while(platform: Platform, client: Client) -> None:
+    steps = len(FOR_A_WHILE) + 2
+    run = start(client, steps)
+    for number, fault in enumerate(FOR_A_WHILE, 1):
+        wait_until(lambda number=number: step_of(client, run.id) >= number, 400)  # type: ignore[misc]
+        fault(platform)
+    check_end(client, run.id, steps)
+
+
+def start(client: Client, steps: int) -> trainer_pb2.Run:
+    spec = grpo(steps=steps)
+    spec.checkpoint_every = 2
+    spec.output_model = ""
+    return client.runs.create(spec)
+
+
+def check_end(client: Client, run_id: str, steps: int) -> None:
+    wait_until(lambda: has_ended(client, run_id), 900)
+    run = client.runs.get(run_id)
     assert run.state == trainer_pb2.Run.STATE_SUCCEEDED, run.failure
-    assert run.step == STEPS
+    assert run.step == steps
     numbers = [step.number for step in client.runs.steps(run.id) if "reward_mean" in step.metrics]
-    assert sorted(set(numbers)) == list(range(1, STEPS + 1))
+    assert sorted(set(numbers)) == list(range(1, steps + 1))
+
+
+def step_of(client: Client, run_id: str) -> int:
+    try:
+        return client.runs.get(run_id).step
+    except (ApiError, Unreachable):
+        return 0
 
 
 def has_ended(client: Client, run_id: str) -> bool:

@@ -55,6 +55,12 @@ async def test_rows_are_inserted_and_replaced(database):
     assert await database.first(select(runs).where(runs.c.id == "4")) is None
 
 
+async def test_a_row_that_cannot_be_read_hides_no_other(database):
+    for id in ("1", "poison", "3"):
+        await database.insert_if_absent(runs, run(id, Request.of("", id)))
+    assert await database.readable(select(runs).order_by(runs.c.id), lambda row: int(row.id)) == [1, 3]
+
+
 async def test_what_is_raised_inside_rolls_the_transaction_back(database):
     with pytest.raises(KeyError):
         async with database.writing() as connection:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import pytest
+from prometheus_client import REGISTRY
 
 from ratchet_kit.errors import Aborted, DataLoss, FailedPrecondition, NotFound, RatchetError, Unavailable
 from ratchet_kit.queues import StreamQueue
@@ -396,12 +397,58 @@ async def test_a_step_is_repeated_whatever_the_platform_does():
     assert len(times) == 4
 
 
-async def test_a_fault_of_ours_ends_the_loop():
-    async def step() -> None:
-        raise KeyError
+@pytest.mark.parametrize("fault", [Unavailable("away"), KeyError("a bug"), asyncio.CancelledError()])
+async def test_a_loop_survives_anything_and_counts_it(fault):
+    stop, times = asyncio.Event(), []
 
-    with pytest.raises(KeyError):
-        await every(timedelta(milliseconds=1), asyncio.Event(), step)
+    async def step() -> None:
+        times.append(1)
+        if len(times) == 2:
+            stop.set()
+        raise fault
+
+    before = survived("survivor")
+    async with asyncio.timeout(5):
+        await every(timedelta(milliseconds=1), stop, step, name="survivor")
+    assert survived("survivor") == before + 2
+
+
+async def test_a_loop_that_is_cancelled_ends():
+    async def step() -> None:
+        await asyncio.sleep(10)
+
+    loop = asyncio.create_task(every(timedelta(milliseconds=1), asyncio.Event(), step))
+    await asyncio.sleep(0.01)
+    loop.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await loop
+
+
+def survived(work: str) -> float:
+    return REGISTRY.get_sample_value("ratchet_background_faults_total", {"work": work}) or 0.0
+
+
+@pytest.mark.parametrize("fault", [DataLoss("odd"), KeyError("a bug")])
+async def test_a_hold_that_cannot_be_renewed_now_ends_no_work(queue, jobs, fault):
+    """Whatever the reason: the store refuses what is another's by the time the work ends."""
+    jobs.add("1")
+    await queue.publish("1")
+    go_on = asyncio.Event()
+    faults = [fault, fault]
+
+    class Flawed(JobWork):
+        async def renew(self, claim: Job) -> None:
+            if not faults:
+                go_on.set()
+                return
+            raise faults.pop()
+
+    async def wait(_: Job) -> None:
+        await go_on.wait()
+
+    async with running(Worker(queue, Flawed(jobs, "a", wait), jobs.clock, timing=FAST)):
+        await until(lambda: jobs.by_id["1"].state == "done")
+    assert jobs.by_id["1"].attempts == 1
 
 
 # On Redis

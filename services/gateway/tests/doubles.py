@@ -167,6 +167,8 @@ class ScriptedRegistry:
         return RegisteredModel(name, EPOCH, VersionRef(name, number) if number else None, aliases)
 
     async def version(self, ref: VersionRef) -> RegisteredVersion:
+        if self.away is not None:
+            raise self.away
         if not 1 <= ref.number <= self.versions.get(ref.model, 0):
             raise NotFound(f"version {ref} does not exist")
         source = f"{ref.model}/{ref.number}"

@@ -3,13 +3,13 @@
 import asyncio
 import sqlite3
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
@@ -26,7 +26,6 @@ from sqlalchemy import (
     String,
     Table,
     event,
-    exc,
     make_url,
     or_,
     text,
@@ -36,12 +35,22 @@ from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.types import TypeDecorator
 
-from ratchet_kit.errors import Unavailable
 from ratchet_kit.idempotency import MAX_ID, Request
-from ratchet_kit.work import Hold
+from ratchet_kit.sql_errors import sql_errors
+from ratchet_kit.work import Hold, surviving
 
+R = TypeVar("R")
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 _BUSY_TIMEOUT_MS = 30_000
+_POSTGRES_LIMITS: Mapping[str, Any] = {
+    "connect_timeout": 10,
+    # a machine that is gone is noticed within a minute
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}
+MIGRATION_LIMIT = timedelta(hours=1)
+_IDLE_TRANSACTION = "60s"
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -77,6 +86,9 @@ def async_url(url: str | URL) -> URL:
 def create_engine(url: str | URL, **options: Any) -> AsyncEngine:
     """An engine for `url`; `options` are those of SQLAlchemy's create_async_engine. Release it by `dispose`.
 
+    On PostgreSQL a connection is made within 10 s or not at all, unless the URL says otherwise, and a transaction in
+    which nothing happens for 60 s is ended.
+
     On SQLite the file's folder is made, the journal is a WAL, foreign keys hold, and a transaction takes the write
     lock at its start and waits for it: one that begins by reading could otherwise fail with "database is locked" at
     its first write (https://www.sqlite.org/isolation.html). A connection with the execution option
@@ -84,7 +96,10 @@ def create_engine(url: str | URL, **options: Any) -> AsyncEngine:
     """
     parsed = async_url(url)
     if parsed.get_backend_name() != "sqlite":
-        return create_async_engine(parsed, pool_pre_ping=True, **options)
+        limits = {name: value for name, value in _POSTGRES_LIMITS.items() if name not in parsed.query}
+        engine = create_async_engine(parsed, pool_pre_ping=True, connect_args=limits, **options)
+        event.listen(engine.sync_engine, "connect", _configure_postgres)
+        return engine
 
     if parsed.database and parsed.database != ":memory:":
         Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
@@ -95,8 +110,8 @@ def create_engine(url: str | URL, **options: Any) -> AsyncEngine:
 
 
 class Database:
-    """Transactions on an engine. Every method raises Unavailable while the database is away or too busy; what is
-    wrong for good, such as a table that is missing, stays SQLAlchemy's error."""
+    """Transactions on an engine. Every method raises what `sql_errors` says: Unavailable while the database is away,
+    too busy or takes no writes, InvalidArgument for a value that it cannot hold."""
 
     def __init__(
         self, engine: AsyncEngine | URL | str, *, prepare: Callable[[], Awaitable[None]] | None = None
@@ -116,7 +131,7 @@ class Database:
         """
         bring_up_to_date = partial(migrate, url, package)
         if not lazy:
-            with database_errors():
+            async with sql_errors(MIGRATION_LIMIT):
                 await bring_up_to_date()
         database = cls(url, prepare=bring_up_to_date if lazy else None)
         try:
@@ -131,16 +146,16 @@ class Database:
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """A connection that only reads."""
-        with database_errors():
-            await self._prepared()
+        await self._prepared()
+        async with sql_errors():
             async with self._reader.connect() as connection:
                 yield connection
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
         """One transaction: committed at the end, rolled back by whatever is raised inside."""
-        with database_errors():
-            await self._prepared()
+        await self._prepared()
+        async with sql_errors():
             async with self._engine.begin() as connection:
                 yield connection
 
@@ -155,6 +170,15 @@ class Database:
         async with self.reading() as connection:
             rows: Sequence[Row[Any]] = (await connection.execute(query)).all()
             return rows
+
+    async def readable(self, query: Select[Any], read: Callable[[Row[Any]], R]) -> Sequence[R]:
+        """What `read` makes of all rows, without those that it raises for: a row that another version of the service
+        wrote, say, keeps background work from no other. Each is logged and counted."""
+        found = list[R]()
+        for row in await self.rows(query):
+            with surviving("read row", key=str(row[0])):
+                found.append(read(row))
+        return found
 
     async def insert_if_absent(self, table: Table, row: Mapping[str, Any]) -> bool:
         """`insert_if_absent` in a transaction of its own."""
@@ -176,7 +200,8 @@ class Database:
             return
         async with self._preparing:
             if self._prepare is not None:
-                await self._prepare()
+                async with sql_errors(MIGRATION_LIMIT):
+                    await self._prepare()
                 self._prepare = None
 
 
@@ -240,32 +265,6 @@ def _insert(connection: AsyncConnection, table: Table, rows: Any) -> Any:
     return dialect.insert(table).values(rows)
 
 
-@contextmanager
-def database_errors() -> Iterator[None]:
-    """Raises Unavailable in place of what SQLAlchemy raises when the database is away, ends the connection, or is
-    busy: locked, out of connections, in a deadlock. The rest passes: sending it again would change nothing."""
-    try:
-        yield
-    except exc.TimeoutError as error:
-        raise Unavailable("the database is busy: no connection to it became free in time") from error
-    except exc.DisconnectionError as error:
-        raise Unavailable("the connection to the database broke") from error
-    except exc.DBAPIError as error:
-        if not _may_pass(error):
-            raise
-        raise Unavailable(f"the database cannot be used now: {' '.join(str(error.orig).split())}") from error
-
-
-def _may_pass(error: exc.DBAPIError) -> bool:
-    if error.connection_invalidated:
-        return True
-    if isinstance(error.orig, sqlite3.Error):
-        # SQLite calls a missing table an operational error, too: its plain SQLITE_ERROR.
-        code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_BUSY) & 0xFF
-        return isinstance(error.orig, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR
-    return isinstance(error, exc.OperationalError | exc.InterfaceError)
-
-
 async def migrate(url: str, package: str, revision: str = "head") -> None:
     """Brings the database up to a revision in `<package>/migrations/versions`, the newest unless one is given; safe to
     run from several at once.
@@ -298,6 +297,14 @@ def _upgrade(connection: Connection, package: str, to: str) -> None:
                 connection=connection, version_table=f"alembic_version_{package}", render_as_batch=True
             )
             environment.run_migrations()
+
+
+def _configure_postgres(connection: Any, _record: Any) -> None:
+    """A service that was stopped in the middle of a transaction does not keep its locks: others wait for them."""
+    cursor = connection.cursor()
+    cursor.execute(f"SET idle_in_transaction_session_timeout = '{_IDLE_TRANSACTION}'")
+    connection.commit()
+    cursor.close()
 
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:

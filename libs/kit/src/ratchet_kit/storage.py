@@ -1,6 +1,5 @@
 """Folders at a path or an fsspec URL, such as s3://bucket/prefix. All calls block: make them in a thread."""
 
-import errno
 import os
 import shutil
 import stat
@@ -13,7 +12,8 @@ import fsspec
 from botocore.exceptions import BotoCoreError
 from fsspec.implementations.local import LocalFileSystem
 
-from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, ResourceExhausted, Unavailable
+from ratchet_kit.disk_errors import disk_errors
+from ratchet_kit.errors import InvalidArgument, NotFound, ResourceExhausted, Unavailable
 
 MAX_FILES = 10_000
 """In a folder that is listed or copied: a model has some hundred."""
@@ -29,15 +29,8 @@ Require: TypeAlias = Callable[[Path, str], None]
 def errors(uri: str) -> Iterator[None]:
     """What goes wrong with the files of `uri`, as errors of ours; see `Folder`."""
     try:
-        yield
-    except FileNotFoundError as error:
-        raise NotFound(f"{uri}: {error.filename or error} does not exist") from error
-    except PermissionError as error:
-        raise FailedPrecondition(f"this service has no access to {uri}: {error}") from error
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise ResourceExhausted(f"no space is left for the files of {uri}") from error
-        raise Unavailable(f"{uri} cannot be reached: {error}") from error
+        with disk_errors(uri):
+            yield
     except BotoCoreError as error:
         raise Unavailable(f"{uri} cannot be reached: {error}") from error
 

@@ -7,9 +7,7 @@ nothing published since is missed, and the service puts its unfinished work back
 """
 
 import asyncio
-import builtins
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias, cast
@@ -17,11 +15,15 @@ from typing import Any, TypeAlias, cast
 import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
-from redis.exceptions import ConnectionError, ResponseError, TimeoutError
+from redis.exceptions import ConnectionError, ReadOnlyError, ResponseError, TimeoutError
 
 from ratchet_kit import metrics
 from ratchet_kit.errors import Aborted, Unavailable
+from ratchet_kit.logs import get_logger
+from ratchet_kit.redis_errors import redis_errors
 from ratchet_kit.work import Priority
+
+log = get_logger(__name__)
 
 DEAD_LENGTH = 10_000
 """About how many dead letters are kept."""
@@ -29,7 +31,6 @@ _Fields: TypeAlias = dict[Any, Any]  # a dict's type is invariant, and redis-py'
 _dead_letters = metrics.counter("queue_dead_letters", "Messages given up, by stream", ("stream",))
 _RANGE = 1_000  # entries that one look at a stream reads
 _BLOCK_MS = 5_000  # the longest that one command waits
-_COMMAND_LIMIT = timedelta(seconds=30)
 _EXTEND = """
 if #redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[3], ARGV[3], 1, ARGV[2]) == 0 then return 0 end
 redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[3], 'JUSTID')
@@ -60,17 +61,19 @@ def connect(url: str) -> redis.asyncio.Redis:
         decode_responses=True,
         socket_connect_timeout=5,
         # none of its own: redis-py would send in asyncio.wait_for, which up to Python 3.11 loses a cancellation that
-        # arrives as the sending ends (cpython issue 86296). `_reachable` bounds each command instead.
+        # arrives as the sending ends (cpython issue 86296). `redis_errors` bounds each command instead.
         socket_timeout=None,
         socket_keepalive=True,
         health_check_interval=30,
         retry=Retry(ExponentialBackoff(cap=1, base=0.05), 4),
-        retry_on_error=[ConnectionError, TimeoutError],
+        # After a failover the old primary is a replica that keeps its clients: a new connection finds the new one.
+        retry_on_error=[ConnectionError, TimeoutError, ReadOnlyError],
     )
 
 
 class Stream:
-    """One queue, seen by one consumer of one group. Every method raises Unavailable when Redis cannot be reached.
+    """One queue, seen by one consumer of one group. Every method raises Unavailable when Redis cannot be used: see
+    `redis_errors`.
 
     Each priority is a stream of its own; a read takes what is in the first before it looks at the next.
 
@@ -105,7 +108,7 @@ class Stream:
 
     async def publish(self, payload: Mapping[str, str], priority: Priority = Priority.NORMAL) -> str:
         """Adds a message and returns its id. Where the connection breaks in between, it may be there twice."""
-        async with _reachable():
+        async with redis_errors():
             fields: _Fields = dict(payload)
             return str(await self._redis.xadd(self._keys[priority], fields, maxlen=self._max_length))
 
@@ -118,7 +121,7 @@ class Stream:
         loop = asyncio.get_running_loop()
         end = loop.time() + block.total_seconds()
         while True:
-            async with _reachable():
+            async with redis_errors():
                 try:
                     last_ids = await self._last_ids()
                     messages = await self._reclaim(count)
@@ -138,7 +141,7 @@ class Stream:
 
         Only for the start of the one process that has the name: it was killed, and need not wait for its own leases.
         """
-        async with _reachable():
+        async with redis_errors():
             messages: list[Message] = []
             for key in self._keys.values():
                 try:
@@ -160,7 +163,7 @@ class Stream:
         for key in self._keys.values():
             start = "-"
             while True:
-                async with _reachable():
+                async with redis_errors():
                     entries: Any = await self._redis.xrange(key, min=start, count=_RANGE)
                 for _, payload in entries:
                     yield payload
@@ -172,7 +175,7 @@ class Stream:
         """The effect of these is durable: they will not be given out again. Harmless when repeated."""
         if not messages:
             return
-        async with _reachable():
+        async with redis_errors():
             async with self._redis.pipeline(transaction=True) as pipeline:
                 self._forget(pipeline, messages)
                 await pipeline.execute()
@@ -183,7 +186,7 @@ class Stream:
         Raises:
             Aborted: another consumer has taken the message over, or it is gone. Stop the work.
         """
-        async with _reachable():
+        async with redis_errors():
             try:
                 kept = await self._extend(keys=[message.stream], args=[self._group, self._consumer, message.id])
             except ResponseError as error:
@@ -201,7 +204,7 @@ class Stream:
             "dead_stream": message.stream,
             "dead_deliveries": str(message.deliveries),
         }
-        async with _reachable():
+        async with redis_errors():
             async with self._redis.pipeline(transaction=True) as pipeline:
                 pipeline.xadd(self._dead, cast(_Fields, letter), maxlen=DEAD_LENGTH)
                 self._forget(pipeline, [message])
@@ -210,13 +213,13 @@ class Stream:
 
     async def dead_letters(self, count: int = 100) -> list[Mapping[str, str]]:
         """The newest dead letters, newest first."""
-        async with _reachable():
+        async with redis_errors():
             letters: Any = await self._redis.xrevrange(self._dead, count=count)
             return [fields for _, fields in letters]
 
     async def depth(self) -> Mapping[Priority, int]:
         """How many messages wait or are being worked on, by priority (of a shared stream: how many are kept)."""
-        async with _reachable():
+        async with redis_errors():
             return {priority: await self._redis.xlen(key) for priority, key in self._keys.items()}
 
     async def _reclaim(self, count: int) -> list[Message]:
@@ -240,10 +243,18 @@ class Stream:
         for id, fields in entries:
             message = Message(id, fields, await self._deliveries(key, id), key)
             if message.deliveries > self._max_deliveries:
-                await self.dead_letter(message, f"given out {self._max_deliveries} times and never acknowledged")
+                await self._bury(message)
             else:
                 messages.append(message)
         return messages
+
+    async def _bury(self, message: Message) -> None:
+        """Where the letter cannot be kept, as in a Redis that is full, the message comes up again with its next lease:
+        those behind it need not wait for that."""
+        try:
+            await self.dead_letter(message, f"given out {self._max_deliveries} times and never acknowledged")
+        except Unavailable as error:
+            log.warning("queue.letter_not_kept", stream=message.stream, id=message.id, reason=error.message)
 
     async def _deliveries(self, key: str, id: str) -> int:
         pending = await self._redis.xpending_range(key, self._group, id, id, 1)
@@ -296,14 +307,3 @@ def _group_is_gone(error: ResponseError) -> bool:
     """The streams or their group were never made, or FLUSHALL took them."""
     text = str(error)
     return "NOGROUP" in text or "no such key" in text
-
-
-@asynccontextmanager
-async def _reachable() -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout(_COMMAND_LIMIT.total_seconds()):
-            yield
-    except (ConnectionError, TimeoutError) as error:
-        raise Unavailable(f"Redis cannot be reached: {error}") from error
-    except builtins.TimeoutError as error:
-        raise Unavailable(f"Redis has not answered for {_COMMAND_LIMIT.total_seconds():g} s") from error

@@ -5,18 +5,21 @@ own store, and what is to be done. `every` is the loop of whatever else is done 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, cast
 
-from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound, RatchetError, Unavailable
+from ratchet_kit import metrics
+from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound, RatchetError
 from ratchet_kit.logs import get_logger
 
 log = get_logger(__name__)
+_survived = metrics.counter("background_faults", "Faults that background work has survived, by what it does", ("work",))
 
+ENQUEUE_LIMIT = timedelta(seconds=5)
 LEFT_ALONE = (NotFound, FailedPrecondition, Aborted)
 """What a store raises when there is nothing to do for a worker: deleted, over, cancelled, or held by another."""
 
@@ -180,11 +183,37 @@ class Work(Protocol[C]):
 
 
 async def enqueue(queue: Queue, id: str, priority: Priority = Priority.NORMAL) -> None:
-    """Publishes what was stored. It is made even where the queue is away: a worker puts it there later."""
+    """Publishes what was stored. It is made even where the queue is away: a worker puts it there later, so that nobody
+    waits long for a queue that does not answer."""
+    with surviving("enqueue", id=id):
+        async with asyncio.timeout(ENQUEUE_LIMIT.total_seconds()):
+            await queue.publish(id, priority)
+
+
+def surviving(name: str, **about: object) -> AbstractContextManager[None, bool]:
+    """Whatever is raised inside is logged with `about`, counted, and goes no further: for a loop that has to go on, and
+    for one record among others. `name` is of the work: a few in all, for the metric."""
+    return cast(AbstractContextManager[None, bool], _surviving(name, about))  # mypy: that it may end what is raised
+
+
+@contextmanager
+def _surviving(name: str, about: Mapping[str, object]) -> Iterator[None]:
     try:
-        await queue.publish(id, priority)
-    except Unavailable as error:
-        log.warning("work.not_queued_yet", id=id, reason=error.message)
+        yield
+    except RatchetError as error:
+        log.warning("step.failed", step=name, reason=error.message, **about)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        log.warning("step.failed", step=name, reason="what it waited for was cancelled", **about)
+    except TimeoutError:
+        log.warning("step.failed", step=name, reason="it took too long", **about)
+    except Exception:
+        log.exception("step.broken", step=name, **about)
+    else:
+        return
+    _survived.labels(name).inc()
 
 
 async def every(
@@ -192,13 +221,11 @@ async def every(
 ) -> None:
     """Runs `step` now and then `interval` after each end of it, until `stop` is set.
 
-    A step that raises a RatchetError is logged and tried again at its next time; any other error ends the loop.
+    Whatever a step raises, it is tried again at its next time: see `surviving`.
     """
     while not stop.is_set():
-        try:
+        with surviving(name or getattr(step, "__qualname__", type(step).__name__)):
             await step()
-        except RatchetError as error:
-            log.warning("step.failed", step=name or getattr(step, "__qualname__", repr(step)), reason=error.message)
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), interval.total_seconds())
 

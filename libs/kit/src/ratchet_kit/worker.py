@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from ratchet_kit.errors import Aborted, Failure, Internal, RatchetError, Unavailable
 from ratchet_kit.logs import bound, get_logger
 from ratchet_kit.times import Clock
-from ratchet_kit.work import LEFT_ALONE, C, Delivery, Work, WorkQueue, every
+from ratchet_kit.work import LEFT_ALONE, C, Delivery, Work, WorkQueue, every, surviving
 
 log = get_logger(__name__)
 
@@ -160,12 +160,8 @@ class Worker(Generic[C]):
 
     async def _survive(self, step: Callable[[], Awaitable[T]]) -> T | None:
         """What the step gives; None after an error, which is logged: a message that it left is given out again."""
-        try:
+        with surviving(self._work.kind):
             return await step()
-        except RatchetError as error:
-            log.warning("work.interrupted", kind=self._work.kind, reason=error.message)
-        except Exception:
-            log.exception("work.broken", kind=self._work.kind)
         await asyncio.sleep(self._timing.pause.total_seconds())
         return None
 
@@ -209,23 +205,27 @@ class Worker(Generic[C]):
             await _cancel(stopping)
 
     async def _keep(self, delivery: Delivery, claim: C) -> bool:
-        """Renews the hold and the lease. False when the work is to stop; the message is settled then."""
-        try:
-            await self._work.renew(claim)
-        except LEFT_ALONE as error:
-            log.info("work.left", kind=self._work.kind, reason=error.message)
+        """Renews the hold and the lease. False when the work is to stop; the message is settled then.
+
+        Where either cannot be renewed now, the work goes on: the store refuses what is another's by the time it ends.
+        """
+        left: RatchetError | None = None
+        with surviving(f"{self._work.kind}.renew"):
+            try:
+                await self._work.renew(claim)
+            except LEFT_ALONE as error:
+                left = error
+        if left is not None:
+            log.info("work.left", kind=self._work.kind, reason=left.message)
             await self._queue.ack(delivery)
             return False
-        except Unavailable as error:
-            log.warning("work.hold_not_renewed", kind=self._work.kind, reason=error.message)
-        try:
-            await self._queue.extend(delivery)
-        except Unavailable as error:
-            log.warning("work.lease_not_extended", kind=self._work.kind, reason=error.message)
-        except Aborted as error:
-            if self._leased:
-                log.warning("work.lease_lost", kind=self._work.kind, reason=error.message)
-                return False
+        with surviving(f"{self._work.kind}.extend"):
+            try:
+                await self._queue.extend(delivery)
+            except Aborted as error:
+                if self._leased:
+                    log.warning("work.lease_lost", kind=self._work.kind, reason=error.message)
+                    return False
         return True
 
     async def _conclude(self, delivery: Delivery, claim: C, doing: asyncio.Task[None]) -> None:

@@ -6,11 +6,12 @@ from datetime import timedelta
 
 from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.measurer import Measurer
+from eval_service.domain.patience import OutOfPatience
 from eval_service.domain.ports import EvaluationStore, Meter, PolicyHost
-from ratchet_kit.errors import Aborted, NotFound, RatchetError
+from ratchet_kit.errors import Aborted, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
-from ratchet_kit.work import Waiting, every
+from ratchet_kit.work import Waiting, every, surviving
 from ratchet_kit.worker import HeldWork
 
 log = get_logger(__name__)
@@ -33,9 +34,12 @@ class EvaluationWork(HeldWork[Evaluation]):
     async def do(self, claim: Evaluation) -> None:
         try:
             result = await self._measurer.run(claim, self.owner)
-        except Aborted:  # it is another worker's by now
+        except OutOfPatience as error:
+            await self.fail(claim, error)
+            return
+        except (Aborted, Unavailable):  # it is another worker's by now; the database was away, for which the next waits
             raise
-        except RatchetError as error:  # the measurer was patient already
+        except RatchetError as error:
             await self.fail(claim, error)
             return
         now = self.clock.now()
@@ -64,11 +68,12 @@ class Leftovers:
         await every(self._interval, stop, self.close, name="leftovers")
 
     async def close(self) -> None:
-        """Raises Unavailable."""
+        """One that cannot be unloaded holds up no other. Raises Unavailable."""
         for holder in await self._host.holders():
-            if await self._has_ended(holder):
-                log.info("policy.leftover_unloaded", evaluation_id=holder)
-                await self._host.close(holder)
+            with surviving("leftover", evaluation_id=holder):
+                if await self._has_ended(holder):
+                    await self._host.close(holder)
+                    log.info("policy.leftover_unloaded", evaluation_id=holder)
 
     async def _has_ended(self, evaluation_id: str) -> bool:
         try:

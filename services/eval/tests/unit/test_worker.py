@@ -7,8 +7,18 @@ import pytest
 
 from eval_service.domain.evaluation import Evaluation, State
 from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, SuiteEntry
-from eval_service.worker import EvaluationWork
-from ratchet_kit.errors import Aborted, FailedPrecondition, Failure, NotFound, RatchetError
+from eval_service.worker import EvaluationWork, Leftovers
+from ratchet_kit.errors import (
+    Aborted,
+    Cancelled,
+    FailedPrecondition,
+    Failure,
+    Internal,
+    NotFound,
+    RatchetError,
+    Unauthenticated,
+    Unavailable,
+)
 from ratchet_kit.names import VersionRef
 
 SPEC = EvaluationSpec(VersionRef("starter", 1), (SuiteEntry(ProblemSetRef("basics")),))
@@ -44,3 +54,49 @@ async def test_what_was_cancelled_stays_so(world: Any) -> None:
     with pytest.raises(FailedPrecondition):
         await work.do(evaluation)
     assert (await world.store.get(evaluation.id)).state is State.CANCELLED
+
+
+async def test_a_database_that_is_away_for_a_moment_fails_nothing(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    work, evaluation = await claimed(world)
+
+    async def away(*_: Any) -> None:
+        raise Unavailable("the database is being restarted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, "add_problems", away)
+        with pytest.raises(Unavailable):  # the worker tries it again
+            await work.do(evaluation)
+    assert (await world.store.get(evaluation.id)).state is State.RUNNING
+    await work.do(evaluation)
+    assert (await world.store.get(evaluation.id)).state is State.SUCCEEDED
+
+
+@pytest.mark.parametrize("fault", [Internal("a bug there"), Cancelled("it is stopped"), Unauthenticated("a new token")])
+async def test_what_says_nothing_of_the_policy_is_waited_out(world: Any, fault: RatchetError) -> None:
+    world.host.open_faults = [fault]
+    world.host.faults = [fault]
+    world.environment.faults = [fault]
+    work, evaluation = await claimed(world)
+    await work.do(evaluation)
+    assert (await world.store.get(evaluation.id)).state is State.SUCCEEDED
+
+
+@pytest.mark.parametrize("fault", [Unavailable("away"), Internal("a bug"), KeyError("ours")])
+async def test_a_leftover_that_cannot_be_unloaded_holds_up_no_other(fault: Exception) -> None:
+    closed = []
+
+    class Host:
+        async def holders(self) -> list[str]:
+            return ["eval_1", "eval_2"]
+
+        async def close(self, holder: str) -> None:
+            if holder == "eval_1":
+                raise fault
+            closed.append(holder)
+
+    class Store:
+        async def get(self, id: str) -> None:
+            raise NotFound(id)
+
+    await Leftovers(Store(), Host(), timedelta(0)).close()  # type: ignore[arg-type]
+    assert closed == ["eval_2"]

@@ -16,10 +16,12 @@ from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage
 from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
+from gateway_service.domain.traffic.recorder import Recorder
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database
+from ratchet_testing.clock import ManualClock
 
 NOW = datetime(2026, 1, 1, 12, 30, 15, 123456, tzinfo=UTC)
 STAGES = (Stage(10, timedelta(seconds=1.5), 3), Stage(100, timedelta(0), 0))
@@ -137,6 +139,13 @@ def new_request() -> Request:
 
 
 class TestCompletionLog:
+    async def test_an_append_may_be_repeated(self, stores: Stores) -> None:
+        """Its answer may have been lost: the database ended the connection after the commit."""
+        await stores.completions.append([record(1)])
+        await stores.completions.append([record(1, error="another"), record(2)])
+        assert (await stores.completions.get("cmpl_001")).error == ""
+        assert (await stores.completions.get("cmpl_002")) == record(2)
+
     async def test_gives_back_what_was_stored(self, stores: Stores) -> None:
         stored = record(1, error="", latency=timedelta(milliseconds=250))
         await stores.completions.append([stored, record(2)])
@@ -234,3 +243,21 @@ class TestKeyStore:
         assert await stores.keys.create(key(2), request()) == key(1)
         with pytest.raises(AlreadyExists):
             await stores.keys.create(key(2), request(content="another"))
+
+
+@pytest.mark.integration
+async def test_a_record_that_postgresql_cannot_hold_is_set_aside(postgres_url: str, clock: ManualClock) -> None:
+    async with Database.opened(postgres_url, "gateway_service") as database:
+        log = SqlCompletionLog(database)
+        recorder = Recorder(log, clock, timedelta(days=1), timedelta(days=30))
+        recorder.record(record(1))
+        recorder.record(record(2, error="a NUL: \0"))
+        recorder.record(record(3, version=VersionRef("m" * 64, 1)))
+        recorder.record(record(4, prompt_tokens=1 << 40))
+        recorder.record(record(5))
+        await recorder.flush()
+        for number in (1, 5):
+            assert await log.get(f"cmpl_{number:03}") == record(number)
+        for number in (2, 3, 4):
+            with pytest.raises(NotFound):
+                await log.get(f"cmpl_{number:03}")

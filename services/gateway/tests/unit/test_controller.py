@@ -2,10 +2,22 @@
 
 import asyncio
 from datetime import timedelta
+from unittest.mock import AsyncMock
 
-from gateway_service.domain.releases.release import Bounds, Release, Stage, State
+import pytest
+
+from gateway_service.domain.ports import GateResult
+from gateway_service.domain.releases.controller import ControlOptions, ReleaseController
+from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage, State
 from gateway_service.domain.traffic.record import Arm
-from ratchet_kit.errors import FailedPrecondition, Unavailable
+from ratchet_kit.errors import (
+    DeadlineExceeded,
+    FailedPrecondition,
+    Internal,
+    RatchetError,
+    Unauthenticated,
+    Unavailable,
+)
 from ratchet_kit.names import CHAMPION, VersionRef
 
 from ..world import World
@@ -173,3 +185,65 @@ async def test_fails_when_the_registry_refuses_the_new_champion(world: World) ->
     assert release.state is State.FAILED
     assert "another by now" in release.failure.message
     assert (await world.ask()).version.number == 1
+
+
+@pytest.mark.parametrize("fault", [DeadlineExceeded("late"), Internal("a bug"), Unauthenticated("another token")])
+async def test_a_fault_of_the_platform_does_not_end_a_release(world: World, fault: RatchetError) -> None:
+    release = await world.release()
+    world.registry.away = fault
+    for _ in range(3):
+        await world.tick()
+        await asyncio.sleep(0.01)
+    assert (await world.releases.get(release.id)).state is State.PREPARING
+    world.registry.away = None
+    assert (await world.until_progressing(release)).state is State.PROGRESSING
+
+
+async def with_a_newer_release(world: World) -> tuple[Release, Release]:
+    """A release whose loser is due to be unloaded, and a newer one of another model."""
+    old = await progressing(world)
+    await world.gateway.releases.roll_back(old.id, "enough")
+    world.clock.advance(timedelta(seconds=31))
+    world.registry.versions["other"] = 2
+    world.registry.aliases["other", CHAMPION] = 1
+    refs = VersionRef("other", 2), VersionRef("other", 1)
+    world.registry.gates["gate_other"] = GateResult("gate_other", *refs, True, "0.2 better")
+    spec = ReleaseSpec(refs[0], "gate_other", HALF_THEN_ALL, Bounds())
+    return old, (await world.gateway.releases.create("", spec)).release
+
+
+@pytest.mark.parametrize("fault", [DeadlineExceeded("late"), Internal("a bug"), LookupError("a bug of ours")])
+async def test_a_release_that_cannot_be_ended_holds_up_no_other(world: World, fault: Exception) -> None:
+    old, new = await with_a_newer_release(world)
+    unload, world.engine.unload = world.engine.unload, AsyncMock(side_effect=fault)
+    assert (await world.until_progressing(new)).state is State.PROGRESSING
+    assert (await world.releases.get(old.id)).retire_time is None
+    world.engine.unload = unload
+    await world.tick()
+    assert (await world.releases.get(old.id)).retire_time is not None
+
+
+async def test_a_release_whose_step_takes_long_holds_up_no_other(world: World) -> None:
+    old, new = await with_a_newer_release(world)
+    slow = ReleaseController(
+        world.releases,
+        world.completions,
+        world.gateway.serving,
+        world.registry,
+        world.clock,
+        ControlOptions(patience=timedelta(milliseconds=20)),
+    )
+    go_on, unload = asyncio.Event(), world.engine.unload
+
+    async def slowly(name: str) -> None:
+        await go_on.wait()
+        await unload(name)
+
+    world.engine.unload = slowly
+    for _ in range(3):
+        await slow.tick()
+        await world.gateway.serving.ensure(new.candidate)
+    assert (await world.releases.get(new.id)).state is State.PROGRESSING
+    go_on.set()
+    await asyncio.sleep(0.01)
+    assert (await world.releases.get(old.id)).retire_time is not None

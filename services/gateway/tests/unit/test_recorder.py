@@ -1,12 +1,15 @@
+import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from gateway_service.adapters.memory import MemoryCompletionLog
+from gateway_service.domain.traffic import recorder as recorder_module
 from gateway_service.domain.traffic.record import CompletionRecord
 from gateway_service.domain.traffic.recorder import Recorder
-from ratchet_kit.errors import Unavailable
+from ratchet_kit.errors import InvalidArgument, Unavailable
 
 from ..world import World
 
@@ -31,6 +34,90 @@ async def test_keeps_what_it_cannot_store(world: World) -> None:
     log.away = False
     await recorder.flush()
     assert set(log.records) == {record.id}
+
+
+class PickyLog(MemoryCompletionLog):
+    """Refuses the poison, and the batch that it is in."""
+
+    def __init__(self, fault: Exception) -> None:
+        super().__init__()
+        self.fault = fault
+
+    async def append(self, records: Sequence[CompletionRecord]) -> None:
+        if any("poison" in record.error for record in records):
+            raise self.fault
+        await super().append(records)
+
+
+def recorder_of(log: MemoryCompletionLog, world: World) -> Recorder:
+    return Recorder(log, world.clock, timedelta(days=1), timedelta(days=30), flush_every=timedelta(milliseconds=5))
+
+
+@pytest.mark.parametrize("fault", [InvalidArgument("value too long"), ValueError("the driver cannot send it")])
+async def test_a_record_that_cannot_be_held_is_set_aside(world: World, fault: Exception) -> None:
+    await world.ask()
+    (record,) = await world.records()
+    log = PickyLog(fault)
+    recorder = recorder_of(log, world)
+    for n in range(5):
+        recorder.record(replace(record, id=f"cmpl_{n}", error="poison" if n == 2 else ""))
+    await recorder.flush()
+    assert sorted(log.records) == ["cmpl_0", "cmpl_1", "cmpl_3", "cmpl_4"]
+
+
+async def test_what_is_wrong_with_the_database_is_no_records_fault(world: World) -> None:
+    await world.ask()
+    (record,) = await world.records()
+    log = PickyLog(LookupError("there is no such table"))
+    recorder = recorder_of(log, world)
+    recorder.record(replace(record, error="poison"))
+    with pytest.raises(LookupError):
+        await recorder.flush()
+    log.fault = InvalidArgument("too long")
+    recorder.record(replace(record, id="cmpl_2"))
+    await recorder.flush()
+    assert sorted(log.records) == ["cmpl_2"]
+
+
+async def test_a_full_buffer_keeps_the_newest(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "MAX_BUFFERED", 4)
+    await world.ask()
+    (record,) = await world.records()
+
+    class Slow(LogThatIsAway):
+        async def append(self, records: Sequence[CompletionRecord]) -> None:
+            for n in (4, 5):  # come while the database does not answer
+                recorder.record(replace(record, id=f"cmpl_{n}"))
+            self.append = super().append  # type: ignore[method-assign]
+            raise Unavailable("the database cannot be reached")
+
+    log = Slow()
+    log.away = False
+    recorder = recorder_of(log, world)
+    for n in range(4):
+        recorder.record(replace(record, id=f"cmpl_{n}"))
+    with pytest.raises(Unavailable):
+        await recorder.flush()
+    await recorder.flush()
+    assert sorted(log.records) == ["cmpl_2", "cmpl_3", "cmpl_4", "cmpl_5"]
+
+
+@pytest.mark.parametrize("fault", [Unavailable("away"), LookupError("there is no such table")])
+async def test_the_loop_survives_a_database_that_is_away_or_wrong(world: World, fault: Exception) -> None:
+    await world.ask()
+    (record,) = await world.records()
+    log = PickyLog(fault)
+    recorder = recorder_of(log, world)
+    stop = asyncio.Event()
+    loop = asyncio.create_task(recorder.run(stop))
+    recorder.record(replace(record, error="poison"))
+    await asyncio.sleep(0.05)
+    log.fault = InvalidArgument("too long")
+    recorder.record(replace(record, id="cmpl_2"))
+    await asyncio.sleep(0.05)
+    stop.set()
+    await loop
+    assert sorted(log.records) == ["cmpl_2"]
 
 
 async def test_a_gateway_that_stops_stores_the_rest(world: World) -> None:

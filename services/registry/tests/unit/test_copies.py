@@ -144,6 +144,27 @@ async def test_files_that_nobody_finished_are_swept(registry: Registry, model_fo
     assert all(path.is_relative_to(kept.artifact.uri) for path in files_below(registry.root))
 
 
+@pytest.mark.parametrize("fault", [Unavailable("the store is away"), FailedPrecondition("no access"), KeyError("ours")])
+async def test_files_that_cannot_be_removed_now_hold_up_no_others(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    abandon = registry.stores.versions.abandon_upload
+    for name in ("art_1", "art_2"):
+        await registry.stores.versions.begin_upload(f"starter/{name}", registry.clock.now())
+
+    async def stuck(upload: str) -> bool:
+        if upload == "starter/art_1":
+            raise fault
+        return await abandon(upload)
+
+    registry.clock.advance(timedelta(hours=2))
+    with monkeypatch.context() as patch:
+        patch.setattr(registry.stores.versions, "abandon_upload", stuck)
+        assert await registry.service.versions.sweep(timedelta(hours=1)) == 1
+    assert await registry.stores.versions.uploads_before(registry.clock.now()) == ["starter/art_1"]
+    assert await registry.service.versions.sweep(timedelta(hours=1)) == 1
+
+
 async def test_an_answer_that_got_lost_does_not_cost_the_artifact(
     registry: Registry, model_folder: ModelFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from ratchet_kit import policy_id
 from ratchet_kit.errors import DataLoss, InvalidArgument, ResourceExhausted
 from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
+from ratchet_testing.disks import full_disk
 from rollout_service.adapters.folders import DiskModelFolders
 from rollout_service.adapters.memory import MemoryFolders, content_id
 from rollout_service.domain.ports import ModelFolder, ModelFolders
@@ -247,3 +248,12 @@ async def test_others_are_served_while_weights_are_hashed(tmp_path: Path) -> Non
     await folders.receive(base, weights())
     beside.cancel()
     assert sorted(set(before_each)) == before_each
+
+
+async def test_a_full_disk_is_worth_another_try(tmp_path: Path) -> None:
+    folders = on_disk(tmp_path / "work")
+    base = await folders.fetch(str(write_model(tmp_path / "base")))
+    with full_disk(16), pytest.raises(ResourceExhausted, match="free some"):
+        await folders.receive(base, stream(*tensor("w", OTHER)))
+    assert content(tmp_path / "work") == []
+    assert (await folders.receive(base, stream(*tensor("w", OTHER)))).policy_id != base.policy_id

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from ratchet_kit import logs
 from ratchet_kit.idempotency import Request
+from ratchet_testing.disks import full_disk
 from rollout_service.adapters.journal import FileJournal
 from rollout_service.adapters.memory import MemoryJournal
 from rollout_service.domain.policy import Dtype, EngineInfo, EngineOptions, Policy, PolicyId, PolicyName
@@ -47,3 +49,14 @@ async def test_the_file_journal_outlives_its_object_and_skips_what_it_cannot_rea
     await FileJournal(tmp_path).keep(kept("a"))
     (tmp_path / "b.json").write_text("{")
     assert await FileJournal(tmp_path).kept() == [kept("a")]
+
+
+async def test_a_full_disk_costs_what_was_kept_and_nothing_else(tmp_path: Path) -> None:
+    logs.configure("rollout", "CRITICAL")  # as the service has them: a log that cannot be written raises nothing
+    journal = FileJournal(tmp_path)
+    await journal.keep(kept("a"))
+    with full_disk():
+        await journal.keep(kept("a", weight_updates=1))
+    assert await journal.kept() == [], "the weights that it had are gone"
+    await journal.keep(kept("a", weight_updates=1))
+    assert await journal.kept() == [kept("a", weight_updates=1)]

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, Failure, NotFound
 from ratchet_kit.idempotency import Request
@@ -15,6 +16,7 @@ from ratchet_kit.names import Location, VersionRef
 from ratchet_kit.sql import Database
 from trainer_service.adapters.memory import MemoryRunStore
 from trainer_service.adapters.sql import SqlRunStore
+from trainer_service.adapters.tables import runs
 from trainer_service.domain.ports import RunStore
 from trainer_service.domain.run import Checkpoint, Phase, Run, RunId, State, Step, best
 
@@ -190,3 +192,15 @@ async def test_the_best_checkpoint_is_found_among_all(store: RunStore, make_run:
     assert everything == [checkpoint(1, 0.5), checkpoint(2, 0.25), checkpoint(3)]
     assert run.best_checkpoint == best(everything) == checkpoint(1, 0.5)
     assert await store.checkpoints(run.id, 1, 1) == [checkpoint(2, 0.25)]
+
+
+@pytest.mark.integration
+async def test_a_run_of_another_version_of_the_service_hides_no_other(database_url: str, make_run: Any) -> None:
+    async with Database.opened(database_url, "trainer_service") as database:
+        store = SqlRunStore(database)
+        for number in (1, 2):
+            run = make_run(number)
+            await store.create(run, Request.of(run.id))
+        async with database.writing() as connection:
+            await connection.execute(update(runs).where(runs.c.id == "run_1").values(spec='{"unheard": "of"}'))
+        assert [run.id for run in await store.unfinished()] == ["run_2"]

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from ratchet_kit.errors import DataLoss, FailedPrecondition
+from ratchet_kit.errors import DataLoss, Unavailable
 from trainer_service.job.faults import check_faults, check_probabilities
 
 
@@ -21,6 +21,6 @@ def test_a_few_faults_are_masked():
     check_faults(1, lost=6, expected=128, limit=0.05, reason="no lane")
 
 
-def test_more_stop_the_run():
-    with pytest.raises(FailedPrecondition, match="the platform failed 7 of 128 samples, more than 5%: no lane"):
+def test_more_stop_the_attempt():
+    with pytest.raises(Unavailable, match="the platform failed 7 of 128 samples, more than 5%: no lane"):
         check_faults(1, lost=7, expected=128, limit=0.05, reason="no lane")

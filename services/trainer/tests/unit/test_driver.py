@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from ratchet_kit.errors import Failure, InvalidArgument
+from ratchet_kit.errors import (
+    AlreadyExists,
+    DeadlineExceeded,
+    FailedPrecondition,
+    Failure,
+    Internal,
+    InvalidArgument,
+    RatchetError,
+    ResourceExhausted,
+    Unauthenticated,
+    Unavailable,
+)
 from ratchet_kit.names import Location, VersionRef
 from trainer_service.domain.ports import VersionState
 from trainer_service.domain.run import Checkpoint, Phase, Run, State, Step
@@ -275,3 +286,126 @@ async def test_a_base_that_is_gone_fails_the_run(trainer: Any, run: Run) -> None
     async with driving(trainer, run.id) as driver:
         await asyncio.wait_for(driver, 5)
     assert "the base is gone" in (await trainer.runs.get(run.id)).failure.message
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Internal("a bug of the registry"), Unauthenticated("another token"), ResourceExhausted("full"), KeyError("?")],
+)
+async def test_a_run_that_has_trained_waits_for_the_registry_whatever_it_answers(
+    trainer: Any, run: Run, fault: Exception
+) -> None:
+    trainer.registry.fault = fault
+    async with driving(trainer, run.id) as driver:
+        await train(trainer, run)
+        await asyncio.sleep(0.02)
+        trainer.clock.advance(timedelta(seconds=31))
+        with pytest.raises(Unavailable):  # others have their turn
+            await asyncio.wait_for(driver, 5)
+    with pytest.raises(Unavailable):
+        await trainer.driver.give_up(run.id, Internal("its worker says so"))
+    assert (await trainer.runs.get(run.id)).state is State.RUNNING
+    trainer.registry.fault = None
+    async with driving(trainer, run.id) as driver:
+        await asyncio.wait_for(driver, 5)
+    assert (await trainer.runs.get(run.id)).state is State.SUCCEEDED
+
+
+async def test_a_version_that_the_platform_could_not_make_is_made_again(trainer: Any, run: Run) -> None:
+    full = Failure("RESOURCE_EXHAUSTED", "the artifact store is full")
+    trainer.registry.failures = {run.id: full, f"{run.id}-2": full}
+    async with driving(trainer, run.id) as driver:
+        await train(trainer, run)
+        await until(lambda: run.id in trainer.registry.registered)
+        await asyncio.sleep(0.02)
+        assert list(trainer.registry.registered) == [run.id]
+        trainer.clock.advance(timedelta(seconds=61))
+        await until(lambda: f"{run.id}-2" in trainer.registry.registered)
+        await asyncio.sleep(0.02)
+        assert not driver.done() or isinstance(driver.exception(), Unavailable)
+    trainer.clock.advance(timedelta(seconds=121))
+    async with driving(trainer, run.id) as driver:
+        await asyncio.wait_for(driver, 5)
+    done = await trainer.runs.get(run.id)
+    assert (done.state, done.version) == (State.SUCCEEDED, VersionRef("coder", 3))
+
+
+async def test_a_service_that_was_updated_meanwhile_registers_under_its_own_lineage(
+    trainer: Any, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register = trainer.registry.register
+
+    async def refuse_the_first(request_id: str, *spec: Any) -> Any:
+        if request_id == run.id:
+            raise AlreadyExists("the request was for another version")
+        return await register(request_id, *spec)
+
+    monkeypatch.setattr(trainer.registry, "register", refuse_the_first)
+    async with driving(trainer, run.id) as driver:
+        await train(trainer, run)
+        await asyncio.wait_for(driver, 5)
+    assert list(trainer.registry.registered) == [f"{run.id}-2"]
+
+
+async def test_a_job_cannot_fail_a_run_that_has_trained(trainer: Any, run: Run) -> None:
+    """The report of its end was stored, and its answer was lost: the job takes that for a failure."""
+    trainer.registry.down = True
+    async with driving(trainer, run.id) as driver:
+        await train(trainer, run)
+        with pytest.raises(FailedPrecondition, match="has done all its steps"):
+            await trainer.reports.finished(run.id, 1, LOST)
+        trainer.registry.down = False
+        await asyncio.wait_for(driver, 5)
+    assert (await trainer.runs.get(run.id)).state is State.SUCCEEDED
+
+
+async def test_only_attempts_that_come_no_further_count(trainer: Any, run: Run) -> None:
+    async with driving(trainer, run.id) as driver:
+        for attempt, steps in enumerate([(), (1,), (), (), (1, 2), (), ()], 1):
+            await submitted(trainer, run, attempt)
+            await trainer.reports.started(run.id, attempt)
+            await do_steps(trainer, run, attempt, *steps)
+            trainer.jobs.end(run.id, attempt, "it was killed by SIGKILL")
+        await submitted(trainer, run, 8)
+        await trainer.reports.started(run.id, 8)
+        await do_steps(trainer, run, 8, 1, 2)  # no step that none had done
+        trainer.jobs.end(run.id, 8, "it was killed by SIGKILL")
+        await asyncio.wait_for(driver, 5)
+    failed = await trainer.runs.get(run.id)
+    assert failed.failure.message == "the job died 3 times, the last at step 2: it was killed by SIGKILL"
+
+
+@pytest.mark.parametrize("fault", [ResourceExhausted("no space is left"), Internal("?"), DeadlineExceeded("late")])
+async def test_a_job_that_cannot_be_submitted_now_costs_nothing(
+    trainer: Any, run: Run, monkeypatch: pytest.MonkeyPatch, fault: RatchetError
+) -> None:
+    fetch, faults = trainer.folders.fetch, [fault, fault]
+
+    async def fetch_later(*what: Any) -> Any:
+        if faults:
+            raise faults.pop()
+        return await fetch(*what)
+
+    monkeypatch.setattr(trainer.folders, "fetch", fetch_later)
+    async with driving(trainer, run.id):
+        await submitted(trainer, run, 1)
+
+
+async def test_what_nobody_foresaw_is_survived_for_a_while(
+    trainer: Any, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stumble(*_: Any) -> None:
+        raise ValueError("Ray answers in another form")
+
+    async with driving(trainer, run.id) as driver:
+        await submitted(trainer, run, 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(trainer.jobs, "status", stumble)
+            await asyncio.sleep(0.02)
+        await trainer.reports.started(run.id, 1)
+        assert not driver.done()
+        monkeypatch.setattr(trainer.jobs, "status", stumble)
+        await asyncio.sleep(0.02)
+        trainer.clock.advance(timedelta(minutes=11))
+        with pytest.raises(ValueError, match="another form"):
+            await asyncio.wait_for(driver, 5)

@@ -1,13 +1,25 @@
 """One sentence for each way a run fails, and none for a process that was killed."""
 
+import errno
+
 import pytest
 
 pytest.importorskip("ray", reason="needs the trainer environment")
 
-from ray.exceptions import ActorDiedError, RayTaskError, WorkerCrashedError
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayTaskError, WorkerCrashedError
 
-from ratchet_kit.errors import DataLoss, Failure
-from trainer_service.job.verl.engine import failure_of, is_lost_process
+from ratchet_kit.errors import (
+    DataLoss,
+    DeadlineExceeded,
+    FailedPrecondition,
+    Failure,
+    Internal,
+    InvalidArgument,
+    NotFound,
+    ResourceExhausted,
+    Unavailable,
+)
+from trainer_service.job.verl.engine import failure_of, is_final
 
 pytestmark = pytest.mark.verl
 
@@ -37,10 +49,43 @@ def test_what_a_library_wrapped_is_unwrapped():
 
 
 def test_a_killed_process_is_no_failure_of_the_run():
-    assert is_lost_process(ActorDiedError())
-    assert is_lost_process(WorkerCrashedError())
+    assert not is_final(ActorDiedError())
+    assert not is_final(WorkerCrashedError())
 
 
 def test_an_actor_that_could_not_start_is_one():
-    assert not is_lost_process(ActorDiedError(RayTaskError("__init__", "trace", ValueError("bad config"))))
-    assert not is_lost_process(in_a_rank(ValueError("bad batch")))
+    assert is_final(ActorDiedError(RayTaskError("__init__", "trace", ValueError("bad config"))))
+    assert is_final(in_a_rank(ValueError("bad batch")))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unavailable("rollout-service is away"),
+        ResourceExhausted("another job has held the TransferQueue"),
+        DeadlineExceeded("the completions took too long"),
+        Internal("a bug of another service"),
+        NotFound("the policy is gone"),
+        OSError(errno.ENOSPC, "No space left on device"),
+        MemoryError(),
+        RuntimeError("CUDA error: an illegal memory access was encountered"),
+        GetTimeoutError("Get timed out"),
+    ],
+)
+def test_what_may_be_over_by_the_next_attempt_is_not_final(error):
+    assert not is_final(error)
+    assert not is_final(in_a_rank(error))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidArgument("no such field"),
+        DataLoss("other weights"),
+        FailedPrecondition("refused"),
+        AssertionError("7 of 32"),
+    ],
+)
+def test_what_each_attempt_would_meet_is_final(error):
+    assert is_final(error)
+    assert is_final(in_a_rank(error))

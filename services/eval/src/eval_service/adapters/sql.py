@@ -69,7 +69,7 @@ class SqlEvaluationStore:
     async def waiting(self, now: datetime) -> Sequence[Evaluation]:
         under_way = evaluations.c.state.in_([str(state) for state in State if not state.ended])
         query = select(evaluations).where(under_way, is_free(evaluations, now)).order_by(evaluations.c.id)
-        return [to_evaluation(row) for row in await self._database.rows(query)]
+        return await self._database.readable(query, to_evaluation)
 
     async def change(self, id: str, change: Callable[[Evaluation], Evaluation]) -> Evaluation:
         async with self._database.writing() as connection:

@@ -10,14 +10,14 @@ from eval_service.domain.drawing import Drawing, Lost, Wanted
 from eval_service.domain.evaluation import Evaluation, Pace
 from eval_service.domain.judging import Judging
 from eval_service.domain.parallel import each, parts
-from eval_service.domain.patience import WORTH_A_RETRY, Deadlines, Patience, PatientEnvironment
+from eval_service.domain.patience import WORTH_A_RETRY, Deadlines, OutOfPatience, Patience, PatientEnvironment
 from eval_service.domain.ports import EvaluationStore, LoadedPolicy, Meter, PolicyHost, ProblemSource
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts, Score, check_complete, score, tallies
 from eval_service.domain.sets import Sets
 from eval_service.domain.spec import Form
 from ratchet_environments import Environment
-from ratchet_kit.errors import DeadlineExceeded, Unavailable
+from ratchet_kit.errors import DeadlineExceeded
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
 
@@ -102,7 +102,7 @@ class Measurer:
             except Lost as error:
                 losses += 1
                 if losses > self._deadlines.losses:
-                    raise Unavailable(f"the policy was lost {losses} times: {error}") from error
+                    raise OutOfPatience(f"the policy was lost {losses} times: {error}") from error
                 log.warning("evaluation.policy_lost", evaluation_id=evaluation.id, reason=str(error))
 
     async def _open(self, evaluation: Evaluation, patience: Patience, stack: AsyncExitStack) -> LoadedPolicy:
@@ -113,7 +113,7 @@ class Measurer:
                 return await stack.enter_async_context(self._host.open(evaluation.measured_model, evaluation.id))
             except WORTH_A_RETRY as error:
                 if self._clock.now() >= deadline:
-                    raise Unavailable(f"the policy could not be loaded: {error.message}") from error
+                    raise OutOfPatience(f"the policy could not be loaded: {error.message}") from error
                 await patience.pause(error)
             finally:
                 patience.made()  # waiting for room is no fault of what comes after

@@ -7,12 +7,18 @@ from typing import TypeVar
 
 from eval_service.domain.ports import Meter
 from ratchet_environments import Environment, Episode, Task
-from ratchet_kit.errors import DeadlineExceeded, ResourceExhausted, Unavailable
+from ratchet_kit.errors import Aborted, RatchetError, ResourceExhausted, Unavailable
+from ratchet_kit.retry import OUTSIDE
 from ratchet_kit.times import Clock
 
 T = TypeVar("T")
 
-WORTH_A_RETRY = (Unavailable, ResourceExhausted, DeadlineExceeded)
+WORTH_A_RETRY = tuple(kind for kind in OUTSIDE if kind is not Aborted)
+"""Aborted is for who lost the evaluation to another worker."""
+
+
+class OutOfPatience(Unavailable):
+    """The platform was at fault for as long as an evaluation bears it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +62,12 @@ class Patience:
             except WORTH_A_RETRY as error:
                 idle = self.idle()
                 if idle >= self.deadlines.without_progress:
-                    raise Unavailable(
+                    raise OutOfPatience(
                         f"not one sample could be made for {idle.total_seconds():.0f} s: {error.message}"
                     ) from error
                 await self.pause(error)
 
-    async def pause(self, error: Unavailable | ResourceExhausted | DeadlineExceeded) -> None:
+    async def pause(self, error: RatchetError) -> None:
         """Before the next attempt."""
         self._meter.retried(type(error).__name__)
         hint = error.retry_after if isinstance(error, ResourceExhausted) else None

@@ -65,7 +65,7 @@ class MemoryCompletionLog:
         self._scores: Made[float] = Made("feedback")
 
     async def append(self, records: Sequence[CompletionRecord]) -> None:
-        self.records |= {record.id: record for record in records}
+        self.records = {record.id: record for record in records} | self.records
 
     async def get(self, completion_id: str) -> CompletionRecord:
         if completion_id not in self.records:

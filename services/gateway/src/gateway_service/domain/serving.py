@@ -10,6 +10,7 @@ from gateway_service.domain.ports import ModelRegistry
 from ratchet_kit.errors import RatchetError, ResourceExhausted, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import VersionRef
+from ratchet_kit.retry import OUTSIDE
 from ratchet_kit.times import Clock
 from ratchet_policies import (
     LOST,
@@ -148,7 +149,7 @@ class Serving:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             log.warning("version.load_failed", version=str(ref), reason=str(error))
-        if isinstance(error, RatchetError) and not isinstance(error, Unavailable):
+        if isinstance(error, RatchetError) and not isinstance(error, OUTSIDE):
             now = self._clock.now()
             self._failures = {other: failure for other, failure in self._failures.items() if failure.until > now}
             self._failures[ref] = _Failure(error, now + self._options.retry_after_failure)

@@ -9,7 +9,7 @@ from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import VersionRef
 from ratchet_kit.times import Clock
-from ratchet_kit.work import Waiting
+from ratchet_kit.work import Waiting, surviving
 from ratchet_kit.worker import HeldWork
 from registry_service.domain.ports import ArtifactStore, VersionStore
 from registry_service.domain.version import Version
@@ -43,11 +43,15 @@ class Uploads:
         return True
 
     async def sweep(self, before: datetime) -> int:
-        """Discards the uploads that began before that time, and says how many there were."""
+        """Discards the uploads that began before that time, and says of how many that went well: one that cannot be
+        removed now is tried again at the next sweep, and holds up no other."""
         uploads = await self._store.uploads_before(before)
+        discarded = 0
         for upload in uploads:
-            await self.discard(upload)
-        return len(uploads)
+            with surviving("discard upload", upload=upload):
+                await self.discard(upload)
+                discarded += 1
+        return discarded
 
 
 class Copies(HeldWork[Version]):

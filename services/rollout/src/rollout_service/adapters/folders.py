@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from ratchet_kit import policy_id, storage
+from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import DataLoss, FieldViolation, InvalidArgument, NotFound
 from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
@@ -59,22 +60,23 @@ class DiskModelFolders:
             await asyncio.to_thread(folder.download, target)
             return await asyncio.to_thread(_described, source, target)
         except (NotFound, InvalidArgument) as error:
-            shutil.rmtree(target)
+            shutil.rmtree(target, ignore_errors=True)
             raise _bad_source(source, error.message) from error
         except BaseException:
-            shutil.rmtree(target)
+            shutil.rmtree(target, ignore_errors=True)
             raise
 
     async def receive(self, base: ModelFolder, weights: WeightStream) -> ModelFolder:
         await asyncio.to_thread(storage.require_space, self._root, base.size_bytes)
         folder = self._new_folder("received-")
         try:
-            await self._write(folder, weights)
-            await asyncio.to_thread(_copy_config, base.path, folder)
-            # Hashed again from the disk, since the engine loads these files.
-            return await asyncio.to_thread(_described, str(base.path), folder)
+            with disk_errors(str(self._root)):
+                await self._write(folder, weights)
+                await asyncio.to_thread(_copy_config, base.path, folder)
+                # Hashed again from the disk, since the engine loads these files.
+                return await asyncio.to_thread(_described, str(base.path), folder)
         except BaseException:
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)
             raise
 
     async def release(self, folder: ModelFolder) -> None:
@@ -97,8 +99,9 @@ class DiskModelFolders:
         return list(self._root.iterdir()) if self._root.exists() else []
 
     def _new_folder(self, prefix: str) -> Path:
-        self._root.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix=prefix, dir=self._root))
+        with disk_errors(str(self._root)):
+            self._root.mkdir(parents=True, exist_ok=True)
+            return Path(tempfile.mkdtemp(prefix=prefix, dir=self._root))
 
     async def _write(self, folder: Path, weights: WeightStream) -> None:
         shard: list[_Tensor] = []
@@ -153,7 +156,7 @@ class _Tensor:
 
 def _delete(folders: list[Path]) -> None:
     for folder in folders:
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # one that stays costs its space, and keeps no service from starting
 
 
 def _write_shard(folder: Path, index: int, tensors: list[_Tensor]) -> None:

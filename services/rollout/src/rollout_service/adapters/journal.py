@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from ratchet_kit.logs import get_logger
+from ratchet_kit.work import surviving
 from rollout_service.domain.policy import PolicyName
 from rollout_service.domain.ports import KeptPolicy
 
@@ -20,10 +21,16 @@ class FileJournal:
         self._folder = folder
 
     async def keep(self, kept: KeptPolicy) -> None:
-        await asyncio.to_thread(self._write, kept)
+        with surviving("keep policy", policy=kept.policy.name):
+            try:
+                await asyncio.to_thread(self._write, kept)
+            except OSError:
+                await self.forget(kept.policy.name)  # what it says is true no longer
+                raise
 
     async def forget(self, name: PolicyName) -> None:
-        self._file(name).unlink(missing_ok=True)
+        with surviving("forget policy", policy=name):
+            self._file(name).unlink(missing_ok=True)
 
     async def kept(self) -> list[KeptPolicy]:
         return [kept for file in sorted(self._folder.glob("*.json")) if (kept := _read(file)) is not None]

@@ -46,8 +46,8 @@ class ModelFolders(Protocol):
         """Writes a new folder: `weights`, with the config and tokenizer of `base`.
 
         Raises DataLoss when the bytes of a tensor do not match its header, InvalidArgument when the stream is out of
-        order, ResourceExhausted before the first tensor when the disk has no room for as much as `base` has. After an
-        error no folder is left.
+        order, ResourceExhausted when the disk is full, or before the first tensor when it has no room for as much as
+        `base` has. After an error no folder is left.
         """
         ...
 
@@ -70,10 +70,13 @@ class KeptPolicy:
 
 
 class PolicyJournal(Protocol):
-    """Which policies this service holds, kept on disk so that a killed service can reload them."""
+    """Which policies this service holds, kept on disk so that a killed service can reload them.
+
+    It raises nothing: a policy that cannot be kept, or forgotten, is served all the same.
+    """
 
     async def keep(self, kept: KeptPolicy) -> None:
-        """Durable when it returns. Replaces what was kept under this name."""
+        """Durable when it returns, unless the disk takes no more: then nothing is kept under this name."""
         ...
 
     async def forget(self, name: PolicyName) -> None:

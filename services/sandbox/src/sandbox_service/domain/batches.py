@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-from ratchet_kit.errors import FailedPrecondition, InvalidArgument, Unavailable
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument
 from ratchet_kit.faults import Faults
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
-from ratchet_kit.work import Priority, Queue
+from ratchet_kit.work import ENQUEUE_LIMIT, Priority, Queue, surviving
 from sandbox_service.domain.batch import Batch, NewProgram, Record, chunks
 from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.ports import BatchStore
@@ -66,12 +66,11 @@ class Batches:
         await asyncio.to_thread(self._settle, programs)
         batch = Batch(new_id("batch"), len(programs), self._clock.now(), priority, caller)
         batch = await self._store.create(batch, [each.content for each in programs], request)
-        try:
-            for chunk in chunks(batch):
-                await self._queue.publish(str(chunk.ref), priority)
-        except Unavailable as error:
-            # It is stored, so it is created: a worker puts it on the queue once that can be reached.
-            log.warning("batch.not_queued_yet", batch_id=batch.id, reason=error.message)
+        # It is stored, so it is created: a worker puts on the queue what is not there.
+        with surviving("enqueue", batch_id=batch.id):
+            async with asyncio.timeout(ENQUEUE_LIMIT.total_seconds()):
+                for chunk in chunks(batch):
+                    await self._queue.publish(str(chunk.ref), priority)
         log.info("batch.created", batch_id=batch.id, programs=batch.programs_total)
         return batch
 

@@ -1,20 +1,21 @@
 """Events on the Redis stream `events`."""
 
+import asyncio
+from datetime import timedelta
+
 import redis.asyncio
 from google.protobuf import json_format
 
 from ratchet.event.v1 import event_pb2
-from ratchet_kit.errors import Unavailable
 from ratchet_kit.ids import new_id
-from ratchet_kit.logs import get_logger
 from ratchet_kit.streams import Stream
 from ratchet_kit.times import timestamp_to_proto
+from ratchet_kit.work import surviving
 from trainer_service.domain.run import Run
-
-log = get_logger(__name__)
 
 NAME = "events"
 MAX_LENGTH = 10_000
+LIMIT = timedelta(seconds=2)
 
 
 class RedisEvents:
@@ -37,7 +38,7 @@ class RedisEvents:
                 "failure": run.failure.message if run.failure else "",
             },
         )
-        try:
-            await self._stream.publish({"event": json_format.MessageToJson(event, indent=None)})
-        except Unavailable as error:
-            log.warning("event.not_published", run_id=run.id, state=run.state.name, reason=error.message)
+        # Whatever comes of it, and however long: what it tells of has happened, and the next thing waits.
+        with surviving("publish event", run_id=run.id, state=run.state.name):
+            async with asyncio.timeout(LIMIT.total_seconds()):
+                await self._stream.publish({"event": json_format.MessageToJson(event, indent=None)})

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from ratchet_kit import storage
+from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import Location
 from ratchet_kit.places import Places
@@ -44,11 +45,12 @@ class FsspecModelFolders:
     def _fetch(self, uri: str, id: RunId) -> FetchedModel:
         folder = self._places.open(self._inspect(uri).uri)
         target = folder.local or self._runs_folder / id / "base"
-        if not target.is_dir():
-            partial = target.with_name("base.partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            folder.download(partial)
-            partial.rename(target)
+        with disk_errors(str(target)):
+            if not target.is_dir():
+                partial = target.with_name("base.partial")
+                shutil.rmtree(partial, ignore_errors=True)
+                folder.download(partial)
+                partial.rename(target)
         return FetchedModel(folder.uri, target)
 
     def _inspect(self, uri: str) -> FoundModel:

@@ -124,12 +124,15 @@ class MemoryJobs:
 
 
 class MemoryRegistry:
-    """`versions`: what names resolve to. `registered`: what was made, by request id. `state`: of all that is made."""
+    """`versions`: what names resolve to. `registered`: what was made, by request id. `state`: of all that is made, but
+    for those in `failures`. `fault`: what it answers to `register`."""
 
     def __init__(self, versions: Mapping[str, FoundModel] | None = None) -> None:
         self.versions = dict(versions or {})
         self.registered: dict[str, tuple[str, str, Lineage]] = {}
         self.state = VersionState.READY
+        self.failures: dict[str, Failure] = {}
+        self.fault: Exception | None = None
         self.down = False
 
     async def resolve(self, ref: VersionRef | AliasRef | BareModel) -> FoundModel:
@@ -140,9 +143,14 @@ class MemoryRegistry:
 
     async def register(self, request_id: str, model: str, source_uri: str, lineage: Lineage) -> RegisteredVersion:
         self._reach()
+        if self.fault is not None:
+            raise self.fault
         self.registered.setdefault(request_id, (model, source_uri, lineage))
+        ref = VersionRef(model, list(self.registered).index(request_id) + 1)
+        if request_id in self.failures:
+            return RegisteredVersion(ref, VersionState.FAILED, self.failures[request_id])
         failure = Failure("INVALID_ARGUMENT", "no weights") if self.state is VersionState.FAILED else None
-        return RegisteredVersion(VersionRef(model, len(self.registered)), self.state, failure)
+        return RegisteredVersion(ref, self.state, failure)
 
     def _reach(self) -> None:
         if self.down:

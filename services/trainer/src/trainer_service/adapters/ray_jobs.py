@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import httpx
 
+from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import Unavailable
 from ratchet_kit.files import last_words
 from trainer_service.adapters.ray_head import Cluster
@@ -88,7 +89,8 @@ class RayJobs:
             return
         job = self._config(run, base)
         output = self._log_file(run.id, run.attempt)
-        await asyncio.to_thread(output.parent.mkdir, parents=True, exist_ok=True)
+        with disk_errors(str(output.parent)):
+            await asyncio.to_thread(output.parent.mkdir, parents=True, exist_ok=True)
         command = [self._options.python, "-m", "trainer_service.job"]
         body = {
             "submission_id": name,
@@ -134,7 +136,10 @@ class RayJobs:
             return None
         if reply.is_error:
             raise Unavailable(f"Ray gives no answer about job {name}: {_first_line(reply.text)}")
-        details: Mapping[str, Any] = reply.json()
+        try:
+            details: Mapping[str, Any] = reply.json()
+        except ValueError as error:
+            raise Unavailable(f"Ray's answer about job {name} is none: {_first_line(reply.text)}") from error
         return details
 
     async def _call(self, cluster: Cluster, method: str, path: str, json: Any = None) -> httpx.Response:

@@ -35,6 +35,7 @@ def run_row(run: Run) -> dict[str, Any]:
         "phase_time": run.phase_time,
         "actor": run.actor,
         "cancel_actor": run.cancel_actor,
+        "fruitful_attempt": run.fruitful_attempt,
     }
 
 
@@ -58,6 +59,7 @@ def to_run(row: Row[Any], best: Checkpoint | None) -> Run:
         phase_time=row.phase_time,
         actor=row.actor,
         cancel_actor=row.cancel_actor,
+        fruitful_attempt=row.fruitful_attempt,
     )
 
 

@@ -45,7 +45,7 @@ class SqlRunStore:
 
     async def unfinished(self) -> Sequence[Run]:
         query = _runs().where(runs.c.state.in_([state.value for state in UNFINISHED])).order_by(runs.c.id)
-        return [_to_run(row) for row in await self._database.rows(query)]
+        return await self._database.readable(query, _to_run)
 
     async def counts(self) -> Mapping[State, int]:
         query = select(runs.c.state, func.count().label("runs")).group_by(runs.c.state)

@@ -31,6 +31,7 @@ runs = Table(
     Column("phase_time", UtcDateTime),
     Column("actor", String(64), nullable=False),
     Column("cancel_actor", String(64), nullable=False),
+    Column("fruitful_attempt", Integer, nullable=False),
 )
 
 steps = Table(

@@ -6,41 +6,37 @@ that there is one of each.
 """
 
 import asyncio
-import hashlib
-import json
-from dataclasses import asdict, dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from ratchet_kit.errors import (
     FailedPrecondition,
     Failure,
     Internal,
-    InvalidArgument,
     NotFound,
     RatchetError,
     Unavailable,
 )
 from ratchet_kit.logs import bound, get_logger
 from ratchet_kit.names import Location, VersionRef
+from ratchet_kit.retry import OUTSIDE
 from ratchet_kit.times import Clock
 from trainer_service.domain.ports import (
     Events,
     FoundModel,
     JobRunner,
     JobState,
-    Lineage,
     Meter,
     ModelFolders,
     ModelRegistry,
     PolicyHost,
     ProblemSets,
-    RegisteredVersion,
     RunStore,
     VersionState,
 )
+from trainer_service.domain.registration import Registration
 from trainer_service.domain.run import Run, RunId, State
 from trainer_service.domain.run_updates import RunUpdates
-from trainer_service.domain.spec import ProblemSetRef, RunSpec
 
 log = get_logger(__name__)
 
@@ -50,7 +46,7 @@ class Deadlines:
     """How often and how long the driver waits."""
 
     max_attempts: int = 5
-    """Starts of the job, the first included."""
+    """Starts of the job in a row that bring the run no further."""
     silence: timedelta = timedelta(hours=1)
     """A job that reports nothing for so long hangs."""
     finish: timedelta = timedelta(seconds=60)
@@ -61,6 +57,12 @@ class Deadlines:
     """Between two looks at a job."""
     retry: timedelta = timedelta(seconds=2)
     """Before what is unavailable is tried again."""
+    again: timedelta = timedelta(minutes=1)
+    """Before a version that the platform could not make is asked for again; n times that, the n-th time."""
+    turn: timedelta = timedelta(seconds=30)
+    """What a run that has trained waits for the platform before other runs have their turn."""
+    bewildered: timedelta = timedelta(minutes=10)
+    """What an error that nobody foresaw may last until the run fails for it."""
 
 
 class Driver:
@@ -85,38 +87,62 @@ class Driver:
         self._jobs = jobs
         self._registry = registry
         self._folders = folders
-        self._problems = problems
+        self._registration = Registration(registry, problems, clock, code_version, deadlines.again)
         self._policies = policies
         self._events = events
         self._updates = updates
         self._meter = meter
         self._clock = clock
-        self._code_version = code_version
         self._deadlines = deadlines
 
     async def drive(self, id: RunId) -> None:
         """Returns when the run is over and has no job left.
 
-        What may pass (an unreachable cluster, registry or database) is tried again for as long as it takes; the run
-        can be cancelled meanwhile. Cancelling this call leaves the job alone, for the next driver. Raises NotFound.
+        What may pass (a cluster, registry or database that is away, a disk that is full) is tried again for as long as
+        it takes; the run can be cancelled meanwhile. Cancelling this call leaves the job alone, for the next driver.
+
+        Raises NotFound; Unavailable for a run that has trained and waits for its version: drive it again later, other
+        runs have their turn; and what nobody foresaw, when it has lasted.
         """
+        waiting_since: datetime | None = None
         with bound(run_id=id):
             while True:
+                run: Run | None = None
                 try:
                     run = await self._store.get(id)
                     if run.state.is_final:
                         await self._clear(run)
                         return
                     await self._advance(run)
+                    waiting_since = None
+                    continue
                 except FailedPrecondition as error:  # somebody was faster: look again
                     log.info("run.changed_meanwhile", reason=error.message)
                     await self._updates.wait(id, self._deadlines.poll)
-                except Unavailable as error:
-                    log.warning("run.waiting", reason=error.message)
-                    await self._updates.wait(id, self._deadlines.retry)
+                    continue
+                except NotFound:
+                    raise
+                except Exception as error:  # noqa: BLE001 (it is logged below, and raised where it lasts)
+                    fault = error
+                waiting_since = waiting_since or self._clock.now()
+                self._bear(fault, run, self._clock.now() - waiting_since)
+                await self._updates.wait(id, self._deadlines.retry)
+
+    def _bear(self, fault: Exception, run: Run | None, waited: timedelta) -> None:
+        """Logs what a run waits for; raises it, or Unavailable, when this driver has waited for long enough."""
+        reason = fault.message if isinstance(fault, RatchetError) else f"{type(fault).__name__}: {fault}"
+        foreseen = isinstance(fault, OUTSIDE)
+        log.warning("run.waiting", reason=reason, exc_info=None if foreseen else fault)
+        if run is not None and run.trained_time and waited >= self._deadlines.turn:
+            raise Unavailable(reason) from fault
+        if not foreseen and waited >= self._deadlines.bewildered:
+            raise fault
 
     async def give_up(self, id: RunId, error: RatchetError) -> None:
-        """The run has failed. Raises FailedPrecondition when it is over already."""
+        """The run has failed. Raises FailedPrecondition when it is over already, Unavailable when it has trained: it
+        does not fail for what it has met since then."""
+        if (await self._store.get(id)).trained_time:
+            raise Unavailable(error.message)
         await self._fail(id, Failure.of(error))
 
     async def _advance(self, run: Run) -> None:
@@ -151,7 +177,7 @@ class Driver:
             except NotFound as error:
                 await self.give_up(run.id, NotFound(f"the base is gone: {error.message}"))
                 return
-            except Unavailable as error:
+            except OUTSIDE as error:
                 log.warning("job.not_submitted", attempt=run.attempt, reason=error.message)
                 await self._updates.wait(run.id, self._deadlines.retry)
             now = await self._store.get(run.id)
@@ -165,9 +191,9 @@ class Driver:
             return  # its last report came in between
         await self._jobs.stop(run.id, run.attempt)
         log.warning("job.lost", attempt=run.attempt, step=run.step, reason=reason)
-        if run.attempt >= self._deadlines.max_attempts:
-            times = f"{run.attempt} times" if run.attempt > 1 else "once"
-            died = f"the job died {times}, the last at step {run.step}: {reason or 'no reason known'}"
+        if fresh.futile_attempts >= self._deadlines.max_attempts:
+            times = f"{fresh.futile_attempts} times" if fresh.futile_attempts > 1 else "once"
+            died = f"the job died {times}, the last at step {fresh.step}: {reason or 'no reason known'}"
             await self.give_up(run.id, Internal(died))
             return
         resumed = await self._store.change(run.id, lambda now: now.resume(run.attempt, self._clock.now()))
@@ -179,11 +205,11 @@ class Driver:
             await self._succeed(run, None)
             return
         try:
-            version = await self._register(run)
-        except Unavailable:
+            version = await self._registration.version(run)
+        except OUTSIDE:
             raise
         except RatchetError as error:
-            await self.give_up(run.id, error)
+            await self._fail(run.id, Failure.of(error))
             return
         match version.state:
             case VersionState.READY:
@@ -218,39 +244,6 @@ class Driver:
         if run.state is State.SUCCEEDED:
             await self._folders.tidy(run.id)
 
-    async def _register(self, run: Run) -> RegisteredVersion:
-        """The version of the best checkpoint, as it is now: the registry makes one per run, however often it is asked.
-
-        Raises Internal when there is no checkpoint, FailedPrecondition when the registry refuses it, and Unavailable.
-        """
-        best, spec = run.best_checkpoint, run.spec
-        if best is None:
-            raise Internal("the job reported no checkpoint: there is nothing to register")
-        assert spec.base is not None
-        lineage = Lineage(
-            base=spec.base,
-            run_id=run.id,
-            data_digest=spec.problems.digest,
-            config_digest=config_digest(spec),
-            code_version=self._code_version,
-            step=best.step,
-            training_fingerprints=await self._learned(spec.problems),
-        )
-        try:
-            return await self._registry.register(run.id, spec.output_model, best.uri, lineage)
-        except Unavailable:
-            raise
-        except RatchetError as error:
-            raise FailedPrecondition(f"the registry refused the best checkpoint: {error.message}") from error
-
-    async def _learned(self, problems: ProblemSetRef) -> tuple[str, ...]:
-        try:
-            found = await self._problems.look_up(problems)
-        except (NotFound, InvalidArgument) as error:
-            log.warning("problems.gone", problems=problems.name, reason=error.message)
-            return ()
-        return found.fingerprints if found.ref.digest == problems.digest else ()
-
     async def _base(self, run: Run) -> FoundModel:
         assert run.spec.base is not None
         if isinstance(run.spec.base, Location):
@@ -261,9 +254,3 @@ class Driver:
         self._updates.announce(run.id)
         self._meter.progressed(run)
         await self._events.changed(run)
-
-
-def config_digest(spec: RunSpec) -> str:
-    """`sha256:<hex>` over the whole spec, in a form that does not depend on the order of fields."""
-    text = json.dumps(asdict(spec), sort_keys=True, ensure_ascii=False)
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

@@ -109,6 +109,13 @@ class Run:
     """The id of the API key that asked for it; empty when none is known."""
     cancel_actor: str = ""
     """The same, of its cancellation."""
+    fruitful_attempt: int = 0
+    """The last that did a step which none had done before."""
+
+    @property
+    def futile_attempts(self) -> int:
+        """Since the run last came further."""
+        return self.attempt - self.fruitful_attempt
 
     @classmethod
     def create(cls, id: RunId, spec: RunSpec, now: datetime, actor: str = "") -> "Run":
@@ -141,7 +148,8 @@ class Run:
         self._require("progress", State.RUNNING)
         counted = replaced.platform_faults if replaced and replaced.attempt == step.attempt else 0
         faults = self.platform_faults + step.platform_faults - counted
-        return replace(self, step=step.number, platform_faults=faults, update_time=now)
+        fruitful = self.fruitful_attempt if replaced else step.attempt
+        return replace(self, step=step.number, platform_faults=faults, fruitful_attempt=fruitful, update_time=now)
 
     def checkpointed(self, attempt: int, checkpoints: Sequence[Checkpoint], now: datetime) -> "Run":
         """A checkpoint was added to the run's `checkpoints`."""
@@ -160,8 +168,11 @@ class Run:
         return _in_phase(trained, Phase.REGISTERING, now)
 
     def broken(self, attempt: int, failure: Failure, now: datetime) -> "Run":
-        """The job reports that it cannot go on, and that another attempt could not either."""
+        """The job reports that it cannot go on, and that another attempt could not either. Of a run that has done all
+        its steps, no job can say that."""
         self._require_attempt(attempt)
+        if self.trained_time:
+            raise FailedPrecondition(f"run {self.id} has done all its steps")
         return self.fail(failure, now)
 
     def resume(self, attempt: int, now: datetime) -> "Run":

@@ -1,8 +1,8 @@
 """`python -m trainer_service.job`: one attempt of one run, as the environment variable RATCHET_JOB describes it.
 
-Exit status: 0 when the run has all its steps, or was cancelled or taken over; 1 when it failed, after a report of the
-reason to the service; 75 (EX_TEMPFAIL) when it lost one of its processes. Then, as when it is killed itself, it has
-reported nothing, and the service starts the next attempt.
+Exit status: 0 when the run has all its steps, or was cancelled or taken over; 1 when it failed for a reason that every
+attempt would meet, after a report of it to the service; 75 (EX_TEMPFAIL) for any other: a process or a service that was
+lost, a full disk. Then, as when it is killed itself, it has reported nothing, and the service starts the next attempt.
 """
 
 import contextlib
@@ -59,11 +59,13 @@ def main() -> int:
             log.info("job.stopped", reason=str(error))
             return 0
         except Exception as error:
-            if engine.is_lost_process(error):
-                log.exception("job.process_lost")
+            failure = engine.failure_of(error)
+            if not engine.is_final(error):
+                log.exception("job.failed")
+                log.error("job.lost", reason=failure.message)  # the last line, which the service reads
                 return LOST
             log.exception("run.failed")
-            session.reporter.finished(engine.failure_of(error))
+            session.reporter.finished(failure)
             return 1
     log.info("run.finished", seconds=round(time.monotonic() - started, 1))
     return 0

@@ -1,6 +1,6 @@
-"""When a run has to fail because it would learn from wrong data. Pure; each function raises with one sentence."""
+"""When a job has to end because it would learn from wrong data. Pure; each function raises with one sentence."""
 
-from ratchet_kit.errors import DataLoss, FailedPrecondition
+from ratchet_kit.errors import DataLoss, Unavailable
 
 
 def check_probabilities(step: int, gap: float, limit: float) -> None:
@@ -17,9 +17,10 @@ def check_probabilities(step: int, gap: float, limit: float) -> None:
 
 
 def check_faults(step: int, lost: int, expected: int, limit: float, reason: str) -> None:
-    """Raises FailedPrecondition when the platform failed more than the share `limit` of the `expected` samples."""
+    """Raises Unavailable when the platform failed more than the share `limit` of the `expected` samples: the next
+    attempt repeats the step, on a platform that may be whole again."""
     if lost > limit * expected:
-        raise FailedPrecondition(
+        raise Unavailable(
             f"step {step}: the platform failed {lost} of {expected} samples, more than {limit:.0%}:"
             f" {reason or 'no reason was given'}"
         )

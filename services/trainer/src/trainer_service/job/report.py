@@ -12,7 +12,7 @@ from ratchet.trainer.v1 import job_report_pb2_grpc, trainer_pb2
 from ratchet_kit.errors import FailedPrecondition, Failure, RatchetError
 from ratchet_kit.grpc_errors import failure_to_proto, rpc_errors
 from ratchet_kit.logs import get_logger
-from ratchet_kit.retry import patiently
+from ratchet_kit.retry import OUTSIDE, patiently
 from trainer_service.domain.run import Phase
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Export
@@ -107,7 +107,8 @@ class Reporter:
                 return await method(request, timeout=CALL_DEADLINE_S)
 
         try:
-            return self._background.wait(patiently(call, self._patience, type(request).__name__))
+            # INTERNAL too: what the service met with may be mended, and the job has days of work to lose.
+            return self._background.wait(patiently(call, self._patience, type(request).__name__, OUTSIDE))
         except FailedPrecondition as error:
             raise Superseded(error.message) from error
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, case, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Row, and_, case, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway_service.adapters.sql.tables import completions, feedback
@@ -25,10 +25,8 @@ class SqlCompletionLog:
         self._database = database
 
     async def append(self, records: Sequence[CompletionRecord]) -> None:
-        if not records:
-            return
         async with self._database.writing() as connection:
-            await connection.execute(insert(completions), [_row(record) for record in records])
+            await sql.insert_all_if_absent(connection, completions, [_row(record) for record in records])
 
     async def get(self, completion_id: str) -> CompletionRecord:
         row = await self._database.first(select(completions).where(completions.c.id == completion_id))

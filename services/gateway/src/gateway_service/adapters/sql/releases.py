@@ -43,7 +43,8 @@ class SqlReleaseStore:
         return None if row is None else _release(row)
 
     async def unfinished(self) -> Sequence[Release]:
-        return await self._all(select(releases).where(releases.c.unfinished).order_by(releases.c.id))
+        query = select(releases).where(releases.c.unfinished).order_by(releases.c.id)
+        return await self._database.readable(query, _release)
 
     async def page(self, model: str, limit: int, after: str | None) -> Sequence[Release]:
         query = select(releases).order_by(releases.c.id.desc()).limit(limit)

@@ -10,15 +10,14 @@ from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Release, State
 from gateway_service.domain.serving import Serving
 from gateway_service.domain.traffic.ports import CompletionLog
-from ratchet_kit.errors import Aborted, DeadlineExceeded, FailedPrecondition, NotFound, RatchetError, Unavailable
+from ratchet_kit.errors import Aborted, DeadlineExceeded, FailedPrecondition, NotFound, RatchetError
 from ratchet_kit.logs import bound, get_logger
 from ratchet_kit.names import VersionRef
+from ratchet_kit.retry import OUTSIDE
 from ratchet_kit.times import Clock
-from ratchet_kit.work import every
+from ratchet_kit.work import every, surviving
 
 log = get_logger(__name__)
-
-TRANSIENT = (Unavailable, Aborted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +30,8 @@ class ControlOptions:
     """Between the end of a release and unloading the version that lost, for requests under way."""
     reference: timedelta = timedelta(days=1)
     """The baseline's traffic counts from this long before the release."""
+    patience: timedelta = timedelta(seconds=5)
+    """How long a look waits for a step of one release."""
 
 
 class ReleaseController:
@@ -55,20 +56,31 @@ class ReleaseController:
         self._registry = registry
         self._clock = clock
         self._options = options
+        self._moving: dict[str, asyncio.Task[None]] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
-        await every(self._options.tick, stop, self.tick, name="move releases")
+        try:
+            await every(self._options.tick, stop, self.tick, name="move releases")
+        finally:
+            for task in self._moving.values():
+                task.cancel()
 
     async def tick(self) -> None:
-        """One step per release. A step that fails because something is away is tried again at the next tick."""
+        """One step per release. A step that fails is tried again at the next tick; one that takes long is left to go
+        on, and holds up no other release."""
         for release in await self._releases.unfinished():
-            try:
-                after = await self._step(release)
-                if after is not release:
-                    await self._releases.save(after)
-                    log.info("release.moved", release_id=release.id, state=after.state, percent=after.percent)
-            except TRANSIENT as error:
-                log.warning("release.waiting", release_id=release.id, state=release.state, reason=error.message)
+            if release.id not in self._moving:
+                self._moving[release.id] = asyncio.create_task(self._move(release))
+        if self._moving:
+            await asyncio.wait(self._moving.values(), timeout=self._options.patience.total_seconds())
+        self._moving = {id: task for id, task in self._moving.items() if not task.done()}
+
+    async def _move(self, release: Release) -> None:
+        with surviving("move release", release_id=release.id, state=release.state):
+            after = await self._step(release)
+            if after is not release:
+                await self._releases.save(after)
+                log.info("release.moved", release_id=release.id, state=after.state, percent=after.percent)
 
     async def _step(self, release: Release) -> Release:
         match release.state:
@@ -83,7 +95,7 @@ class ReleaseController:
         now = self._clock.now()
         try:
             await self._serving.ensure(release.candidate, wait=timedelta(0))
-        except Unavailable as error:
+        except OUTSIDE as error:
             if now - release.create_time > self._options.prepare_timeout:
                 return release.fail(now, DeadlineExceeded(f"the candidate was not ready in time: {error.message}"))
             return release

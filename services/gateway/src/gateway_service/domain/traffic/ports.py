@@ -13,7 +13,12 @@ from ratchet_kit.names import VersionRef
 class CompletionLog(Protocol):
     """The stored request log. Every method raises Unavailable when it cannot be reached."""
 
-    async def append(self, records: Sequence[CompletionRecord]) -> None: ...
+    async def append(self, records: Sequence[CompletionRecord]) -> None:
+        """All or none. One that is there stays as it is: an append whose answer was lost may be repeated.
+
+        Raises InvalidArgument when one of them cannot be held.
+        """
+        ...
 
     async def get(self, completion_id: str) -> CompletionRecord:
         """Raises NotFound."""

@@ -2,12 +2,20 @@
 
 import asyncio
 from collections import deque
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import timedelta
 
 from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.record import CompletionRecord
+from ratchet_kit import metrics
+from ratchet_kit.errors import InvalidArgument
+from ratchet_kit.logs import get_logger
+from ratchet_kit.retry import TRANSIENT
 from ratchet_kit.times import Clock
-from ratchet_kit.work import every
+from ratchet_kit.work import every, surviving
+
+log = get_logger(__name__)
+_set_aside = metrics.counter("gateway_records_set_aside", "Records of completions that the database cannot hold")
 
 MAX_BUFFERED = 10_000
 BATCH = 500
@@ -38,30 +46,63 @@ class Recorder:
         self._prune_every = prune_every
         self._buffer: deque[CompletionRecord] = deque(maxlen=MAX_BUFFERED)
         self._writing = asyncio.Lock()
-        self._pruned: datetime | None = None
 
     def record(self, record: CompletionRecord) -> None:
         self._buffer.append(record)
 
     async def flush(self) -> None:
-        """Stores what is buffered. Raises Unavailable; nothing is lost then."""
+        """Stores what is buffered. Raises Unavailable; nothing is lost then, and no record holds up the others."""
         async with self._writing:
             while self._buffer:
                 batch = [self._buffer.popleft() for _ in range(min(BATCH, len(self._buffer)))]
                 try:
-                    await self._store.append(batch)
+                    await self._store_batch(batch)
                 except BaseException:
-                    self._buffer.extendleft(reversed(batch))
+                    self._put_back(batch)
                     raise
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set; then stores the rest."""
-        await every(self._flush_every, stop, self._flush_and_prune, name="store completions")
-        await self.flush()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(every(self._flush_every, stop, self.flush, name="store completions"))
+            tasks.create_task(every(self._prune_every, stop, self._prune, name="prune completions"))
+        with surviving("store completions"):
+            await self.flush()
+        if self._buffer:
+            log.error("completions.lost", records=len(self._buffer))
 
-    async def _flush_and_prune(self) -> None:
-        await self.flush()
+    async def _store_batch(self, batch: Sequence[CompletionRecord]) -> None:
+        try:
+            await self._store.append(batch)
+        except TRANSIENT:
+            raise
+        except Exception:
+            if not await self._store_each(batch):
+                raise
+
+    async def _store_each(self, batch: Sequence[CompletionRecord]) -> bool:
+        """One by one: those that cannot be held are set aside. False when it is not for the records: none was stored,
+        and none was refused for what it is."""
+        refused = dict[str, Exception]()
+        for record in batch:
+            try:
+                await self._store.append([record])
+            except TRANSIENT:
+                raise
+            except Exception as error:  # noqa: BLE001 (whatever it is, it is looked at below)
+                refused[record.id] = error
+        is_theirs = len(refused) < len(batch) or any(isinstance(e, InvalidArgument) for e in refused.values())
+        if is_theirs:
+            for id, reason in refused.items():
+                log.error("completion.set_aside", completion_id=id, reason=str(reason))
+                _set_aside.inc()
+        return is_theirs
+
+    def _put_back(self, batch: Sequence[CompletionRecord]) -> None:
+        """The newest of the batch: more came meanwhile, and a full deque would drop one of those for each."""
+        room = MAX_BUFFERED - len(self._buffer)
+        self._buffer.extendleft(reversed(batch[len(batch) - room if room < len(batch) else 0 :]))
+
+    async def _prune(self) -> None:
         now = self._clock.now()
-        if self._pruned is None or now - self._pruned >= self._prune_every:
-            await self._store.prune(now - self._keep_texts, now - self._keep_records)
-            self._pruned = now
+        await self._store.prune(now - self._keep_texts, now - self._keep_records)

@@ -59,7 +59,7 @@ class SqlGateStore:
 
     async def waiting(self, now: datetime) -> Sequence[Gate]:
         query = select(gates).where(gates.c.state == State.PENDING, is_free(gates, now)).order_by(gates.c.id)
-        return [to_gate(row) for row in await self._database.rows(query)]
+        return await self._database.readable(query, to_gate)
 
 
 async def _change(connection: AsyncConnection, id: str, change: Callable[[Gate], Gate]) -> Gate:

@@ -73,7 +73,7 @@ class SqlVersionStore:
     async def waiting(self, now: datetime) -> Sequence[Version]:
         query = select(versions).where(versions.c.state == State.PENDING, is_free(versions, now))
         oldest_first = query.order_by(versions.c.create_time, versions.c.model, versions.c.number)
-        return [to_version(row) for row in await self._database.rows(oldest_first)]
+        return await self._database.readable(oldest_first, to_version)
 
     # Uploads
 

@@ -3,21 +3,18 @@
 import os
 import warnings
 
-from ray.exceptions import (
-    ActorDiedError,
-    ActorUnavailableError,
-    NodeDiedError,
-    ObjectLostError,
-    OutOfMemoryError,
-    WorkerCrashedError,
-)
+from ray.exceptions import ActorDiedError, RayError, RayTaskError
 
-from ratchet_kit.errors import Failure, RatchetError
+from ratchet_kit.errors import Failure, NotFound, RatchetError
+from ratchet_kit.retry import OUTSIDE
 from trainer_service.domain.run import Phase
 from trainer_service.job.config import JobConfig
 from trainer_service.job.session import Session
 from trainer_service.job.verl import runtime
 from trainer_service.job.verl.config import environment
+
+_BUGS = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, TypeError, ValueError)
+"""What the same code makes of the same input each time. CUDA's and torch's own errors are plain RuntimeErrors."""
 
 
 def set_environment(job: JobConfig) -> None:
@@ -48,15 +45,24 @@ def train(session: Session) -> None:
         rl.run(session, loading)
 
 
-def is_lost_process(error: BaseException) -> bool:
-    """Whether a process of the job was killed, or its machine lost: no fault of the run, the next attempt may do it."""
+def is_final(error: BaseException) -> bool:
+    """Whether another attempt would meet it again: it is of the run's spec, data or weights, or a bug.
+
+    All else may be over by the next attempt: a process that was killed, a machine that was lost, a full disk or
+    memory, a service that was away for too long.
+    """
     match error:
         case ActorDiedError():
-            return not error.actor_init_failed
-        case ActorUnavailableError() | NodeDiedError() | WorkerCrashedError() | ObjectLostError() | OutOfMemoryError():
-            return True
-        case _:
+            return error.actor_init_failed
+        case RayTaskError():
+            return is_final(error.cause)
+        case RatchetError():
+            return not isinstance(error, (*OUTSIDE, NotFound))
+        case RayError() | OSError() | MemoryError():
             return False
+        case _:
+            cause = error.__cause__
+            return is_final(cause) if cause is not None and cause is not error else isinstance(error, _BUGS)
 
 
 def failure_of(error: BaseException) -> Failure:
