@@ -356,7 +356,7 @@ async def test_of_imported_samples_only_what_none_solved_is_left_out(world: Any)
 
 @pytest.mark.parametrize("is_imported", [True, False])
 async def test_a_problem_is_judged_in_the_kind_that_its_reference_needs(world: Any, is_imported: bool) -> None:
-    apart, beside = CheckTest("assert f() == 1", shared=True), CheckTest("assert f().pop() == 1")
+    apart, beside = CheckTest("assert f() == 1"), CheckTest("assert f().pop() == 1")
     world.environment.must_share = {beside.code}
     world.problems.problems = [
         replace(one, tests=(test,), references=("pass",))
