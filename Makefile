@@ -37,7 +37,7 @@ test-quick:  ## Unit tests alone: a minute
 
 test-unit:  ## Unit and integration tests: no torch; fourteen minutes on two cores, most of them attacks on the sandbox
 	@$(SETUP) light sandbox-numpy
-	$(LIGHT)/pytest libs services tests/docs tests/shape -m "not verl and not vllm and not e2e and not alone" -n 2
+	$(LIGHT)/pytest libs services tests/docs tests/shape -m "not verl and not vllm and not e2e and not alone" -n 2 --dist worksteal
 	$(LIGHT)/pytest services/sandbox/tests/integration -m alone -n 0
 
 test-honest:  ## Honest programs through the sandbox, alone and among hostile ones, at each level: two minutes

@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import pytest
 import pytest_asyncio
+from google.protobuf.duration_pb2 import Duration
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -217,6 +218,9 @@ async def test_any_execute(stub: Stubs) -> None:
             seen[check_execution(execution, len(tests), sum(test.held_out for test in tests))] += 1
 
     await every_example(any_request, 1000, ask)
+    # found in some runs only: hypothesis looks at the modules that are loaded
+    for source in ("while True: pass", "print('x' * 10**6)"):
+        await ask(pb.ExecuteRequest(program=pb.Program(source=source, tests=[STDIO], limits=SHORT)))
     assert seen.keys() >= ALL_KINDS | {"VERDICT_OUTPUT_LIMIT"}, seen
 
 
@@ -234,6 +238,7 @@ async def test_any_grade(stub: Stubs) -> None:
             seen[check_execution(graded.execution, len(tests), sum(test.held_out for test in tests))] += 1
 
     await every_example(any_grade, 600, ask)
+    await ask(pb.GradeRequest(completion="while True: pass", problem=common.Problem(tests=[STDIO]), limits=SHORT))
     assert seen.keys() >= ALL_KINDS, seen
 
 
@@ -279,6 +284,7 @@ async def every_example(strategy: st.SearchStrategy[Any], count: int, ask: Any) 
 CALL = common.Test(call=common.CallTest(args="[1]", expected="2"))
 CHECK = common.Test(check=common.CheckTest(code="assert f(1) == 2"))
 STDIO = common.Test(stdio=common.StdioTest(expected_stdout="2"))
+SHORT = common.Limits(cpu_time=Duration(seconds=1))
 RIGHT = "def f(x):\n    return x + 1\nprint(2)\n"
 NEST = {
     "parentheses": "(" * 100_000,

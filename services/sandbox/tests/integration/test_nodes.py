@@ -39,13 +39,15 @@ async def node(name: str, seen: Counter[str]) -> AsyncIterator[str]:
     async with provision(settings) as service:
 
         def add(server: grpc.aio.Server) -> list[str]:
-            servicer = Counted(service.sandbox, service.bounds)
+            servicer = Counted(service.sandbox, service.bounds, service.unpack)
             program_pb2_grpc.add_ProgramServiceServicer_to_server(servicer, server)
             return [pb.DESCRIPTOR.services_by_name["ProgramService"].full_name]
 
         task = asyncio.create_task(serve(settings, "sandbox", add, on_ready=ready.set_result, stop=stop))
         try:
-            yield f"127.0.0.1:{await ready}"
+            await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
+            assert ready.done(), task.result()
+            yield f"127.0.0.1:{ready.result()}"
         finally:
             stop.set()
             await task

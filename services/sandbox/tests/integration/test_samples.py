@@ -167,6 +167,8 @@ OTHER: Mapping[str, Mapping[str, str]] = {
         "Mbpp/783": "EvalPlus takes floats within 1e-6, the asserts compare exactly",
     },
 }
+CUT_OFF = {"qwen, MBPP": {"Mbpp/585"}}
+"""Cut off in a test that follows the function: of a completion what is whole is judged, as a program it's none."""
 
 
 @pytest.mark.parametrize("form", [Sample.as_completions, Sample.as_programs], ids=["completions", "programs"])
@@ -189,4 +191,6 @@ async def test_each_gets_its_published_verdict(
     samples = SETS[name]()
     told = await asyncio.gather(*map(differs, samples))
     differences = {sample.task: why for sample, why in zip(samples, told, strict=True) if why}
-    assert differences.keys() == OTHER.get(name, {}).keys(), differences
+    expected = OTHER.get(name, {}).keys() | (CUT_OFF.get(name, set()) if form is Sample.as_completions else set())
+    unlike = differences.keys() ^ expected
+    assert not unlike, {task: differences.get(task, "as published") for task in unlike}

@@ -16,6 +16,7 @@ import lent
 import link
 import making
 import mirrors
+import pace
 import replay
 import standing
 import surroundings
@@ -77,7 +78,7 @@ class Program(link.Link):
         self._standing = Grade(Standing.HANDED)
         self.tests: dict[str, Any] = {}  # what they define
         self.asked = False  # for anything that it computes
-        self.epoch = 0
+        self.epoch, self.pace = 0, pace.Pace()
         self._lent: dict[int, Any] = {}
         self._lent_numbers: dict[int, int] = {}  # by id
         self._errors: dict[str, type[BaseException]] = {}
@@ -166,6 +167,7 @@ class Program(link.Link):
             raise Garbled from None
         finally:
             self._forget(answer)
+            self.pace.answered()
         self.vanished.keep(do, arguments, raised)
         raise raised
 

@@ -1,0 +1,24 @@
+"""Whether the tests wait between two questions: see answers.py."""
+
+import resource
+import time
+
+_LONG = 0.25  # seconds: more than a busy machine puts between two questions of one line
+_OF_THREAD = resource.RUSAGE_THREAD
+
+
+class Pace:
+    """Whether the tests waited since the program answered last, or asked for long: its clocks go on. A machine that is
+    busy makes nobody wait, in the kernel's words, and how long an answer takes is up to the program: neither counts."""
+
+    def __init__(self) -> None:
+        self.answered()
+
+    def answered(self) -> None:
+        self._waits, self._at = resource.getrusage(_OF_THREAD).ru_nvcsw, time.monotonic()
+
+    def is_over(self) -> bool:
+        if resource.getrusage(_OF_THREAD).ru_nvcsw == self._waits and time.monotonic() < self._at + _LONG:
+            return False
+        self.answered()
+        return True
