@@ -7,6 +7,9 @@ import sys
 
 from ratchet_problems import outline
 
+RECORDS = "__records__"
+"""What names the records to the sandbox: an object of the program's class of that name counts as one. No other class of
+the tests is known to the program."""
 _BASES = re.compile(r"^class \w+\s*\(\s*+(?!object\b|\))", re.MULTILINE)
 _FUTURE = re.compile(r"\s*from\s+__future__\b")
 _METHOD = re.compile(r"^[ \t]+(?:async )?def (\w+)", re.MULTILINE)
@@ -52,7 +55,9 @@ def _helpers(prompt: str, entry_point: str) -> str:
     if not own:
         return ""
     imports = [part for part in parts if part.kind == "import" and _is_of_library(prompt[part.start : part.end])]
-    return "".join(f"{prompt[part.start : part.end].rstrip()}\n" for part in [*imports, *own])
+    records = sorted(name for part in own if part.kind == "class" for name in part.names)
+    text = "".join(f"{prompt[part.start : part.end].rstrip()}\n" for part in [*imports, *own])
+    return f"{text}{RECORDS} = {records}\n" if records else text
 
 
 def _after_future(check: str) -> int:

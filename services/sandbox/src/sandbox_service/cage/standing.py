@@ -171,6 +171,7 @@ ProxyClass.__slots__ = property(lambda made: methods.slots_of_class(made))  # ty
 _OF_CLASSES = {"__program__", "_class_place", "__specials__", "__known__", "__of_tests__"}
 # What classes tell of themselves, beside what Python keeps in them.
 _OF_KINDS = {"__match_args__", "__wrapped__"}
+_RECORDS = "__records__"  # the names of these, where there are any: ratchet_problems.helpers writes it
 _SLOTS = (
     "_at", "_items", "_made_of", "_rank", "_came_back", "_exhausted", "_answers", "_is_difference", "__weakref__",
 )  # fmt: skip
@@ -196,12 +197,12 @@ class Proxy(metaclass=ProxyClass):
 
     @property  # type: ignore[misc] # nobody sets it
     def __class__(self) -> Any:
-        """The tests' own class of this name, if they define one: a prompt's records are theirs and the program's,
-        and isinstance must know one by the other. What the object holds is compared all the same."""
+        """A record of the problem's prompt is the tests' and the program's, and isinstance must know one by the other.
+        What the object holds is compared all the same. No other class of the tests can be had by its name."""
         kind: Any = type(self)
-        own = kind.__program__.tests.get(kind.__name__)
-        if isinstance(own, type) and not isinstance(own, ProxyClass) and own.__module__ == "__main__":
-            return own
+        name, tests = kind.__name__, kind.__program__.tests
+        if name in tests.get(_RECORDS, ()):
+            return tests.get(name, kind)
         python, base = kind.__facts__.get("python"), kind.__facts__.get("base")
         if python is not None:
             return methods.PYTHONS[python]
