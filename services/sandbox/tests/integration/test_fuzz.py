@@ -12,7 +12,6 @@ from typing import Any
 import grpc
 import pytest
 import pytest_asyncio
-from google.protobuf.duration_pb2 import Duration
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -101,14 +100,18 @@ any_call = st.builds(
     expected=any_literal,
     tolerance=usually(st.floats(0, 1), st.floats()),
     raises=usually(st.just(""), st.sampled_from(["ValueError", "1", "é"])),
-    unordered=st.booleans(),
+    unordered=usually(st.just(False), st.just(True)),
 )
 any_stdio = st.builds(
     common.StdioTest, stdin=st.text(max_size=20), expected_stdout=st.one_of(st.just("1"), st.text(max_size=20))
 )
 any_check = st.builds(
     common.CheckTest,
-    code=usually(st.sampled_from(["assert f(1) == 1", "f(2)", "def check(g): g()"]), any_source, 3),
+    code=usually(
+        st.sampled_from(["assert f(1) == 1", "def check(g): assert g(1) == 1"]),
+        st.one_of(st.sampled_from(["f(2)", "def check(g): g()"]), any_source),
+        4,
+    ),
 )
 any_test = st.one_of(
     st.builds(common.Test, call=any_call, held_out=st.booleans()),
@@ -116,6 +119,7 @@ any_test = st.one_of(
     st.builds(common.Test, check=any_check, held_out=st.booleans()),
 )
 any_tests = usually(st.lists(any_test, max_size=3), st.just([common.Test()]), 20)
+graded_tests = usually(st.lists(any_test, min_size=1, max_size=3), any_tests)
 int64 = st.integers(-(2**63), 2**63 - 1)
 # An endless program takes all of its time.
 any_limits = usually(
@@ -136,7 +140,7 @@ any_program = st.builds(
     source=any_source,
     entry_point=any_name,
     tests=any_tests,
-    stdin=st.text(max_size=20),
+    stdin=usually(st.just(""), st.text(max_size=20)),
     limits=any_limits,
     language=any_language,
     runtime=any_runtime,
@@ -151,7 +155,7 @@ any_problem = st.builds(
     id=st.text(max_size=9),
     prompt=st.one_of(st.just(""), st.just("def f(x):\n"), any_source),
     entry_point=any_name,
-    tests=any_tests,
+    tests=graded_tests,
     language=any_language,
     runtime=any_runtime,
 )
@@ -218,9 +222,6 @@ async def test_any_execute(stub: Stubs) -> None:
             seen[check_execution(execution, len(tests), sum(test.held_out for test in tests))] += 1
 
     await every_example(any_request, 1000, ask)
-    # found in some runs only: hypothesis looks at the modules that are loaded
-    for source in ("while True: pass", "print('x' * 10**6)"):
-        await ask(pb.ExecuteRequest(program=pb.Program(source=source, tests=[STDIO], limits=SHORT)))
     assert seen.keys() >= ALL_KINDS | {"VERDICT_OUTPUT_LIMIT"}, seen
 
 
@@ -238,7 +239,6 @@ async def test_any_grade(stub: Stubs) -> None:
             seen[check_execution(graded.execution, len(tests), sum(test.held_out for test in tests))] += 1
 
     await every_example(any_grade, 600, ask)
-    await ask(pb.GradeRequest(completion="while True: pass", problem=common.Problem(tests=[STDIO]), limits=SHORT))
     assert seen.keys() >= ALL_KINDS, seen
 
 
@@ -284,7 +284,6 @@ async def every_example(strategy: st.SearchStrategy[Any], count: int, ask: Any) 
 CALL = common.Test(call=common.CallTest(args="[1]", expected="2"))
 CHECK = common.Test(check=common.CheckTest(code="assert f(1) == 2"))
 STDIO = common.Test(stdio=common.StdioTest(expected_stdout="2"))
-SHORT = common.Limits(cpu_time=Duration(seconds=1))
 RIGHT = "def f(x):\n    return x + 1\nprint(2)\n"
 NEST = {
     "parentheses": "(" * 100_000,

@@ -191,20 +191,26 @@ async def test_one_that_ends_in_an_error_of_the_service_is_not_caught() -> None:
     assert "ValueError" in finding.detail
 
 
-async def test_one_that_holds_up_the_service_is_not_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sandbox_service.domain.audit._HELD_UP", timedelta(seconds=0.1))
+@pytest.mark.parametrize(("pauses", "is_caught"), [(99, False), (1, True)], ids=["the program", "the machine"])
+async def test_one_that_holds_up_the_service_each_time_is_not_caught(
+    monkeypatch: pytest.MonkeyPatch, pauses: int, is_caught: bool
+) -> None:
+    monkeypatch.setattr("sandbox_service.domain.audit._HELD_UP", timedelta(seconds=0.2))
     held = sandbox(3)
-    answer = held.execute
+    answer, calls = held.execute, 0
 
     async def slowly(program: Program) -> Execution:
+        nonlocal calls
+        calls += 1
         await asyncio.sleep(0.1)
-        time.sleep(0.3)  # noqa: ASYNC251 (what it's about)
+        if calls <= pauses:
+            time.sleep(0.5)  # noqa: ASYNC251 (what it's about)
         return await answer(program)
 
     monkeypatch.setattr(held, "execute", slowly)
     finding = await attempt(held, attack())
-    assert not finding.good
-    assert finding.detail.startswith("the service answered nobody for 0.")
+    assert finding.good is is_caught
+    assert finding.detail.startswith("the service answered nobody for 0.") is not is_caught
 
 
 async def test_what_is_told_of_two_secrets_is_the_same() -> None:

@@ -24,7 +24,7 @@ def answer(proxy: Any, name: str, *arguments: Any) -> Any:
 def once(proxy: Any, question: Any, ask: Callable[[], Any]) -> Any:
     """The same answer for as long as nothing is done with the program's objects, and the tests don't wait."""
     program = type(proxy).__program__
-    if program.pace.is_over():
+    if program.moment.is_over():
         program.epoch += 1
     kept = standing.slot_of(proxy, "_answers")
     if kept is None or kept[0] != program.epoch:

@@ -16,7 +16,7 @@ import lent
 import link
 import making
 import mirrors
-import pace
+import moment
 import replay
 import standing
 import surroundings
@@ -78,7 +78,7 @@ class Program(link.Link):
         self._standing = Grade(Standing.HANDED)
         self.tests: dict[str, Any] = {}  # what they define
         self.asked = False  # for anything that it computes
-        self.epoch, self.pace = 0, pace.Pace()
+        self.epoch, self.moment = 0, moment.Moment()
         self._lent: dict[int, Any] = {}
         self._lent_numbers: dict[int, int] = {}  # by id
         self._errors: dict[str, type[BaseException]] = {}
@@ -167,7 +167,7 @@ class Program(link.Link):
             raise Garbled from None
         finally:
             self._forget(answer)
-            self.pace.answered()
+            self.moment.answered()
         self.vanished.keep(do, arguments, raised)
         raise raised
 

@@ -20,7 +20,7 @@ from sandbox_service.domain.stream import PlatformFault
 
 _CLEAN_UP_LIMIT = timedelta(seconds=3)
 _HELD_UP = timedelta(seconds=2)
-_PAUSES = 3  # times in a row that a machine does not pause
+_TRIES = 3  # a machine that is busy may pause in one of them
 """So long the service may answer nobody: judging has no business in its event loop, and others' processes have."""
 _MIXED_CPU = timedelta(seconds=0.1)
 _MIXED_BATCH = 50
@@ -80,14 +80,14 @@ class Trial:
 
 async def attempt(sandbox: Sandbox, attack: Attack, processes: bool = False) -> Finding:
     """As often as it wants to, in a row and at a time. Caught if each time the verdict is one that it may get, and the
-    service was not held up: tried anew when it was, since a machine that pauses holds it up too, but not every time.
+    service was not held up: tried anew when it was, since a machine that pauses holds it up, too, but not every time.
 
     With `processes` it can do more, and may come to other ends: any verdict but PASSED.
     """
     trial = Trial(attack, processes)
     if attack.kind is Kind.TELL_HELD_OUT:
         return await _tell(sandbox, trial)
-    for _ in range(_PAUSES):
+    for _ in range(_TRIES):
         finding, held_up = await _attempt(sandbox, trial)
         if not finding.good or held_up <= _HELD_UP.total_seconds():
             return finding

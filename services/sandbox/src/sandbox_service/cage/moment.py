@@ -1,4 +1,4 @@
-"""Whether the tests wait between two questions: see answers.py."""
+"""For how long what the program answered holds: see answers.py."""
 
 import resource
 import time
@@ -7,9 +7,10 @@ _LONG = 0.25  # seconds: more than a busy machine puts between two questions of 
 _OF_THREAD = resource.RUSAGE_THREAD
 
 
-class Pace:
-    """Whether the tests waited since the program answered last, or asked for long: its clocks go on. A machine that is
-    busy makes nobody wait, in the kernel's words, and how long an answer takes is up to the program: neither counts."""
+class Moment:
+    """Over when the tests have waited since the program answered last, or have asked for long: clocks go on. A busy
+    machine makes nobody wait, in the kernel's words, and how long an answer takes is up to the program: neither counts.
+    """
 
     def __init__(self) -> None:
         self.answered()
