@@ -9,14 +9,15 @@ from contextlib import suppress
 
 import psutil
 import pytest
+import redis
 
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import ApiError, Client, Unreachable
-from ratchet_testing.ports import free_port
 from tests.e2e.conftest import Platform
 from tests.e2e.test_main_job import grpo
 
 from .killing import find, flush_redis, kill, kill_redis, kill_vllm, redis_of, wait_until
+from .refusing import be_a_replica, be_full
 
 pytestmark = [pytest.mark.e2e, pytest.mark.chaos, pytest.mark.timeout(1800)]
 
@@ -36,18 +37,12 @@ def kill_ray_job(platform: Platform) -> None:
         os.kill(victim.pid, signal.SIGKILL)
 
 
-def fill_redis(platform: Platform) -> None:
-    with redis_of(platform) as connection:
-        connection.config_set("maxmemory", 1)
-        time.sleep(STOPPED_S)
-        connection.config_set("maxmemory", 0)
+def to_redis(state: Callable[[redis.Redis, float], None]) -> Callable[[Platform], None]:
+    def fault(platform: Platform) -> None:
+        with redis_of(platform) as connection:
+            state(connection, STOPPED_S)
 
-
-def make_redis_a_replica(platform: Platform) -> None:
-    with redis_of(platform) as connection:
-        connection.replicaof("127.0.0.1", str(free_port()))
-        time.sleep(STOPPED_S)
-        connection.replicaof("NO", "ONE")
+    return fault
 
 
 def stop(*words: str) -> Callable[[Platform], None]:
@@ -67,8 +62,8 @@ def stop(*words: str) -> Callable[[Platform], None]:
 
 
 FOR_A_WHILE = (
-    fill_redis,
-    make_redis_a_replica,
+    to_redis(be_full),
+    to_redis(be_a_replica),
     stop("valkey"),
     stop("trainer_service.main"),
     stop("rollout_service.main"),

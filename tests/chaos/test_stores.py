@@ -33,6 +33,8 @@ from ratchet_testing.ports import free_port
 from ratchet_testing.postgres import CannotStart, postgres_server
 from ratchet_testing.redis_server import redis_server
 
+from .refusing import be_a_replica, be_full, lose_its_replicas
+
 pytestmark = [pytest.mark.chaos, pytest.mark.e2e, pytest.mark.timeout(600)]
 
 CALLER = "chaos"
@@ -129,25 +131,12 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 # Faults: each returns when it is over
 
 
-def redis_is_full(stage: Stage) -> None:
-    with stage.redis() as connection:
-        connection.config_set("maxmemory", 1)
-        time.sleep(STOPPED_S)
-        connection.config_set("maxmemory", 0)
+def to_redis(state: Callable[[redis.Redis, float], None]) -> Callable[[Stage], None]:
+    def fault(stage: Stage) -> None:
+        with stage.redis() as connection:
+            state(connection, STOPPED_S)
 
-
-def redis_is_a_replica(stage: Stage) -> None:
-    with stage.redis() as connection:
-        connection.replicaof("127.0.0.1", str(free_port()))
-        time.sleep(STOPPED_S)
-        connection.replicaof("NO", "ONE")
-
-
-def redis_has_lost_its_replicas(stage: Stage) -> None:
-    with stage.redis() as connection:
-        connection.config_set("min-replicas-to-write", 1)
-        time.sleep(STOPPED_S)
-        connection.config_set("min-replicas-to-write", 0)
+    return fault
 
 
 def redis_forgets(stage: Stage) -> None:
@@ -195,13 +184,13 @@ def a_replica_of_each_is_killed(stage: Stage) -> None:
 
 
 FAULTS = (
-    redis_is_full,
+    to_redis(be_full),
     postgres_crashes,
-    redis_is_a_replica,
+    to_redis(be_a_replica),
     a_replica_of_each_stops,
     redis_stands_still,
     a_replica_of_each_is_killed,
-    redis_has_lost_its_replicas,
+    to_redis(lose_its_replicas),
     redis_forgets,
     postgres_ends_all_connections,
 )
