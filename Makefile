@@ -35,7 +35,7 @@ test-quick:  ## Unit tests alone: a minute
 	@$(SETUP) light
 	$(LIGHT)/pytest libs services tests/docs tests/shape -m "not integration and not verl and not vllm and not e2e" -n 2
 
-test-unit:  ## Unit and integration tests: no torch; fourteen minutes on two cores, most of them attacks on the sandbox
+test-unit:  ## Unit and integration tests: no torch; nineteen minutes on two cores, most of them attacks on the sandbox
 	@$(SETUP) light sandbox-numpy
 	$(LIGHT)/pytest libs services tests/docs tests/shape -m "not verl and not vllm and not e2e and not alone" -n 2 --dist worksteal
 	$(LIGHT)/pytest services/sandbox/tests/integration -m alone -n 0

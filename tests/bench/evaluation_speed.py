@@ -185,6 +185,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="published data and samples")
     options = parser.parse_args()
+    if unknown := sorted(set(options.names) - LINES.keys()):
+        parser.error(f"there is no line {unknown[0]!r}: give some of {', '.join(LINES)}")
     if not options.data.is_dir():
         print(f"skipped: {options.data} isn't there; samples that others published lie beside the project, not in it")
         return

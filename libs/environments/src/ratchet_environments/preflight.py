@@ -27,8 +27,8 @@ class Preflight:
     problem: Problem
     """With each check in the kind of grading that it takes."""
     shared: Mapping[int, str] = field(default_factory=dict)
-    """The places of tests that must share the program's process, and what must be known of each: what went wrong in
-    the strict kind."""
+    """The places of tests that share the program's process, and why: what went wrong in the strict kind, or that they
+    say so."""
     fault: str = ""
     """Why it can't be used: its reference does not pass, or it has none."""
 

@@ -24,8 +24,7 @@ class LogThatIsAway(MemoryCompletionLog):
 
 
 async def test_keeps_what_it_cannot_store(world: World) -> None:
-    await world.ask()
-    (record,) = await world.records()
+    record = await one_record(world)
     log = LogThatIsAway()
     recorder = Recorder(log, world.clock, timedelta(days=1), timedelta(days=30))
     recorder.record(record)
@@ -49,14 +48,19 @@ class PickyLog(MemoryCompletionLog):
         await super().append(records)
 
 
+async def one_record(world: World) -> CompletionRecord:
+    await world.ask()
+    (record,) = await world.records()
+    return record
+
+
 def recorder_of(log: MemoryCompletionLog, world: World) -> Recorder:
     return Recorder(log, world.clock, timedelta(days=1), timedelta(days=30), flush_every=timedelta(milliseconds=5))
 
 
 @pytest.mark.parametrize("fault", [InvalidArgument("value too long"), ValueError("the driver cannot send it")])
 async def test_a_record_that_cannot_be_held_is_set_aside(world: World, fault: Exception) -> None:
-    await world.ask()
-    (record,) = await world.records()
+    record = await one_record(world)
     log = PickyLog(fault)
     recorder = recorder_of(log, world)
     for n in range(5):
@@ -66,8 +70,7 @@ async def test_a_record_that_cannot_be_held_is_set_aside(world: World, fault: Ex
 
 
 async def test_what_is_wrong_with_the_database_is_no_records_fault(world: World) -> None:
-    await world.ask()
-    (record,) = await world.records()
+    record = await one_record(world)
     log = PickyLog(LookupError("there is no such table"))
     recorder = recorder_of(log, world)
     recorder.record(replace(record, error="poison"))
@@ -81,8 +84,7 @@ async def test_what_is_wrong_with_the_database_is_no_records_fault(world: World)
 
 async def test_a_full_buffer_keeps_the_newest(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder_module, "MAX_BUFFERED", 4)
-    await world.ask()
-    (record,) = await world.records()
+    record = await one_record(world)
 
     class Slow(LogThatIsAway):
         async def append(self, records: Sequence[CompletionRecord]) -> None:
@@ -104,8 +106,7 @@ async def test_a_full_buffer_keeps_the_newest(world: World, monkeypatch: pytest.
 
 @pytest.mark.parametrize("fault", [Unavailable("away"), LookupError("there is no such table")])
 async def test_the_loop_survives_a_database_that_is_away_or_wrong(world: World, fault: Exception) -> None:
-    await world.ask()
-    (record,) = await world.records()
+    record = await one_record(world)
     log = PickyLog(fault)
     recorder = recorder_of(log, world)
     stop = asyncio.Event()

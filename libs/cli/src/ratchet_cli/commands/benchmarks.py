@@ -63,7 +63,7 @@ def verify(
     """Run each problem's reference in the sandbox. Exits 1 if one does not pass, and says which, and why.
 
     Each problem's tests are tried apart from the program first. What passes only with its tests in the program's own
-    process is listed, with the reason: its results can be forged.
+    process, or says that they are there, is listed with the reason: its results can be forged.
     """
     target = target or local_target()
     with connected(target) as channel:

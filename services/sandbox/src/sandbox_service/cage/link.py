@@ -159,7 +159,7 @@ class Link:
 
     def _decode(self, data: object) -> Any:
         with _DEEPER:
-            return codec.decode(data, self._rebuild, _TOP - _DEEPEST)
+            return codec.decode(data, self._rebuild, _TOP - _DEEPEST)  # a level of a value may be two of its form
 
     def _rebuild(self, tag: str, body: Any, depth: int) -> Any:
         def below(part: object) -> Any:
