@@ -16,7 +16,7 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import failure_from_proto, failure_to_proto
 from ratchet_kit.pages import Page
 from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
-from trainer_service.domain.run import Checkpoint, Phase, Run, State, Step
+from trainer_service.domain.run import Checkpoint, Estimate, Phase, Run, State, Step
 from trainer_service.domain.runs import Progress
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
 
@@ -112,7 +112,20 @@ def run_to_proto(run: Run) -> pb.Run:
         phase_time=timestamp_to_proto(run.phase_time) if run.phase_time else None,
         actor=run.actor,
         cancel_actor=run.cancel_actor,
+        estimate=_estimate_to_proto(run.estimate) if run.estimate else None,
+        out_of_memory=run.out_of_memory,
+        notices=[
+            pb.Notice(step=notice.step, message=notice.message, create_time=timestamp_to_proto(notice.create_time))
+            for notice in run.notices
+        ],
     )
+
+
+def _estimate_to_proto(estimate: Estimate) -> pb.Estimate:
+    message = pb.Estimate(peak_bytes=estimate.peak_bytes, limit_bytes=estimate.limit_bytes)
+    if estimate.step_time is not None:
+        message.step_time.FromTimedelta(estimate.step_time)
+    return message
 
 
 def step_from_proto(request: job_report_pb2.ReportStepRequest) -> Step:

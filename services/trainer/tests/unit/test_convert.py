@@ -1,5 +1,5 @@
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRe
 from ratchet_kit.work import Priority
 from trainer_service import convert
 from trainer_service.domain.algorithms import ALGORITHMS
-from trainer_service.domain.run import Checkpoint, Phase, Run, RunId, State
+from trainer_service.domain.run import Checkpoint, Estimate, Phase, Run, RunId, State
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -102,6 +102,16 @@ def test_every_phase_has_its_counterpart(phase: Phase, make_complete_spec: Any) 
     message = convert.run_to_proto(replace(run, phase=phase, phase_time=NOW))
     assert convert.phase_from_proto(message.phase) is phase
     assert convert.run_to_proto(run).phase == pb.Run.PHASE_UNSPECIFIED
+
+
+def test_what_a_run_takes_and_what_was_said_of_it_go_out(make_complete_spec: Any) -> None:
+    run = Run.create(RunId("run_1"), make_complete_spec(), NOW)
+    assert not convert.run_to_proto(run).HasField("estimate")
+    estimate = Estimate(8 << 30, None, timedelta(seconds=90))
+    message = convert.run_to_proto(replace(run, estimate=estimate).noticed("a sentence", NOW))
+    assert (message.estimate.peak_bytes, message.estimate.step_time.seconds) == (8 << 30, 90)
+    assert not message.estimate.HasField("limit_bytes")
+    assert [(notice.step, notice.message) for notice in message.notices] == [(0, "a sentence")]
 
 
 def test_a_failure_and_a_version_go_out(make_complete_spec: Any) -> None:

@@ -81,7 +81,7 @@ def test_every_fault_is_named_at_once(make_spec: Any) -> None:
         (Hyperparameters(batch_size=3, group_size=3), "batch_size"),  # 9 sequences, 2 ranks
         (Hyperparameters(batch_size=16, mini_batch_size=5), "mini_batch_size"),
         (Hyperparameters(batch_size=2, mini_batch_size=1, group_size=3), "mini_batch_size"),  # 3 sequences, 2 ranks
-        (Hyperparameters(micro_batch_size=7), "micro_batch_size"),
+        (Hyperparameters(micro_batch_tokens=7), "micro_batch_tokens"),
         (Hyperparameters(batch_size=0), "batch_size"),
         (Hyperparameters(mini_batch_size=0), "mini_batch_size"),
         (Hyperparameters(micro_batch_size=0), "micro_batch_size"),
@@ -126,11 +126,11 @@ def test_prompt_and_response_fit_into_the_base(make_spec: Any) -> None:
 
 
 def test_a_set_holds_at_least_a_batch(make_spec: Any) -> None:
-    validation = ProblemSetRef("composed/validation", limit=16)
+    validation = ProblemSetRef("composed/validation", limit=1)
     assert set(named(make_spec(), found=found_sets(15, validation, 1))) == {"spec.problems.name"}
-    few = make_spec(algorithm="sft", validation_problems=validation)
-    assert set(named(few, found=found_sets(1000, validation, 16))) == {"spec.validation_problems.limit"}
-    assert named(few, found=found_sets(1000, validation, 32)) == {}
+    few = make_spec(algorithm="sft", validation_problems=validation, resources=Resources(accelerators_per_node=2))
+    assert set(named(few, found=found_sets(1000, validation, 1))) == {"spec.validation_problems.limit"}
+    assert named(few, found=found_sets(1000, validation, 2)) == {}
 
 
 @pytest.mark.parametrize(

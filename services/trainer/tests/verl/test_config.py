@@ -33,7 +33,8 @@ def test_hyperparameters_reach_verl(make_job: Any, make_complete_spec: Any) -> N
     assert config["data.train_batch_size"] == "8"
     assert config["actor_rollout_ref.rollout.n"] == "4"
     assert config["actor_rollout_ref.actor.ppo_mini_batch_size"] == "4"
-    assert config["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"] == "8"
+    assert config["actor_rollout_ref.actor.use_dynamic_bsz"] == "True"
+    assert config["actor_rollout_ref.actor.ppo_max_token_len_per_gpu"] == "1024"
     assert config["actor_rollout_ref.actor.optim.lr"] == "0.0001"
     assert config["actor_rollout_ref.actor.clip_ratio_high"] == "0.28"
     assert config["actor_rollout_ref.rollout.temperature"] == "0.9"
@@ -97,7 +98,21 @@ def test_attention_is_pytorchs_where_flash_attn_is_missing(
     for model in ("actor_rollout_ref.model", "critic.model", "model"):
         assert (composed.get(f"{model}.override_config.attn_implementation") == "sdpa") is not installed
         assert (composed.get(f"{model}.use_remove_padding") == "False") is not installed
-        assert f"{model}.enable_gradient_checkpointing" not in composed
+        assert (composed.get(f"{model}.use_fused_kernels") == "True") is (model != "critic.model")
+
+
+def test_a_job_after_one_that_ran_out_of_memory_takes_half_as_much_at_a_time(
+    make_job: Any, make_complete_spec: Any
+) -> None:
+    chosen = Hyperparameters(
+        max_prompt_tokens=100, max_response_tokens=100, micro_batch_tokens=2048, gradient_checkpointing=False
+    )
+    spec = make_complete_spec(algorithm="ppo", hyperparameters=chosen)
+    first, second = (settings(rl_overrides(make_job(spec, out_of_memory=lost), None)) for lost in (0, 1))
+    for name in ("actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "critic.ppo_infer_max_token_len_per_gpu"):
+        assert (first[name], second[name]) == ("2048", "1024")
+    name = "actor_rollout_ref.model.enable_gradient_checkpointing"
+    assert (first[name], second[name]) == ("False", "True")
 
 
 def test_in_bfloat16_samples_are_weighted_by_how_likely_the_trainer_finds_them(make_job: Any) -> None:

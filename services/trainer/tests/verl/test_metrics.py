@@ -1,4 +1,4 @@
-from trainer_service.job.verl.metrics import RL_NAMES, SFT_NAMES, rename
+from trainer_service.job.verl.metrics import RL_NAMES, SFT_NAMES, memory, rename
 
 
 def test_metrics_take_ratchets_names():
@@ -15,3 +15,7 @@ def test_what_is_not_a_number_is_left_out():
     assert rename({"train/loss": float("nan"), "train/grad_norm": float("inf"), "train/lr": 1}, SFT_NAMES) == {
         "learning_rate": 1.0
     }
+
+
+def test_the_memory_of_each_rank_is_a_metric():
+    assert memory([5, 7]) == {"memory_bytes_max": 7.0, "memory_bytes_rank_0": 5.0, "memory_bytes_rank_1": 7.0}

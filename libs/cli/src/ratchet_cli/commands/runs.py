@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from google.protobuf.descriptor import FieldDescriptor
 
 from ratchet.common.v1 import problem_pb2
 from ratchet.trainer.v1 import trainer_pb2
@@ -106,11 +107,19 @@ def hyperparameters(pairs: Sequence[str]) -> trainer_pb2.Hyperparameters:
             hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(fields)}."
             raise CommandError(f"--set {pair}: '{key}' is no hyperparameter." + hint, code=2)
         try:
-            number = int(text) if fields[key].cpp_type == fields[key].CPPTYPE_INT32 else float(text)
-            setattr(result, key, number)
+            setattr(result, key, _value(text, fields[key].cpp_type))
         except ValueError as error:
-            raise CommandError(f"--set {pair}: '{text}' is not a number that {key} can take.", code=2) from error
+            raise CommandError(f"--set {pair}: '{text}' is not a value that {key} can take.", code=2) from error
     return result
+
+
+def _value(text: str, kind: int) -> bool | int | float:
+    """Raises ValueError for what is none of its kind."""
+    if kind == FieldDescriptor.CPPTYPE_BOOL:
+        if text.lower() not in ("true", "false"):
+            raise ValueError(text)
+        return text.lower() == "true"
+    return int(text) if kind == FieldDescriptor.CPPTYPE_INT32 else float(text)
 
 
 @app.command("list")
@@ -148,12 +157,14 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("now", view.activity(run) or "-"),
         ("step", f"{run.step} of {run.spec.steps}"),
         ("attempt", run.attempt),
+        ("memory", view.memory(run)),
         ("masked samples", run.platform_faults),
         ("result", version_name(run.version) or "-"),
     ]
     for checkpoint in checkpoints:
         score = f"  {checkpoint.validation_score:.3f}" if checkpoint.HasField("validation_score") else ""
         fields.append((f"checkpoint {checkpoint.step}", f"{checkpoint.uri}{score}"))
+    fields.extend((f"at step {notice.step}", notice.message) for notice in run.notices)
     print_fields(fields)
 
 

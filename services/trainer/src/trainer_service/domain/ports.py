@@ -9,6 +9,7 @@ from typing import Protocol
 from ratchet_kit.errors import Failure
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
+from trainer_service.domain.footprint import Shape
 from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
 from trainer_service.domain.spec import ProblemSetRef
 
@@ -88,6 +89,7 @@ class JobStatus:
     state: JobState
     message: str = ""
     """The reason that it ended, as far as that is known."""
+    out_of_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,8 @@ class FoundModel:
     """Of its weights; 0: not known."""
     max_tokens: int = 0
     """Prompt and response together; 0: not known."""
+    shape: Shape | None = None
+    """None where its config does not say."""
 
     @property
     def is_small(self) -> bool:

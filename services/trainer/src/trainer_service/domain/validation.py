@@ -28,6 +28,8 @@ _BOUNDS: dict[str, dict[str, float]] = {
     "group_size": {"at_least": 1},
     "mini_batch_size": {"at_least": 1},
     "micro_batch_size": {"at_least": 1},
+    "micro_batch_tokens": {"at_least": 1},
+    "gradient_checkpointing": {},
     "max_prompt_tokens": {"at_least": 1},
     "max_response_tokens": {"at_least": 1},
 }
@@ -121,17 +123,16 @@ def _check_together(spec: RunSpec, found: Found, limits: Limits, algorithm: Algo
     batch = taken.batch_size or 0
     if found.problems and found.problems.size < batch:
         faults.add("problems.name", f"must hold more problems: it has {found.problems.size}, and batch_size is {batch}")
-    # The loss of a validation is measured in whole passes of all ranks.
-    least = (taken.micro_batch_size or 1) * ranks if algorithm.takes_examples else 1
+    least = ranks if algorithm.takes_examples else 1  # each has the same share of a validation
     if found.validation_problems and found.validation_problems.size < least:
         ref, size = found.validation_problems.ref, found.validation_problems.size
         field = "validation_problems.limit" if ref.limit else "validation_problems.name"
-        faults.add(field, f"must leave {least} problems or more (ranks x micro_batch_size), not {size}")
+        faults.add(field, f"must leave {least} problems or more, one for each rank, not {size}")
 
 
 def _check_batches(taken: Hyperparameters, ranks: int, limits: Limits, faults: Faults) -> None:
     batch, group = taken.batch_size or 0, taken.group_size or 1
-    mini, micro = taken.mini_batch_size or batch, taken.micro_batch_size or 1
+    mini = taken.mini_batch_size or batch
     sequences, share = batch * group, taken.update_sequences(ranks)
     most = f"must make at most {limits.max_sequences} sequences per step, not {sequences}"
     faults.unless(sequences <= limits.max_sequences, "batch_size", most)
@@ -141,5 +142,6 @@ def _check_batches(taken: Hyperparameters, ranks: int, limits: Limits, faults: F
         faults.add("mini_batch_size", f"must divide batch_size {batch}, as {mini} does not")
     elif divides and not share:
         faults.add("mini_batch_size", f"must give each of {ranks} ranks as many of its {mini * group} sequences")
-    elif share and share % micro:
-        faults.add("micro_batch_size", f"must divide the {share} sequences of a rank's update, as {micro} does not")
+    longest = taken.max_tokens
+    shorter = f"must be {longest} or more, the tokens of the longest sequence"
+    faults.unless((taken.micro_batch_tokens or longest) >= longest, "micro_batch_tokens", shorter)

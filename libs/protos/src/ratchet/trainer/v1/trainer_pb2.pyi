@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -128,6 +129,8 @@ class Hyperparameters(_message.Message):
     GAMMA_FIELD_NUMBER: _builtins.int
     WARMUP_STEPS_FIELD_NUMBER: _builtins.int
     WEIGHT_DECAY_FIELD_NUMBER: _builtins.int
+    MICRO_BATCH_TOKENS_FIELD_NUMBER: _builtins.int
+    GRADIENT_CHECKPOINTING_FIELD_NUMBER: _builtins.int
     learning_rate: _builtins.float
     batch_size: _builtins.int
     """Prompts per step (RL), or examples per step (SFT)."""
@@ -136,7 +139,7 @@ class Hyperparameters(_message.Message):
     mini_batch_size: _builtins.int
     """Prompts per gradient update; must divide batch_size."""
     micro_batch_size: _builtins.int
-    """Sequences per forward/backward pass on one rank."""
+    """Sequences of the longest kind per forward/backward pass on one rank: sets micro_batch_tokens to their tokens."""
     max_prompt_tokens: _builtins.int
     max_response_tokens: _builtins.int
     temperature: _builtins.float
@@ -152,6 +155,14 @@ class Hyperparameters(_message.Message):
     gamma: _builtins.float
     warmup_steps: _builtins.int
     weight_decay: _builtins.float
+    micro_batch_tokens: _builtins.int
+    """Tokens per forward/backward pass on one rank, padding included; at least max_prompt_tokens and max_response_tokens.
+    Absent: as many as fit into memory.
+    """
+    gradient_checkpointing: _builtins.bool
+    """Makes activations a second time for the backward pass, which takes less memory and a third more arithmetic. Absent:
+    only where the memory asks for it.
+    """
     def __init__(
         self,
         *,
@@ -173,10 +184,12 @@ class Hyperparameters(_message.Message):
         gamma: _builtins.float | None = ...,
         warmup_steps: _builtins.int | None = ...,
         weight_decay: _builtins.float | None = ...,
+        micro_batch_tokens: _builtins.int | None = ...,
+        gradient_checkpointing: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_learning_rate", b"_learning_rate", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_mini_batch_size", b"_mini_batch_size", "_temperature", b"_temperature", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "learning_rate", b"learning_rate", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "mini_batch_size", b"mini_batch_size", "temperature", b"temperature", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_learning_rate", b"_learning_rate", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_temperature", b"_temperature", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "learning_rate", b"learning_rate", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "temperature", b"temperature", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_learning_rate", b"_learning_rate", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_mini_batch_size", b"_mini_batch_size", "_temperature", b"_temperature", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "learning_rate", b"learning_rate", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "mini_batch_size", b"mini_batch_size", "temperature", b"temperature", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_learning_rate", b"_learning_rate", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_temperature", b"_temperature", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "learning_rate", b"learning_rate", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "temperature", b"temperature", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__batch_size: _TypeAlias = _typing.Literal["batch_size"]  # noqa: Y015
     _WhichOneofArgType__batch_size: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size"]  # noqa: Y015
@@ -192,6 +205,8 @@ class Hyperparameters(_message.Message):
     _WhichOneofArgType__gae_lambda: _TypeAlias = _typing.Literal["_gae_lambda", b"_gae_lambda"]  # noqa: Y015
     _WhichOneofReturnType__gamma: _TypeAlias = _typing.Literal["gamma"]  # noqa: Y015
     _WhichOneofArgType__gamma: _TypeAlias = _typing.Literal["_gamma", b"_gamma"]  # noqa: Y015
+    _WhichOneofReturnType__gradient_checkpointing: _TypeAlias = _typing.Literal["gradient_checkpointing"]  # noqa: Y015
+    _WhichOneofArgType__gradient_checkpointing: _TypeAlias = _typing.Literal["_gradient_checkpointing", b"_gradient_checkpointing"]  # noqa: Y015
     _WhichOneofReturnType__group_size: _TypeAlias = _typing.Literal["group_size"]  # noqa: Y015
     _WhichOneofArgType__group_size: _TypeAlias = _typing.Literal["_group_size", b"_group_size"]  # noqa: Y015
     _WhichOneofReturnType__kl_coefficient: _TypeAlias = _typing.Literal["kl_coefficient"]  # noqa: Y015
@@ -206,6 +221,8 @@ class Hyperparameters(_message.Message):
     _WhichOneofArgType__max_response_tokens: _TypeAlias = _typing.Literal["_max_response_tokens", b"_max_response_tokens"]  # noqa: Y015
     _WhichOneofReturnType__micro_batch_size: _TypeAlias = _typing.Literal["micro_batch_size"]  # noqa: Y015
     _WhichOneofArgType__micro_batch_size: _TypeAlias = _typing.Literal["_micro_batch_size", b"_micro_batch_size"]  # noqa: Y015
+    _WhichOneofReturnType__micro_batch_tokens: _TypeAlias = _typing.Literal["micro_batch_tokens"]  # noqa: Y015
+    _WhichOneofArgType__micro_batch_tokens: _TypeAlias = _typing.Literal["_micro_batch_tokens", b"_micro_batch_tokens"]  # noqa: Y015
     _WhichOneofReturnType__mini_batch_size: _TypeAlias = _typing.Literal["mini_batch_size"]  # noqa: Y015
     _WhichOneofArgType__mini_batch_size: _TypeAlias = _typing.Literal["_mini_batch_size", b"_mini_batch_size"]  # noqa: Y015
     _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
@@ -229,6 +246,8 @@ class Hyperparameters(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__gamma) -> _WhichOneofReturnType__gamma | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__gradient_checkpointing) -> _WhichOneofReturnType__gradient_checkpointing | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__group_size) -> _WhichOneofReturnType__group_size | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__kl_coefficient) -> _WhichOneofReturnType__kl_coefficient | None: ...
@@ -242,6 +261,8 @@ class Hyperparameters(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_response_tokens) -> _WhichOneofReturnType__max_response_tokens | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__micro_batch_size) -> _WhichOneofReturnType__micro_batch_size | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__micro_batch_tokens) -> _WhichOneofReturnType__micro_batch_tokens | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__mini_batch_size) -> _WhichOneofReturnType__mini_batch_size | None: ...
     @_typing.overload
@@ -452,6 +473,9 @@ class Run(_message.Message):
     PHASE_TIME_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
     CANCEL_ACTOR_FIELD_NUMBER: _builtins.int
+    ESTIMATE_FIELD_NUMBER: _builtins.int
+    OUT_OF_MEMORY_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Run.State.ValueType
     step: _builtins.int
@@ -465,6 +489,8 @@ class Run(_message.Message):
     actor: _builtins.str
     """The ids of the API keys that created and that cancelled it."""
     cancel_actor: _builtins.str
+    out_of_memory: _builtins.int
+    """Attempts that ran out of memory: the next one makes half as many tokens a pass."""
     @_builtins.property
     def spec(self) -> Global___RunSpec:
         """With the defaults that were taken."""
@@ -485,6 +511,14 @@ class Run(_message.Message):
     def end_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def phase_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def estimate(self) -> Global___Estimate:
+        """Absent where the base's config does not tell."""
+
+    @_builtins.property
+    def notices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Notice]:
+        """What guards saw and did, one sentence each, oldest first."""
+
     def __init__(
         self,
         *,
@@ -504,14 +538,77 @@ class Run(_message.Message):
         phase_time: _timestamp_pb2.Timestamp | None = ...,
         actor: _builtins.str = ...,
         cancel_actor: _builtins.str = ...,
+        estimate: Global___Estimate | None = ...,
+        out_of_memory: _builtins.int = ...,
+        notices: _abc.Iterable[Global___Notice] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "phase_time", b"phase_time", "spec", b"spec", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "estimate", b"estimate", "failure", b"failure", "phase_time", b"phase_time", "spec", b"spec", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "id", b"id", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "end_time", b"end_time", "estimate", b"estimate", "failure", b"failure", "id", b"id", "notices", b"notices", "out_of_memory", b"out_of_memory", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Run: _TypeAlias = Run  # noqa: Y015
+
+@_typing.final
+class Estimate(_message.Message):
+    """What a run was expected to take when it was created."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PEAK_BYTES_FIELD_NUMBER: _builtins.int
+    LIMIT_BYTES_FIELD_NUMBER: _builtins.int
+    STEP_TIME_FIELD_NUMBER: _builtins.int
+    peak_bytes: _builtins.int
+    """The peak of its training processes: on CPU of all of them on one machine, on CUDA of one GPU's memory."""
+    limit_bytes: _builtins.int
+    """What a run may take here; absent where the service does not know."""
+    @_builtins.property
+    def step_time(self) -> _duration_pb2.Duration:
+        """Of the longest step; absent where the speed of the device is not known."""
+
+    def __init__(
+        self,
+        *,
+        peak_bytes: _builtins.int = ...,
+        limit_bytes: _builtins.int | None = ...,
+        step_time: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit_bytes", b"_limit_bytes", "limit_bytes", b"limit_bytes", "step_time", b"step_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit_bytes", b"_limit_bytes", "limit_bytes", b"limit_bytes", "peak_bytes", b"peak_bytes", "step_time", b"step_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__limit_bytes: _TypeAlias = _typing.Literal["limit_bytes"]  # noqa: Y015
+    _WhichOneofArgType__limit_bytes: _TypeAlias = _typing.Literal["_limit_bytes", b"_limit_bytes"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit_bytes) -> _WhichOneofReturnType__limit_bytes | None: ...
+
+Global___Estimate: _TypeAlias = Estimate  # noqa: Y015
+
+@_typing.final
+class Notice(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    step: _builtins.int
+    message: _builtins.str
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        step: _builtins.int = ...,
+        message: _builtins.str = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "message", b"message", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Notice: _TypeAlias = Notice  # noqa: Y015
 
 @_typing.final
 class Step(_message.Message):

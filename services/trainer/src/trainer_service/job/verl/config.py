@@ -86,11 +86,13 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         # verl makes a loader of the validation set even when there is none; the default size is then 0, and refused.
         *([] if spec.validation_problems else ["data.val_batch_size=1"]),
         *_model("actor_rollout_ref.model", job),
+        *_head("actor_rollout_ref.model"),
         *_engine(f"{actor}.fsdp_config", job),
         f"{actor}.strategy=fsdp2",
         f"{actor}.use_torch_compile={job.is_cuda}",
         f"{actor}.ppo_mini_batch_size={hyper.mini_batch_size}",
-        f"{actor}.ppo_micro_batch_size_per_gpu={hyper.micro_batch_size}",
+        f"{actor}.use_dynamic_bsz=True",
+        f"{actor}.ppo_max_token_len_per_gpu={job.passes.tokens}",
         f"{actor}.data_loader_seed={spec.seed}",
         f"{actor}.clip_ratio_low={hyper.clip_low}",
         f"{actor}.clip_ratio_high={hyper.clip_high}",
@@ -108,7 +110,6 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         f"actor_rollout_ref.rollout.n={hyper.group_size}",
         f"actor_rollout_ref.rollout.temperature={hyper.temperature}",
         "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
-        f"actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu={hyper.micro_batch_size}",
         # The engine has its own process and memory: nothing of it is to be freed around a step.
         "actor_rollout_ref.rollout.free_cache_engine=False",
         # Verdicts come with the completions, so verl's reward workers have nothing to do.
@@ -131,11 +132,12 @@ def sft_overrides(job: JobConfig, resume_from: Path | None, examples: int) -> li
     return [
         *_data(job, "ExampleDataset"),
         f"data.train_batch_size={hyper.batch_size}",
-        f"data.micro_batch_size_per_gpu={hyper.micro_batch_size}",
-        "data.use_dynamic_bsz=False",
+        "data.use_dynamic_bsz=True",
+        f"data.max_token_len_per_gpu={job.passes.tokens}",
         f"data.max_length={hyper.max_tokens}",
         "data.num_workers=0",
         *_model("model", job),
+        *_head("model"),
         "engine.strategy=fsdp2",
         *_engine("engine", job),
         *_optimizer("optim", hyper, hyper.learning_rate),
@@ -165,13 +167,20 @@ def _model(prefix: str, job: JobConfig) -> Sequence[Override]:
     return (
         f"{prefix}.path={quote(job.base_path)}",
         *([] if job.is_cuda and has_flash_attention() else _padded_attention(prefix)),
-        *([] if job.is_cuda else [f"{prefix}.enable_gradient_checkpointing=False"]),
+        f"{prefix}.enable_gradient_checkpointing={job.passes.recomputed}",
     )
 
 
 def _padded_attention(prefix: str) -> Sequence[Override]:
-    """PyTorch's own attention. Sequences are padded then: verl packs them for flash-attn only."""
+    """PyTorch's own attention. Sequences are padded then, since packed ones would be masked from one another: attention
+    is then computed between all tokens of a pass, which costs a model of 135 million parameters a third more."""
     return f"+{prefix}.override_config.attn_implementation=sdpa", f"{prefix}.use_remove_padding=False"
+
+
+def _head(prefix: str) -> Sequence[Override]:
+    """The logits of a few hundred tokens at a time, and again in the backward pass: whole ones take more memory than
+    all else where the vocabulary is large."""
+    return f"{prefix}.use_fused_kernels=True", f"{prefix}.fused_kernel_options.impl_backend=torch"
 
 
 def _correction(job: JobConfig) -> Sequence[Override]:
@@ -215,7 +224,6 @@ def _reference(job: JobConfig) -> Sequence[Override]:
         "actor_rollout_ref.actor.use_kl_loss=True",
         f"actor_rollout_ref.actor.kl_loss_coef={hyper.kl_coefficient}",
         "actor_rollout_ref.ref.strategy=fsdp2",
-        f"actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu={hyper.micro_batch_size}",
         *_engine("actor_rollout_ref.ref.fsdp_config", job),
     )
 
@@ -225,7 +233,10 @@ def _critic(job: JobConfig) -> Sequence[Override]:
     return (
         *_model("critic.model", job),
         "critic.strategy=fsdp2",
-        f"critic.ppo_micro_batch_size_per_gpu={hyper.micro_batch_size}",
+        "critic.use_dynamic_bsz=True",
+        f"critic.ppo_max_token_len_per_gpu={job.passes.tokens}",
+        # What verl 0.9.1 takes for both of its passes (trainer/ppo/v1/trainer_base.py:267).
+        f"+critic.ppo_infer_max_token_len_per_gpu={job.passes.tokens}",
         f"critic.grad_clip={hyper.max_grad_norm}",
         *_optimizer("critic.optim", hyper, hyper.critic_learning_rate),
         *_engine("critic.fsdp", job),

@@ -1,7 +1,7 @@
 """verl's metrics under Ratchet's names. Pure."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 # Ratchet's name -> verl's names, the first that is there wins.
 RL_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -70,3 +70,9 @@ def rename(metrics: Mapping[str, object], names: Mapping[str, tuple[str, ...]]) 
         if math.isfinite(number):
             renamed[ours] = number
     return renamed
+
+
+def memory(peaks: Sequence[int]) -> dict[str, float]:
+    """Bytes at the peak of a step, of each rank and of the rank with the most."""
+    of_ranks = {f"memory_bytes_rank_{rank}": float(peak) for rank, peak in enumerate(peaks)}
+    return {"memory_bytes_max": float(max(peaks)), **of_ranks}

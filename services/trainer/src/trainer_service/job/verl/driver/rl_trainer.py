@@ -173,9 +173,8 @@ class RatchetTrainer(PPOTrainerSync):
         metrics.update(self._syncs)
         super()._compute_metrics(batch, metrics, timing_raw, **options)
         step = self.global_steps
-        self._session.reporter.step(
-            step, names.rename(metrics, names.RL_NAMES), self._weights.policy_id, platform_faults=int(metrics[FAULTS])
-        )
+        measured = names.rename(metrics, names.RL_NAMES) | names.memory(self.actor_rollout_wg.take_peak_memory())
+        self._session.reporter.step(step, measured, self._weights.policy_id, platform_faults=int(metrics[FAULTS]))
         if self._session.schedule.is_saved(step):
             self._session.keep(step, self._model_folder(step), self._weights.policy_id, self._score)
         self._session.reporter.phase(Phase.GENERATING)

@@ -109,9 +109,9 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
 
     def _build_dataloader(self) -> None:
         """As verl's, which starts 16 processes to read examples that are in memory already, and leaves out of the
-        validation what does not fill a training batch. Here it is what does not fill one pass of all ranks.
+        validation what does not fill a training batch. Here it is as few as can be.
 
-        Raises InvalidArgument when the validation set does not fill one.
+        Raises InvalidArgument when the validation set has fewer examples than there are ranks.
         """
         config = self.config
         self.global_batch_size = config.data.train_batch_size
@@ -121,10 +121,10 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
         self.train_dataloader = self._loader(self.train_dataset, self.global_batch_size, self.train_sampler)
         self.val_dataloader = None
         if self.val_dataset:
-            smallest = config.data.micro_batch_size_per_gpu * self._session.job.spec.resources.ranks
-            if len(self.val_dataset) < smallest:
-                raise InvalidArgument(f"the validation set has {len(self.val_dataset)} examples; {smallest} are needed")
-            self.val_dataloader = self._loader(self.val_dataset, smallest)
+            ranks = self._session.job.spec.resources.ranks
+            if len(self.val_dataset) < ranks:
+                raise InvalidArgument(f"the validation set has {len(self.val_dataset)} examples; {ranks} are needed")
+            self.val_dataloader = self._loader(self.val_dataset, _validation_batch(len(self.val_dataset), ranks))
         self.steps_per_epoch = len(self.train_dataloader)
         self.total_training_steps = config.trainer.total_training_steps
         self.optimizer_config.total_training_steps = self.total_training_steps
@@ -164,3 +164,10 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
             sft_trainer_ray.Tracking = tracking
             if self._metrics is not None:
                 self._metrics.finish()
+
+
+def _validation_batch(examples: int, ranks: int) -> int:
+    """The size of the batches that leave out the fewest of so many examples; of such sizes the largest. Each rank has
+    the same share of a batch, at most 32."""
+    sizes = range(ranks, min(32 * ranks, examples) + 1, ranks)
+    return min(sizes, key=lambda size: (examples % size, -size))
