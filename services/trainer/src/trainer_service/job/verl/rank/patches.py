@@ -21,6 +21,7 @@ def apply() -> None:
     register_rollout()
     value_head_as_configured()
     padding_counted()
+    head_gathered_with_its_model()
     if os.environ.get("VERL_PLATFORM") == "cpu":
         single_gloo_backend()
         unpinned_offload()
@@ -77,6 +78,18 @@ def padding_counted() -> None:
         return [tu.index_select_tensor_dict(batch, group) for group in groups], groups
 
     verl.workers.engine.utils.rearrange_micro_batches = rearrange_micro_batches
+
+
+def head_gathered_with_its_model() -> None:
+    """verl shards a head that is not tied by itself (utils/fsdp_utils.py:549), so its weights are gathered for its own
+    forward only. The slices of logits are made of them outside of it (models/transformers/dense_common.py:123)."""
+    select = verl.utils.fsdp_utils._select_fsdp2_wrap_targets
+
+    def without_head(model: Any, layers: Any) -> list[Any]:
+        head = model.get_output_embeddings()
+        return [module for module in select(model, layers) if module is not head]
+
+    verl.utils.fsdp_utils._select_fsdp2_wrap_targets = without_head
 
 
 def unpinned_offload() -> None:
