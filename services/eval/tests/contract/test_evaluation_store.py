@@ -6,9 +6,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import update
 
 from eval_service.adapters.memory import MemoryEvaluationStore
 from eval_service.adapters.sql import SqlEvaluationStore
+from eval_service.adapters.tables import evaluations, samples
 from eval_service.domain.evaluation import Evaluation, Pace, ResolvedModel, State
 from eval_service.domain.ports import EvaluationFilter, EvaluationStore, SampleFilter
 from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Sample, SampleKey
@@ -327,3 +329,20 @@ async def test_counts(store: EvaluationStore) -> None:
     assert found["eval_2"] == [Count(ProblemKey("more", "a"), "PASSED", None, False, 1)]
     assert found["eval_3"] == []
     assert await store.counts([]) == {}
+
+
+@pytest.mark.integration
+async def test_what_cannot_be_read_hides_no_other_in_a_list(database_url: str) -> None:
+    async with Database.opened(database_url, "eval_service") as database:
+        store = SqlEvaluationStore(database)
+        for id in ("eval_1", "eval_2", "eval_3"):
+            await add(store, id)
+        await store.add_samples("eval_1", [sample("a"), sample("b"), sample("c")])
+        async with database.writing() as connection:
+            await connection.execute(
+                update(evaluations).where(evaluations.c.id == "eval_2").values(spec={"un": "heard"})
+            )
+            await connection.execute(update(samples).where(samples.c.problem_id == "a").values(failure="UNHEARD"))
+        assert [item.id for item in await store.page(2, None)] == ["eval_3", "eval_1"]
+        assert [item.id for item in await store.waiting(NOW)] == ["eval_1", "eval_3"]
+        assert [item.key for item in await store.sample_page("eval_1", 2, None)] == [key("b"), key("c")]

@@ -36,12 +36,12 @@ class SqlRunStore:
             return await _run(connection, id)
 
     async def page(self, limit: int, after: str | None, state: State | None) -> Sequence[Run]:
-        query = _runs().order_by(runs.c.id.desc()).limit(limit)
+        query = _runs().order_by(runs.c.id.desc())
         if after is not None:
             query = query.where(runs.c.id < after)
         if state is not None:
             query = query.where(runs.c.state == state.value)
-        return [_to_run(row) for row in await self._database.rows(query)]
+        return await self._database.readable(query, _to_run, limit)
 
     async def unfinished(self) -> Sequence[Run]:
         query = _runs().where(runs.c.state.in_([state.value for state in UNFINISHED])).order_by(runs.c.id)
@@ -81,12 +81,12 @@ class SqlRunStore:
 
     async def steps(self, id: RunId, limit: int, after: int) -> Sequence[Step]:
         query = select(steps).where(steps.c.run_id == id, steps.c.number > after).order_by(steps.c.number)
-        return [to_step(row) for row in await self._database.rows(query.limit(limit))]
+        return await self._database.readable(query, to_step, limit)
 
     async def checkpoints(self, id: RunId, limit: int, after: int) -> Sequence[Checkpoint]:
         is_next = (checkpoints.c.run_id == id, checkpoints.c.step > after)
         query = select(checkpoints).where(*is_next).order_by(checkpoints.c.step)
-        return [to_checkpoint(row) for row in await self._database.rows(query.limit(limit))]
+        return await self._database.readable(query, to_checkpoint, limit)
 
 
 def _runs() -> Select[Any]:
