@@ -35,5 +35,8 @@ class Settings(ServiceSettings):
     engine that died gets to start again."""
     room_patience: timedelta = timedelta(minutes=30)
     """How long an evaluation waits for room in rollout-service."""
+    keep_texts: timedelta = timedelta(days=180)
+    """How long the completions of an evaluation, and what was seen when they ran, can be read after its end; 0: until
+    it is deleted. Verdicts, counts and scores stay: what was promoted can be looked into for good."""
     load_timeout: timedelta = timedelta(minutes=15)
     generate_timeout: timedelta = timedelta(minutes=5)

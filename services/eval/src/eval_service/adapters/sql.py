@@ -87,6 +87,18 @@ class SqlEvaluationStore:
                 await connection.execute(delete(table).where(table.c.evaluation_id == id))
             await connection.execute(delete(evaluations).where(evaluations.c.id == id))
 
+    async def forget_texts(self, before: datetime) -> int:
+        old = (evaluations.c.end_time < before, evaluations.c.has_texts)
+        ids = [row.id for row in await self._database.rows(select(evaluations.c.id).where(*old))]
+        for id in ids:
+            async with self._database.writing() as connection:
+                # Without its request, no other evaluation takes the text over from here.
+                await connection.execute(
+                    update(samples).where(samples.c.evaluation_id == id).values(completion="", detail="", request=None)
+                )
+                await connection.execute(update(evaluations).where(evaluations.c.id == id).values(has_texts=False))
+        return len(ids)
+
     # Problems
 
     async def add_problems(self, id: str, facts: Sequence[Facts]) -> None:

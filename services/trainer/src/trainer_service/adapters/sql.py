@@ -1,9 +1,10 @@
 """RunStore on SQLite and PostgreSQL."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, and_, delete, func, select, update
+from sqlalchemy import Row, Select, and_, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ratchet_kit.errors import NotFound
@@ -82,6 +83,20 @@ class SqlRunStore:
     async def steps(self, id: RunId, limit: int, after: int) -> Sequence[Step]:
         query = select(steps).where(steps.c.run_id == id, steps.c.number > after).order_by(steps.c.number)
         return await self._database.readable(query, to_step, limit)
+
+    async def superseded(self, before: datetime) -> Sequence[tuple[RunId, Checkpoint]]:
+        query = (
+            select(checkpoints)
+            .join(runs, runs.c.id == checkpoints.c.run_id)
+            .where(runs.c.end_time < before, or_(runs.c.best_step.is_(None), runs.c.best_step != checkpoints.c.step))
+            .order_by(checkpoints.c.run_id, checkpoints.c.step)
+        )
+        return await self._database.readable(query, lambda row: (RunId(row.run_id), to_checkpoint(row)))
+
+    async def delete_checkpoint(self, id: RunId, step: int) -> None:
+        async with self._database.writing() as connection:
+            is_it = (checkpoints.c.run_id == id, checkpoints.c.step == step)
+            await connection.execute(delete(checkpoints).where(*is_it))
 
     async def checkpoints(self, id: RunId, limit: int, after: int) -> Sequence[Checkpoint]:
         is_next = (checkpoints.c.run_id == id, checkpoints.c.step > after)
