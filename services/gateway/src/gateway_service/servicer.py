@@ -73,8 +73,8 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
         self, request: release_pb2.ListReleasesRequest, context: Context = None
     ) -> release_pb2.ListReleasesResponse:
         page = await self._releases.page(request.model, request.page_size, request.page_token)
-        releases = [convert.release_to_proto(view) for view in page.items]
-        return release_pb2.ListReleasesResponse(releases=releases, next_page_token=page.next_page_token)
+        releases = page.map(convert.release_to_proto)
+        return release_pb2.ListReleasesResponse(releases=releases.items, next_page_token=page.next_page_token)
 
     async def RollbackRelease(
         self, request: release_pb2.RollbackReleaseRequest, context: Context = None
@@ -106,8 +106,8 @@ class KeyServicer(key_pb2_grpc.KeyServiceServicer):
 
     async def ListKeys(self, request: key_pb2.ListKeysRequest, context: Context = None) -> key_pb2.ListKeysResponse:
         page = await self._keys.page(request.page_size, request.page_token)
-        keys = [convert.key_to_proto(key) for key in page.items]
-        return key_pb2.ListKeysResponse(keys=keys, next_page_token=page.next_page_token)
+        keys = page.map(convert.key_to_proto)
+        return key_pb2.ListKeysResponse(keys=keys.items, next_page_token=page.next_page_token)
 
     async def RevokeKey(self, request: key_pb2.RevokeKeyRequest, context: Context = None) -> key_pb2.RevokeKeyResponse:
         return key_pb2.RevokeKeyResponse(key=convert.key_to_proto(await self._keys.revoke(request.id, caller().id)))

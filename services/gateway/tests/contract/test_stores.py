@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import update
 
 from gateway_service.adapters.memory import MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
 from gateway_service.adapters.sql.completions import SqlCompletionLog
 from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
+from gateway_service.adapters.sql.tables import api_keys, releases
 from gateway_service.domain.keys.key import ApiKey, Scope
 from gateway_service.domain.keys.ports import KeyStore
 from gateway_service.domain.releases.ports import ReleaseStore
@@ -261,3 +263,17 @@ async def test_a_record_that_postgresql_cannot_hold_is_set_aside(postgres_url: s
         for number in (2, 3, 4):
             with pytest.raises(NotFound):
                 await log.get(f"cmpl_{number:03}")
+
+
+@pytest.mark.integration
+async def test_what_cannot_be_read_hides_no_other_in_a_list(database_url: str) -> None:
+    async with Database.opened(database_url, "gateway_service") as database:
+        store, keys = SqlReleaseStore(database), SqlKeyStore(database)
+        for number in (1, 2, 3):
+            await store.create(release(number, f"model-{number}"), request(number))
+            await keys.create(key(number), request(number))
+        async with database.writing() as connection:
+            await connection.execute(update(releases).where(releases.c.id == "rel_2").values(document={"un": "heard"}))
+            await connection.execute(update(api_keys).where(api_keys.c.id == "key_2").values(scopes=["unheard"]))
+        assert [one.id for one in await store.page("", 2, None)] == ["rel_3", "rel_1"]
+        assert [one.id for one in await keys.page(2, None)] == ["key_3", "key_1"]

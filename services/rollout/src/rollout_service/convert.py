@@ -104,9 +104,7 @@ def policy_to_proto(policy: Policy) -> pb.Policy:
 
 
 def page_to_proto(page: Page[Policy]) -> pb.ListPoliciesResponse:
-    return pb.ListPoliciesResponse(
-        policies=[policy_to_proto(policy) for policy in page.items], next_page_token=page.next_page_token
-    )
+    return pb.ListPoliciesResponse(policies=page.map(policy_to_proto).items, next_page_token=page.next_page_token)
 
 
 def generation_to_proto(generation: Generation) -> pb.GenerateResponse:

@@ -62,8 +62,8 @@ class Settings(ServiceSettings):
     """How long programs of a stored batch stay with a node that has died, or with one that failed them."""
     batch_reconcile_interval: timedelta = timedelta(seconds=10)
     """How often stored batches are put back on a queue that has lost them."""
-    batch_retention: timedelta = timedelta(days=7)
-    """How long a stored batch can be read after its end."""
+    keep_batches: timedelta = timedelta(days=7)
+    """How long a stored batch can be read after its end; 0: until it is deleted."""
 
     @property
     def missing_for_batches(self) -> list[str]:

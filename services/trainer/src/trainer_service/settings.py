@@ -43,6 +43,11 @@ class Settings(ServiceSettings):
     silence: timedelta = timedelta(hours=1)
     """A job that reports nothing for so long hangs, and is started again."""
 
+    keep_checkpoints: timedelta = timedelta(days=14)
+    """How long the last checkpoint of a run that failed or was cancelled is kept; 0: until the run is deleted."""
+    keep_exports: timedelta = timedelta(days=90)
+    """How long the models that a run exported are kept after its end; 0: until it is deleted. Its best one stays."""
+
     device: Literal["cpu", "cuda"] = "cpu"
     dtype: Dtype | None = None
     """None: float32 on CPU, bfloat16 on CUDA."""

@@ -35,10 +35,10 @@ class SqlKeyStore:
         return None if row is None else _key(row)
 
     async def page(self, limit: int, after: str | None) -> Sequence[ApiKey]:
-        query = select(api_keys).order_by(api_keys.c.id.desc()).limit(limit)
+        query = select(api_keys).order_by(api_keys.c.id.desc())
         if after is not None:
             query = query.where(api_keys.c.id < after)
-        return [_key(row) for row in await self._database.rows(query)]
+        return await self._database.readable(query, _key, limit)
 
     async def save(self, key: ApiKey) -> None:
         async with self._database.writing() as connection:
