@@ -58,6 +58,9 @@ class MemorySet:
     def program(self, problem: Problem, completion: str) -> str:
         return f"{problem.prompt}\n{completion}"
 
+    def solution(self, problem: Problem, solution: str) -> str:
+        return solution
+
 
 class MemoryProblems:
     def __init__(self) -> None:

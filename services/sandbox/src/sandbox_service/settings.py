@@ -32,7 +32,8 @@ class Settings(ServiceSettings):
     it a call gets RESOURCE_EXHAUSTED. 0 bounds nothing: whoever tries often enough finds out what the tests are."""
     python: str = sys.executable
     """The interpreter that programs run on: its standard library and nothing else."""
-    max_cpu_time: timedelta = timedelta(seconds=60)
+    max_cpu_time: timedelta = timedelta(seconds=240)
+    """What BigCodeBench gives its programs: the most that a benchmark asks for."""
     max_memory_bytes: int = 4 << 30
     max_output_bytes: int = 1 << 20
     max_result_bytes: int = 4 << 20

@@ -176,6 +176,10 @@ class ProblemSet(Protocol):
         """The program that the set's official evaluator makes of a completion."""
         ...
 
+    def solution(self, problem: Problem, solution: str) -> str:
+        """The program that it makes of a solution that was made elsewhere."""
+        ...
+
 
 class ProblemSource(Protocol):
     async def check(self, ref: ProblemSetRef) -> None:
