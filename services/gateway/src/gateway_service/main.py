@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import grpc
+import uvloop
 from fastapi import FastAPI
 from sqlalchemy import text
 
@@ -22,10 +23,14 @@ from gateway_service.domain.completions.router import Router
 from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.domain.keys.key import MIN_SECRET, new_secret
 from gateway_service.domain.keys.keys import Keys
+from gateway_service.domain.keys.known_keys import KnownKeys
 from gateway_service.domain.keys.ports import KeyStore
 from gateway_service.domain.keys.usage import Usage
+from gateway_service.domain.known_models import KnownModels
 from gateway_service.domain.ports import ModelRegistry
+from gateway_service.domain.refresher import Refresher
 from gateway_service.domain.releases.controller import ControlOptions, ReleaseController
+from gateway_service.domain.releases.known_releases import KnownReleases
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.releases import Releases
 from gateway_service.domain.serving import Serving, ServingOptions
@@ -111,6 +116,8 @@ class Servicers:
 class Service:
     """The parts of the gateway, wired."""
 
+    models: KnownModels
+    refresher: Refresher
     serving: Serving
     recorder: Recorder
     completer: Completer
@@ -145,21 +152,25 @@ async def provision(
         service = _wire(settings, stores, peers, clock or SystemClock(), chance or random.Random())
         stack.push_async_callback(service.recorder.flush)
         stack.push_async_callback(service.serving.close)
+        stack.push_async_callback(service.models.close)
         await service.keys.ensure_admin(admin_key(settings))
+        await service.refresher.refresh()
         yield service
 
 
 def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance: random.Random) -> Service:
     recorder = Recorder(stores.completions, clock, settings.keep_texts, settings.keep_records)
     serving = Serving(peers.policies, peers.registry, clock, ServingOptions(settings.load_wait, settings.load_poll))
-    router = Router(peers.registry, stores.releases, chance)
+    models = KnownModels(peers.registry, clock)
+    known_keys, known_releases = KnownKeys(stores.keys), KnownReleases(stores.releases, models)
+    router = Router(models, known_releases, chance)
     usage = Usage(settings.key_limits, clock)
     completer = Completer(router, serving, recorder, usage, clock)
     feedback = Feedback(recorder, stores.completions, peers.grader)
-    releases = Releases(stores.releases, stores.completions, peers.registry, clock, settings.watch_poll)
+    releases = Releases(known_releases, stores.completions, peers.registry, clock, settings.watch_poll)
     control = ControlOptions(settings.release_tick, settings.prepare_timeout, settings.drain)
-    controller = ReleaseController(stores.releases, stores.completions, serving, peers.registry, clock, control)
-    keys = Keys(stores.keys, clock)
+    controller = ReleaseController(known_releases, stores.completions, serving, peers.registry, clock, control)
+    keys = Keys(stores.keys, known_keys, clock)
     authenticator = Authenticator(keys if settings.auth == "on" else None)
     servicers = Servicers(GatewayServicer(completer, feedback), ReleaseServicer(releases), KeyServicer(keys))
     http = app.build(
@@ -174,7 +185,19 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
         clock=clock,
     )
     return Service(
-        serving, recorder, completer, feedback, releases, controller, keys, authenticator, usage, servicers, http
+        models=models,
+        refresher=Refresher(known_keys, known_releases, settings.refresh),
+        serving=serving,
+        recorder=recorder,
+        completer=completer,
+        feedback=feedback,
+        releases=releases,
+        controller=controller,
+        keys=keys,
+        authenticator=authenticator,
+        usage=usage,
+        servicers=servicers,
+        http=http,
     )
 
 
@@ -245,7 +268,7 @@ async def run(
             settings,
             "gateway",
             service.servicers.add,
-            background=(http.run, service.recorder.run, service.controller.run),
+            background=(http.run, service.recorder.run, service.controller.run, service.refresher.run),
             wrappers=[grpc_auth(service.authenticator, service.usage)],
             on_ready=on_ready,
             stop=stop,
@@ -253,7 +276,7 @@ async def run(
 
 
 def main() -> None:
-    launch("gateway", Settings(), run)
+    launch("gateway", Settings(), run, uvloop.new_event_loop)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,8 @@ class Settings(ServiceSettings):
     """With `tls_key_file`, in PEM: HTTP is HTTPS."""
     tls_key_file: Path | None = None
 
+    refresh: timedelta = timedelta(seconds=0.25)
+    """Between two looks at what others have changed: keys, releases, aliases. An old one answers for no longer."""
     problems_folder: Path | None = None
     """Where users' own problem sets (*.jsonl) lie, for feedback by tests; named sets are always known."""
     load_wait: timedelta = timedelta(seconds=60)

@@ -13,7 +13,7 @@ from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
 from gateway_service.adapters.sql.tables import api_keys, releases
 from gateway_service.domain.keys.key import ApiKey, Scope
-from gateway_service.domain.keys.ports import KeyStore
+from gateway_service.domain.keys.ports import ChangedKeys, KeyStore
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage
 from gateway_service.domain.traffic.ports import CompletionLog
@@ -62,6 +62,7 @@ class TestReleaseStore:
         assert await stores.releases.get("rel_1") == stored
         assert await stores.releases.find(request()) == stored
         assert await stores.releases.active("starter") == stored
+        assert await stores.releases.all_active() == [stored]
         moved = await stores.releases.save(stored.begin(NOW).advance(NOW + timedelta(seconds=2), "good so far"))
         assert (moved.revision, moved.events[1].reason) == (1, "good so far")
         assert await stores.releases.get("rel_1") == moved
@@ -239,6 +240,17 @@ class TestKeyStore:
         await stores.keys.create(key(1), request(1))
         with pytest.raises(AlreadyExists):
             await stores.keys.create(replace(key(2), digest="digest1"), request(2))
+
+    async def test_what_changed_since_a_revision(self, stores: Stores) -> None:
+        assert await stores.keys.changed_since(0) == ChangedKeys([], 0)
+        await stores.keys.create(key(1), request(1))
+        first = await stores.keys.changed_since(0)
+        assert first.keys == [key(1)]
+        await stores.keys.create(key(2), request(2))
+        await stores.keys.save(key(1).revoke(NOW))
+        later = await stores.keys.changed_since(first.revision)
+        assert {one.id: one.revoke_time for one in later.keys} == {"key_1": NOW, "key_2": None}
+        assert await stores.keys.changed_since(later.revision) == ChangedKeys([], later.revision)
 
     async def test_a_request_makes_one_key(self, stores: Stores) -> None:
         await stores.keys.create(key(1), request())

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from gateway_service.domain.keys.key import ApiKey
+from gateway_service.domain.keys.ports import ChangedKeys
 from gateway_service.domain.releases.release import Release
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
 from gateway_service.domain.traffic.sample import ArmSample, Traffic
@@ -39,6 +40,9 @@ class MemoryReleaseStore:
 
     async def active(self, model: str) -> Release | None:
         return next((r for r in self._releases.values() if r.active and r.model == model), None)
+
+    async def all_active(self) -> Sequence[Release]:
+        return [r for r in self._sorted() if r.active]
 
     async def unfinished(self) -> Sequence[Release]:
         return [r for r in self._sorted() if r.active or r.retire_time is None]
@@ -118,6 +122,7 @@ def _sample(records: Sequence[CompletionRecord]) -> ArmSample:
 class MemoryKeyStore:
     def __init__(self) -> None:
         self._keys: dict[str, ApiKey] = {}
+        self._changes: list[str] = []
         self._made: Made[str] = Made("API key")
 
     async def create(self, key: ApiKey, request: Request) -> ApiKey:
@@ -126,7 +131,7 @@ class MemoryKeyStore:
             return self._keys[existing]
         if await self.by_digest(key.digest):
             raise AlreadyExists("this API key exists")
-        self._keys[key.id] = key
+        self._set(key)
         self._made.add(request, key.id)
         return key
 
@@ -144,4 +149,11 @@ class MemoryKeyStore:
 
     async def save(self, key: ApiKey) -> None:
         await self.get(key.id)
+        self._set(key)
+
+    async def changed_since(self, revision: int) -> ChangedKeys:
+        return ChangedKeys([self._keys[id] for id in set(self._changes[revision:])], len(self._changes))
+
+    def _set(self, key: ApiKey) -> None:
         self._keys[key.id] = key
+        self._changes.append(key.id)

@@ -1,11 +1,14 @@
 """/v1: the API of OpenAI's clients, answered by the models, versions and aliases of the registry."""
 
+import json
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any, TypeVar
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ValidationError
+from pydantic.json_schema import models_json_schema
 
 from gateway_service.auth import http_auth
 from gateway_service.domain.completions.completer import Completer
@@ -16,8 +19,8 @@ from gateway_service.domain.keys.key import Scope
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.rest import openai_shapes as shapes
 from gateway_service.rest import sse
-from gateway_service.rest.errors import openai_error_body
-from ratchet_kit.errors import RatchetError
+from gateway_service.rest.errors import invalid_body, openai_error_body
+from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_kit.http_server import while_connected
 from ratchet_kit.names import ModelRef
 from ratchet_kit.times import Clock
@@ -30,24 +33,27 @@ FINISH_REASONS = {
     FinishReason.ABORTED: "length",
 }
 """OpenAI has no reason for an aborted answer; like "length" it says that the text is not complete."""
-RoutingKey = Annotated[str | None, Header(alias="x-ratchet-routing-key", description="Takes the place of `user`.")]
+ROUTING_KEY = "x-ratchet-routing-key"
+SCHEMAS = "#/components/schemas/"
+BODIES = (shapes.ChatRequest, shapes.TextRequest)
+B = TypeVar("B", bound=BaseModel)
 
 
 def build(completer: Completer, router: Router, registry: ModelRegistry, clock: Clock) -> APIRouter:
     api = APIRouter(prefix="/v1", tags=["openai"], dependencies=[http_auth(Scope.INFERENCE)])
 
-    @api.post("/chat/completions", response_model=shapes.ChatCompletion)
-    async def chat_completions(
-        http: Request, body: shapes.ChatRequest, response: Response, routing_key: RoutingKey = None
-    ) -> Any:
+    async def chat_completions(http: Request) -> Response:
+        body = await _read(http, shapes.ChatRequest)
         prompt = ChatPrompt(tuple(message.to_chat() for message in body.messages))
-        return await answer(CHAT, http, body, prompt, routing_key, response)
+        return await answer(CHAT, http, body, prompt)
 
-    @api.post("/completions", response_model=shapes.TextCompletion)
-    async def completions(
-        http: Request, body: shapes.TextRequest, response: Response, routing_key: RoutingKey = None
-    ) -> Any:
-        return await answer(TEXT, http, body, TextPrompt(body.text()), routing_key, response)
+    async def completions(http: Request) -> Response:
+        body = await _read(http, shapes.TextRequest)
+        return await answer(TEXT, http, body, TextPrompt(body.text()))
+
+    # They read their bodies themselves, as they answer: FastAPI takes longer for both than all else that is done here.
+    api.post("/chat/completions", **_described(shapes.ChatRequest, shapes.ChatCompletion))(chat_completions)
+    api.post("/completions", **_described(shapes.TextRequest, shapes.TextCompletion))(completions)
 
     @api.get("/models")
     async def list_models() -> shapes.ModelList:
@@ -65,28 +71,62 @@ def build(completer: Completer, router: Router, registry: ModelRegistry, clock: 
         return shapes.ModelCard(id=model, created=_seconds(version.create_time))
 
     async def answer(
-        shape: Shape,
-        http: Request,
-        body: shapes.ChatRequest | shapes.TextRequest,
-        prompt: Prompt,
-        routing_key: str | None,
-        response: Response,
-    ) -> Any:
+        shape: Shape, http: Request, body: shapes.ChatRequest | shapes.TextRequest, prompt: Prompt
+    ) -> Response:
         body.refuse_unsupported()
-        request = CompletionRequest(
-            ModelRef.parse_registered(body.model), prompt, body.sampling(), routing_key or body.user or ""
-        )
+        routing_key = http.headers.get(ROUTING_KEY) or body.user or ""
+        request = CompletionRequest(ModelRef.parse_registered(body.model), prompt, body.sampling(), routing_key)
         now = _seconds(clock.now())
         if not body.stream:
             reply = await while_connected(http.receive, completer.complete(request))
-            response.headers.update(_headers(reply))
-            return shape.whole(reply, now)
+            whole = shape.whole(reply, now).model_dump_json()
+            return Response(whole, media_type="application/json", headers=_headers(reply))
         pieces = await sse.started(completer.stream(request))
         first = await anext(pieces)
-        chunks = _chunks(shape, first, pieces, now, body.with_usage)
-        return sse.response(sse.with_pings(chunks), _headers(first))
+        return sse.EventStream(_chunks(shape, first, pieces, now, body.with_usage), _headers(first))
 
     return api
+
+
+def components() -> dict[str, Any]:
+    """The JSON Schemas of the bodies that FastAPI does not read, for OpenAPI."""
+    _, schema = models_json_schema([(body, "validation") for body in BODIES], ref_template=SCHEMAS + "{model}")
+    return dict(schema["$defs"])
+
+
+def _described(body: type[BaseModel], answer: type[BaseModel]) -> dict[str, Any]:
+    """What OpenAPI says of a route whose function takes the request as it comes."""
+    return {
+        "response_model": None,
+        "response_class": Response,
+        "responses": {200: {"model": answer, "content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+        "openapi_extra": {
+            "requestBody": {
+                "required": True,
+                "content": {"application/json": {"schema": {"$ref": SCHEMAS + body.__name__}}},
+            },
+            "parameters": [
+                {
+                    "name": ROUTING_KEY,
+                    "in": "header",
+                    "required": False,
+                    "schema": {"type": "string"},
+                    "description": "Takes the place of `user`.",
+                }
+            ],
+        },
+    }
+
+
+async def _read(http: Request, shape: type[B]) -> B:
+    """The body of a request. Raises InvalidArgument that names the fields at fault."""
+    try:
+        return shape.model_validate(json.loads(await http.body()))
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_context=False, include_input=False)
+        raise invalid_body([(fault["loc"], fault["msg"]) for fault in faults]) from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument(f"the body is not JSON: {error}") from error
 
 
 def _headers(answer: CompletionResponse | ResponseDelta) -> dict[str, str]:

@@ -42,6 +42,9 @@ class SqlReleaseStore:
         row = await self._database.first(select(releases).where(releases.c.active_model == model))
         return None if row is None else _release(row)
 
+    async def all_active(self) -> Sequence[Release]:
+        return await self._database.readable(select(releases).where(releases.c.active_model.is_not(None)), _release)
+
     async def unfinished(self) -> Sequence[Release]:
         query = select(releases).where(releases.c.unfinished).order_by(releases.c.id)
         return await self._database.readable(query, _release)

@@ -60,7 +60,18 @@ api_keys = Table(
     # Ids of keys.
     Column("actor", String(40), nullable=False),
     Column("revoke_actor", String(40), nullable=False),
+    # Of all keys, when this one was changed last.
+    Column("revision", Integer, nullable=False, index=True),
     *request_columns(),
+)
+
+# How often what is named has changed. Who changes it holds the row until the change is committed, so that revisions
+# are seen in their order.
+revisions = Table(
+    "gateway_revisions",
+    metadata,
+    Column("name", String(40), primary_key=True),
+    Column("revision", Integer, nullable=False),
 )
 
 # What each request for feedback stored; the completion holds the last score.

@@ -7,11 +7,11 @@ from datetime import timedelta
 
 from gateway_service.domain.completions.completion import Target
 from gateway_service.domain.keys.caller import caller
-from gateway_service.domain.ports import ModelRegistry
-from gateway_service.domain.releases.ports import ReleaseStore
+from gateway_service.domain.known_models import KnownModels
+from gateway_service.domain.releases.known_releases import KnownReleases
 from gateway_service.domain.releases.release import Release, State
 from gateway_service.domain.traffic.record import Arm
-from ratchet_kit.errors import DeadlineExceeded, FailedPrecondition, PermissionDenied, Unavailable
+from ratchet_kit.errors import FailedPrecondition, NotFound, PermissionDenied
 from ratchet_kit.names import AliasRef, BareModel, VersionRef
 
 NO_WAIT = timedelta(0)
@@ -41,13 +41,12 @@ class Route:
 
 
 class Router:
-    """Finds the version for a request. It reads the release at each request: a rollback moves all traffic at once."""
+    """Finds the version for a request, from what is in memory: see `Refresher` for how old that may be."""
 
-    def __init__(self, registry: ModelRegistry, releases: ReleaseStore, chance: random.Random) -> None:
-        self._registry = registry
+    def __init__(self, models: KnownModels, releases: KnownReleases, chance: random.Random) -> None:
+        self._models = models
         self._releases = releases
         self._chance = chance
-        self._champions: dict[str, VersionRef | None] = {}
 
     async def route(self, target: Target, routing_key: str) -> Route:
         """Raises NotFound for an unknown alias or model, FailedPrecondition for a model without a champion,
@@ -60,21 +59,24 @@ class Router:
                     await self._require_released(target)
                 return Route(target)
             case AliasRef(model, alias):
-                return Route((await self._registry.resolve(model, alias)).ref)
+                return Route(await self._pointed_at(model, alias))
             case BareModel(model):
                 return await self._by_release(model, routing_key)
 
     async def _require_released(self, ref: VersionRef) -> None:
         """An alias points at it, or a release gives it traffic."""
-        numbers = set((await self._registry.model(ref.model)).aliases.values())
-        release = await self._releases.active(ref.model)
-        if ref.number not in numbers and (release is None or ref not in (release.candidate, release.baseline)):
+        release = self._releases.present(ref.model)
+        if release is not None and ref in (release.candidate, release.baseline):
+            return
+        if ref.number in (await self._models.find(ref.model)).aliases.values():
+            return
+        if ref.number not in (await self._models.read(ref.model)).aliases.values():
             raise PermissionDenied(
                 f"{ref} is not released: no alias points at it and no release has it as its candidate"
             )
 
     async def _by_release(self, model: str, routing_key: str) -> Route:
-        release = await self._releases.active(model)
+        release = self._releases.present(model)
         if release is None or release.state is not State.PROGRESSING:
             return Route(await self._champion(model))
         arm = choose_arm(release, routing_key, self._chance)
@@ -84,15 +86,16 @@ class Router:
 
     async def _champion(self, model: str) -> VersionRef:
         """While the registry is away, the last champion that it named: loaded versions go on answering."""
-        try:
-            self._champions[model] = (await self._registry.model(model)).champion
-        except (Unavailable, DeadlineExceeded):
-            if model not in self._champions:
-                raise
-        champion = self._champions[model]
+        champion = (await self._models.find(model)).champion or (await self._models.read(model)).champion
         if champion is None:
             raise FailedPrecondition(f"model {model} has no champion: name a version, such as {model}@1, or set one")
         return champion
+
+    async def _pointed_at(self, model: str, alias: str) -> VersionRef:
+        number = (await self._models.find(model)).aliases.get(alias) or (await self._models.read(model)).aliases.get(alias)
+        if number is None:
+            raise NotFound(f"model {model} has no alias {alias}")
+        return VersionRef(model, number)
 
 
 def choose_arm(release: Release, routing_key: str, chance: random.Random) -> Arm:
