@@ -280,8 +280,14 @@ def _read_each(result: CursorResult[Any], read: Callable[[Row[Any]], R], found: 
     """Adds what can be read to `found`. How many rows there were."""
     number = 0
     while True:
-        with surviving("read row", number=number):  # a column that holds no JSON, say: the driver cannot read it
+        try:
             row = result.fetchone()
+        except exc.SQLAlchemyError:  # that is no row's fault
+            raise
+        except Exception:  # a column that holds no JSON, say: the driver cannot read it
+            with surviving("read row", number=number):
+                raise
+        else:
             if row is None:
                 return number
             with surviving("read row", key=str(row[0])):
