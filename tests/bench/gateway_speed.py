@@ -1,9 +1,9 @@
 """What a gateway adds to an engine that answers at once: `make bench`, or `python -m tests.bench.gateway_speed`.
 
-The same chat request to the stub itself, through Ratchet's gateway and through LiteLLM's proxy, in turn, at 1, 16 and 64
-clients; each client sends its next request when it has its answer. Added: the quantile through the gateway minus that
-of the stub's own HTTP door in the same round. All of them share this machine's cores with the clients: what counts are
-the ratios within a round. Every request has its API key; the gateway stores a record of each, LiteLLM has no database.
+The same chat request to the stub itself, through Ratchet's gateway and through LiteLLM's proxy, in turn, at 1, 16 and
+64 clients; each client sends its next request when it has its answer. Added: the quantile through the gateway minus
+that of the stub's own HTTP door in the same round. All share this machine's cores with the clients: what counts are the
+ratios within a round. Every request has its API key; the gateway stores a record of each, LiteLLM has no database.
 """
 
 import argparse

@@ -112,7 +112,9 @@ class _Defaults:
         def make(
             request: Any = None, *, timeout: float | None = None, metadata: Iterable[Any] | None = None, **options: Any
         ) -> Any:
-            return call(request, timeout=default if timeout is None else timeout, metadata=self._all(metadata), **options)
+            return call(
+                request, timeout=default if timeout is None else timeout, metadata=self._all(metadata), **options
+            )
 
         return make
 

@@ -9,7 +9,7 @@ from gateway_service.domain.ports import ModelRegistry
 from ratchet.registry.v1.registry_pb2_grpc import RegistryServiceStub
 from ratchet_kit import client
 from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound
-from ratchet_kit.names import CHAMPION, VersionRef
+from ratchet_kit.names import VersionRef
 
 from ..doubles import policy_id_of
 

@@ -40,12 +40,16 @@ def count_calls(world: World, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 async def test_a_request_asks_nobody(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await world.until_progressing(await world.release(HALF))
-    await world.ask()
     async with world.http() as http:
+
+        async def request_each() -> None:
+            for model in ("starter", "starter@1", "starter@2", "starter:champion"):
+                body = {"model": model, "messages": [{"role": "user", "content": "say hi"}]}
+                assert (await http.post("/v1/chat/completions", json=body)).status_code == 200
+
+        await request_each()
         calls = count_calls(world, monkeypatch)
-        for model in ("starter", "starter@1", "starter:champion"):
-            body = {"model": model, "messages": [{"role": "user", "content": "say hi"}]}
-            assert (await http.post("/v1/chat/completions", json=body)).status_code == 200
+        await request_each()
     assert not calls
 
 

@@ -67,7 +67,9 @@ def _describe(app: FastAPI, shown: Sequence[Descriptor]) -> None:
         if app.openapi_schema is None:
             schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
             schema["paths"] = {messages.documented_path(path): item for path, item in schema["paths"].items()}
-            schema.setdefault("components", {}).setdefault("schemas", {}).update(schemas.components(shown) | openai.components())
+            schema.setdefault("components", {}).setdefault("schemas", {}).update(
+                schemas.components(shown) | openai.components()
+            )
             app.openapi_schema = schema
         return app.openapi_schema
 

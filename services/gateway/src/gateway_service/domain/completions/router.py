@@ -92,7 +92,9 @@ class Router:
         return champion
 
     async def _pointed_at(self, model: str, alias: str) -> VersionRef:
-        number = (await self._models.find(model)).aliases.get(alias) or (await self._models.read(model)).aliases.get(alias)
+        number = (await self._models.find(model)).aliases.get(alias) or (await self._models.read(model)).aliases.get(
+            alias
+        )
         if number is None:
             raise NotFound(f"model {model} has no alias {alias}")
         return VersionRef(model, number)

@@ -10,7 +10,7 @@ from ratchet_kit.idempotency import Request
 
 
 class KnownReleases:
-    """A ReleaseStore that also has in memory what is under way: as of the last `refresh`, and of each change made here."""
+    """A ReleaseStore that has in memory what is under way: as of the last `refresh`, and of each change made here."""
 
     def __init__(self, store: ReleaseStore, models: KnownModels) -> None:
         self._store = store
