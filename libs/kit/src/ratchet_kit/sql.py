@@ -27,6 +27,7 @@ from sqlalchemy import (
     String,
     Table,
     event,
+    exc,
     make_url,
     or_,
     text,
