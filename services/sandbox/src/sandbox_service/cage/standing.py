@@ -56,10 +56,10 @@ MADE, METHOD, NAMED, HANDED, ATTRIBUTE = Standing
 class Grade:
     """What standing objects in an answer have. `made`: a class whose objects the tests just made."""
 
-    __slots__ = ("made", "rank", "sharing")
+    __slots__ = ("made", "rank")
 
-    def __init__(self, rank: Standing, made: Any = None, sharing: bool = False) -> None:
-        self.rank, self.made, self.sharing = rank, made, sharing
+    def __init__(self, rank: Standing, made: Any = None) -> None:
+        self.rank, self.made = rank, made
 
     def of(self, kind: Any) -> Standing:
         if self.made is not None:
@@ -76,7 +76,7 @@ def standing_of_all(rank: Standing) -> Grade:
 
 
 OF_MADE = Grade(MADE)
-OF_METHOD = Grade(METHOD, sharing=True)
+OF_METHOD = Grade(METHOD)
 OF_NAMED = Grade(NAMED)
 OF_HANDED = Grade(HANDED)
 OF_ATTRIBUTE = Grade(ATTRIBUTE)
