@@ -6,7 +6,6 @@ linear in the code, and literals cost next to nothing.
 
 import ast
 import builtins
-import functools
 import hashlib
 import re
 import symtable
@@ -72,18 +71,19 @@ class Unread(Exception):
 def read(code: str, entry_point: str, names: tuple[str, ...], shared: bool) -> TestCode:
     """`names`: what the problem declares. Raises ValueError for code that is no Python, runs nothing, uses nothing of
     the program, or compares nothing; Unread for long code that isn't kept."""
-    if len(code) <= _LARGE:
-        return _read_once(code, entry_point, names, shared)
     text = Text(code, entry_point, names, shared)
     found = _kept.get(text.digest)
     if found is None:
-        raise Unread([text])
+        if len(code) > _LARGE:
+            raise Unread([text])
+        found = read_whole(text)
+        keep(text, found)
     if isinstance(found, str):
         raise ValueError(found)
     return found
 
 
-def read_long(text: Text) -> TestCode | str:
+def read_whole(text: Text) -> TestCode | str:
     """What there is to keep of it: what it shows, or what's wrong with it. Takes seconds for a megabyte."""
     try:
         return _read(text.code, text.entry_point, text.names, text.shared)
@@ -97,6 +97,7 @@ def keep(text: Text, found: TestCode | str) -> None:
         _kept.popitem(last=False)
 
 
+# A problem's tests come with each of its programs, and those of a benchmark with each evaluation.
 _kept: OrderedDict[bytes, TestCode | str] = OrderedDict()
 
 
@@ -107,9 +108,6 @@ def _read(code: str, entry_point: str, names: tuple[str, ...], shared: bool) -> 
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError(f"is no Python: {clip(str(error) or type(error).__name__)}") from None
     return _Reader(code, tree, table, entry_point, names, shared).read()
-
-
-_read_once = functools.lru_cache(maxsize=512)(_read)  # a problem's tests come with each of its programs
 
 
 def _refuse_stray_returns(tree: ast.Module) -> None:
