@@ -57,7 +57,7 @@ test-engines: setup  ## The tests that import verl or vLLM, each in its own envi
 e2e-full: setup  ## Every algorithm through the service, 3 steps and more each
 	$(LIGHT)/pytest tests/e2e -m full
 
-chaos: setup  ## kill -9 of each part during a run and amid an evaluation; stores that refuse, stop and crash; ten gradings under load
+chaos: setup  ## kill -9 of each part during a run and amid an evaluation; stores that refuse, stop and crash; disks that are full; ten gradings under load
 	$(LIGHT)/pytest tests/chaos
 
 soak:  ## 100,000 programs, a tenth of them hostile; 5,000 honest ones among 500 attacks at each level; references and fuzz
