@@ -191,8 +191,8 @@ class Measurer:
         judging: Judging,
         environment: PatientEnvironment,
     ) -> Mapping[ProblemKey, str]:
-        """The problems whose reference does not pass here, or whose tests can judge no program. A problem's reference is
-        tried before its first sample is judged, which is judged in the same kind."""
+        """The problems whose reference does not pass here, or whose tests can judge no program. A problem's reference
+        is tried before its first sample is judged, which is judged in the same kind."""
         patience = environment.patience
         await self._begin(evaluation, owner)
         there, tried, faults, refused = 0, set[ProblemKey](), dict[ProblemKey, str](), dict[ProblemKey, str]()
