@@ -115,6 +115,14 @@ async def test_what_steers_the_sampling_is_taken(engine: PolicyEngine) -> None:
     assert len(output.completions[0].token_ids) == 2
 
 
+@pytest.mark.parametrize("schema", ['{"type": "nonsense"}', '{"$ref": "#/nowhere"}'])
+async def test_a_schema_that_cannot_be_followed_is_refused(case: Case, engine: PolicyEngine, schema: str) -> None:
+    if isinstance(case.engines, ScriptedEngines):
+        pytest.skip("scripted answers follow no schema")
+    with pytest.raises(InvalidArgument):
+        await answers(engine, tokens(1, 2, 3, max_tokens=8, json_schema=schema))
+
+
 async def test_no_limit_means_the_models_length(engine: PolicyEngine) -> None:
     (output,) = await answers(engine, tokens(1, 2, 3, ignore_eos=True))
     assert len(output.completions[0].token_ids) == engine.info.max_model_len - 3

@@ -102,6 +102,7 @@ class VllmEngine:
 
         Raises RequestRefused when the prompt does not fit the model, or vLLM refuses the sampling.
         """
+        from vllm.exceptions import VLLMClientError
         from vllm.inputs.engine import tokens_input
 
         ids = self._tokenize(call)
@@ -114,7 +115,7 @@ class VllmEngine:
                 async for output in outputs:
                     completions = tuple(_completion(piece, call.sampling) for piece in output.outputs)
                     yield wire.Output(completions, prompt_ids, last=output.finished)
-        except ValueError as error:  # a JSON Schema that it cannot follow, say
+        except (ValueError, VLLMClientError) as error:  # a JSON Schema that it cannot follow, say
             raise RequestRefused("sampling", str(error)) from error
 
     def _tokenize(self, call: wire.Generate) -> list[int]:
@@ -152,6 +153,7 @@ class VllmEngine:
 
     def _sampling(self, sampling: Sampling, prompt_tokens: int, stream: bool) -> "SamplingParams":
         from vllm import SamplingParams
+        from vllm.exceptions import VLLMClientError
         from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
         for field, tokens in (("stop_token_ids", sampling.stop_token_ids), ("logit_bias", sampling.logit_bias)):
@@ -180,7 +182,7 @@ class VllmEngine:
                 else StructuredOutputsParams(json=sampling.json_schema),
                 output_kind=RequestOutputKind.DELTA if stream else RequestOutputKind.FINAL_ONLY,
             )
-        except ValueError as error:
+        except (ValueError, VLLMClientError) as error:
             raise RequestRefused("sampling", str(error)) from error
 
 
