@@ -182,6 +182,7 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
         max_body_bytes=settings.max_body_bytes,
         backends={**peers.backends, **servicers.backends},
         check_ready=stores.check_ready,
+        refresh=known_releases.refresh,
         clock=clock,
     )
     return Service(
