@@ -30,8 +30,8 @@ _RUNNERS = {
 }
 # What a pickle may make, beside exceptions and objects of the tests' own classes. None of these calls anything.
 _DATA = {
-    "builtins": {"bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "object", "range",
-                 "set", "slice", "str", "tuple"},
+    "builtins": {"bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "object",
+                 "range", "set", "slice", "str", "tuple"},
     "collections": {"Counter", "OrderedDict", "defaultdict", "deque"},
     "copyreg": {"__newobj__", "_reconstructor"},
     "datetime": {"date", "datetime", "time", "timedelta", "timezone"},
