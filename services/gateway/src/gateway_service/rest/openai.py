@@ -30,6 +30,7 @@ FINISH_REASONS = {
     FinishReason.ABORTED: "length",
 }
 """OpenAI has no reason for an aborted answer; like "length" it says that the text is not complete."""
+Session = Annotated[str | None, Header(alias="x-ratchet-session", description="What experiments by sessions assign.")]
 RoutingKey = Annotated[str | None, Header(alias="x-ratchet-routing-key", description="Takes the place of `user`.")]
 
 
@@ -38,16 +39,24 @@ def build(completer: Completer, router: Router, registry: ModelRegistry, clock: 
 
     @api.post("/chat/completions", response_model=shapes.ChatCompletion)
     async def chat_completions(
-        http: Request, body: shapes.ChatRequest, response: Response, routing_key: RoutingKey = None
+        http: Request,
+        body: shapes.ChatRequest,
+        response: Response,
+        routing_key: RoutingKey = None,
+        session: Session = None,
     ) -> Any:
         prompt = ChatPrompt(tuple(message.to_chat() for message in body.messages))
-        return await answer(CHAT, http, body, prompt, routing_key, response)
+        return await answer(CHAT, http, body, prompt, routing_key, session, response)
 
     @api.post("/completions", response_model=shapes.TextCompletion)
     async def completions(
-        http: Request, body: shapes.TextRequest, response: Response, routing_key: RoutingKey = None
+        http: Request,
+        body: shapes.TextRequest,
+        response: Response,
+        routing_key: RoutingKey = None,
+        session: Session = None,
     ) -> Any:
-        return await answer(TEXT, http, body, TextPrompt(body.text()), routing_key, response)
+        return await answer(TEXT, http, body, TextPrompt(body.text()), routing_key, session, response)
 
     @api.get("/models")
     async def list_models() -> shapes.ModelList:
@@ -70,11 +79,16 @@ def build(completer: Completer, router: Router, registry: ModelRegistry, clock: 
         body: shapes.ChatRequest | shapes.TextRequest,
         prompt: Prompt,
         routing_key: str | None,
+        session: str | None,
         response: Response,
     ) -> Any:
         body.refuse_unsupported()
         request = CompletionRequest(
-            ModelRef.parse_registered(body.model), prompt, body.sampling(), routing_key or body.user or ""
+            ModelRef.parse_registered(body.model),
+            prompt,
+            body.sampling(),
+            routing_key or body.user or "",
+            session or "",
         )
         now = _seconds(clock.now())
         if not body.stream:
