@@ -30,6 +30,7 @@ from ratchet_kit.names import ModelRef
 from ratchet_kit.times import Clock
 
 ROUTING_KEY = "x-ratchet-routing-key"
+SESSION = "x-ratchet-session"
 SCHEMAS = "#/components/schemas/"
 BODIES = (ChatRequest, TextRequest)
 MERGED_PIECES = 64
@@ -63,7 +64,8 @@ class Completions:
         body.refuse_unsupported()
         echoed, sampling = body.echoed, body.sampling()
         target, routing_key = ModelRef.parse_registered(body.model), http.headers.get(ROUTING_KEY) or body.user or ""
-        requests = [CompletionRequest(target, prompt, sampling, routing_key) for prompt in body.prompts()]
+        session = http.headers.get(SESSION, "")
+        requests = [CompletionRequest(target, prompt, sampling, routing_key, session) for prompt in body.prompts()]
         now = _seconds(self._clock.now())
         if not body.stream:
             replies = await while_connected(http.receive, _complete(self._completer, requests))
@@ -107,14 +109,15 @@ def components() -> dict[str, Any]:
 def _described(body: type[BaseModel], answer: type[BaseModel]) -> dict[str, Any]:
     """What OpenAPI says of a route whose function takes the request as it comes."""
     content = {"application/json": {"schema": {"$ref": SCHEMAS + body.__name__}}}
-    routing_key = {"name": ROUTING_KEY, "in": "header", "required": False, "schema": {"type": "string"}}
+    headers = {ROUTING_KEY: "Takes the place of `user`.", SESSION: "What experiments by sessions assign."}
+    header = {"in": "header", "required": False, "schema": {"type": "string"}}
     return {
         "response_model": None,
         "response_class": Response,
         "responses": {200: {"model": answer, "content": {"text/event-stream": {"schema": {"type": "string"}}}}},
         "openapi_extra": {
             "requestBody": {"required": True, "content": content},
-            "parameters": [routing_key | {"description": "Takes the place of `user`."}],
+            "parameters": [header | {"name": name, "description": text} for name, text in headers.items()],
         },
     }
 

@@ -45,7 +45,7 @@ _DATA = {
 def refuse(was_asked: Callable[[], bool], texts: Iterable[str]) -> None:
     """From now on, in this process. `texts`: of the tests and their modules."""
     watch = _Watch("\n".join(texts), f"{posix.getcwd()}/")
-    events = {
+    events: dict[str, Callable[..., None]] = {
         "compile": watch.compile,
         "marshal.loads": watch.unmarshal,
         "open": watch.open,
