@@ -60,9 +60,11 @@ e2e-full: setup  ## Every algorithm through the service, 3 steps and more each
 chaos: setup  ## kill -9 of each part during a run and amid an evaluation; stores that refuse, stop and crash; ten gradings under load
 	$(LIGHT)/pytest tests/chaos
 
-soak:  ## 100,000 programs, a tenth of them hostile; 20,000 references under load; 10,000 cases of fuzz
-	@$(SETUP) light
+soak:  ## 100,000 programs, a tenth of them hostile; 5,000 honest ones among 500 attacks at each level; references and fuzz
+	@$(SETUP) light sandbox-numpy
 	$(LIGHT)/pytest tests/soak -s
+	HONEST_PROGRAMS=5000 $(LIGHT)/pytest tests/honest -n 0
+	HONEST_PROGRAMS=5000 HONEST_LOAD=4 $(LIGHT)/pytest tests/honest -n 0 -k among
 	RATCHET_FUZZ_CASES=10000 $(LIGHT)/pytest -n 0 services/sandbox/tests/integration/test_fuzz_answers.py
 
 bench: setup  ## Speed, as ratios against a limit and against peers measured in the same run; intervals of simulated gates
