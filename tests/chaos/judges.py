@@ -27,7 +27,7 @@ T = TypeVar("T")
 KEY = "rk_of_the_tests_of_many_judges_and_faults"
 SERVICES = ("sandbox", "eval", "registry", "gateway")
 PEERS = ("trainer", "rollout", "sandbox", "eval", "registry")
-ANSWER_S = 10.0
+ANSWER_S = 30.0
 PATIENCE_S = 600.0
 
 
