@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Column, Integer, MetaData, String, Table, exc, select, text
+from sqlalchemy import JSON, Column, Integer, MetaData, String, Table, exc, select, text
 
 from ratchet_kit import sql
 from ratchet_kit.errors import AlreadyExists, Unavailable
@@ -58,7 +58,22 @@ async def test_rows_are_inserted_and_replaced(database):
 async def test_a_row_that_cannot_be_read_hides_no_other(database):
     for id in ("1", "poison", "3"):
         await database.insert_if_absent(runs, run(id, Request.of("", id)))
-    assert await database.readable(select(runs).order_by(runs.c.id), lambda row: int(row.id)) == [1, 3]
+    query = select(runs).order_by(runs.c.id)
+    assert await database.readable(query, lambda row: int(row.id)) == [1, 3]
+    for limit, found in ((1, [1]), (2, [1, 3]), (3, [1, 3]), (9, [1, 3])):
+        assert await database.readable(query, lambda row: int(row.id), limit) == found
+
+
+async def test_a_column_that_the_driver_cannot_read_hides_no_other_row(sqlite_url):
+    """PostgreSQL lets nobody store such a value."""
+    notes = Table("notes", MetaData(), Column("id", String, primary_key=True), Column("note", JSON))
+    database = Database(sqlite_url)
+    async with database.writing() as connection:
+        await connection.run_sync(notes.create)
+        await connection.execute(notes.insert(), [{"id": id, "note": {"n": id}} for id in "123"])
+        await connection.execute(text("UPDATE notes SET note = 'no JSON' WHERE id = '2'"))
+    assert await database.readable(select(notes).order_by(notes.c.id), lambda row: row.id, 2) == ["1", "3"]
+    await database.dispose()
 
 
 async def test_what_is_raised_inside_rolls_the_transaction_back(database):

@@ -59,3 +59,7 @@ async def test_fetch_page_refuses_the_token_of_another_list():
 
 def test_map():
     assert Page([1, 2], "t").map(str) == Page(["1", "2"], "t")
+
+
+def test_an_item_that_cannot_be_converted_hides_no_other():
+    assert Page(["1", "poison", "3"], "t").map(int) == Page([1, 3], "t")

@@ -31,6 +31,7 @@ from ratchet_policies import (
     Prompt,
     Sampling,
     TextPrompt,
+    TokenCandidate,
     TokenPrompt,
 )
 
@@ -56,6 +57,8 @@ class ScriptedEngine:
     policies: dict[str, Policy] = field(default_factory=dict)
     loads: Counter[str] = field(default_factory=Counter)
     streams_closed: int = 0
+    samplings: list[Sampling] = field(default_factory=list)
+    """Of each answer so far."""
 
     async def load(self, spec: PolicySpec) -> Policy:
         name, source = spec.name, spec.source
@@ -93,13 +96,16 @@ class ScriptedEngine:
         self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling, priority: Priority = Priority.NORMAL
     ) -> Generation:
         words = await self._words(name, policy_id, prompt)
+        self.samplings.append(sampling)
         completions = tuple(
             Completion(
                 index=index,
                 text=" ".join(words),
                 finish_reason=FinishReason.STOP,
                 token_ids=tuple(range(len(words))),
-                log_probs=(-0.5,) * len(words) if sampling.logprobs else (),
+                candidates=tuple(_candidates(word, sampling) for word in words)
+                if sampling.top_logprobs is not None
+                else (),
             )
             for index in range(sampling.n)
         )
@@ -116,7 +122,7 @@ class ScriptedEngine:
                         text=word if position == 0 else f" {word}",
                         finish_reason=FinishReason.STOP if last else FinishReason.UNFINISHED,
                         token_ids=(position,),
-                        log_probs=(-0.5,) if sampling.logprobs else (),
+                        candidates=(_candidates(word, sampling),) if sampling.top_logprobs is not None else (),
                     )
                     yield Delta(piece, policy_id, len(words) if position == index == 0 else 0)
         finally:
@@ -131,6 +137,10 @@ class ScriptedEngine:
         if not text:
             raise InvalidArgument("the prompt is empty")
         return text.split()
+
+
+def _candidates(word: str, sampling: Sampling) -> tuple[TokenCandidate, ...]:
+    return tuple(TokenCandidate(rank, word, -0.5 - rank) for rank in range(1 + (sampling.top_logprobs or 0)))
 
 
 def _text(prompt: Prompt) -> str:

@@ -106,3 +106,7 @@ class LoadedBenchmark:
     def program(self, problem: Problem, completion: str) -> str:
         """The program that the benchmark's own evaluator would run for a completion of the prompt."""
         return self.contents.prompting.join(problem, completion)
+
+    def solution(self, problem: Problem, solution: str) -> str:
+        """The program that the benchmark's own evaluator would run for a solution that was made elsewhere."""
+        return self.contents.prompting.wrap(problem, solution)

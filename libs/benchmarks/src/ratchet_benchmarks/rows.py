@@ -74,12 +74,8 @@ def _value(text: str, where: str) -> Any:
 
 
 def _parquet(data: bytes, where: str) -> list[Any]:
-    try:
-        pyarrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise InvalidArgument(
-            f"{where} is a parquet file, and reading one needs pyarrow: pip install 'ratchet-benchmarks[parquet]'"
-        ) from error
+    # read when needed: few commands do, and it takes a while
+    pyarrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     try:
         return list(parquet.read_table(io.BytesIO(data)).to_pylist())
     except (pyarrow.ArrowException, OSError) as error:

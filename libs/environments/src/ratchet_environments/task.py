@@ -5,6 +5,9 @@ from datetime import timedelta
 
 from ratchet_problems import Message, Problem
 
+MOST_CPU_TIME = timedelta(seconds=240)
+"""That a sandbox gives a program unless its settings say otherwise (RATCHET_SANDBOX_MAX_CPU_TIME)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

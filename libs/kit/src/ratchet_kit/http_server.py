@@ -30,20 +30,26 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     `receive`: of a request whose body has been read. Raises Cancelled then.
     """
 
-    async def disconnected() -> None:
+    working = asyncio.current_task()
+    assert working is not None
+    has_gone = False
+
+    async def watch() -> None:
+        nonlocal has_gone
         while (await receive())["type"] != "http.disconnect":
             pass
-
-    working, gone = asyncio.create_task(work), asyncio.create_task(disconnected())
-    try:
-        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise Cancelled("the caller has gone")
-        return working.result()
-    finally:
-        gone.cancel()
+        has_gone = True
         working.cancel()
-        await asyncio.gather(gone, working, return_exceptions=True)
+
+    watching = asyncio.create_task(watch())
+    try:
+        return await work
+    except asyncio.CancelledError as error:
+        if has_gone and working.uncancel() == 0:
+            raise Cancelled("the caller has gone") from error
+        raise
+    finally:
+        watching.cancel()
 
 
 class _Server(uvicorn.Server):
@@ -85,12 +91,16 @@ class HttpServer:
             self._socket = socket.create_server((host, port), backlog=2048)
         except OSError as error:
             raise FailedPrecondition(f"cannot listen on {host}:{port}: {error.strerror}") from error
+        # Its connections inherit it. asyncio leaves a socket of no named protocol as it is: the end of an answer then
+        # waits 40 ms for the client's delayed acknowledgement of its begin.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         config = uvicorn.Config(
             app,
             log_config=None,
             access_log=False,
             lifespan="off",
             server_header=False,
+            proxy_headers=False,  # nobody asks from where a request comes
             # Longer than clients keep theirs: a request that meets a connection being closed is lost.
             timeout_keep_alive=75,
             timeout_graceful_shutdown=max(1, int(grace.total_seconds()) - 1),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_kit.work import surviving
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -22,7 +23,12 @@ class Page(Generic[T]):
     next_page_token: str = ""
 
     def map(self, convert: Callable[[T], U]) -> "Page[U]":
-        return Page([convert(item) for item in self.items], self.next_page_token)
+        """What `convert` makes of the items, without those that it raises for: each is logged and counted."""
+        converted = list[U]()
+        for number, item in enumerate(self.items):
+            with surviving("convert item", kind=type(item).__name__, key=str(getattr(item, "id", number))):
+                converted.append(convert(item))
+        return Page(converted, self.next_page_token)
 
 
 def encode_token(position: Any) -> str:

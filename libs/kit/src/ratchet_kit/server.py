@@ -48,14 +48,21 @@ _OPTIONS = [
 ]
 
 
-def launch(service_name: str, settings: S, run: Callable[[S], Coroutine[Any, Any, None]]) -> None:
-    """The `main` of a service: configures its logs, then runs it until SIGTERM or SIGINT.
+def launch(
+    service_name: str,
+    settings: S,
+    run: Callable[[S], Coroutine[Any, Any, None]],
+    new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> None:
+    """The `main` of a service: configures its logs, then runs it until SIGTERM or SIGINT, in asyncio's event loop or
+    in one that `new_loop` makes.
 
     What keeps the service from running ends the process with one sentence and the exit status 1.
     """
     logs.configure(service_name, settings.log_level)
     try:
-        asyncio.run(run(settings))
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(run(settings))
     except RatchetError as error:
         sys.exit(f"{service_name}: {error.message}")
 

@@ -18,6 +18,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
+    CursorResult,
     DateTime,
     Dialect,
     Integer,
@@ -26,6 +27,7 @@ from sqlalchemy import (
     String,
     Table,
     event,
+    exc,
     make_url,
     or_,
     text,
@@ -171,14 +173,24 @@ class Database:
             rows: Sequence[Row[Any]] = (await connection.execute(query)).all()
             return rows
 
-    async def readable(self, query: Select[Any], read: Callable[[Row[Any]], R]) -> Sequence[R]:
-        """What `read` makes of all rows, without those that it raises for: a row that another version of the service
-        wrote, say, keeps background work from no other. Each is logged and counted."""
+    async def readable(
+        self, query: Select[Any], read: Callable[[Row[Any]], R], limit: int | None = None
+    ) -> Sequence[R]:
+        """What `read` makes of the rows, without those that cannot be read: one that another version of the service
+        wrote, say, hides no other from background work and in lists. Each is logged and counted.
+
+        `limit`: the most that are given, out of as many rows as it takes; the query has none of its own then.
+        """
         found = list[R]()
-        for row in await self.rows(query):
-            with surviving("read row", key=str(row[0])):
-                found.append(read(row))
-        return found
+        seen = 0
+        while True:
+            wanted = None if limit is None else limit - len(found)
+            async with self.reading() as connection:
+                result = await connection.execute(query if wanted is None else query.limit(wanted).offset(seen))
+                rows = _read_each(result, read, found)
+            seen += rows
+            if wanted is None or rows < wanted or len(found) == limit:
+                return found
 
     async def insert_if_absent(self, table: Table, row: Mapping[str, Any]) -> bool:
         """`insert_if_absent` in a transaction of its own."""
@@ -263,6 +275,25 @@ async def upsert(connection: AsyncConnection, table: Table, row: Mapping[str, An
 def _insert(connection: AsyncConnection, table: Table, rows: Any) -> Any:
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql  # both know ON CONFLICT, each its own
     return dialect.insert(table).values(rows)
+
+
+def _read_each(result: CursorResult[Any], read: Callable[[Row[Any]], R], found: list[R]) -> int:
+    """Adds what can be read to `found`. How many rows there were."""
+    number = 0
+    while True:
+        try:
+            row = result.fetchone()
+        except exc.SQLAlchemyError:  # that is no row's fault
+            raise
+        except Exception:  # a column that holds no JSON, say: the driver cannot read it
+            with surviving("read row", number=number):
+                raise
+        else:
+            if row is None:
+                return number
+            with surviving("read row", key=str(row[0])):
+                found.append(read(row))
+        number += 1
 
 
 async def migrate(url: str, package: str, revision: str = "head") -> None:

@@ -18,6 +18,7 @@ from ratchet_policies.generation import (
     Prompt,
     Sampling,
     TextPrompt,
+    TokenCandidate,
     TokenPrompt,
 )
 from ratchet_policies.loading import LOST, ensure_ready, unload, with_recovery
@@ -37,6 +38,7 @@ __all__ = [
     "Prompt",
     "Sampling",
     "TextPrompt",
+    "TokenCandidate",
     "TokenPrompt",
     "ensure_ready",
     "unload",

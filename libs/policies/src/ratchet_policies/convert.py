@@ -14,6 +14,7 @@ from ratchet_policies.generation import (
     Prompt,
     Sampling,
     TextPrompt,
+    TokenCandidate,
     TokenPrompt,
 )
 from ratchet_policies.policy import Policy, PolicySpec, PolicyState
@@ -129,6 +130,11 @@ def sampling_from_proto(message: generation_pb2.SamplingParams) -> Sampling:
         logprobs=message.logprobs,
         repetition_penalty=message.repetition_penalty if message.HasField("repetition_penalty") else None,
         n=message.n if message.HasField("n") else 1,
+        top_logprobs=message.top_logprobs if message.HasField("top_logprobs") else None,
+        presence_penalty=message.presence_penalty if message.HasField("presence_penalty") else None,
+        frequency_penalty=message.frequency_penalty if message.HasField("frequency_penalty") else None,
+        logit_bias=dict(message.logit_bias),
+        json_schema=message.json_schema if message.HasField("json_schema") else None,
     )
 
 
@@ -145,6 +151,11 @@ def sampling_to_proto(sampling: Sampling) -> generation_pb2.SamplingParams:
         logprobs=sampling.logprobs,
         repetition_penalty=sampling.repetition_penalty,
         n=sampling.n,
+        top_logprobs=sampling.top_logprobs,
+        presence_penalty=sampling.presence_penalty,
+        frequency_penalty=sampling.frequency_penalty,
+        logit_bias=sampling.logit_bias,
+        json_schema=sampling.json_schema,
     )
 
 
@@ -189,6 +200,10 @@ def completion_from_proto(message: generation_pb2.Completion) -> Completion:
         finish_reason=_FINISH_REASONS[message.finish_reason],
         token_ids=tuple(message.token_ids),
         log_probs=tuple(message.log_probs),
+        candidates=tuple(
+            tuple(TokenCandidate(one.token_id, one.text, one.log_prob) for one in each.candidates)
+            for each in message.candidates
+        ),
     )
 
 
@@ -197,6 +212,15 @@ def completion_to_proto(completion: Completion) -> generation_pb2.Completion:
         index=completion.index,
         token_ids=completion.token_ids,
         log_probs=completion.log_probs,
+        candidates=[
+            generation_pb2.TokenCandidates(
+                candidates=[
+                    generation_pb2.TokenCandidate(token_id=one.token_id, text=one.text, log_prob=one.log_prob)
+                    for one in each
+                ]
+            )
+            for each in completion.candidates
+        ],
         text=completion.text,
         finish_reason=_FINISH_REASONS_TO_PROTO[completion.finish_reason],
     )

@@ -1,7 +1,7 @@
 """What is asked of a policy, and what it answers."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ratchet_problems import Message
@@ -45,6 +45,15 @@ class Sampling:
     repetition_penalty: float | None = None
     n: int = 1
     """Completions of the prompt."""
+    top_logprobs: int | None = None
+    """Each token comes with its text, and with so many of the likeliest tokens at its place; None: neither."""
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    """Both in [-2, 2]."""
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    """By token id."""
+    json_schema: str | None = None
+    """What the text has to follow."""
 
 
 class FinishReason(StrEnum):
@@ -52,6 +61,16 @@ class FinishReason(StrEnum):
     STOP = "stop"
     LENGTH = "length"
     ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCandidate:
+    """A token that was sampled, or could have been."""
+
+    token_id: int
+    text: str
+    log_prob: float
+    """Natural."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +83,8 @@ class Completion:
     token_ids: tuple[int, ...] = ()
     log_probs: tuple[float, ...] = ()
     """Natural, one per token; empty unless asked for."""
+    candidates: tuple[tuple[TokenCandidate, ...], ...] = ()
+    """Of each token: first itself, then the `top_logprobs` likeliest at its place; empty unless asked for."""
 
 
 @dataclass(frozen=True, slots=True)

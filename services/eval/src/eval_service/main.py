@@ -31,6 +31,7 @@ from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, server, streams
 from ratchet_kit.places import Places
 from ratchet_kit.queues import StreamQueue
+from ratchet_kit.retention import Kept, tidy
 from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.worker import Timing, Worker
@@ -49,10 +50,11 @@ class Service:
     preferences: Preferences
     worker: Worker[Evaluation]
     leftovers: Leftovers
+    tidy: server.Background
 
     @property
     def background(self) -> Sequence[server.Background]:
-        return [self.worker.run, self.leftovers.run]
+        return [self.worker.run, self.leftovers.run, self.tidy]
 
     def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
         """Adds the servicers and returns their full names."""
@@ -123,6 +125,7 @@ async def provision(
             Preferences(pairs, store, problems, clock),
             Worker(queue, work, clock, slots=settings.slots, timing=timing),
             Leftovers(store, host, settings.reconcile_interval),
+            partial(tidy, [Kept("texts", settings.keep_texts, store.forget_texts)], clock),
         )
 
 

@@ -30,9 +30,13 @@ class Settings(ServiceSettings):
     lease: timedelta = timedelta(seconds=30)
     """How long an evaluation stays with a worker that has died."""
     reconcile_interval: timedelta = timedelta(seconds=10)
-    fault_patience: timedelta = timedelta(minutes=5)
-    """How long the platform may be at fault, without one new sample, before an evaluation fails for it."""
+    fault_patience: timedelta = timedelta(minutes=15)
+    """How long the platform may be at fault, without one new sample, before an evaluation fails for it: more than an
+    engine that died gets to start again."""
     room_patience: timedelta = timedelta(minutes=30)
     """How long an evaluation waits for room in rollout-service."""
+    keep_texts: timedelta = timedelta(days=180)
+    """How long the completions of an evaluation, and what was seen when they ran, can be read after its end; 0: until
+    it is deleted. Verdicts, counts and scores stay: what was promoted can be looked into for good."""
     load_timeout: timedelta = timedelta(minutes=15)
     generate_timeout: timedelta = timedelta(minutes=5)

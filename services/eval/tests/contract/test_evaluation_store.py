@@ -6,9 +6,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import update
 
 from eval_service.adapters.memory import MemoryEvaluationStore
 from eval_service.adapters.sql import SqlEvaluationStore
+from eval_service.adapters.tables import evaluations, samples
 from eval_service.domain.evaluation import Evaluation, Pace, ResolvedModel, State
 from eval_service.domain.ports import EvaluationFilter, EvaluationStore, SampleFilter
 from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Sample, SampleKey
@@ -327,3 +329,39 @@ async def test_counts(store: EvaluationStore) -> None:
     assert found["eval_2"] == [Count(ProblemKey("more", "a"), "PASSED", None, False, 1)]
     assert found["eval_3"] == []
     assert await store.counts([]) == {}
+
+
+async def test_texts_are_forgotten_once_an_evaluation_is_old(store: EvaluationStore) -> None:
+    for id in ("eval_1", "eval_2", "eval_3"):
+        await add(store, id)
+        await store.add_samples(id, [replace(sample("a"), request=id), replace(drawn("b"), request="")])
+    before = await store.counts(["eval_1"])
+    for id, end in (("eval_1", NOW), ("eval_2", NOW + LEASE)):
+        await store.change(id, lambda present, end=end: present.cancel(end))  # type: ignore[misc]
+    assert await store.forget_texts(NOW + timedelta(seconds=1)) == 1
+    assert await store.forget_texts(NOW + timedelta(seconds=1)) == 0, "they are gone"
+    (old,) = await store.sample_page("eval_1", 9, None)
+    assert old == replace(sample("a"), request="").without_texts()
+    assert (old.completion, old.judgement and (old.judgement.verdict, old.judgement.detail)) == ("", ("PASSED", ""))
+    assert await store.counts(["eval_1"]) == before, "scores and comparisons are as they were"
+    assert set(await store.drawn(["eval_1", "eval_2", "eval_3"])) == {"eval_2", "eval_3"}, "nobody takes it over"
+    for id in ("eval_2", "eval_3"):
+        (young,) = await store.sample_page(id, 9, None)
+        assert young.completion
+
+
+@pytest.mark.integration
+async def test_what_cannot_be_read_hides_no_other_in_a_list(database_url: str) -> None:
+    async with Database.opened(database_url, "eval_service") as database:
+        store = SqlEvaluationStore(database)
+        for id in ("eval_1", "eval_2", "eval_3"):
+            await add(store, id)
+        await store.add_samples("eval_1", [sample("a"), sample("b"), sample("c")])
+        async with database.writing() as connection:
+            await connection.execute(
+                update(evaluations).where(evaluations.c.id == "eval_2").values(spec={"un": "heard"})
+            )
+            await connection.execute(update(samples).where(samples.c.problem_id == "a").values(failure="UNHEARD"))
+        assert [item.id for item in await store.page(2, None)] == ["eval_3", "eval_1"]
+        assert [item.id for item in await store.waiting(NOW)] == ["eval_1", "eval_3"]
+        assert [item.key for item in await store.sample_page("eval_1", 2, None)] == [key("b"), key("c")]

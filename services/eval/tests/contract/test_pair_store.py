@@ -5,9 +5,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import update
 
 from eval_service.adapters.memory_pairs import MemoryPairStore
 from eval_service.adapters.sql_pairs import SqlPairStore
+from eval_service.adapters.tables import pairs
 from eval_service.domain.pair import Choice, Pair, Side
 from eval_service.domain.ports import PairStore
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, NotFound
@@ -74,3 +76,13 @@ async def test_between_has_both_sides_among_those_named(store: PairStore) -> Non
     assert [one.id for one in await store.between(["eval_1", "eval_2"])] == ["pair_1", "pair_3"]
     assert [one.id for one in await store.between(["eval_2", "eval_3"])] == ["pair_2"]
     assert await store.between(["eval_1", "eval_3"]) == []
+
+
+@pytest.mark.integration
+async def test_a_pair_that_cannot_be_read_hides_no_other_in_a_list(database_url: str) -> None:
+    async with Database.opened(database_url, "eval_service") as database:
+        store = SqlPairStore(database)
+        await add(store, *(pair(f"pair_{number}") for number in (1, 2, 3)))
+        async with database.writing() as connection:
+            await connection.execute(update(pairs).where(pairs.c.id == "pair_2").values(choice="unheard"))
+        assert [one.id for one in await store.page(2, None)] == ["pair_3", "pair_1"]

@@ -1,17 +1,20 @@
 """Create, watch, cancel, delete, compare."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from eval_service.adapters.memory import MemoryEvaluationStore
 from eval_service.domain.comparison import Plan
 from eval_service.domain.evaluation import Evaluation, State
+from eval_service.domain.evaluations import Evaluations
 from eval_service.domain.ports import EvaluationFilter, SampleFilter
 from eval_service.domain.sample import Judgement, Sample, SampleKey
-from eval_service.domain.score import BenchmarkScore, Score
+from eval_service.domain.score import BenchmarkScore, Count, Score
 from eval_service.domain.sets import Imported
 from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, Prompting, SuiteEntry
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
@@ -154,6 +157,28 @@ async def test_lists_are_paged_newest_first(world: Any) -> None:
     assert [sample.key.problem_id for sample in samples] == list("abcd")
     with pytest.raises(InvalidArgument, match="page_token"):
         await world.evaluations.sample_page(one, 3, first.next_page_token)
+
+
+class PartlyUnreadableStore(MemoryEvaluationStore):
+    """Of one evaluation, what was judged cannot be read: another version of the service has written it."""
+
+    unreadable = ""
+
+    async def counts(self, ids: Sequence[str]) -> Mapping[str, Sequence[Count]]:
+        if self.unreadable in ids:
+            raise ValueError("'UNHEARD' is not a valid FailureClass")
+        return await super().counts(ids)
+
+
+async def test_an_evaluation_that_cannot_be_read_hides_no_other(world: Any) -> None:
+    store = PartlyUnreadableStore()
+    evaluations = Evaluations(store, world.queue, world.problems, world.models, world.clock)
+    ids = [(await evaluations.create(SPEC, "")).evaluation.id for _ in range(3)]
+    store.unreadable = ids[1]
+    page = await evaluations.page(9, "")
+    assert [report.evaluation.id for report in page.items] == [ids[2], ids[0]]
+    with pytest.raises(ValueError, match="UNHEARD"):
+        await evaluations.get(ids[1])
 
 
 IMPORTED = replace(SPEC, model=None, imported_samples=3, samples_per_problem=2)

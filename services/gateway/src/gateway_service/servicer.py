@@ -4,15 +4,24 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import TypeAlias
 
-from gateway_service import convert
+from gateway_service import convert, convert_experiments
 from gateway_service.domain.completions.completer import Completer
+from gateway_service.domain.experiments.experiments import Experiments
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.keys import Keys
 from gateway_service.domain.releases.releases import Releases
 from gateway_service.domain.traffic.feedback import Feedback
 from gateway_service.domain.traffic.record import ProblemRef
+from ratchet.gateway.v1 import (
+    experiment_pb2,
+    experiment_pb2_grpc,
+    gateway_pb2_grpc,
+    key_pb2,
+    key_pb2_grpc,
+    release_pb2,
+    release_pb2_grpc,
+)
 from ratchet.gateway.v1 import gateway_pb2 as pb
-from ratchet.gateway.v1 import gateway_pb2_grpc, key_pb2, key_pb2_grpc, release_pb2, release_pb2_grpc
 from ratchet_kit import server
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 
@@ -73,8 +82,8 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
         self, request: release_pb2.ListReleasesRequest, context: Context = None
     ) -> release_pb2.ListReleasesResponse:
         page = await self._releases.page(request.model, request.page_size, request.page_token)
-        releases = [convert.release_to_proto(view) for view in page.items]
-        return release_pb2.ListReleasesResponse(releases=releases, next_page_token=page.next_page_token)
+        releases = page.map(convert.release_to_proto)
+        return release_pb2.ListReleasesResponse(releases=releases.items, next_page_token=page.next_page_token)
 
     async def RollbackRelease(
         self, request: release_pb2.RollbackReleaseRequest, context: Context = None
@@ -87,6 +96,62 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
     ) -> AsyncIterator[release_pb2.WatchReleaseResponse]:
         async for view in self._releases.watch(request.id):
             yield release_pb2.WatchReleaseResponse(release=convert.release_to_proto(view))
+
+
+class ExperimentServicer(experiment_pb2_grpc.ExperimentServiceServicer):
+    def __init__(self, experiments: Experiments) -> None:
+        self._experiments = experiments
+
+    async def PlanExperiment(
+        self, request: experiment_pb2.PlanExperimentRequest, context: Context = None
+    ) -> experiment_pb2.PlanExperimentResponse:
+        plan = await self._experiments.plan(convert_experiments.plan_request_from_proto(request))
+        return convert_experiments.plan_to_proto(plan)
+
+    async def CreateExperiment(
+        self, request: experiment_pb2.CreateExperimentRequest, context: Context = None
+    ) -> experiment_pb2.CreateExperimentResponse:
+        experiment = await self._experiments.create(
+            request.request_id, convert_experiments.spec_from_proto(request.spec), caller().id
+        )
+        return experiment_pb2.CreateExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
+
+    async def GetExperiment(
+        self, request: experiment_pb2.GetExperimentRequest, context: Context = None
+    ) -> experiment_pb2.GetExperimentResponse:
+        experiment = await self._experiments.get(request.id)
+        return experiment_pb2.GetExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
+
+    async def ListExperiments(
+        self, request: experiment_pb2.ListExperimentsRequest, context: Context = None
+    ) -> experiment_pb2.ListExperimentsResponse:
+        page = await self._experiments.page(request.model, request.page_size, request.page_token)
+        found = [convert_experiments.experiment_to_proto(experiment) for experiment in page.items]
+        return experiment_pb2.ListExperimentsResponse(experiments=found, next_page_token=page.next_page_token)
+
+    async def StartExperiment(
+        self, request: experiment_pb2.StartExperimentRequest, context: Context = None
+    ) -> experiment_pb2.StartExperimentResponse:
+        experiment = await self._experiments.start(request.id, caller().id)
+        return experiment_pb2.StartExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
+
+    async def PauseExperiment(
+        self, request: experiment_pb2.PauseExperimentRequest, context: Context = None
+    ) -> experiment_pb2.PauseExperimentResponse:
+        experiment = await self._experiments.pause(request.id, request.reason, caller().id)
+        return experiment_pb2.PauseExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
+
+    async def StopExperiment(
+        self, request: experiment_pb2.StopExperimentRequest, context: Context = None
+    ) -> experiment_pb2.StopExperimentResponse:
+        experiment = await self._experiments.stop(request.id, request.reason, caller().id)
+        return experiment_pb2.StopExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
+
+    async def ConcludeExperiment(
+        self, request: experiment_pb2.ConcludeExperimentRequest, context: Context = None
+    ) -> experiment_pb2.ConcludeExperimentResponse:
+        experiment = await self._experiments.conclude(request.id, request.reason, request.early, caller().id)
+        return experiment_pb2.ConcludeExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
 
 
 class KeyServicer(key_pb2_grpc.KeyServiceServicer):
@@ -106,8 +171,8 @@ class KeyServicer(key_pb2_grpc.KeyServiceServicer):
 
     async def ListKeys(self, request: key_pb2.ListKeysRequest, context: Context = None) -> key_pb2.ListKeysResponse:
         page = await self._keys.page(request.page_size, request.page_token)
-        keys = [convert.key_to_proto(key) for key in page.items]
-        return key_pb2.ListKeysResponse(keys=keys, next_page_token=page.next_page_token)
+        keys = page.map(convert.key_to_proto)
+        return key_pb2.ListKeysResponse(keys=keys.items, next_page_token=page.next_page_token)
 
     async def RevokeKey(self, request: key_pb2.RevokeKeyRequest, context: Context = None) -> key_pb2.RevokeKeyResponse:
         return key_pb2.RevokeKeyResponse(key=convert.key_to_proto(await self._keys.revoke(request.id, caller().id)))

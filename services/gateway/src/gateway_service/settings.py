@@ -49,6 +49,8 @@ class Settings(ServiceSettings):
     """With `tls_key_file`, in PEM: HTTP is HTTPS."""
     tls_key_file: Path | None = None
 
+    refresh: timedelta = timedelta(seconds=0.25)
+    """Between two looks at what others have changed: keys, releases, aliases. An old one answers for no longer."""
     problems_folder: Path | None = None
     """Where users' own problem sets (*.jsonl) lie, for feedback by tests; named sets are always known."""
     load_wait: timedelta = timedelta(seconds=60)
@@ -59,6 +61,8 @@ class Settings(ServiceSettings):
     """For one generation."""
     release_tick: timedelta = timedelta(seconds=1)
     """Between two looks at the releases, which may each move one step then."""
+    experiment_refresh: timedelta = timedelta(seconds=1)
+    """How long a gateway may act on experiments as they were: what another gateway changes is seen after it."""
     watch_poll: timedelta = timedelta(seconds=1)
     """Between two looks at a release that is watched."""
     prepare_timeout: timedelta = timedelta(minutes=10)

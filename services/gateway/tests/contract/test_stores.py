@@ -5,13 +5,18 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import update
 
 from gateway_service.adapters.memory import MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
+from gateway_service.adapters.memory_experiments import MemoryExperimentStore
 from gateway_service.adapters.sql.completions import SqlCompletionLog
+from gateway_service.adapters.sql.experiments import SqlExperimentStore
 from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
+from gateway_service.adapters.sql.tables import api_keys, releases
+from gateway_service.domain.experiments.ports import ExperimentStore
 from gateway_service.domain.keys.key import ApiKey, Scope
-from gateway_service.domain.keys.ports import KeyStore
+from gateway_service.domain.keys.ports import ChangedKeys, KeyStore
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage
 from gateway_service.domain.traffic.ports import CompletionLog
@@ -30,6 +35,7 @@ STAGES = (Stage(10, timedelta(seconds=1.5), 3), Stage(100, timedelta(0), 0))
 @dataclass(frozen=True)
 class Stores:
     releases: ReleaseStore
+    experiments: ExperimentStore
     completions: CompletionLog
     keys: KeyStore
 
@@ -37,11 +43,14 @@ class Stores:
 @pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
 async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
     if request.param == "memory":
-        yield Stores(MemoryReleaseStore(), MemoryCompletionLog(), MemoryKeyStore())
+        experiments = MemoryExperimentStore()
+        yield Stores(MemoryReleaseStore(), experiments, MemoryCompletionLog(experiments), MemoryKeyStore())
         return
     url = request.getfixturevalue(f"{request.param}_url")
     async with Database.opened(url, "gateway_service") as database:
-        yield Stores(SqlReleaseStore(database), SqlCompletionLog(database), SqlKeyStore(database))
+        yield Stores(
+            SqlReleaseStore(database), SqlExperimentStore(database), SqlCompletionLog(database), SqlKeyStore(database)
+        )
 
 
 def release(number: int = 1, model: str = "starter") -> Release:
@@ -60,6 +69,7 @@ class TestReleaseStore:
         assert await stores.releases.get("rel_1") == stored
         assert await stores.releases.find(request()) == stored
         assert await stores.releases.active("starter") == stored
+        assert await stores.releases.all_active() == [stored]
         moved = await stores.releases.save(stored.begin(NOW).advance(NOW + timedelta(seconds=2), "good so far"))
         assert (moved.revision, moved.events[1].reason) == (1, "good so far")
         assert await stores.releases.get("rel_1") == moved
@@ -238,6 +248,17 @@ class TestKeyStore:
         with pytest.raises(AlreadyExists):
             await stores.keys.create(replace(key(2), digest="digest1"), request(2))
 
+    async def test_what_changed_since_a_revision(self, stores: Stores) -> None:
+        assert await stores.keys.changed_since(0) == ChangedKeys([], 0)
+        await stores.keys.create(key(1), request(1))
+        first = await stores.keys.changed_since(0)
+        assert first.keys == [key(1)]
+        await stores.keys.create(key(2), request(2))
+        await stores.keys.save(key(1).revoke(NOW))
+        later = await stores.keys.changed_since(first.revision)
+        assert {one.id: one.revoke_time for one in later.keys} == {"key_1": NOW, "key_2": None}
+        assert await stores.keys.changed_since(later.revision) == ChangedKeys([], later.revision)
+
     async def test_a_request_makes_one_key(self, stores: Stores) -> None:
         await stores.keys.create(key(1), request())
         assert await stores.keys.create(key(2), request()) == key(1)
@@ -261,3 +282,17 @@ async def test_a_record_that_postgresql_cannot_hold_is_set_aside(postgres_url: s
         for number in (2, 3, 4):
             with pytest.raises(NotFound):
                 await log.get(f"cmpl_{number:03}")
+
+
+@pytest.mark.integration
+async def test_what_cannot_be_read_hides_no_other_in_a_list(database_url: str) -> None:
+    async with Database.opened(database_url, "gateway_service") as database:
+        store, keys = SqlReleaseStore(database), SqlKeyStore(database)
+        for number in (1, 2, 3):
+            await store.create(release(number, f"model-{number}"), request(number))
+            await keys.create(key(number), request(number))
+        async with database.writing() as connection:
+            await connection.execute(update(releases).where(releases.c.id == "rel_2").values(document={"un": "heard"}))
+            await connection.execute(update(api_keys).where(api_keys.c.id == "key_2").values(scopes=["unheard"]))
+        assert [one.id for one in await store.page("", 2, None)] == ["rel_3", "rel_1"]
+        assert [one.id for one in await keys.page(2, None)] == ["key_3", "key_1"]

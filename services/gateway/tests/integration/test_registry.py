@@ -9,7 +9,7 @@ from gateway_service.domain.ports import ModelRegistry
 from ratchet.registry.v1.registry_pb2_grpc import RegistryServiceStub
 from ratchet_kit import client
 from ratchet_kit.errors import Aborted, FailedPrecondition, NotFound
-from ratchet_kit.names import CHAMPION, VersionRef
+from ratchet_kit.names import VersionRef
 
 from ..doubles import policy_id_of
 
@@ -34,13 +34,11 @@ class TestModelRegistry:
             await models.model("nobody")
 
     async def test_versions(self, models) -> None:
-        for version in (await models.version(VersionRef("starter", 1)), await models.resolve("starter", CHAMPION)):
-            assert version.ref == VersionRef("starter", 1)
-            assert (version.source_uri, version.policy_id) == ("starter/1", policy_id_of("starter/1"))
+        version = await models.version(VersionRef("starter", 1))
+        assert version.ref == VersionRef("starter", 1)
+        assert (version.source_uri, version.policy_id) == ("starter/1", policy_id_of("starter/1"))
         with pytest.raises(NotFound):
             await models.version(VersionRef("starter", 9))
-        with pytest.raises(NotFound):
-            await models.resolve("starter", "nothing")
 
     async def test_gates(self, models) -> None:
         gate = await models.gate("gate_2")

@@ -26,6 +26,7 @@ async def test_unknown_models_are_not_recorded(world: World) -> None:
         with pytest.raises(NotFound):
             await world.ask(model)
     del world.registry.aliases["starter", CHAMPION]
+    await world.gateway.refresher.refresh()
     with pytest.raises(FailedPrecondition, match="no champion"):
         await world.ask("starter")
     assert await world.records() == []

@@ -35,9 +35,9 @@ async def test_chat(http) -> None:
     assert body["system_fingerprint"] == response.headers["x-ratchet-policy-id"] == policy_id_of("starter/1")
     assert body["usage"] == {"prompt_tokens": 4, "completion_tokens": 8, "total_tokens": 12}
     assert body["choices"][0]["logprobs"]["content"][1] == {
-        "token": "token_id:1",
+        "token": "hi",
         "logprob": -0.5,
-        "bytes": None,
+        "bytes": [104, 105],
         "top_logprobs": [],
     }
     assert body["choices"][0]["finish_reason"] == "stop"
@@ -48,6 +48,76 @@ async def test_completions(http) -> None:
     body = response.json()
     assert (body["object"], body["model"], body["choices"][0]["text"]) == ("text_completion", "starter@2", "say hi")
     assert body["choices"][0]["logprobs"]["token_logprobs"] == [-0.5, -0.5]
+
+
+async def test_the_likeliest_tokens(http) -> None:
+    chosen = (await chat(http, logprobs=True, top_logprobs=2)).json()["choices"][0]["logprobs"]["content"]
+    assert [one["logprob"] for one in chosen[0]["top_logprobs"]] == [-1.5, -2.5]
+    body = {"model": "starter", "prompt": "say hi", "logprobs": 1, "stream": True}
+    lines = (await http.post("/v1/completions", json=body)).text.split("\n\n")
+    pieces = [json.loads(line.removeprefix("data: "))["choices"][0] for line in lines[:-2]]
+    assert [piece["logprobs"]["tokens"] for piece in pieces] == [["say"], ["hi"]]
+    assert [piece["logprobs"]["text_offset"] for piece in pieces] == [[0], [3]]
+    assert pieces[0]["logprobs"]["top_logprobs"] == [{"say": -1.5}]
+
+
+async def test_what_steers_the_sampling_reaches_the_engine(world: World, http) -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema, "strict": True}}
+    await chat(http, presence_penalty=0.5, frequency_penalty=-1, logit_bias={"7": -100}, response_format=wanted)
+    await chat(http, response_format={"type": "json_object"})
+    steered, any_object = world.engine.samplings
+    assert (steered.presence_penalty, steered.frequency_penalty) == (0.5, -1)
+    assert steered.logit_bias == {7: -100}
+    assert json.loads(steered.json_schema) == schema
+    assert json.loads(any_object.json_schema) == {"type": "object"}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_several_prompts_and_their_echo(world: World, http, stream: bool) -> None:
+    body = {"model": "starter", "prompt": ["say hi", "go"], "n": 2, "echo": True, "stream": stream}
+    reply = await http.post("/v1/completions", json=body)
+    if stream:
+        lines = [line.removeprefix("data: ") for line in reply.text.split("\n\n") if line]
+        assert lines[-1] == "[DONE]"
+        pieces = [json.loads(line)["choices"][0] for line in lines[:-1]]
+    else:
+        pieces = reply.json()["choices"]
+        assert reply.json()["usage"] == {"prompt_tokens": 3, "completion_tokens": 6, "total_tokens": 9}
+        assert len({piece["completion_id"] for piece in pieces}) == 2
+    texts = {index: "".join(one["text"] for one in pieces if one["index"] == index) for index in range(4)}
+    assert texts == {0: "say hisay hi", 1: "say hisay hi", 2: "gogo", 3: "gogo"}
+    assert len(await world.records()) == 2
+
+
+async def test_one_of_several_prompts_fails(world: World, http) -> None:
+    for stream in (False, True):
+        body = {"model": "starter", "prompt": ["say hi", ""], "stream": stream}
+        reply = await http.post("/v1/completions", json=body)
+        assert reply.status_code == 400 or "the prompt is empty" in reply.text
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"prompt": []}, "prompt"),
+        ({"prompt": ["a"] * 129}, "prompt"),
+        ({"prompt": [1, 2], "echo": True}, "echo"),
+        ({"prompt": "a", "echo": True, "logprobs": 1}, "echo"),
+        ({"prompt": "a", "suffix": "b"}, "suffix"),
+        ({"prompt": "a", "logprobs": 21}, "logprobs"),
+    ],
+)
+async def test_says_which_parameter_of_a_text_is_wrong(http, body, param) -> None:
+    reply = await http.post("/v1/completions", json={"model": "starter"} | body)
+    assert reply.status_code == 400
+    assert reply.json()["error"]["param"].startswith(param)
+
+
+async def test_prompts_of_tokens(http) -> None:
+    for prompt in ([1, 2], [[1, 2], [3]]):
+        reply = await http.post("/v1/completions", json={"model": "starter", "prompt": prompt})
+        assert reply.json()["choices"][0]["text"] == "1 2"
 
 
 async def test_a_stream_ends_with_done(http) -> None:
@@ -67,8 +137,13 @@ async def test_a_stream_ends_with_done(http) -> None:
     ("body", "param", "code"),
     [
         ({"tools": [{"type": "function"}]}, "tools", "unsupported_parameter"),
-        ({"presence_penalty": 0.5}, "presence_penalty", "unsupported_parameter"),
-        ({"response_format": {"type": "json_object"}}, "response_format", "unsupported_parameter"),
+        ({"prediction": {"type": "content"}}, "prediction", "unsupported_parameter"),
+        ({"presence_penalty": 3}, "presence_penalty", None),
+        ({"logit_bias": {"1": 101}}, "logit_bias.1", None),
+        ({"response_format": {"type": "yaml"}}, "response_format", None),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema.json_schema", None),
+        ({"top_logprobs": 2}, "top_logprobs", None),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", None),
         ({"banana": 1}, "banana", None),
         ({"temperature": 3}, "temperature", None),
         ({"n": 0}, "n", None),
@@ -178,7 +253,7 @@ async def test_through_openais_own_client(world: World) -> None:
             await client.chat.completions.create(model="nobody", messages=HI)
         assert (unknown.value.code, unknown.value.param) == ("model_not_found", "model")
         with pytest.raises(openai.BadRequestError):
-            await client.chat.completions.create(model="starter", messages=HI, frequency_penalty=1)
+            await client.chat.completions.create(model="starter", messages=HI, frequency_penalty=3)
         with pytest.raises(openai.AuthenticationError):
             await client.with_options(api_key="rk_wrong").models.list()
 

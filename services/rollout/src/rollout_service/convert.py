@@ -1,5 +1,6 @@
 """Protos to the domain and back. Pure. A wrong request raises InvalidArgument with every field at fault."""
 
+import json
 import re
 from collections.abc import AsyncIterator
 
@@ -17,6 +18,8 @@ from rollout_service.domain.policy import Dtype, EngineOptions, Policy, PolicyId
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream, WeightUpdate, WeightUpdateResult
 
 MAX_COMPLETIONS = 256
+MAX_TOP_LOGPROBS = 20
+"""As vLLM's own default, and OpenAI's limit."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 _POLICY_ID = re.compile(r"sha256:[0-9a-f]{64}")
 _OPTIONS = ("max_model_len", "max_num_seqs", "kv_cache_bytes", "tensor_parallel_size")
@@ -104,9 +107,7 @@ def policy_to_proto(policy: Policy) -> pb.Policy:
 
 
 def page_to_proto(page: Page[Policy]) -> pb.ListPoliciesResponse:
-    return pb.ListPoliciesResponse(
-        policies=[policy_to_proto(policy) for policy in page.items], next_page_token=page.next_page_token
-    )
+    return pb.ListPoliciesResponse(policies=page.map(policy_to_proto).items, next_page_token=page.next_page_token)
 
 
 def generation_to_proto(generation: Generation) -> pb.GenerateResponse:
@@ -164,10 +165,26 @@ def _check_sampling(sampling: Sampling, faults: Faults) -> None:
         faults.bounds("max_tokens", sampling.max_tokens, at_least=1)
     if sampling.repetition_penalty is not None:
         faults.bounds("repetition_penalty", sampling.repetition_penalty, above=0)
+    if sampling.top_logprobs is not None:
+        faults.bounds("top_logprobs", sampling.top_logprobs, at_least=0, at_most=MAX_TOP_LOGPROBS)
+    for name in ("presence_penalty", "frequency_penalty"):
+        if (value := getattr(sampling, name)) is not None:
+            faults.bounds(name, value, at_least=-2, at_most=2)
+    for token, bias in sampling.logit_bias.items():
+        faults.bounds(f"logit_bias[{token}]", bias, at_least=-100, at_most=100)
+    if sampling.json_schema is not None:
+        faults.unless(_is_object(sampling.json_schema), "json_schema", "must be a JSON Schema: a JSON object")
     faults.bounds("n", sampling.n, at_least=1, at_most=MAX_COMPLETIONS)
     faults.unless(sampling.temperature != 0 or sampling.n == 1, "n", "must be 1 when temperature is 0 (greedy)")
     faults.unless(all(sampling.stop), "stop", "must not hold an empty string")
     faults.unless(all(token >= 0 for token in sampling.stop_token_ids), "stop_token_ids", "must not be negative")
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _expected(given: str, field: str, faults: Faults) -> PolicyId | None:

@@ -4,6 +4,7 @@ import resource
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 
 import grpc
@@ -11,7 +12,9 @@ import grpc
 from ratchet.rollout.v1 import rollout_pb2, rollout_pb2_grpc
 from ratchet_kit import server
 from ratchet_kit.places import Places
+from ratchet_kit.retention import Kept, tidy
 from ratchet_kit.times import Clock, SystemClock
+from rollout_service.adapters import logs
 from rollout_service.adapters.folders import DiskModelFolders
 from rollout_service.adapters.journal import FileJournal
 from rollout_service.adapters.meter import PrometheusMeter
@@ -26,6 +29,8 @@ from rollout_service.servicer import RolloutServicer
 from rollout_service.settings import Settings
 
 SERVICE = "rollout"
+FORK_SERVER = "forkserver"
+"""The name of its log; those of engines have the policies' names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,11 @@ async def provision(
         limits = limits or RestartLimits(deaths=settings.max_engine_deaths)
         policies = await stack.enter_async_context(Policies(ports, limits, settings.policies, devices))
         await policies.recover()
-        yield Service(policies)
+
+        async def remove_logs(before: datetime) -> int:
+            return await logs.remove(work / "logs", before, {FORK_SERVER, *policies.names()})
+
+        yield Service(policies, [partial(tidy, [Kept("logs", settings.keep_logs, remove_logs)], ports.clock)])
 
 
 @asynccontextmanager
@@ -83,7 +92,7 @@ async def _vllm(settings: Settings, devices: Devices) -> AsyncIterator[VllmFacto
         enforce_eager=settings.eager,
         start_timeout=settings.start_timeout,
     )
-    async with ForkServer(settings.device, environment, logs_folder / "forkserver.log") as fork_server:
+    async with ForkServer(settings.device, environment, logs_folder / f"{FORK_SERVER}.log") as fork_server:
         yield VllmFactory(defaults, fork_server, logs_folder)
 
 

@@ -47,6 +47,8 @@ class Settings(ServiceSettings):
     """OpenMP threads per engine on CPU."""
     start_timeout: timedelta = timedelta(minutes=10)
     """For an engine to start, or to take new weights, beside the time that reading the weights takes."""
+    keep_logs: timedelta = timedelta(days=14)
+    """How long the log of a policy's engine is kept after its last line; 0: for good."""
     max_engine_deaths: int = Field(default=5, ge=0)
     """An engine that dies more often than this in a row is not restarted."""
 

@@ -1,6 +1,5 @@
 """Builds the service and runs it: `python -m sandbox_service.main`."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -18,9 +17,10 @@ from ratchet.sandbox.v1 import (
 )
 from ratchet_kit import server
 from ratchet_kit.http_server import HttpServer
+from ratchet_kit.retention import Kept, tidy
 from ratchet_kit.server import Background
 from ratchet_kit.times import Clock, SystemClock
-from ratchet_kit.work import WorkQueue, every
+from ratchet_kit.work import WorkQueue
 from ratchet_kit.worker import Timing, Worker
 from sandbox_service import convert, honest
 from sandbox_service.adapters import attack_suite
@@ -185,13 +185,7 @@ def _batch_work(
     )
     worker = Worker(queue, work, clock, slots=slots, max_attempts=MAX_ATTEMPTS, timing=timing)
 
-    async def forget(stop: asyncio.Event) -> None:
-        async def step() -> None:
-            await store.forget(clock.now() - settings.batch_retention)
-
-        await every(settings.batch_reconcile_interval, stop, step, name="batches.forget")
-
-    return [worker.run, forget]
+    return [worker.run, partial(tidy, [Kept("batches", settings.keep_batches, store.forget)], clock)]
 
 
 run = partial(server.run, SERVICE, provision)

@@ -32,7 +32,8 @@ class Settings(ServiceSettings):
     it a call gets RESOURCE_EXHAUSTED. 0 bounds nothing: whoever tries often enough finds out what the tests are."""
     python: str = sys.executable
     """The interpreter that programs run on: its standard library and nothing else."""
-    max_cpu_time: timedelta = timedelta(seconds=60)
+    max_cpu_time: timedelta = timedelta(seconds=240)
+    """What BigCodeBench gives its programs: the most that a benchmark asks for."""
     max_memory_bytes: int = 4 << 30
     max_output_bytes: int = 1 << 20
     max_result_bytes: int = 4 << 20
@@ -62,8 +63,8 @@ class Settings(ServiceSettings):
     """How long programs of a stored batch stay with a node that has died, or with one that failed them."""
     batch_reconcile_interval: timedelta = timedelta(seconds=10)
     """How often stored batches are put back on a queue that has lost them."""
-    batch_retention: timedelta = timedelta(days=7)
-    """How long a stored batch can be read after its end."""
+    keep_batches: timedelta = timedelta(days=7)
+    """How long a stored batch can be read after its end; 0: until it is deleted."""
 
     @property
     def missing_for_batches(self) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import update
 
 from ratchet_kit import sql
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
@@ -13,6 +14,7 @@ from ratchet_kit.idempotency import Request
 from ratchet_kit.work import Priority, Waiting
 from sandbox_service.adapters.batches.memory import MemoryBatchStore
 from sandbox_service.adapters.batches.sql import SqlBatchStore
+from sandbox_service.adapters.batches.tables import batches
 from sandbox_service.domain.batch import CHUNK, Batch, ChunkRef, Record, State
 from sandbox_service.domain.ports import BatchStore
 
@@ -238,3 +240,14 @@ async def test_what_has_ended_can_be_deleted(store: BatchStore) -> None:
         with pytest.raises(NotFound):
             await store.delete(unknown)
     assert await add(store) == batch()  # and its request with it
+
+
+@pytest.mark.integration
+async def test_a_batch_that_cannot_be_read_hides_no_other_in_a_list(database_url: str) -> None:
+    async with sql.Database.opened(database_url, "sandbox_service") as database:
+        store = SqlBatchStore(database)
+        for number in (1, 2, 3):
+            await add(store, f"batch_{number}", total=1)
+        async with database.writing() as connection:
+            await connection.execute(update(batches).where(batches.c.id == "batch_2").values(state="unheard"))
+        assert [one.id for one in await store.page("somebody", 2, None)] == ["batch_3", "batch_1"]

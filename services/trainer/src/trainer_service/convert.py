@@ -180,16 +180,16 @@ def progress_to_proto(progress: Progress) -> pb.WatchRunResponse:
 
 
 def runs_to_proto(page: Page[Run]) -> pb.ListRunsResponse:
-    return pb.ListRunsResponse(runs=map(run_to_proto, page.items), next_page_token=page.next_page_token)
+    return pb.ListRunsResponse(runs=page.map(run_to_proto).items, next_page_token=page.next_page_token)
 
 
 def steps_to_proto(page: Page[Step]) -> pb.ListStepsResponse:
-    return pb.ListStepsResponse(steps=map(step_to_proto, page.items), next_page_token=page.next_page_token)
+    return pb.ListStepsResponse(steps=page.map(step_to_proto).items, next_page_token=page.next_page_token)
 
 
 def checkpoints_to_proto(page: Page[Checkpoint]) -> pb.ListCheckpointsResponse:
     return pb.ListCheckpointsResponse(
-        checkpoints=map(checkpoint_to_proto, page.items), next_page_token=page.next_page_token
+        checkpoints=page.map(checkpoint_to_proto).items, next_page_token=page.next_page_token
     )
 
 

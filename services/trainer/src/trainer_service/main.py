@@ -16,6 +16,7 @@ from ratchet.trainer.v1 import job_report_pb2, job_report_pb2_grpc, trainer_pb2,
 from ratchet_kit import access, client, server, streams
 from ratchet_kit.places import Places
 from ratchet_kit.queues import StreamQueue
+from ratchet_kit.retention import Kept, tidy
 from ratchet_kit.server import Background
 from ratchet_kit.sql import Database
 from ratchet_kit.storage import Folder
@@ -33,6 +34,7 @@ from trainer_service.adapters.registry import GrpcModelRegistry
 from trainer_service.adapters.rollout import RolloutPolicyHost
 from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.domain.driver import Deadlines, Driver
+from trainer_service.domain.leftovers import Leftovers
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.ports import (
     Events,
@@ -130,6 +132,11 @@ def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timi
         leased=True,
         timing=timing or Timing(beat=settings.lease / 4, reconcile=settings.reconcile_every),
     )
+    leftovers = Leftovers(ports.store, ports.folders)
+    kept = [
+        Kept("checkpoints", settings.keep_checkpoints, leftovers.remove_checkpoints),
+        Kept("exports", settings.keep_exports, leftovers.remove_exports),
+    ]
     return Service(
         runs=Runs(
             store=ports.store,
@@ -146,7 +153,11 @@ def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timi
         reports=Reports(ports.store, ports.events, updates, ports.meter, ports.clock),
         driver=driver,
         worker=worker,
-        background=(worker.run, partial(_count_states, ports, settings.reconcile_every)),
+        background=(
+            worker.run,
+            partial(_count_states, ports, settings.reconcile_every),
+            partial(tidy, kept, ports.clock),
+        ),
     )
 
 

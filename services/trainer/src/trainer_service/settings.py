@@ -47,6 +47,12 @@ class Settings(ServiceSettings):
     memory_gib: float | None = Field(default=None, gt=0)
     """What the training processes of a run may take: on CPU of this machine, on CUDA of one GPU. A run that needs more
     is refused. None: on CPU half of the machine; on CUDA it is not known."""
+
+    keep_checkpoints: timedelta = timedelta(days=14)
+    """How long the last checkpoint of a run that failed or was cancelled is kept; 0: until the run is deleted."""
+    keep_exports: timedelta = timedelta(days=90)
+    """How long the models that a run exported are kept after its end; 0: until it is deleted. Its best one stays."""
+
     device: Literal["cpu", "cuda"] = "cpu"
     dtype: Dtype | None = None
     """None: float32 on CPU, bfloat16 on CUDA."""

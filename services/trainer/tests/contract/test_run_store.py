@@ -16,7 +16,7 @@ from ratchet_kit.names import Location, VersionRef
 from ratchet_kit.sql import Database
 from trainer_service.adapters.memory import MemoryRunStore
 from trainer_service.adapters.sql import SqlRunStore
-from trainer_service.adapters.tables import runs
+from trainer_service.adapters.tables import runs, steps
 from trainer_service.domain.ports import RunStore
 from trainer_service.domain.run import Checkpoint, Estimate, Notice, Phase, Run, RunId, State, Step, best
 
@@ -197,13 +197,41 @@ async def test_the_best_checkpoint_is_found_among_all(store: RunStore, make_run:
     assert await store.checkpoints(run.id, 1, 1) == [checkpoint(2, 0.25)]
 
 
+async def test_checkpoints_that_others_superseded(store: RunStore, make_run: Any) -> None:
+    for number in (1, 2):
+        run = await running(store, make_run(number))
+        for made in (checkpoint(1, 0.5), checkpoint(2, 0.75), checkpoint(3)):
+            await store.record_checkpoint(run.id, made, lambda run, found: run.checkpointed(1, found, NOW))
+    await store.change(RunId("run_1"), lambda run: run.cancel(NOW, ""))
+    assert await store.superseded(NOW) == []
+    superseded = await store.superseded(NOW + timedelta(seconds=1))
+    assert [(id, one.step) for id, one in superseded] == [("run_1", 1), ("run_1", 3)]
+    await store.delete_checkpoint(RunId("run_1"), 1)
+    await store.delete_checkpoint(RunId("run_1"), 9)
+    assert [one.step for one in await store.checkpoints(RunId("run_1"), 9, -1)] == [2, 3]
+    assert (await store.get(RunId("run_1"))).best_checkpoint == checkpoint(2, 0.75)
+
+
 @pytest.mark.integration
 async def test_a_run_of_another_version_of_the_service_hides_no_other(database_url: str, make_run: Any) -> None:
     async with Database.opened(database_url, "trainer_service") as database:
         store = SqlRunStore(database)
-        for number in (1, 2):
+        for number in (1, 2, 3):
             run = make_run(number)
             await store.create(run, Request.of(run.id))
         async with database.writing() as connection:
-            await connection.execute(update(runs).where(runs.c.id == "run_1").values(spec='{"unheard": "of"}'))
-        assert [run.id for run in await store.unfinished()] == ["run_2"]
+            await connection.execute(update(runs).where(runs.c.id == "run_2").values(spec='{"unheard": "of"}'))
+        assert [run.id for run in await store.unfinished()] == ["run_1", "run_3"]
+        assert [run.id for run in await store.page(2, None, None)] == ["run_3", "run_1"]
+
+
+@pytest.mark.integration
+async def test_a_step_that_cannot_be_read_hides_no_other(database_url: str, make_run: Any) -> None:
+    async with Database.opened(database_url, "trainer_service") as database:
+        store = SqlRunStore(database)
+        run = await running(store, make_run())
+        for number in (1, 2, 3):
+            await store.record_step(run.id, step(number), lambda run, before: run)
+        async with database.writing() as connection:
+            await connection.execute(update(steps).where(steps.c.number == 1).values(metrics="no JSON"))
+        assert [one.number for one in await store.steps(run.id, 2, 0)] == [2, 3]

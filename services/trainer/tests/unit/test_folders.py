@@ -1,6 +1,7 @@
 """Folders of models, on a disk or behind a URL."""
 
 import json
+import os
 from pathlib import Path
 
 import fsspec
@@ -106,3 +107,18 @@ async def test_a_runs_exports_are_removed_with_it(model: Path, tmp_path: Path) -
         exports.child(run).child("step-1").upload(model)
     await FsspecModelFolders(tmp_path / "runs", Places([str(tmp_path), "memory://"]), exports).remove(RunId("run_1"))
     assert {name.split("/")[0] for name in exports.sizes()} == {"run_2"}
+
+
+async def test_only_a_runs_own_exports_are_removed(folders: FsspecModelFolders, model: Path, tmp_path: Path) -> None:
+    id = RunId("run_1")
+    own = tmp_path / "runs" / id / "exports" / "step-1"
+    os.makedirs(own)
+    os.makedirs(tmp_path / "runs" / id / "checkpoints")
+    assert await folders.with_checkpoints() == [id]
+    for uri in (str(model), f"{own}/../../../../model", str(own)):
+        await folders.remove_export(id, uri)
+    assert len(os.listdir(model)) == 2
+    assert os.listdir(own.parent) == []
+    await folders.remove_export(id, str(own))
+    await folders.tidy(id)
+    assert await folders.with_checkpoints() == []

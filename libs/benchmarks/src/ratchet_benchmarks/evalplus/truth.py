@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from importlib import resources
 from typing import Any
 
@@ -12,13 +11,12 @@ from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_benchmarks.benchmark import Row
 from ratchet_benchmarks.evalplus import inputs, recording, tests_of
 from ratchet_environments.executor import Executor
+from ratchet_environments.task import MOST_CPU_TIME
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.times import duration_to_proto
 
 _AT_A_TIME = 4
 _ANSWERS = "answers.json"
-_CPU_TIME = timedelta(seconds=60)
-"""The most that a sandbox gives unless its settings say otherwise."""
 _MEMORY = 4 << 30
 _PROGRAM = """{reference}
 
@@ -100,7 +98,7 @@ def _program(row: Row) -> pb.Program:
         entry_point=row["entry_point"],
     )
     limits = problem_pb2.Limits(memory_bytes=_MEMORY)
-    limits.cpu_time.CopyFrom(duration_to_proto(_CPU_TIME))
+    limits.cpu_time.CopyFrom(duration_to_proto(MOST_CPU_TIME))
     return pb.Program(id=row["task_id"], source=source, limits=limits, fetch_files=[_ANSWERS])
 
 

@@ -21,6 +21,7 @@ class MemoryEvaluationStore:
         self._problems: dict[str, dict[ProblemKey, Facts]] = {}
         self._samples: dict[str, dict[SampleKey, Sample]] = {}
         self._sound: dict[str, Sequence[int]] = {}
+        self._without_texts: set[str] = set()
 
     async def create(self, evaluation: Evaluation, request: Request) -> Evaluation:
         existing = await self.find(request)
@@ -64,6 +65,14 @@ class MemoryEvaluationStore:
         self._samples.pop(id, None)
         self._problems.pop(id, None)
         self._made.remove({id})
+
+    async def forget_texts(self, before: datetime) -> int:
+        old = [one.id for one in self._evaluations.values() if one.end_time and one.end_time < before]
+        old = [id for id in old if id not in self._without_texts]
+        for id in old:
+            self._samples[id] = {key: sample.without_texts() for key, sample in self._samples[id].items()}
+        self._without_texts |= set(old)
+        return len(old)
 
     async def add_problems(self, id: str, facts: Sequence[Facts]) -> None:
         for one in facts:

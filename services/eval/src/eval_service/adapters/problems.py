@@ -83,6 +83,9 @@ class LibrarySet:
             return source_for(problem.prompt, problem.entry_point, completion)
         return self.loaded.program(problem, completion)
 
+    def solution(self, problem: Problem, solution: str) -> str:
+        return self.loaded.solution(problem, solution)
+
 
 @contextmanager
 def _unusable() -> Iterator[None]:

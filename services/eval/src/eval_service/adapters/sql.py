@@ -57,14 +57,14 @@ class SqlEvaluationStore:
     async def page(
         self, limit: int, after: str | None, only: EvaluationFilter = EvaluationFilter()
     ) -> Sequence[Evaluation]:
-        query = select(evaluations).order_by(evaluations.c.id.desc()).limit(limit)
+        query = select(evaluations).order_by(evaluations.c.id.desc())
         if after is not None:
             query = query.where(evaluations.c.id < after)
         if only.model:
             query = query.where(evaluations.c.model_name == only.model)
         if only.problems:
             query = query.where(evaluations.c.set_names.contains(f"|{only.problems}|", autoescape=True))
-        return [to_evaluation(row) for row in await self._database.rows(query)]
+        return await self._database.readable(query, to_evaluation, limit)
 
     async def waiting(self, now: datetime) -> Sequence[Evaluation]:
         under_way = evaluations.c.state.in_([str(state) for state in State if not state.ended])
@@ -86,6 +86,18 @@ class SqlEvaluationStore:
             for table in (samples, problems):
                 await connection.execute(delete(table).where(table.c.evaluation_id == id))
             await connection.execute(delete(evaluations).where(evaluations.c.id == id))
+
+    async def forget_texts(self, before: datetime) -> int:
+        old = (evaluations.c.end_time < before, evaluations.c.has_texts)
+        ids = [row.id for row in await self._database.rows(select(evaluations.c.id).where(*old))]
+        for id in ids:
+            async with self._database.writing() as connection:
+                # Without its request, no other evaluation takes the text over from here.
+                await connection.execute(
+                    update(samples).where(samples.c.evaluation_id == id).values(completion="", detail="", request=None)
+                )
+                await connection.execute(update(evaluations).where(evaluations.c.id == id).values(has_texts=False))
+        return len(ids)
 
     # Problems
 
@@ -147,13 +159,13 @@ class SqlEvaluationStore:
         return frozenset(SampleKey(row.benchmark, row.problem_id, row.number) for row in rows)
 
     async def unjudged(self, id: str, limit: int, after: SampleKey | None) -> Sequence[Sample]:
-        query = _by_key(id, limit, after).where(samples.c.verdict == "")
+        query = _by_key(id, after).where(samples.c.verdict == "").limit(limit)
         return [to_sample(row) for row in await self._database.rows(query)]
 
     async def sample_page(
         self, id: str, limit: int, after: SampleKey | None, only: SampleFilter = SampleFilter()
     ) -> Sequence[Sample]:
-        query = _by_key(id, limit, after).where(samples.c.verdict != "")
+        query = _by_key(id, after).where(samples.c.verdict != "")
         for column, value in (
             (samples.c.benchmark, only.benchmark),
             (samples.c.problem_id, only.problem_id),
@@ -161,7 +173,7 @@ class SqlEvaluationStore:
         ):
             if value:
                 query = query.where(column == value)
-        return [to_sample(row) for row in await self._database.rows(query)]
+        return await self._database.readable(query, to_sample, limit)
 
     async def drawn(self, requests: Sequence[str]) -> Mapping[str, Sample]:
         found: dict[str, Sample] = {}
@@ -181,9 +193,9 @@ class SqlEvaluationStore:
         return found
 
 
-def _by_key(id: str, limit: int, after: SampleKey | None) -> Select[Any]:
+def _by_key(id: str, after: SampleKey | None) -> Select[Any]:
     columns = (samples.c.benchmark, samples.c.problem_id, samples.c.index)
-    query = select(samples).where(samples.c.evaluation_id == id).order_by(*columns).limit(limit)
+    query = select(samples).where(samples.c.evaluation_id == id).order_by(*columns)
     if after is not None:
         query = query.where(tuple_(*columns) > (after.benchmark, after.problem_id, after.index))
     return query

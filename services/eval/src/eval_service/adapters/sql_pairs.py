@@ -37,12 +37,12 @@ class SqlPairStore:
         return changed
 
     async def page(self, limit: int, after: str | None, evaluation_id: str = "") -> Sequence[Pair]:
-        query = select(pairs).order_by(pairs.c.id.desc()).limit(limit)
+        query = select(pairs).order_by(pairs.c.id.desc())
         if after is not None:
             query = query.where(pairs.c.id < after)
         if evaluation_id:
             query = query.where(or_(pairs.c.left_id == evaluation_id, pairs.c.right_id == evaluation_id))
-        return [_pair(row) for row in await self._database.rows(query)]
+        return await self._database.readable(query, _pair, limit)
 
     async def between(self, ids: Sequence[str]) -> Sequence[Pair]:
         query = select(pairs).where(pairs.c.left_id.in_(ids), pairs.c.right_id.in_(ids)).order_by(pairs.c.id)

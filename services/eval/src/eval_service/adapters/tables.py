@@ -1,6 +1,6 @@
 """The tables of eval-service. Prefixed, since services may share a database."""
 
-from sqlalchemy import JSON, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import JSON, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text, true
 
 from ratchet_kit.sql import UtcDateTime, hold_columns, request_columns
 
@@ -24,6 +24,8 @@ evaluations = Table(
     Column("end_time", UtcDateTime),
     Column("pace_time", UtcDateTime),
     Column("pace_samples", Integer),
+    # That its samples have not lost their texts yet.
+    Column("has_texts", Boolean, nullable=False, server_default=true()),
     *hold_columns(),
     *request_columns(),
 )

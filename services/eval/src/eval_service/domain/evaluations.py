@@ -22,7 +22,7 @@ from eval_service.domain.score import Count, Facts, Score, score, tallies
 from eval_service.domain.sets import Imported, Sets, samples_of
 from eval_service.domain.spec import EvaluationSpec
 from ratchet_kit import work
-from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.errors import FailedPrecondition, RatchetError
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
@@ -89,7 +89,7 @@ class Evaluations:
             return await self._store.page(limit, after, only)
 
         page = await fetch_page(fetch, lambda evaluation: evaluation.id, str, size, token)
-        return Page(await self._reports(page.items), page.next_page_token)
+        return Page(await self._readable_reports(page.items), page.next_page_token)
 
     async def add(self, id: str, imported: Sequence[Imported]) -> Report:
         """Adds samples that were made elsewhere. Raises NotFound, InvalidArgument for a problem that is not there,
@@ -156,6 +156,19 @@ class Evaluations:
 
     async def _report(self, evaluation: Evaluation) -> Report:
         return (await self._reports([evaluation]))[0]
+
+    async def _readable_reports(self, evaluations: Sequence[Evaluation]) -> list[Report]:
+        """Without an evaluation whose problems or counts cannot be read: it hides no other."""
+        try:
+            return await self._reports(evaluations)
+        except RatchetError:
+            raise
+        except Exception:
+            if len(evaluations) == 1:
+                with work.surviving("report", evaluation_id=evaluations[0].id):
+                    raise
+                return []
+        return [report for one in evaluations for report in await self._readable_reports([one])]
 
     async def _reports(self, evaluations: Sequence[Evaluation]) -> list[Report]:
         """What has succeeded keeps its score; of all else the samples are counted."""

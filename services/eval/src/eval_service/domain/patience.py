@@ -25,7 +25,7 @@ class OutOfPatience(Unavailable):
 class Deadlines:
     """How long the platform may be at fault before an evaluation fails for it."""
 
-    without_progress: timedelta = timedelta(minutes=5)
+    without_progress: timedelta = timedelta(minutes=15)
     """Without a single new sample."""
     for_room: timedelta = timedelta(minutes=30)
     """Until rollout-service has room for the policy."""

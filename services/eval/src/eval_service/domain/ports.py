@@ -76,6 +76,11 @@ class EvaluationStore(Protocol):
         """With all that belongs to it. No error when it is not there."""
         ...
 
+    async def forget_texts(self, before: datetime) -> int:
+        """Of evaluations that ended before then: their samples stay without completions and details. How many had
+        some."""
+        ...
+
     async def add_problems(self, id: str, facts: Sequence[Facts]) -> None:
         """Stores facts of problems; those that are there already stay as they are."""
         ...
@@ -169,6 +174,10 @@ class ProblemSet(Protocol):
 
     def program(self, problem: Problem, completion: str) -> str:
         """The program that the set's official evaluator makes of a completion."""
+        ...
+
+    def solution(self, problem: Problem, solution: str) -> str:
+        """The program that it makes of a solution that was made elsewhere."""
         ...
 
 

@@ -96,6 +96,11 @@ class Sample:
         """`completion`: the last answer of an episode that had several."""
         return replace(self, judgement=judgement, completion=completion or self.completion)
 
+    def without_texts(self) -> "Sample":
+        """What stays when it is old."""
+        judgement = replace(self.judgement, detail="") if self.judgement else None
+        return replace(self, completion="", request="", judgement=judgement)
+
     def again(self, key: SampleKey) -> "Sample":
         """The same completion in another place: another evaluation asked for it, or another set has the problem."""
         return replace(self, key=key, judgement=None)

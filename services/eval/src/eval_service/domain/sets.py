@@ -74,9 +74,8 @@ class Sets:
 
     def program(self, sample: Sample) -> str:
         """The program that the set's official evaluator makes of a sample."""
-        if sample.is_program:
-            return sample.completion
-        return self._sets[sample.key.benchmark].program(self._problems[sample.key.problem], sample.completion)
+        own, problem = self._sets[sample.key.benchmark], self._problems[sample.key.problem]
+        return (own.solution if sample.is_program else own.program)(problem, sample.completion)
 
     def check(self, keys: Iterable[SampleKey]) -> None:
         """Raises InvalidArgument for samples of a problem that is not there."""

@@ -46,10 +46,6 @@ class GrpcModelRegistry:
                 self._versions[ref] = _version((await self._stub.GetVersion(request)).version)
         return self._versions[ref]
 
-    async def resolve(self, model: str, alias: str) -> RegisteredVersion:
-        with rpc_errors():
-            return _version((await self._stub.GetVersion(pb.GetVersionRequest(model=model, alias=alias))).version)
-
     async def gate(self, gate_id: str) -> GateResult:
         with rpc_errors():
             gate = (await self._stub.GetGate(pb.GetGateRequest(id=gate_id))).gate

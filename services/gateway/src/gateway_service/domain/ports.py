@@ -52,10 +52,6 @@ class ModelRegistry(Protocol):
         """Raises NotFound, FailedPrecondition while its artifact is being copied or when that failed."""
         ...
 
-    async def resolve(self, model: str, alias: str) -> RegisteredVersion:
-        """The version that an alias points at. Raises what `version` raises."""
-        ...
-
     async def gate(self, gate_id: str) -> GateResult:
         """Raises NotFound."""
         ...

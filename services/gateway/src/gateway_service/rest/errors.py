@@ -1,7 +1,7 @@
 """The one table from errors to HTTP, and the two bodies that carry them: Ratchet's and OpenAI's."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,6 +106,13 @@ def http_response(request: Request, error: HTTPException) -> JSONResponse:
     return JSONResponse(body(meant), error.status_code, error.headers)
 
 
+def invalid_body(faults: Iterable[tuple[Iterable[object], str]]) -> errors.InvalidArgument:
+    """Of what pydantic says: where, and what."""
+    violations = [errors.FieldViolation(".".join(map(str, place)) or "body", text) for place, text in faults]
+    message = "; ".join(f"{violation.field}: {violation.description}" for violation in violations)
+    return errors.InvalidArgument(message, violations)
+
+
 def install(app: FastAPI) -> None:
     """Answers every error in the shape of the API that was called."""
 
@@ -115,12 +122,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        violations = [
-            errors.FieldViolation(".".join(str(part) for part in fault["loc"][1:]) or "body", fault["msg"])
-            for fault in error.errors()
-        ]
-        message = "; ".join(f"{violation.field}: {violation.description}" for violation in violations)
-        return to_response(request, errors.InvalidArgument(message, violations))
+        return to_response(request, invalid_body([(fault["loc"][1:], fault["msg"]) for fault in error.errors()]))
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> JSONResponse:

@@ -1,11 +1,16 @@
 """/v1: the API of OpenAI's clients, answered by the models, versions and aliases of the registry."""
 
-from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any, TypeVar
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ValidationError
+from pydantic.json_schema import models_json_schema
 
 from gateway_service.auth import http_auth
 from gateway_service.domain.completions.completer import Completer
@@ -14,79 +19,173 @@ from gateway_service.domain.completions.router import Router
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.key import Scope
 from gateway_service.domain.ports import ModelRegistry
-from gateway_service.rest import openai_shapes as shapes
+from gateway_service.rest import openai_answers as answers
 from gateway_service.rest import sse
-from gateway_service.rest.errors import openai_error_body
-from ratchet_kit.errors import RatchetError
+from gateway_service.rest.errors import invalid_body, openai_error_body
+from gateway_service.rest.express import Track
+from gateway_service.rest.openai_requests import ChatRequest, TextRequest
+from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_kit.http_server import while_connected
 from ratchet_kit.names import ModelRef
 from ratchet_kit.times import Clock
-from ratchet_policies import ChatPrompt, Completion, FinishReason, Prompt, TextPrompt
 
-FINISH_REASONS = {
-    FinishReason.UNFINISHED: None,
-    FinishReason.STOP: "stop",
-    FinishReason.LENGTH: "length",
-    FinishReason.ABORTED: "length",
-}
-"""OpenAI has no reason for an aborted answer; like "length" it says that the text is not complete."""
-RoutingKey = Annotated[str | None, Header(alias="x-ratchet-routing-key", description="Takes the place of `user`.")]
+ROUTING_KEY = "x-ratchet-routing-key"
+SESSION = "x-ratchet-session"
+SCHEMAS = "#/components/schemas/"
+BODIES = (ChatRequest, TextRequest)
+MERGED_PIECES = 64
+"""Of several prompts' streams, that wait for a slow reader."""
+B = TypeVar("B", bound=BaseModel)
 
 
-def build(completer: Completer, router: Router, registry: ModelRegistry, clock: Clock) -> APIRouter:
+class Completions:
+    """The two endpoints of completions. They read their bodies themselves."""
+
+    def __init__(self, completer: Completer, clock: Clock) -> None:
+        self._completer = completer
+        self._clock = clock
+
+    @property
+    def tracks(self) -> Sequence[Track]:
+        return (
+            Track("/v1/chat/completions", Scope.INFERENCE, self.chat),
+            Track("/v1/completions", Scope.INFERENCE, self.text),
+        )
+
+    async def chat(self, http: Request) -> Response:
+        """Answers a conversation."""
+        return await self._answer(answers.CHAT, http, await _read(http, ChatRequest))
+
+    async def text(self, http: Request) -> Response:
+        """Continues one text, or several."""
+        return await self._answer(answers.TEXT, http, await _read(http, TextRequest))
+
+    async def _answer(self, shape: answers.Shape, http: Request, body: ChatRequest | TextRequest) -> Response:
+        body.refuse_unsupported()
+        echoed, sampling = body.echoed, body.sampling()
+        target, routing_key = ModelRef.parse_registered(body.model), http.headers.get(ROUTING_KEY) or body.user or ""
+        session = http.headers.get(SESSION, "")
+        requests = [CompletionRequest(target, prompt, sampling, routing_key, session) for prompt in body.prompts()]
+        now = _seconds(self._clock.now())
+        if not body.stream:
+            replies = await while_connected(http.receive, _complete(self._completer, requests))
+            whole = shape.whole(replies, echoed, now).model_dump_json()
+            return Response(whole, media_type="application/json", headers=_headers(replies[0]))
+        pieces = await sse.started(_merged([self._completer.stream(request) for request in requests]))
+        first = await anext(pieces)
+        chunks = _Chunks(shape, first.piece, now, echoed, sampling.n, body.with_usage)
+        return sse.EventStream(chunks.events(first, pieces), _headers(first.piece))
+
+
+def build(completions: Completions, router: Router, registry: ModelRegistry) -> APIRouter:
     api = APIRouter(prefix="/v1", tags=["openai"], dependencies=[http_auth(Scope.INFERENCE)])
-
-    @api.post("/chat/completions", response_model=shapes.ChatCompletion)
-    async def chat_completions(
-        http: Request, body: shapes.ChatRequest, response: Response, routing_key: RoutingKey = None
-    ) -> Any:
-        prompt = ChatPrompt(tuple(message.to_chat() for message in body.messages))
-        return await answer(CHAT, http, body, prompt, routing_key, response)
-
-    @api.post("/completions", response_model=shapes.TextCompletion)
-    async def completions(
-        http: Request, body: shapes.TextRequest, response: Response, routing_key: RoutingKey = None
-    ) -> Any:
-        return await answer(TEXT, http, body, TextPrompt(body.text()), routing_key, response)
+    api.post("/chat/completions", **_described(ChatRequest, answers.ChatCompletion))(completions.chat)
+    api.post("/completions", **_described(TextRequest, answers.TextCompletion))(completions.text)
 
     @api.get("/models")
-    async def list_models() -> shapes.ModelList:
+    async def list_models() -> answers.ModelList:
         """The models of the key. A request names one as "name", "name@version" or "name:alias"."""
         models = [model for model in await registry.models() if caller().may_call(model.name)]
-        return shapes.ModelList(
-            data=[shapes.ModelCard(id=model.name, created=_seconds(model.create_time)) for model in models]
+        return answers.ModelList(
+            data=[answers.ModelCard(id=model.name, created=_seconds(model.create_time)) for model in models]
         )
 
     @api.get("/models/{model:path}")
-    async def get_model(model: str) -> shapes.ModelCard:
+    async def get_model(model: str) -> answers.ModelCard:
         """A model, a version or an alias that completions can be requested of."""
         route = await router.route(ModelRef.parse_registered(model), "")
         version = await registry.version(route.version)
-        return shapes.ModelCard(id=model, created=_seconds(version.create_time))
-
-    async def answer(
-        shape: Shape,
-        http: Request,
-        body: shapes.ChatRequest | shapes.TextRequest,
-        prompt: Prompt,
-        routing_key: str | None,
-        response: Response,
-    ) -> Any:
-        body.refuse_unsupported()
-        request = CompletionRequest(
-            ModelRef.parse_registered(body.model), prompt, body.sampling(), routing_key or body.user or ""
-        )
-        now = _seconds(clock.now())
-        if not body.stream:
-            reply = await while_connected(http.receive, completer.complete(request))
-            response.headers.update(_headers(reply))
-            return shape.whole(reply, now)
-        pieces = await sse.started(completer.stream(request))
-        first = await anext(pieces)
-        chunks = _chunks(shape, first, pieces, now, body.with_usage)
-        return sse.response(sse.with_pings(chunks), _headers(first))
+        return answers.ModelCard(id=model, created=_seconds(version.create_time))
 
     return api
+
+
+def components() -> dict[str, Any]:
+    """The JSON Schemas of the bodies that FastAPI does not read, for OpenAPI."""
+    _, schema = models_json_schema([(body, "validation") for body in BODIES], ref_template=SCHEMAS + "{model}")
+    return dict(schema["$defs"])
+
+
+def _described(body: type[BaseModel], answer: type[BaseModel]) -> dict[str, Any]:
+    """What OpenAPI says of a route whose function takes the request as it comes."""
+    content = {"application/json": {"schema": {"$ref": SCHEMAS + body.__name__}}}
+    headers = {ROUTING_KEY: "Takes the place of `user`.", SESSION: "What experiments by sessions assign."}
+    header = {"in": "header", "required": False, "schema": {"type": "string"}}
+    return {
+        "response_model": None,
+        "response_class": Response,
+        "responses": {200: {"model": answer, "content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+        "openapi_extra": {
+            "requestBody": {"required": True, "content": content},
+            "parameters": [header | {"name": name, "description": text} for name, text in headers.items()],
+        },
+    }
+
+
+async def _read(http: Request, shape: type[B]) -> B:
+    """The body of a request. Raises InvalidArgument that names the fields at fault."""
+    try:
+        return shape.model_validate(json.loads(await http.body()))
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_context=False, include_input=False)
+        raise invalid_body([(fault["loc"], fault["msg"]) for fault in faults]) from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument(f"the body is not JSON: {error}") from error
+
+
+async def _complete(completer: Completer, requests: Sequence[CompletionRequest]) -> Sequence[CompletionResponse]:
+    """The answers to all of them, or the error of the first that fails: then the others are given up."""
+    if len(requests) == 1:
+        return [await completer.complete(requests[0])]
+    tasks = [asyncio.create_task(completer.complete(request)) for request in requests]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A piece of the answer to one of several prompts."""
+
+    prompt: int
+    piece: ResponseDelta
+
+
+async def _merged(streams: Sequence[AsyncGenerator[ResponseDelta]]) -> AsyncGenerator[_Piece]:
+    """The pieces of all streams, as they come. Raises what one of them raises, and closes the others."""
+    if len(streams) == 1:
+        async with aclosing(streams[0]) as pieces:
+            async for one in pieces:
+                yield _Piece(0, one)
+        return
+    waiting: asyncio.Queue[_Piece | Exception | None] = asyncio.Queue(MERGED_PIECES)
+
+    async def pump(prompt: int, stream: AsyncGenerator[ResponseDelta]) -> None:
+        try:
+            async with aclosing(stream) as pieces:
+                async for one in pieces:
+                    await waiting.put(_Piece(prompt, one))
+            await waiting.put(None)
+        except Exception as error:  # noqa: BLE001 (raised below, to who reads)
+            await waiting.put(error)
+
+    tasks = [asyncio.create_task(pump(prompt, stream)) for prompt, stream in enumerate(streams)]
+    left = len(tasks)
+    try:
+        while left:
+            match await waiting.get():
+                case None:
+                    left -= 1
+                case Exception() as error:
+                    raise error
+                case _Piece() as piece:
+                    yield piece
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _headers(answer: CompletionResponse | ResponseDelta) -> dict[str, str]:
@@ -94,131 +193,60 @@ def _headers(answer: CompletionResponse | ResponseDelta) -> dict[str, str]:
     return {"x-ratchet-version": str(answer.version), "x-ratchet-policy-id": policy_id}
 
 
-async def _chunks(
-    shape: "Shape", first: ResponseDelta, rest: AsyncGenerator[ResponseDelta], created: int, with_usage: bool
-) -> AsyncGenerator[str]:
-    """The events of a stream; a fault after the first piece is an event too, and the last."""
-    head = {
-        "id": first.id,
-        "object": shape.chunk,
-        "created": created,
-        "model": str(first.version),
-        "system_fingerprint": first.delta.policy_id,
-    }
-    seen: set[int] = set()
-    usage = shapes.Usage(prompt_tokens=0, completion_tokens=0, total_tokens=0)
+class _Chunks:
+    """A stream as OpenAI writes it."""
 
-    def chunk(piece: ResponseDelta) -> str:
-        choice = piece.delta.completion
-        usage.prompt_tokens += piece.delta.prompt_tokens
-        usage.completion_tokens += len(choice.token_ids)
-        usage.total_tokens = usage.prompt_tokens + usage.completion_tokens
-        opens = choice.index not in seen
-        seen.add(choice.index)
-        return sse.event(head | {"choices": [shape.delta(choice, opens)]})
+    def __init__(
+        self,
+        shape: answers.Shape,
+        first: ResponseDelta,
+        created: int,
+        echoed: Sequence[str],
+        choices: int,
+        with_usage: bool,
+    ) -> None:
+        """`choices`: of each prompt."""
+        self._shape = shape
+        self._echoed = echoed
+        self._choices = choices
+        self._with_usage = with_usage
+        self._head: dict[str, Any] = {
+            "id": first.id,
+            "object": shape.chunk,
+            "created": created,
+            "model": str(first.version),
+            "system_fingerprint": first.delta.policy_id,
+        } | ({"usage": None} if with_usage else {})
+        self._sent: dict[int, int] = {}  # by choice: characters
+        self._prompt_tokens = 0
+        self._completion_tokens = 0
 
-    try:
-        yield chunk(first)
-        async for piece in rest:
-            yield chunk(piece)
-    except RatchetError as error:
-        yield sse.event(openai_error_body(error))
-        return
-    if with_usage:
-        yield sse.event(head | {"choices": [], "usage": usage.model_dump()})
-    yield sse.event("[DONE]")
+    async def events(self, first: _Piece, rest: AsyncGenerator[_Piece]) -> AsyncGenerator[str]:
+        """A fault after the first piece is an event too, and the last."""
+        async with aclosing(rest):
+            try:
+                yield self._event(first)
+                async for piece in rest:
+                    yield self._event(piece)
+            except RatchetError as error:
+                yield sse.event(openai_error_body(error))
+                return
+        if self._with_usage:
+            usage = answers.Usage.of(self._prompt_tokens, self._completion_tokens)
+            yield sse.event(self._head | {"choices": [], "usage": usage.model_dump()})
+        yield sse.event("[DONE]")
 
-
-def _whole_chat(answer: CompletionResponse, created: int) -> shapes.ChatCompletion:
-    return shapes.ChatCompletion(
-        id=answer.id,
-        created=created,
-        model=str(answer.version),
-        system_fingerprint=answer.generation.policy_id,
-        choices=[
-            shapes.ChatChoice(
-                index=choice.index,
-                message=shapes.AnswerMessage(content=choice.text),
-                logprobs=_chat_logprobs(choice),
-                finish_reason=FINISH_REASONS[choice.finish_reason] or "stop",
-            )
-            for choice in answer.generation.completions
-        ],
-        usage=_usage(answer),
-    )
-
-
-def _whole_text(answer: CompletionResponse, created: int) -> shapes.TextCompletion:
-    return shapes.TextCompletion(
-        id=answer.id,
-        created=created,
-        model=str(answer.version),
-        system_fingerprint=answer.generation.policy_id,
-        choices=[
-            shapes.TextChoice(
-                index=choice.index,
-                text=choice.text,
-                logprobs=_text_logprobs(choice),
-                finish_reason=FINISH_REASONS[choice.finish_reason] or "stop",
-            )
-            for choice in answer.generation.completions
-        ],
-        usage=_usage(answer),
-    )
-
-
-def _chat_delta(choice: Completion, opens: bool) -> dict[str, Any]:
-    delta = {"content": choice.text} if choice.text or opens else {}
-    logprobs = _chat_logprobs(choice)
-    return {
-        "index": choice.index,
-        "delta": {"role": "assistant"} | delta if opens else delta,
-        "logprobs": logprobs.model_dump() if logprobs else None,
-        "finish_reason": FINISH_REASONS[choice.finish_reason],
-    }
-
-
-def _text_delta(choice: Completion, opens: bool) -> dict[str, Any]:
-    logprobs = _text_logprobs(choice)
-    return {
-        "index": choice.index,
-        "text": choice.text,
-        "logprobs": logprobs.model_dump() if logprobs else None,
-        "finish_reason": FINISH_REASONS[choice.finish_reason],
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How one endpoint writes an answer: whole, and in chunks."""
-
-    whole: Callable[[CompletionResponse, int], shapes.ChatCompletion | shapes.TextCompletion]
-    chunk: str
-    delta: Callable[[Completion, bool], dict[str, Any]]
-
-
-CHAT = Shape(_whole_chat, "chat.completion.chunk", _chat_delta)
-TEXT = Shape(_whole_text, "text_completion", _text_delta)
-
-
-def _usage(answer: CompletionResponse) -> shapes.Usage:
-    prompt, completion = answer.generation.prompt_tokens, answer.completion_tokens
-    return shapes.Usage(prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion)
-
-
-def _chat_logprobs(choice: Completion) -> shapes.ChatLogprobs | None:
-    if not choice.log_probs:
-        return None
-    pairs = zip(choice.token_ids, choice.log_probs, strict=True)
-    content = [shapes.TokenLogprob(token=f"token_id:{token}", logprob=logprob) for token, logprob in pairs]
-    return shapes.ChatLogprobs(content=content)
-
-
-def _text_logprobs(choice: Completion) -> shapes.TextLogprobs | None:
-    if not choice.log_probs:
-        return None
-    tokens = [f"token_id:{token}" for token in choice.token_ids]
-    return shapes.TextLogprobs(tokens=tokens, token_logprobs=list(choice.log_probs))
+    def _event(self, piece: _Piece) -> str:
+        delta = piece.piece.delta
+        choice, index = delta.completion, piece.prompt * self._choices + delta.completion.index
+        self._prompt_tokens += delta.prompt_tokens
+        self._completion_tokens += len(choice.token_ids)
+        opens = index not in self._sent
+        if opens and self._echoed[piece.prompt]:
+            choice = replace(choice, text=self._echoed[piece.prompt] + choice.text)
+        offset = self._sent.get(index, 0)
+        self._sent[index] = offset + len(choice.text)
+        return sse.event(self._head | {"choices": [self._shape.delta(choice, index, offset, opens)]})
 
 
 def _seconds(time: datetime) -> int:

@@ -2,11 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+import time
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, TypeVar
 
-from fastapi.responses import StreamingResponse
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from ratchet_kit.errors import Cancelled
+from ratchet_kit.http_server import while_connected
 
 T = TypeVar("T")
 
@@ -18,10 +23,6 @@ _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 def event(data: Mapping[str, Any] | str, name: str | None = None) -> str:
     text = data if isinstance(data, str) else json.dumps(data, separators=(",", ":"))
     return (f"event: {name}\n" if name else "") + f"data: {text}\n\n"
-
-
-def response(events: AsyncIterator[str], headers: Mapping[str, str] | None = None) -> StreamingResponse:
-    return StreamingResponse(events, media_type="text/event-stream", headers={**_HEADERS, **(headers or {})})
 
 
 async def started(items: AsyncGenerator[T]) -> AsyncGenerator[T]:
@@ -38,25 +39,47 @@ async def started(items: AsyncGenerator[T]) -> AsyncGenerator[T]:
     return all_items()
 
 
-async def with_pings(events: AsyncGenerator[str]) -> AsyncIterator[str]:
-    async with aclosing(events):
-        waiting: asyncio.Task[str | None] | None = None
+class EventStream(Response):
+    """Sends events as they come, and a comment where none came for a while. The events end when the caller leaves.
+
+    One task for all of a stream: a task for each event would cost more than the event.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncGenerator[str], headers: Mapping[str, str] | None = None) -> None:
+        self._events = events
+        self._sent = 0.0
+        self.status_code = 200
+        self.background = None
+        self.init_headers({**_HEADERS, **(headers or {})})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            while True:
-                waiting = waiting or asyncio.ensure_future(_next(events))
-                done, _ = await asyncio.wait({waiting}, timeout=PING_SECONDS)
-                if not done:
-                    yield ": ping\n\n"
-                    continue
-                item, waiting = waiting.result(), None
-                if item is None:
-                    return
-                yield item
+            await while_connected(receive, self._send_all(send))
+        except Cancelled:
+            pass  # nobody is left to answer
+
+    async def _send_all(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        pinging = asyncio.create_task(self._ping(send))
+        try:
+            async with aclosing(self._events) as events:
+                async for one in events:
+                    await self._send(send, one)
         finally:
-            if waiting is not None:
-                waiting.cancel()
-                await asyncio.gather(waiting, return_exceptions=True)
+            pinging.cancel()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
+    async def _ping(self, send: Send) -> None:
+        self._sent = time.monotonic()
+        while True:
+            silent = time.monotonic() - self._sent
+            if silent >= PING_SECONDS:
+                await self._send(send, ": ping\n\n")
+            else:
+                await asyncio.sleep(PING_SECONDS - silent)
 
-async def _next(events: AsyncIterator[str]) -> str | None:
-    return await anext(events, None)
+    async def _send(self, send: Send, text: str) -> None:
+        await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+        self._sent = time.monotonic()

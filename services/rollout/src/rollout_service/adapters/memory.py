@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, Unavailable
-from ratchet_policies import ChatPrompt, Completion, FinishReason, TextPrompt, TokenPrompt
+from ratchet_policies import ChatPrompt, Completion, FinishReason, TextPrompt, TokenCandidate, TokenPrompt
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import Dtype, EngineInfo, EngineOptions, PolicyId, PolicyName
 from rollout_service.domain.ports import KeptPolicy, ModelFolder, PolicyEngine
@@ -188,6 +188,14 @@ def _completion(request: GenerationRequest, index: int, positions: "range | list
         index=index,
         token_ids=ids,
         log_probs=tuple(LOG_PROB for _ in ids) if request.sampling.logprobs else (),
+        candidates=_candidates(ids, request.sampling.top_logprobs),
         text="".join(f"{token} " for token in ids),
         finish_reason=FinishReason.LENGTH if last else FinishReason.UNFINISHED,
     )
+
+
+def _candidates(ids: tuple[int, ...], top: int | None) -> tuple[tuple[TokenCandidate, ...], ...]:
+    if top is None:
+        return ()
+    likeliest = tuple(TokenCandidate(token, f"{token} ", LOG_PROB) for token in range(top))
+    return tuple((TokenCandidate(token, f"{token} ", LOG_PROB), *likeliest) for token in ids)

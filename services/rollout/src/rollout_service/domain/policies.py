@@ -117,6 +117,10 @@ class Policies:
         """Raises NotFound."""
         return self._host(name).policy
 
+    def names(self) -> frozenset[PolicyName]:
+        """Of all policies that there are."""
+        return frozenset(policy.name for policy in self._held())
+
     async def page(self, size: int, token: str) -> Page[Policy]:
         """Policies, sorted by name. Raises InvalidArgument for a wrong page size or token."""
 

@@ -68,6 +68,4 @@ def record_from_item(item: Item) -> Record:
 
 
 def page_to_proto(page: Page[Batch]) -> pb.ListBatchesResponse:
-    return pb.ListBatchesResponse(
-        batches=[batch_to_proto(batch) for batch in page.items], next_page_token=page.next_page_token
-    )
+    return pb.ListBatchesResponse(batches=page.map(batch_to_proto).items, next_page_token=page.next_page_token)

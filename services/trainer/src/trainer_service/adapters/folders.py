@@ -3,7 +3,7 @@
 import asyncio
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,18 @@ class FsspecModelFolders:
     async def tidy(self, id: RunId) -> None:
         for name in ("checkpoints", "base"):
             await asyncio.to_thread(shutil.rmtree, self._runs_folder / id / name, ignore_errors=True)
+
+    async def with_checkpoints(self) -> Sequence[RunId]:
+        return await asyncio.to_thread(
+            lambda: [RunId(one.parent.name) for one in self._runs_folder.glob("*/checkpoints")]
+        )
+
+    async def remove_export(self, id: RunId, uri: str) -> None:
+        roots = [Folder(str(self._runs_folder / id / "exports"))]
+        if self._exports is not None:
+            roots.append(self._exports.child(id))
+        if any(uri.startswith(f"{root.uri}/") and ".." not in uri for root in roots):
+            await asyncio.to_thread(Folder(uri).delete)
 
     async def free_bytes(self) -> int:
         return await asyncio.to_thread(storage.free_bytes, self._runs_folder)

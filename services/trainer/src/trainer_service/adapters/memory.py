@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from ratchet_kit.errors import Failure, NotFound, Unavailable
 from ratchet_kit.idempotency import Made, Request
@@ -81,6 +82,18 @@ class MemoryRunStore:
     async def steps(self, id: RunId, limit: int, after: int) -> Sequence[Step]:
         of_run = self._steps.get(id, {})
         return [of_run[number] for number in sorted(of_run) if number > after][:limit]
+
+    async def superseded(self, before: datetime) -> Sequence[tuple[RunId, Checkpoint]]:
+        return [
+            (id, one)
+            for id, of_run in self._checkpoints.items()
+            if (run := self._runs[id]).end_time and run.end_time < before
+            for one in of_run.values()
+            if one != run.best_checkpoint
+        ]
+
+    async def delete_checkpoint(self, id: RunId, step: int) -> None:
+        self._checkpoints.get(id, {}).pop(step, None)
 
     async def checkpoints(self, id: RunId, limit: int, after: int) -> Sequence[Checkpoint]:
         of_run = self._checkpoints.get(id, {})
@@ -162,10 +175,19 @@ class MemoryFolders:
         self.models = dict(models or {})
         self.removed: list[RunId] = []
         self.tidied: list[RunId] = []
+        self.checkpoints: set[RunId] = set()
+        self.removed_exports: list[str] = []
         self.free = 1 << 40
 
     async def tidy(self, id: RunId) -> None:
         self.tidied.append(id)
+        self.checkpoints.discard(id)
+
+    async def with_checkpoints(self) -> Sequence[RunId]:
+        return sorted(self.checkpoints)
+
+    async def remove_export(self, id: RunId, uri: str) -> None:
+        self.removed_exports.append(uri)
 
     async def free_bytes(self) -> int:
         return self.free

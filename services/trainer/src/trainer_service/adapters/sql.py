@@ -1,9 +1,10 @@
 """RunStore on SQLite and PostgreSQL."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, and_, delete, func, select, update
+from sqlalchemy import Row, Select, and_, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ratchet_kit.errors import NotFound
@@ -36,12 +37,12 @@ class SqlRunStore:
             return await _run(connection, id)
 
     async def page(self, limit: int, after: str | None, state: State | None) -> Sequence[Run]:
-        query = _runs().order_by(runs.c.id.desc()).limit(limit)
+        query = _runs().order_by(runs.c.id.desc())
         if after is not None:
             query = query.where(runs.c.id < after)
         if state is not None:
             query = query.where(runs.c.state == state.value)
-        return [_to_run(row) for row in await self._database.rows(query)]
+        return await self._database.readable(query, _to_run, limit)
 
     async def unfinished(self) -> Sequence[Run]:
         query = _runs().where(runs.c.state.in_([state.value for state in UNFINISHED])).order_by(runs.c.id)
@@ -81,12 +82,26 @@ class SqlRunStore:
 
     async def steps(self, id: RunId, limit: int, after: int) -> Sequence[Step]:
         query = select(steps).where(steps.c.run_id == id, steps.c.number > after).order_by(steps.c.number)
-        return [to_step(row) for row in await self._database.rows(query.limit(limit))]
+        return await self._database.readable(query, to_step, limit)
+
+    async def superseded(self, before: datetime) -> Sequence[tuple[RunId, Checkpoint]]:
+        query = (
+            select(checkpoints)
+            .join(runs, runs.c.id == checkpoints.c.run_id)
+            .where(runs.c.end_time < before, or_(runs.c.best_step.is_(None), runs.c.best_step != checkpoints.c.step))
+            .order_by(checkpoints.c.run_id, checkpoints.c.step)
+        )
+        return await self._database.readable(query, lambda row: (RunId(row.run_id), to_checkpoint(row)))
+
+    async def delete_checkpoint(self, id: RunId, step: int) -> None:
+        async with self._database.writing() as connection:
+            is_it = (checkpoints.c.run_id == id, checkpoints.c.step == step)
+            await connection.execute(delete(checkpoints).where(*is_it))
 
     async def checkpoints(self, id: RunId, limit: int, after: int) -> Sequence[Checkpoint]:
         is_next = (checkpoints.c.run_id == id, checkpoints.c.step > after)
         query = select(checkpoints).where(*is_next).order_by(checkpoints.c.step)
-        return [to_checkpoint(row) for row in await self._database.rows(query.limit(limit))]
+        return await self._database.readable(query, to_checkpoint, limit)
 
 
 def _runs() -> Select[Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -68,6 +69,14 @@ class RunStore(Protocol):
 
     async def steps(self, id: RunId, limit: int, after: int) -> Sequence[Step]:
         """Steps with numbers above `after`, in order; none for a run that is not there."""
+        ...
+
+    async def superseded(self, before: datetime) -> Sequence[tuple[RunId, Checkpoint]]:
+        """Of the runs that ended before then, the checkpoints that are not the best of their run."""
+        ...
+
+    async def delete_checkpoint(self, id: RunId, step: int) -> None:
+        """One that is not the best. None that is there is fine."""
         ...
 
     async def checkpoints(self, id: RunId, limit: int, after: int) -> Sequence[Checkpoint]:
@@ -211,7 +220,15 @@ class ModelFolders(Protocol):
         ...
 
     async def tidy(self, id: RunId) -> None:
-        """Deletes what nobody needs of a run that has succeeded: its last checkpoint, and the copy of its base."""
+        """Deletes what only a run under way needs: its last checkpoint, and the copy of its base."""
+        ...
+
+    async def with_checkpoints(self) -> Sequence[RunId]:
+        """The runs that `tidy` has something to delete of."""
+        ...
+
+    async def remove_export(self, id: RunId, uri: str) -> None:
+        """Deletes a model that the run exported; nothing where it lies elsewhere, or is not there."""
         ...
 
     async def free_bytes(self) -> int:

@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Row, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway_service.adapters.sql.tables import api_keys
+from gateway_service.adapters.sql.tables import api_keys, revisions
 from gateway_service.domain.keys.key import ApiKey, Scope
+from gateway_service.domain.keys.ports import ChangedKeys
+from ratchet_kit import sql
 from ratchet_kit.errors import AlreadyExists, NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.sql import Database
@@ -17,8 +20,11 @@ class SqlKeyStore:
         self._database = database
 
     async def create(self, key: ApiKey, request: Request) -> ApiKey:
-        if await self._database.insert_if_absent(api_keys, _row(key) | request.columns):
-            return key
+        async with self._database.writing() as connection:
+            revision = await _next_revision(connection)
+            new = _row(key) | {"revision": revision} | request.columns
+            if await sql.insert_if_absent(connection, api_keys, new):
+                return key
         row = await self._database.made_by(request, select(api_keys), "API key")
         if row is None:
             raise AlreadyExists("this API key exists")
@@ -35,16 +41,26 @@ class SqlKeyStore:
         return None if row is None else _key(row)
 
     async def page(self, limit: int, after: str | None) -> Sequence[ApiKey]:
-        query = select(api_keys).order_by(api_keys.c.id.desc()).limit(limit)
+        query = select(api_keys).order_by(api_keys.c.id.desc())
         if after is not None:
             query = query.where(api_keys.c.id < after)
-        return [_key(row) for row in await self._database.rows(query)]
+        return await self._database.readable(query, _key, limit)
 
     async def save(self, key: ApiKey) -> None:
         async with self._database.writing() as connection:
-            result = await connection.execute(update(api_keys).where(api_keys.c.id == key.id).values(_row(key)))
+            changed = _row(key) | {"revision": await _next_revision(connection)}
+            result = await connection.execute(update(api_keys).where(api_keys.c.id == key.id).values(changed))
         if result.rowcount != 1:
             raise NotFound(f"API key {key.id} does not exist")
+
+    async def changed_since(self, revision: int) -> ChangedKeys:
+        rows = await self._database.rows(select(api_keys).where(api_keys.c.revision > revision))
+        return ChangedKeys([_key(row) for row in rows], max((row.revision for row in rows), default=revision))
+
+
+async def _next_revision(connection: AsyncConnection) -> int:
+    change = update(revisions).where(revisions.c.name == "keys").values(revision=revisions.c.revision + 1)
+    return int((await connection.execute(change.returning(revisions.c.revision))).scalar_one())
 
 
 def _row(key: ApiKey) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Row, Select, select, update
+from sqlalchemy import Row, select, update
 
 from gateway_service.adapters.sql.tables import releases
 from gateway_service.domain.releases.release import Release
@@ -42,17 +42,20 @@ class SqlReleaseStore:
         row = await self._database.first(select(releases).where(releases.c.active_model == model))
         return None if row is None else _release(row)
 
+    async def all_active(self) -> Sequence[Release]:
+        return await self._database.readable(select(releases).where(releases.c.active_model.is_not(None)), _release)
+
     async def unfinished(self) -> Sequence[Release]:
         query = select(releases).where(releases.c.unfinished).order_by(releases.c.id)
         return await self._database.readable(query, _release)
 
     async def page(self, model: str, limit: int, after: str | None) -> Sequence[Release]:
-        query = select(releases).order_by(releases.c.id.desc()).limit(limit)
+        query = select(releases).order_by(releases.c.id.desc())
         if model:
             query = query.where(releases.c.model == model)
         if after is not None:
             query = query.where(releases.c.id < after)
-        return await self._all(query)
+        return await self._database.readable(query, _release, limit)
 
     async def save(self, release: Release) -> Release:
         saved = replace(release, revision=release.revision + 1)
@@ -62,9 +65,6 @@ class SqlReleaseStore:
         if result.rowcount != 1:
             raise Aborted(f"release {release.id} was changed by someone else at the same time")
         return saved
-
-    async def _all(self, query: Select[Any]) -> Sequence[Release]:
-        return [_release(row) for row in await self._database.rows(query)]
 
 
 def _release(row: Row[Any]) -> Release:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from gateway_service.domain.keys.key import PREFIX, ApiKey, NewKey, Scope, digest_of, new_secret
+from gateway_service.domain.keys.known_keys import KnownKeys
 from gateway_service.domain.keys.ports import KeyStore
 from ratchet_kit.errors import AlreadyExists, Unauthenticated
 from ratchet_kit.faults import Faults
@@ -20,8 +21,9 @@ BOOTSTRAP_NAME = "bootstrap"
 class Keys:
     """The use cases around API keys."""
 
-    def __init__(self, store: KeyStore, clock: Clock) -> None:
+    def __init__(self, store: KeyStore, known: KnownKeys, clock: Clock) -> None:
         self._store = store
+        self._known = known
         self._clock = clock
 
     async def create(
@@ -55,7 +57,7 @@ class Keys:
 
     async def authenticate(self, secret: str) -> ApiKey:
         """The key of a secret. Raises Unauthenticated when it is unknown, was revoked or has expired."""
-        key = await self._store.by_digest(digest_of(secret))
+        key = await self._known.find(digest_of(secret))
         if key is None:
             raise Unauthenticated("the API key is not known or was revoked")
         key.check_valid(self._clock.now())
@@ -66,9 +68,11 @@ class Keys:
         return await fetch_page(self._store.page, lambda key: key.id, str, page_size, page_token)
 
     async def revoke(self, key_id: str, actor: str = "") -> ApiKey:
-        """Idempotent. `actor`: the id of the key that asks for it. Raises NotFound."""
+        """Idempotent; this gateway refuses the key from now on, the others within a second. `actor`: the id of the key
+        that asks for it. Raises NotFound."""
         key = (await self._store.get(key_id)).revoke(self._clock.now(), actor)
         await self._store.save(key)
+        await self._known.refresh()
         return key
 
     async def ensure_admin(self, secret: str) -> None:

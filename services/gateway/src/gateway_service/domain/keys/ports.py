@@ -1,10 +1,18 @@
 """Where API keys are stored."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from gateway_service.domain.keys.key import ApiKey
 from ratchet_kit.idempotency import Request
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedKeys:
+    keys: Sequence[ApiKey]
+    revision: int
+    """Of all keys, when they were read: it grows with each change."""
 
 
 class KeyStore(Protocol):
@@ -19,6 +27,11 @@ class KeyStore(Protocol):
 
     async def get(self, key_id: str) -> ApiKey:
         """Raises NotFound."""
+        ...
+
+    async def changed_since(self, revision: int) -> "ChangedKeys":
+        """Those that were made or changed after a revision of all keys; 0: every key. None is ever missed: who reads
+        revision 7 has read each change up to it."""
         ...
 
     async def by_digest(self, digest: str) -> ApiKey | None: ...

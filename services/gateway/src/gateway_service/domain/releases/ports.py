@@ -30,6 +30,10 @@ class ReleaseStore(Protocol):
         """The release under way of a model: at most one."""
         ...
 
+    async def all_active(self) -> Sequence[Release]:
+        """Those under way, of all models."""
+        ...
+
     async def unfinished(self) -> Sequence[Release]:
         """Those with work left: active ones, and ended ones whose loser is still loaded."""
         ...

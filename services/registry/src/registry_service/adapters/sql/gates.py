@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.sql import Database, insert_if_absent, is_free
-from registry_service.adapters.sql.models import rows_of, version_of
+from registry_service.adapters.sql.models import readable_of, version_of
 from registry_service.adapters.sql.rows import gate_row, to_gate
 from registry_service.adapters.sql.tables import gates, models
 from registry_service.domain.gate import Gate, State
@@ -39,10 +39,10 @@ class SqlGateStore:
         return to_gate(row)
 
     async def page(self, model: str, limit: int, after: str | None) -> Sequence[Gate]:
-        query = select(gates).where(gates.c.model == model).order_by(gates.c.id.desc()).limit(limit)
+        query = select(gates).where(gates.c.model == model).order_by(gates.c.id.desc())
         if after is not None:
             query = query.where(gates.c.id < after)
-        return [to_gate(row) for row in await rows_of(self._database, model, query)]
+        return await readable_of(self._database, model, query, to_gate, limit)
 
     async def change(self, id: str, change: Callable[[Gate], Gate]) -> Gate:
         async with self._database.writing() as connection:

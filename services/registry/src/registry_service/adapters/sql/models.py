@@ -1,8 +1,8 @@
 """ModelStore on SQLite and PostgreSQL."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from typing import Any, TypeVar
 
 from sqlalchemy import Row, Select, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -15,6 +15,8 @@ from registry_service.adapters.sql.rows import to_model, to_recorded, to_version
 from registry_service.adapters.sql.tables import alias_changes, aliases, models, versions
 from registry_service.domain.model import AliasChange, Model, RecordedChange
 from registry_service.domain.version import Version
+
+R = TypeVar("R")
 
 
 class SqlModelStore:
@@ -44,15 +46,14 @@ class SqlModelStore:
             return await model_of(connection, name)
 
     async def page(self, limit: int, after: str | None) -> Sequence[Model]:
-        query = select(models).order_by(models.c.name).limit(limit)
+        query = select(models).order_by(models.c.name)
         if after is not None:
             query = query.where(models.c.name > after)
-        async with self._database.reading() as connection:
-            rows = (await connection.execute(query)).all()
-            found: dict[str, dict[str, int]] = {row.name: {} for row in rows}
-            for row in await connection.execute(select(aliases).where(aliases.c.model.in_(found))):
-                found[row.model][row.alias] = row.version
-        return [to_model(row, found[row.name]) for row in rows]
+        found = await self._database.readable(query, lambda row: to_model(row, {}), limit)
+        named: dict[str, dict[str, int]] = {model.name: {} for model in found}
+        for row in await self._database.rows(select(aliases).where(aliases.c.model.in_(named))):
+            named[row.model][row.alias] = row.version
+        return [replace(model, aliases=named[model.name]) for model in found]
 
     async def delete(self, name: str) -> None:
         async with self._database.writing() as connection:
@@ -76,12 +77,12 @@ class SqlModelStore:
 
     async def history(self, model: str, alias: str | None, limit: int, after: int | None) -> Sequence[RecordedChange]:
         position = alias_changes.c.position
-        query = select(alias_changes).where(alias_changes.c.model == model).order_by(position.desc()).limit(limit)
+        query = select(alias_changes).where(alias_changes.c.model == model).order_by(position.desc())
         if alias is not None:
             query = query.where(alias_changes.c.alias == alias)
         if after is not None:
             query = query.where(position < after)
-        return [to_recorded(row) for row in await rows_of(self._database, model, query)]
+        return await readable_of(self._database, model, query, to_recorded, limit)
 
 
 async def model_of(connection: AsyncConnection, name: str) -> Model:
@@ -110,13 +111,15 @@ async def version_of(
     return to_version(row)
 
 
-async def rows_of(database: Database, model: str, query: Select[Any]) -> Sequence[Row[Any]]:
-    """The rows of a query about a model. Raises NotFound when there are none since the model does not exist."""
-    async with database.reading() as connection:
-        rows: Sequence[Row[Any]] = (await connection.execute(query)).all()
-        if not rows:
+async def readable_of(
+    database: Database, model: str, query: Select[Any], read: Callable[[Row[Any]], R], limit: int
+) -> Sequence[R]:
+    """`Database.readable` of a query about a model. Raises NotFound when nothing is found since there is no model."""
+    found = await database.readable(query, read, limit)
+    if not found:
+        async with database.reading() as connection:
             await model_of(connection, model)
-        return rows
+    return found
 
 
 async def _compare_and_set(connection: AsyncConnection, change: AliasChange) -> bool:

@@ -10,7 +10,7 @@ from ratchet_kit.errors import Aborted
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import CHAMPION, VersionRef
 from ratchet_kit.sql import Database, insert_if_absent, is_free
-from registry_service.adapters.sql.models import rows_of, version_of
+from registry_service.adapters.sql.models import readable_of, version_of
 from registry_service.adapters.sql.rows import to_version, version_row
 from registry_service.adapters.sql.tables import alias_changes, aliases, gates, models, training_sets, uploads, versions
 from registry_service.domain import gate
@@ -42,10 +42,10 @@ class SqlVersionStore:
             return await version_of(connection, ref)
 
     async def page(self, model: str, limit: int, after: int | None) -> Sequence[Version]:
-        query = select(versions).where(versions.c.model == model).order_by(versions.c.number.desc()).limit(limit)
+        query = select(versions).where(versions.c.model == model).order_by(versions.c.number.desc())
         if after is not None:
             query = query.where(versions.c.number < after)
-        return [to_version(row) for row in await rows_of(self._database, model, query)]
+        return await readable_of(self._database, model, query, to_version, limit)
 
     async def change(self, ref: VersionRef, change: Callable[[Version], Version]) -> Version:
         async with self._database.writing() as connection:

@@ -6,12 +6,12 @@ Runs only in the engine process. Importing vLLM takes seconds, so it is imported
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ratchet_policies import ChatPrompt, Completion, FinishReason, Sampling, TextPrompt, TokenPrompt
+from ratchet_policies import ChatPrompt, Completion, FinishReason, Sampling, TextPrompt, TokenCandidate, TokenPrompt
 from ratchet_problems import Message
 from rollout_service.adapters.vllm import wire
 from rollout_service.domain.policy import Dtype
@@ -100,19 +100,23 @@ class VllmEngine:
     async def generate(self, call: wire.Generate, request_id: str) -> AsyncGenerator[wire.Output, None]:
         """Completions of one prompt. Closing the generator, or cancelling, aborts the request in vLLM.
 
-        Raises RequestRefused when the prompt does not fit the model.
+        Raises RequestRefused when the prompt does not fit the model, or vLLM refuses the sampling.
         """
+        from vllm.exceptions import VLLMClientError
         from vllm.inputs.engine import tokens_input
 
         ids = self._tokenize(call)
         params = self._sampling(call.sampling, len(ids), call.stream)
         prompt_ids = tuple(ids)
-        async with aclosing(
-            self._llm.generate(tokens_input(ids), params, request_id, priority=call.priority)
-        ) as outputs:
-            async for output in outputs:
-                completions = tuple(_completion(piece, call.sampling.logprobs) for piece in output.outputs)
-                yield wire.Output(completions, prompt_ids, last=output.finished)
+        try:
+            async with aclosing(
+                self._llm.generate(tokens_input(ids), params, request_id, priority=call.priority)
+            ) as outputs:
+                async for output in outputs:
+                    completions = tuple(_completion(piece, call.sampling) for piece in output.outputs)
+                    yield wire.Output(completions, prompt_ids, last=output.finished)
+        except (ValueError, VLLMClientError) as error:  # a JSON Schema that it cannot follow, say
+            raise RequestRefused("sampling", str(error)) from error
 
     def _tokenize(self, call: wire.Generate) -> list[int]:
         match wire.prompt_of(call):
@@ -149,11 +153,13 @@ class VllmEngine:
 
     def _sampling(self, sampling: Sampling, prompt_tokens: int, stream: bool) -> "SamplingParams":
         from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
+        from vllm.exceptions import VLLMClientError
+        from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
-        for token in sampling.stop_token_ids:
-            if token >= self._vocabulary:
-                raise RequestRefused("sampling.stop_token_ids", self._unknown(token))
+        for field, tokens in (("stop_token_ids", sampling.stop_token_ids), ("logit_bias", sampling.logit_bias)):
+            unknown = [token for token in tokens if not 0 <= token < self._vocabulary]
+            if unknown:
+                raise RequestRefused(f"sampling.{field}", self._unknown(unknown[0]))
         room = self.max_model_len - prompt_tokens
         try:
             return SamplingParams(
@@ -167,10 +173,16 @@ class VllmEngine:
                 seed=sampling.seed,
                 ignore_eos=sampling.ignore_eos,
                 repetition_penalty=1.0 if sampling.repetition_penalty is None else sampling.repetition_penalty,
-                logprobs=0 if sampling.logprobs else None,
+                logprobs=_log_probs_of(sampling),
+                presence_penalty=sampling.presence_penalty or 0.0,
+                frequency_penalty=sampling.frequency_penalty or 0.0,
+                logit_bias=dict(sampling.logit_bias) or None,
+                structured_outputs=None
+                if sampling.json_schema is None
+                else StructuredOutputsParams(json=sampling.json_schema),
                 output_kind=RequestOutputKind.DELTA if stream else RequestOutputKind.FINAL_ONLY,
             )
-        except ValueError as error:
+        except (ValueError, VLLMClientError) as error:
             raise RequestRefused("sampling", str(error)) from error
 
 
@@ -206,15 +218,36 @@ def _is_alone_on_cpu(spec: wire.EngineSpec) -> bool:
 _REASONS = {None: FinishReason.UNFINISHED, "stop": FinishReason.STOP, "length": FinishReason.LENGTH}
 
 
-def _completion(output: "CompletionOutput", with_log_probs: bool) -> Completion:
+def _log_probs_of(sampling: Sampling) -> int | None:
+    """As vLLM counts them: of how many tokens beside the sampled one."""
+    if sampling.top_logprobs is not None:
+        return sampling.top_logprobs
+    return 0 if sampling.logprobs else None
+
+
+def _completion(output: "CompletionOutput", sampling: Sampling) -> Completion:
     token_ids = tuple(output.token_ids)
     log_probs: tuple[float, ...] = ()
-    if with_log_probs and output.logprobs is not None:
-        log_probs = tuple(entry[token].logprob for entry, token in zip(output.logprobs, token_ids, strict=True))
+    candidates: tuple[tuple[TokenCandidate, ...], ...] = ()
+    if output.logprobs is not None:
+        entries = list(zip(output.logprobs, token_ids, strict=True))
+        if sampling.logprobs:
+            log_probs = tuple(entry[token].logprob for entry, token in entries)
+        if sampling.top_logprobs is not None:
+            candidates = tuple(_candidates(entry, token, sampling.top_logprobs) for entry, token in entries)
     return Completion(
         index=output.index,
         text=output.text,
         finish_reason=_REASONS.get(output.finish_reason, FinishReason.ABORTED),
         token_ids=token_ids,
         log_probs=log_probs,
+        candidates=candidates,
+    )
+
+
+def _candidates(entry: Mapping[int, Any], sampled: int, top: int) -> tuple[TokenCandidate, ...]:
+    """Of one place, from vLLM's log-probs by token id: those of the sampled token, and of the likeliest."""
+    likeliest = sorted(entry, key=lambda token: entry[token].logprob, reverse=True)[:top]
+    return tuple(
+        TokenCandidate(token, entry[token].decoded_token or "", entry[token].logprob) for token in (sampled, *likeliest)
     )

@@ -55,10 +55,10 @@ class SqlBatchStore:
 
     async def page(self, caller: str, limit: int, after: str | None) -> Sequence[Batch]:
         own = _BATCH.where(t.batches.c.caller == _storable(caller))
-        query = own.order_by(t.batches.c.id.desc()).limit(limit)  # ids are in the order of time
+        query = own.order_by(t.batches.c.id.desc())  # ids are in the order of time
         if after is not None:
             query = query.where(t.batches.c.id < _storable(after))
-        return [_to_batch(row) for row in await self._database.rows(query)]
+        return await self._database.readable(query, _to_batch, limit)
 
     async def change(self, id: str, change: Callable[[Batch], Batch]) -> Batch:
         async with self._database.writing() as connection:

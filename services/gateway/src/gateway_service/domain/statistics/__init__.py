@@ -1,0 +1,1 @@
+"""Statistics of experiments: pure functions from sums over units to estimates, intervals and conclusions."""

@@ -1,0 +1,43 @@
+"""What a difference means, in words; and how many of them may be looked at."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from ratchet_kit.statistics import Estimate
+
+
+class Verdict(StrEnum):
+    """Of a variant against the first one. NO_DIFFERENCE: none that is worth waiting for."""
+
+    UNDECIDED = "undecided"
+    BETTER = "better"
+    WORSE = "worse"
+    NO_DIFFERENCE = "no difference worth waiting for"
+
+
+def verdict(gain: Estimate, margin: float) -> Verdict:
+    """`gain`: the difference with its interval, where more is better. `margin`: a smaller difference is worth no
+    waiting; 0 never gives that verdict."""
+    if gain.low > 0:
+        return Verdict.BETTER
+    if gain.high < 0:
+        return Verdict.WORSE
+    if -margin < gain.low and gain.high < margin:
+        return Verdict.NO_DIFFERENCE
+    return Verdict.UNDECIDED
+
+
+def holm(p_values: Sequence[float], alpha: float) -> Sequence[float]:
+    """The level at which each of several comparisons is looked at, so that the chance of any false alarm among them is
+    alpha: Holm, Scandinavian Journal of Statistics 6 (1979).
+
+    A comparison is shown when its p-value is at most its level; with p-values valid at any time, so is this.
+    """
+    levels = [0.0] * len(p_values)
+    left = len(p_values)
+    shown = True
+    for index in sorted(range(len(p_values)), key=lambda i: p_values[i]):
+        levels[index] = alpha / left
+        shown = shown and p_values[index] <= levels[index]
+        left -= shown
+    return levels

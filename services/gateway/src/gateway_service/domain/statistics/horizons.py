@@ -1,0 +1,45 @@
+"""Tests at a fixed horizon: they hold when they are looked at once, at a number of units that was fixed before."""
+
+import math
+from dataclasses import dataclass
+
+from scipy import special
+
+from gateway_service.domain.statistics.moments import Mean
+from ratchet_kit.statistics import Estimate, wilson
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A difference with its interval, and the two-sided p-value of no difference."""
+
+    difference: Estimate
+    p_value: float
+
+
+def welch(a: Mean, b: Mean, alpha: float) -> Finding:
+    """a - b by Welch's t (Biometrika 34, 1947), which takes no equal variances. Both need two units or more."""
+    gap = a - b
+    error = math.sqrt(gap.variance)
+    if not math.isfinite(error):
+        return Finding(Estimate(gap.value, -math.inf, math.inf), 1.0)
+    if error == 0:
+        return Finding(Estimate(gap.value, gap.value, gap.value), float(gap.value == 0))
+    freedom = gap.variance**2 / (a.variance**2 / (a.units - 1) + b.variance**2 / (b.units - 1))
+    half = float(special.stdtrit(freedom, 1 - alpha / 2)) * error
+    p_value = 2 * float(special.stdtr(freedom, -abs(gap.value) / error))
+    return Finding(Estimate(gap.value, gap.value - half, gap.value + half), p_value)
+
+
+def two_proportions(passed_a: float, n_a: float, passed_b: float, n_b: float, alpha: float) -> Finding:
+    """a's share minus b's, of independent requests: the pooled z test, and Newcombe's interval (Statistics in Medicine
+    17, 1998, method 10), which behaves at shares of 0 and 1."""
+    a, b = passed_a / n_a, passed_b / n_b
+    z = float(special.ndtri(1 - alpha / 2))
+    of_a, of_b = wilson(a, n_a, z), wilson(b, n_b, z)
+    low = a - b - math.hypot(a - of_a.low, of_b.high - b)
+    high = a - b + math.hypot(of_a.high - a, b - of_b.low)
+    pooled = (passed_a + passed_b) / (n_a + n_b)
+    error = math.sqrt(pooled * (1 - pooled) * (1 / n_a + 1 / n_b))
+    p_value = 2 * float(special.ndtr(-abs(a - b) / error)) if error else 1.0
+    return Finding(Estimate(a - b, low, high), p_value)

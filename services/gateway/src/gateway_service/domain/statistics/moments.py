@@ -1,0 +1,142 @@
+"""The mean of a metric over units, and how uncertain it is, from sums over the units.
+
+A unit is what was assigned to a variant: a user, say. Its requests are not independent of each other, so all variances
+are over units. A metric is a ratio of two totals (the sum of scores, by the number of scored answers): its variance is
+that of the delta method (Deng, Knoblich, Lu: Applying the delta method in metric analytics, KDD 2018, section 3.1).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+MIN_UNITS = 20
+"""Of a variant: fewer prove nothing, since the intervals hold for many units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """Sums over the units that have a mean, `c`, from before the experiment. For CUPED."""
+
+    units: int = 0
+    x: float = 0.0
+    y: float = 0.0
+    c: float = 0.0
+    cc: float = 0.0
+    xc: float = 0.0
+    yc: float = 0.0
+
+
+NOTHING_BEFORE = Before()
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Sums over the units of a variant, each with a total `y` of `x` values; `yy` is the sum of the squares of y.
+
+    All that is known of a metric, however many requests and units there were.
+    """
+
+    units: int = 0
+    x: float = 0.0
+    y: float = 0.0
+    xx: float = 0.0
+    yy: float = 0.0
+    xy: float = 0.0
+    before: Before = NOTHING_BEFORE
+
+    @classmethod
+    def of(cls, x: ArrayLike, y: ArrayLike, before: ArrayLike = ()) -> "Moments":
+        """Of a unit's count and total each; `before`: their means from before, NaN where there is none."""
+        counts, totals = np.asarray(x, float), np.asarray(y, float)
+        means = np.asarray(before, float) if np.size(before) else np.full(counts.shape, np.nan)
+        known = ~np.isnan(means)
+        c, kx, ky = means[known], counts[known], totals[known]
+        return cls(
+            len(counts),
+            counts.sum(),
+            totals.sum(),
+            (counts**2).sum(),
+            (totals**2).sum(),
+            (counts * totals).sum(),
+            Before(len(c), kx.sum(), ky.sum(), c.sum(), (c**2).sum(), (kx * c).sum(), (ky * c).sum()),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """An estimate of `units` units, and the variance of the estimate itself (the square of its standard error)."""
+
+    value: float
+    variance: float
+    units: float
+
+    def __sub__(self, other: "Mean") -> "Mean":
+        """The difference of two variants: they share no unit, so the variances add up."""
+        return Mean(self.value - other.value, self.variance + other.variance, self.units + other.units)
+
+
+def mean(moments: Moments, *, bounded: bool = False) -> Mean:
+    """The ratio of the totals. `moments` may also hold arrays, of many experiments at once.
+
+    `bounded`: values are in [0, 1]; the variance is then that with one more value of 0 and one of 1, so that it is
+    not 0 where no error was seen yet (after Agresti and Caffo, The American Statistician 54, 2000).
+    """
+    value = moments.y / moments.x
+    m = _padded(moments) if bounded else moments
+    ratio = m.y / m.x
+    squares = np.maximum(m.yy - 2 * ratio * m.xy + ratio * ratio * m.xx, 0.0)  # rounding aside
+    return Mean(value, m.units / (m.units - 1) * squares / (m.x * m.x), moments.units)
+
+
+def adjusted(variants: Sequence[Moments], *, bounded: bool = False) -> Sequence[Mean]:
+    """The means with what units did before the experiment taken out of them (CUPED).
+
+    Deng, Xu, Kohavi, Walker: Improving the sensitivity of online controlled experiments by utilizing pre-experiment
+    data, WSDM 2013, of a ratio's linearized values; one coefficient for all variants, and a unit without a past counts
+    as an average one. Where a variant has too few units with a past, the plain means.
+    """
+    plain = [mean(moments, bounded=bounded) for moments in variants]
+    if not variants or min(moments.before.units for moments in variants) < MIN_UNITS:
+        return plain
+    average = sum(m.before.c for m in variants) / sum(m.before.units for m in variants)
+    pasts = [_past(moments, average) for moments in variants]
+    spread = sum(past.spread for past in pasts)
+    if spread <= 0:
+        return plain
+    slope = sum(past.common for past in pasts) / spread
+    return [
+        Mean(
+            one.value - slope * past.mean,
+            max(one.variance + _per_unit(slope * slope * past.spread - 2 * slope * past.common, moments.units), 0.0),
+            one.units,
+        )
+        for one, past, moments in zip(plain, pasts, variants, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """Of the units' centred means from before: their mean, their sum of squares about it, and that with the metric."""
+
+    mean: float
+    spread: float
+    common: float
+
+
+def _past(moments: Moments, average: float) -> _Past:
+    before, n = moments.before, moments.units
+    ratio = moments.y / moments.x
+    total = before.c - before.units * average
+    squares = before.cc - 2 * average * before.c + before.units * average * average
+    products = before.yc - average * before.y - ratio * (before.xc - average * before.x)
+    return _Past(total / n, squares - total * total / n, products / (moments.x / n))
+
+
+def _per_unit(squares: float, units: float) -> float:
+    return squares / (units - 1) / units
+
+
+def _padded(m: Moments) -> Moments:
+    return Moments(m.units + 2, m.x + 2, m.y + 1, m.xx + 2, m.yy + 1, m.xy + 1)

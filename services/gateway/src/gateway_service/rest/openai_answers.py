@@ -1,0 +1,217 @@
+"""Answers of OpenAI's API (https://platform.openai.com/docs/api-reference): whole, and in chunks."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from gateway_service.domain.completions.completion import CompletionResponse
+from ratchet_policies import Completion, FinishReason, TokenCandidate
+
+FINISH_REASONS = {
+    FinishReason.UNFINISHED: None,
+    FinishReason.STOP: "stop",
+    FinishReason.LENGTH: "length",
+    FinishReason.ABORTED: "length",
+}
+"""OpenAI has no reason for an aborted answer; like "length" it says that the text is not complete."""
+LEAST_LOGPROB = -9999.0
+"""For a token that has no probability: JSON has no infinity."""
+
+
+class Usage(BaseModel):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+    @classmethod
+    def of(cls, prompt: int, completion: int) -> "Usage":
+        return cls(prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion)
+
+
+class TopLogprob(BaseModel):
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class TokenLogprob(TopLogprob):
+    top_logprobs: list[TopLogprob]
+
+
+class ChatLogprobs(BaseModel):
+    content: list[TokenLogprob]
+    refusal: None = None
+
+
+class TextLogprobs(BaseModel):
+    tokens: list[str]
+    token_logprobs: list[float]
+    top_logprobs: list[dict[str, float]] | None
+    text_offset: list[int]
+
+
+class AnswerMessage(BaseModel):
+    role: Literal["assistant"] = "assistant"
+    content: str
+
+
+class ChatChoice(BaseModel):
+    index: int
+    message: AnswerMessage
+    logprobs: ChatLogprobs | None
+    finish_reason: str
+
+
+class ChatCompletion(BaseModel):
+    id: str
+    object: Literal["chat.completion"] = "chat.completion"
+    created: int
+    model: str = Field(description='The version that answered, "starter@2".')
+    system_fingerprint: str = Field(description="The content hash of its weights.")
+    choices: list[ChatChoice]
+    usage: Usage
+
+
+class TextChoice(BaseModel):
+    index: int
+    text: str
+    logprobs: TextLogprobs | None
+    finish_reason: str
+    completion_id: str = Field(description="Not OpenAI's: for feedback on one of several prompts.")
+
+
+class TextCompletion(BaseModel):
+    id: str
+    object: Literal["text_completion"] = "text_completion"
+    created: int
+    model: str
+    system_fingerprint: str
+    choices: list[TextChoice]
+    usage: Usage
+
+
+class ModelCard(BaseModel):
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str = "ratchet"
+
+
+class ModelList(BaseModel):
+    object: Literal["list"] = "list"
+    data: list[ModelCard]
+
+
+def chat_whole(answers: Sequence[CompletionResponse], echoed: Sequence[str], created: int) -> ChatCompletion:
+    (answer,) = answers
+    return ChatCompletion(
+        id=answer.id,
+        created=created,
+        model=str(answer.version),
+        system_fingerprint=answer.generation.policy_id,
+        choices=[
+            ChatChoice(
+                index=choice.index,
+                message=AnswerMessage(content=choice.text),
+                logprobs=_chat_logprobs(choice),
+                finish_reason=FINISH_REASONS[choice.finish_reason] or "stop",
+            )
+            for choice in answer.generation.completions
+        ],
+        usage=_usage(answers),
+    )
+
+
+def text_whole(answers: Sequence[CompletionResponse], echoed: Sequence[str], created: int) -> TextCompletion:
+    """The choices of the first prompt, then those of the next. `echoed`: what those of each begin with."""
+    first = answers[0]
+    choices: list[TextChoice] = []
+    for answer, prompt in zip(answers, echoed, strict=True):
+        choices += [
+            TextChoice(
+                index=len(choices) + choice.index,
+                text=prompt + choice.text,
+                logprobs=_text_logprobs(choice, len(prompt)),
+                finish_reason=FINISH_REASONS[choice.finish_reason] or "stop",
+                completion_id=answer.id,
+            )
+            for choice in answer.generation.completions
+        ]
+    return TextCompletion(
+        id=first.id,
+        created=created,
+        model=str(first.version),
+        system_fingerprint=first.generation.policy_id,
+        choices=choices,
+        usage=_usage(answers),
+    )
+
+
+def chat_delta(choice: Completion, index: int, offset: int, opens: bool) -> dict[str, Any]:
+    delta = {"content": choice.text} if choice.text or opens else {}
+    logprobs = _chat_logprobs(choice)
+    return {
+        "index": index,
+        "delta": {"role": "assistant"} | delta if opens else delta,
+        "logprobs": logprobs.model_dump() if logprobs else None,
+        "finish_reason": FINISH_REASONS[choice.finish_reason],
+    }
+
+
+def text_delta(choice: Completion, index: int, offset: int, opens: bool) -> dict[str, Any]:
+    logprobs = _text_logprobs(choice, offset)
+    return {
+        "index": index,
+        "text": choice.text,
+        "logprobs": logprobs.model_dump() if logprobs else None,
+        "finish_reason": FINISH_REASONS[choice.finish_reason],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How one endpoint writes an answer."""
+
+    whole: Callable[[Sequence[CompletionResponse], Sequence[str], int], ChatCompletion | TextCompletion]
+    chunk: str
+    delta: Callable[[Completion, int, int, bool], Mapping[str, Any]]
+    """Of a piece, its choice's index, the characters that came before it, and whether it is the choice's first."""
+
+
+CHAT = Shape(chat_whole, "chat.completion.chunk", chat_delta)
+TEXT = Shape(text_whole, "text_completion", text_delta)
+
+
+def _usage(answers: Sequence[CompletionResponse]) -> Usage:
+    prompt = sum(answer.generation.prompt_tokens for answer in answers)
+    return Usage.of(prompt, sum(answer.completion_tokens for answer in answers))
+
+
+def _chat_logprobs(choice: Completion) -> ChatLogprobs | None:
+    if not choice.candidates:
+        return None
+    content = [
+        TokenLogprob(**_token(sampled), top_logprobs=[TopLogprob(**_token(one)) for one in likeliest])
+        for sampled, *likeliest in choice.candidates
+    ]
+    return ChatLogprobs(content=content)
+
+
+def _token(one: TokenCandidate) -> dict[str, Any]:
+    return {"token": one.text, "logprob": max(one.log_prob, LEAST_LOGPROB), "bytes": list(one.text.encode())}
+
+
+def _text_logprobs(choice: Completion, offset: int) -> TextLogprobs | None:
+    if not choice.candidates:
+        return None
+    tokens = [each[0].text for each in choice.candidates]
+    offsets = [offset + sum(map(len, tokens[:place])) for place in range(len(tokens))]
+    top = [{one.text: max(one.log_prob, LEAST_LOGPROB) for one in each[1:]} for each in choice.candidates]
+    return TextLogprobs(
+        tokens=tokens,
+        token_logprobs=[max(each[0].log_prob, LEAST_LOGPROB) for each in choice.candidates],
+        top_logprobs=top if any(top) else None,
+        text_offset=offsets,
+    )

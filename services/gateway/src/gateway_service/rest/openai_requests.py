@@ -1,0 +1,213 @@
+"""Requests of OpenAI's API (https://platform.openai.com/docs/api-reference), as far as they are offered here."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+import ratchet_problems
+from gateway_service.rest.errors import UnsupportedParameter
+from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt, TokenPrompt
+
+NEUTRAL: Mapping[str, tuple[Any, ...]] = {
+    "audio": (),
+    "best_of": (1,),
+    "function_call": ("none",),
+    "functions": ([],),
+    "metadata": ({},),
+    "modalities": (["text"],),
+    "parallel_tool_calls": (True, False),
+    "prediction": (),
+    "reasoning_effort": (),
+    "service_tier": ("auto", "default"),
+    "store": (False,),
+    "suffix": ("",),
+    "tool_choice": ("none", "auto"),
+    "tools": ([],),
+    "verbosity": (),
+    "web_search_options": (),
+}
+"""Parameters of OpenAI's that are not offered, each with the values that change nothing."""
+MAX_CHOICES = 64
+MAX_PROMPTS = 128
+MAX_TOP_LOGPROBS = 20
+MAX_INT32 = 2**31 - 1
+MAX_INT64 = 2**63 - 1
+
+
+def _encodable(text: str) -> str:
+    """JSON may hold half a surrogate pair, which is no text: nothing behind this door can be sent it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("must not hold an unpaired surrogate") from error
+    return text
+
+
+Text = Annotated[str, AfterValidator(_encodable)]
+TokenId = Annotated[int, Field(ge=0, le=MAX_INT32)]
+TokenIds = Annotated[list[TokenId], Field(min_length=1)]
+
+
+class StreamOptions(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    include_usage: bool = False
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    model: str
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    top_k: int | None = Field(default=None, ge=0, le=MAX_INT32, description="Not OpenAI's; 0 is off.")
+    n: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
+    presence_penalty: float | None = Field(default=None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
+    logit_bias: dict[TokenId, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    stop: Text | list[Text] | None = None
+    seed: int | None = Field(default=None, ge=-MAX_INT64 - 1, le=MAX_INT64)
+    max_tokens: int | None = Field(default=None, ge=1, le=MAX_INT32)
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    user: Text | None = Field(default=None, description="During a release, one user stays with one version.")
+
+    def refuse_unsupported(self) -> None:
+        """Raises InvalidArgument that names the first parameter that is not offered."""
+        for name, value in (self.model_extra or {}).items():
+            if name not in NEUTRAL:
+                text = f"Unrecognized request argument supplied: {name}"
+                raise InvalidArgument(text, [FieldViolation(name, "is not known")])
+            if value is not None and value not in NEUTRAL[name]:
+                raise UnsupportedParameter(name)
+
+    @property
+    def with_usage(self) -> bool:
+        return self.stream_options is not None and self.stream_options.include_usage
+
+    def _sampling(
+        self, max_tokens: int | None, top_logprobs: int | None, json_schema: Mapping[str, Any] | None = None
+    ) -> Sampling:
+        stop = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        return Sampling(
+            temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=self.top_k or None,
+            max_tokens=max_tokens,
+            stop=tuple(stop),
+            seed=self.seed,
+            n=self.n or 1,
+            top_logprobs=top_logprobs,
+            presence_penalty=self.presence_penalty,
+            frequency_penalty=self.frequency_penalty,
+            logit_bias=self.logit_bias or {},
+            json_schema=None if json_schema is None else json.dumps(json_schema),
+        )
+
+
+class TextPart(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    type: Literal["text"]
+    text: Text
+
+
+class Message(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: Text | list[TextPart]
+    name: str | None = None
+
+    def to_chat(self) -> ratchet_problems.Message:
+        """OpenAI's newer role "developer" is "system" in chat templates."""
+        role = "system" if self.role == "developer" else self.role
+        if isinstance(self.content, str):
+            return ratchet_problems.Message(role, self.content)
+        return ratchet_problems.Message(role, "".join(part.text for part in self.content))
+
+
+class TextFormat(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    type: Literal["text", "json_object"]
+
+    @property
+    def json_schema_of_text(self) -> Mapping[str, Any] | None:
+        return {"type": "object"} if self.type == "json_object" else None
+
+
+class NamedSchema(BaseModel):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    name: str
+    description: str | None = None
+    schema_: dict[str, Any] = Field(default_factory=dict, alias="schema")
+    strict: bool | None = Field(default=None, description="The schema is always followed.")
+
+
+class SchemaFormat(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    type: Literal["json_schema"]
+    json_schema: NamedSchema
+
+    @property
+    def json_schema_of_text(self) -> Mapping[str, Any] | None:
+        return self.json_schema.schema_
+
+
+class ChatRequest(_Request):
+    messages: list[Message] = Field(min_length=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1, le=MAX_INT32)
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=MAX_TOP_LOGPROBS)
+    response_format: Annotated[TextFormat | SchemaFormat, Field(discriminator="type")] | None = None
+
+    def prompts(self) -> Sequence[Prompt]:
+        return [ChatPrompt(tuple(message.to_chat() for message in self.messages))]
+
+    def sampling(self) -> Sampling:
+        if self.top_logprobs and not self.logprobs:
+            text = "needs logprobs: true"
+            raise InvalidArgument(f"top_logprobs {text}", [FieldViolation("top_logprobs", text)])
+        wanted = self.response_format.json_schema_of_text if self.response_format else None
+        top = self.top_logprobs or 0
+        return self._sampling(self.max_completion_tokens or self.max_tokens, top if self.logprobs else None, wanted)
+
+    @property
+    def echoed(self) -> Sequence[str]:
+        """What each prompt's choices begin with."""
+        return [""]
+
+
+class TextRequest(_Request):
+    prompt: Text | TokenIds | Annotated[list[Text] | list[TokenIds], Field(min_length=1, max_length=MAX_PROMPTS)]
+    logprobs: int | None = Field(default=None, ge=0, le=MAX_TOP_LOGPROBS)
+    echo: bool | None = None
+
+    def prompts(self) -> Sequence[Prompt]:
+        return [TextPrompt(one) if isinstance(one, str) else TokenPrompt(tuple(one)) for one in self._each()]
+
+    def sampling(self) -> Sampling:
+        return self._sampling(self.max_tokens, self.logprobs)
+
+    @property
+    def echoed(self) -> Sequence[str]:
+        """Raises InvalidArgument where the prompt's text or its log-probs are not known here."""
+        each = self._each()
+        if not self.echo:
+            return [""] * len(each)
+        texts = [one for one in each if isinstance(one, str)]
+        if len(texts) != len(each) or self.logprobs is not None:
+            text = "is offered for prompts that are texts, and without logprobs: those of a prompt are not computed"
+            raise InvalidArgument(f"echo {text}", [FieldViolation("echo", text)])
+        return texts
+
+    def _each(self) -> Sequence[str | list[int]]:
+        if isinstance(self.prompt, str):
+            return [self.prompt]
+        return [self.prompt] if isinstance(self.prompt[0], int) else self.prompt

@@ -1,0 +1,185 @@
+"""The numbers of experiments. Where a peer computes the same, its numbers stand here: `make bench` runs them live
+(tests/bench/statistics_of_peers.py)."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from gateway_service.domain.statistics import horizons, power, sequences
+from gateway_service.domain.statistics.conclusions import Verdict, holm, verdict
+from gateway_service.domain.statistics.imbalance import sample_ratio
+from gateway_service.domain.statistics.moments import Mean, Moments, adjusted, mean
+from gateway_service.domain.statistics.quantiles import quantile
+from ratchet_kit.statistics import Estimate
+
+GBSTATS_MIXTURE = 5000 / (-2 * math.log(0.05) + math.log(-2 * math.log(0.05) + 1))
+"""That of gbstats' sequential_tuning_parameter of 5,000, which is an approximation of ours."""
+
+
+def units(number: int, phase: float, shift: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Counts, totals and the means before of units that have requests of their own number."""
+    i = np.arange(number)
+    counts, before = 1.0 + (i * 7) % 5, np.sin(i + phase)
+    return counts, counts * (2 + shift + 0.5 * before + 0.3 * np.cos(3 * i + phase)), before
+
+
+@pytest.fixture
+def first() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return units(200, 0.0, 0.0)
+
+
+@pytest.fixture
+def second() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return units(200, 0.5, 0.1)
+
+
+class TestAsPeers:
+    def test_a_ratio_at_a_fixed_horizon(self, first, second) -> None:
+        # gbstats 0.8.0: TwoSidedTTest of two RatioStatistic, difference_type="absolute"
+        finding = horizons.welch(mean(Moments.of(*second[:2])), mean(Moments.of(*first[:2])), 0.05)
+        assert finding.difference.value == pytest.approx(0.09801433950349114)
+        assert (finding.difference.low, finding.difference.high) == pytest.approx(
+            (0.008228559795714, 0.187800119211268)
+        )
+        assert finding.p_value == pytest.approx(0.032467964328331655)
+
+    def test_a_sequence(self, first, second) -> None:
+        # gbstats 0.8.0: SequentialTwoSidedTTest of the same
+        gap = mean(Moments.of(*second[:2])) - mean(Moments.of(*first[:2]))
+        found = sequences.interval(gap, 0.05, GBSTATS_MIXTURE)
+        assert (found.low, found.high) == pytest.approx((-0.08858952804296344, 0.2846182070499457))
+        assert sequences.p_value(gap, GBSTATS_MIXTURE) == pytest.approx(0.5228196123515292)
+        assert sequences.mixture(5000, 0.05) == pytest.approx(GBSTATS_MIXTURE, rel=0.05)
+
+    def test_with_the_past_taken_out(self, first, second) -> None:
+        # gbstats 0.8.0: TwoSidedTTest of two RegressionAdjustedStatistic
+        plain = [Moments.of(np.ones(200), totals / counts, before) for counts, totals, before in (first, second)]
+        of_first, of_second = adjusted(plain)
+        finding = horizons.welch(of_second, of_first, 0.05)
+        # its coefficient is of all units together, ours of each variant's about its own mean
+        assert finding.difference.value == pytest.approx(0.09977729108735556, rel=1e-4)
+        assert (finding.difference.low, finding.difference.high) == pytest.approx((0.057946756, 0.141607825), rel=1e-3)
+        assert finding.p_value == pytest.approx(3.7728794330949e-06, rel=1e-2)
+
+    def test_a_quantile_of_sticky_units(self) -> None:
+        # gbstats 0.8.0: QuantileClusteredStatistic; it scales its interval, we move ours: nearly the same
+        i = np.arange(4000)
+        values = np.abs(np.sin(i * 1.7)) + 0.3 * np.abs(np.sin(i % 150 * 0.9))
+        found = quantile(values.tolist(), [str(unit) for unit in i % 150], 0.95)
+        assert found.value == pytest.approx(1.2575299567930607)
+        assert found.variance**0.5 == pytest.approx(0.004733618404173579, rel=0.05)
+
+    def test_welch(self, first, second) -> None:
+        a, b = (totals / counts for counts, totals, _ in (first, second))
+        theirs = stats.ttest_ind(b, a, equal_var=False)
+        finding = horizons.welch(*(mean(Moments.of(np.ones(200), values)) for values in (b, a)), 0.05)
+        interval = theirs.confidence_interval()
+        assert finding.p_value == pytest.approx(theirs.pvalue)
+        assert (finding.difference.low, finding.difference.high) == pytest.approx((interval.low, interval.high))
+
+    def test_two_proportions(self) -> None:
+        # statsmodels 0.14: proportions_ztest and confint_proportions_2indep(method="newcomb")
+        finding = horizons.two_proportions(56, 70, 48, 80, 0.05)
+        assert finding.p_value == pytest.approx(0.00804508136819656)
+        assert (finding.difference.low, finding.difference.high) == pytest.approx((0.05243147, 0.33387265), rel=1e-6)
+
+    @pytest.mark.parametrize(("effect", "power_of", "theirs"), [(0.5, 0.8, 63.765), (0.2, 0.9, 526.333)])
+    def test_units_at_a_fixed_horizon(self, effect: float, power_of: float, theirs: float) -> None:
+        # statsmodels 0.14: TTestIndPower().solve_power(effect, alpha=0.05, power=...)
+        assert power.fixed_units(effect, 1.0, 0.05, power_of) == math.ceil(theirs)
+
+
+class TestSequences:
+    def test_narrowest_where_it_is_tuned(self) -> None:
+        r = sequences.mixture(1000, 0.05)
+        widths = {n: sequences.width(n, 0.05, r) * n**-0.5 * 1000**0.5 for n in (100, 1000, 10_000)}
+        other = sequences.mixture(100, 0.05)
+        assert sequences.width(1000, 0.05, r) < sequences.width(1000, 0.05, other)
+        assert widths[100] > widths[1000] > widths[10_000]
+
+    @given(st.floats(-5, 5), st.floats(1e-6, 10), st.integers(40, 100_000), st.floats(0.001, 0.3))
+    def test_the_p_value_is_the_interval_turned_about(
+        self, value: float, variance: float, n: int, alpha: float
+    ) -> None:
+        estimate, r = Mean(value, variance, n), sequences.mixture(1000, 0.05)
+        found = sequences.interval(estimate, alpha, r)
+        p = sequences.p_value(estimate, r)
+        if abs(p - alpha) > 1e-9:
+            assert (p < alpha) == (not found.low <= 0 <= found.high)
+
+    def test_unknown_variance_shows_nothing(self) -> None:
+        assert sequences.p_value(Mean(1.0, math.inf, 100), 300) == 1.0
+
+
+class TestMoments:
+    def test_a_unit_with_many_requests_is_one_unit(self) -> None:
+        few = mean(Moments.of(np.full(50, 10.0), np.repeat([10.0, 0.0], 25)))
+        many = mean(Moments.of(np.ones(500), np.repeat([1.0, 0.0], 250)))
+        assert few.value == many.value == 0.5
+        assert few.variance > 9 * many.variance
+
+    def test_no_error_yet_is_not_certainty(self) -> None:
+        assert mean(Moments.of(np.ones(50), np.zeros(50)), bounded=True).variance > 0
+
+    def test_units_without_a_past_count_as_average_ones(self, first, second) -> None:
+        counts, totals, before = first
+        half = np.where(np.arange(200) % 2, before, np.nan)
+        whole = adjusted([Moments.of(counts, totals, before), Moments.of(*second)])[0]
+        some = adjusted([Moments.of(counts, totals, half), Moments.of(*second)])[0]
+        none = adjusted([Moments.of(counts, totals), Moments.of(*second)])[0]
+        assert whole.variance < some.variance < none.variance
+        assert none == mean(Moments.of(counts, totals))
+
+
+class TestSampleRatio:
+    def test_what_fits_is_no_alarm(self) -> None:
+        assert sample_ratio([5010, 4990], [1, 1]) == 1.0
+        assert sample_ratio([0, 0, 0], [1, 1, 1]) == 1.0
+
+    def test_what_does_not_fit_is(self) -> None:
+        assert sample_ratio([5300, 4700], [1, 1]) < 0.001
+        assert sample_ratio([9200, 800], [8, 1]) < 0.001
+
+    def test_looked_at_each_time_it_rings_no_more_than_it_says(self) -> None:
+        """500 fair assignments of 3,000 units, watched at each."""
+        drawn = np.random.default_rng(5).random((500, 3000)) < 0.5
+        ones = drawn.cumsum(axis=1)
+        rang = 0
+        for row in ones[:, 99::100]:
+            rang += min(sample_ratio([one, (i + 1) * 100 - one], [1, 1]) for i, one in enumerate(row)) < 0.05
+        assert rang <= 25
+
+
+class TestConclusions:
+    @pytest.mark.parametrize(
+        ("low", "high", "margin", "expected"),
+        [
+            (0.01, 0.2, 0.0, Verdict.BETTER),
+            (-0.2, -0.01, 0.5, Verdict.WORSE),
+            (-0.01, 0.01, 0.02, Verdict.NO_DIFFERENCE),
+            (-0.01, 0.01, 0.0, Verdict.UNDECIDED),
+            (-0.03, 0.01, 0.02, Verdict.UNDECIDED),
+        ],
+    )
+    def test_in_words(self, low: float, high: float, margin: float, expected: Verdict) -> None:
+        assert verdict(Estimate((low + high) / 2, low, high), margin) is expected
+
+    def test_holms_levels(self) -> None:
+        # statsmodels 0.14: multipletests([0.01, 0.04, 0.03, 0.005], method="holm") rejects the first and the last
+        p_values = [0.01, 0.04, 0.03, 0.005]
+        levels = holm(p_values, 0.05)
+        assert levels == pytest.approx([0.05 / 3, 0.05 / 2, 0.05 / 2, 0.05 / 4])
+        assert [p <= level for p, level in zip(p_values, levels, strict=True)] == [True, False, False, True]
+
+
+class TestPower:
+    def test_a_sequence_costs_more_than_one_look(self) -> None:
+        fixed, sequence = (find(0.05, 0.5, 0.05, 0.8) for find in (power.fixed_units, power.sequential_units))
+        assert 1.5 * fixed < sequence < 3 * fixed
+
+    def test_what_is_too_small_to_be_seen(self) -> None:
+        assert power.fixed_units(1e-9, 1.0, 0.05, 0.8) == power.MAX_UNITS
