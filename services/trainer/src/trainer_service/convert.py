@@ -19,6 +19,7 @@ from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
 from trainer_service.domain.run import Checkpoint, Estimate, Phase, Run, State, Step
 from trainer_service.domain.runs import Progress
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
+from trainer_service.domain.thresholds import Thresholds
 
 
 def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
@@ -50,6 +51,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         priority=_enum_from_proto(priority_pb2.Priority.DESCRIPTOR, message.priority),
         verl_overrides=tuple(message.verl_overrides),
         forgeable_rewards=message.forgeable_rewards,
+        thresholds=Thresholds(**{field.name: value for field, value in message.thresholds.ListFields()}),
     )
 
 
@@ -79,6 +81,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         priority=priority_pb2.Priority.Value(f"PRIORITY_{spec.priority.upper()}"),
         verl_overrides=spec.verl_overrides,
         forgeable_rewards=spec.forgeable_rewards,
+        thresholds=pb.Thresholds(**asdict(spec.thresholds)),
     )
 
 
@@ -115,7 +118,12 @@ def run_to_proto(run: Run) -> pb.Run:
         estimate=_estimate_to_proto(run.estimate) if run.estimate else None,
         out_of_memory=run.out_of_memory,
         notices=[
-            pb.Notice(step=notice.step, message=notice.message, create_time=timestamp_to_proto(notice.create_time))
+            pb.Notice(
+                step=notice.step,
+                message=notice.message,
+                create_time=timestamp_to_proto(notice.create_time),
+                guard=notice.guard,
+            )
             for notice in run.notices
         ],
     )

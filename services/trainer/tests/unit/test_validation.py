@@ -11,6 +11,7 @@ from trainer_service.domain.limits import Limits
 from trainer_service.domain.ports import FoundModel, FoundSet
 from trainer_service.domain.references import Found
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
+from trainer_service.domain.thresholds import Thresholds
 from trainer_service.domain.validation import check
 
 REWARDS = ("tests_fraction", "tests_passed")
@@ -37,6 +38,18 @@ def found_sets(problems: int, validation: ProblemSetRef, validation_size: int) -
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_the_defaults_of_every_algorithm_are_valid(algorithm: str, ranks: int, make_spec: Any) -> None:
     assert named(make_spec(algorithm=algorithm, resources=Resources(accelerators_per_node=ranks))) == {}
+
+
+def test_thresholds_are_within_what_they_measure(make_spec: Any) -> None:
+    off = Thresholds(**dict.fromkeys(Thresholds.__dataclass_fields__, 0.0))
+    assert named(make_spec(thresholds=off)) == {}
+    wrong = Thresholds(kl_limit=-1, tampered_share=2, collapse_confidence=1, length_drift=0.5)
+    assert set(named(make_spec(thresholds=wrong))) == {
+        "spec.thresholds.kl_limit",
+        "spec.thresholds.tampered_share",
+        "spec.thresholds.collapse_confidence",
+        "spec.thresholds.length_drift",
+    }
 
 
 def test_every_fault_is_named_at_once(make_spec: Any) -> None:

@@ -91,6 +91,7 @@ class RunView:
         self._activity = ""
         self._since = time.monotonic()
         self._said = ""
+        self._noticed: tuple[pb.Notice, ...] = ()
         self._pace = Pace()
 
     def update(self, message: pb.WatchRunResponse) -> None:
@@ -132,6 +133,9 @@ class RunView:
         run, lines = self.run, []
         if self._steps and self._pace.is_due(run.step, run.spec.steps):
             lines.append(f"step {run.step} of {run.spec.steps}{self._measured()}{self._time_left()}")
+        notices = [notice for notice in run.notices if notice not in self._noticed]
+        lines.extend(f"at step {notice.step}: {notice.message}" for notice in notices)
+        self._noticed = tuple(run.notices)
         attempt = f" (attempt {run.attempt})" if run.attempt > 1 else ""
         situation = f"{self._activity}{attempt}"
         if self._activity and situation != self._said and not self._is_stepping():

@@ -95,6 +95,8 @@ class Notice:
     step: int
     message: str
     create_time: datetime
+    guard: str = ""
+    """Its name (`guards.GUARDS`); empty where it is of the run's own."""
 
 
 def best(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
@@ -228,8 +230,16 @@ class Run:
             now,
         )
 
-    def noticed(self, message: str, now: datetime) -> "Run":
-        return replace(self, notices=(*self.notices, Notice(self.step, message, now))[-MAX_NOTICES:], update_time=now)
+    def noticed(self, message: str, now: datetime, guard: str = "") -> "Run":
+        notice = Notice(self.step, message, now, guard)
+        return replace(self, notices=(*self.notices, notice)[-MAX_NOTICES:], update_time=now)
+
+    def stopped(self, message: str, now: datetime) -> "Run":
+        """A guard ends it before its time: FAILED, since it has not done what was asked; what was best stays."""
+        best = self.best_checkpoint
+        score = "" if best is None or best.validation_score is None else f", which scored {best.validation_score:.3f},"
+        kept = f"the best checkpoint, of step {best.step}{score} stays" if best else "it has no checkpoint yet"
+        return self.fail(Failure("ABORTED", f"stopped at step {self.step}: {message}; {kept}"), now)
 
     @property
     def is_leanest(self) -> bool:

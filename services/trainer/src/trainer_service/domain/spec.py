@@ -1,8 +1,9 @@
 """What a run is asked to do. Plain values: `defaults` makes the open choices, `validation` then says what is wrong."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ratchet_kit.names import AnyModel
+from trainer_service.domain.thresholds import Thresholds
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +125,5 @@ class RunSpec:
     verl_overrides: tuple[str, ...] = ()
     forgeable_rewards: bool = False
     """Whether problems may be learned from whose tests share the program's process."""
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    """Where its guards act."""

@@ -10,6 +10,7 @@ from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.references import Found
 from trainer_service.domain.spec import Hyperparameters, RunSpec
+from trainer_service.domain.thresholds import Thresholds
 
 _BOUNDS: dict[str, dict[str, float]] = {
     "learning_rate": {"above": 0, "at_most": 1},
@@ -34,6 +35,18 @@ _BOUNDS: dict[str, dict[str, float]] = {
     "max_response_tokens": {"at_least": 1},
 }
 
+_SHARE: dict[str, float] = {"at_least": 0, "at_most": 1}
+_THRESHOLDS: dict[str, dict[str, float]] = {
+    "no_signal_share": _SHARE,
+    "truncated_share": _SHARE,
+    "repetition_rise": _SHARE,
+    "tampered_share": _SHARE,
+    "tampered_limit": _SHARE,
+    "verdict_shift": _SHARE,
+    "collapse_confidence": {"at_least": 0, "below": 1},
+}
+_FACTORS = ("gradient_spike", "loss_rise", "length_drift")
+
 
 def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     """Adds every fault of a spec that `defaults.complete` has made."""
@@ -45,6 +58,7 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
             faults.bounds(name, every, at_least=1)
     _check_resources(spec, limits, faults.under("resources"))
     _check_choices(spec, limits, faults)
+    _check_thresholds(spec.thresholds, faults.under("thresholds"))
     algorithm = ALGORITHMS.get(spec.algorithm)
     verl_settings.check(spec.verl_overrides, bool(algorithm and algorithm.takes_examples), faults)
     if algorithm is None:
@@ -93,6 +107,13 @@ def _check_choices(spec: RunSpec, limits: Limits, faults: Faults) -> None:
     if spec.output_model:
         faults.read("output_model", check_model_name, spec.output_model)
     faults.one_of("priority", spec.priority.upper(), [priority.name for priority in Priority])
+
+
+def _check_thresholds(thresholds: Thresholds, faults: Faults) -> None:
+    for name, value in asdict(thresholds).items():
+        within = faults.bounds(name, value, **_THRESHOLDS.get(name, {"at_least": 0}))
+        if within and name in _FACTORS:
+            faults.unless(value == 0 or value > 1, name, "must be above 1, or 0 for no such guard")
 
 
 def _check_each(taken: Hyperparameters, algorithm: Algorithm, faults: Faults) -> None:

@@ -275,6 +275,129 @@ class Hyperparameters(_message.Message):
 Global___Hyperparameters: _TypeAlias = Hyperparameters  # noqa: Y015
 
 @_typing.final
+class Thresholds(_message.Message):
+    """Where the guards of a run act: each looks at the metrics of every step. Those that stop end the run FAILED, and its
+    best checkpoint stays; the others leave a notice. Absent: the default. 0 turns a guard off.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REWARD_LIMIT_FIELD_NUMBER: _builtins.int
+    KL_LIMIT_FIELD_NUMBER: _builtins.int
+    ENTROPY_FLOOR_FIELD_NUMBER: _builtins.int
+    GRADIENT_SPIKE_FIELD_NUMBER: _builtins.int
+    LOSS_RISE_FIELD_NUMBER: _builtins.int
+    NO_SIGNAL_SHARE_FIELD_NUMBER: _builtins.int
+    LENGTH_DRIFT_FIELD_NUMBER: _builtins.int
+    TRUNCATED_SHARE_FIELD_NUMBER: _builtins.int
+    REPETITION_RISE_FIELD_NUMBER: _builtins.int
+    TAMPERED_SHARE_FIELD_NUMBER: _builtins.int
+    TAMPERED_LIMIT_FIELD_NUMBER: _builtins.int
+    VERDICT_SHIFT_FIELD_NUMBER: _builtins.int
+    COLLAPSE_CONFIDENCE_FIELD_NUMBER: _builtins.int
+    reward_limit: _builtins.float
+    """Rewards beyond it, either way, are cut to it. Default 10."""
+    kl_limit: _builtins.float
+    """Stops: KL in nats a token, from the base where there is a penalty, else from the policy that sampled. Default 1."""
+    entropy_floor: _builtins.float
+    """Nats a token. Default 0.02."""
+    gradient_spike: _builtins.float
+    """Times the usual norm of the gradient. Default 10."""
+    loss_rise: _builtins.float
+    """Stops (SFT): times the loss at the start. Default 2."""
+    no_signal_share: _builtins.float
+    """Share of groups whose completions all have one reward. Default 0.9."""
+    length_drift: _builtins.float
+    """Times the mean length at the start, or a part of it by that factor. Default 2."""
+    truncated_share: _builtins.float
+    """Share of completions that end at max_response_tokens. Default 0.5."""
+    repetition_rise: _builtins.float
+    """Rise of the share of runs of four tokens that a completion has had before. Default 0.2."""
+    tampered_share: _builtins.float
+    """Share of programs that tried to forge their verdict. Default 0.02."""
+    tampered_limit: _builtins.float
+    """Stops, at the same share. Default 0.25."""
+    verdict_shift: _builtins.float
+    """Rise of the share of programs that end in one way other than PASSED. Default 0.3."""
+    collapse_confidence: _builtins.float
+    """Stops: of the interval by which the policy is worse than its base. Default 0.9999."""
+    def __init__(
+        self,
+        *,
+        reward_limit: _builtins.float | None = ...,
+        kl_limit: _builtins.float | None = ...,
+        entropy_floor: _builtins.float | None = ...,
+        gradient_spike: _builtins.float | None = ...,
+        loss_rise: _builtins.float | None = ...,
+        no_signal_share: _builtins.float | None = ...,
+        length_drift: _builtins.float | None = ...,
+        truncated_share: _builtins.float | None = ...,
+        repetition_rise: _builtins.float | None = ...,
+        tampered_share: _builtins.float | None = ...,
+        tampered_limit: _builtins.float | None = ...,
+        verdict_shift: _builtins.float | None = ...,
+        collapse_confidence: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence", "_entropy_floor", b"_entropy_floor", "_gradient_spike", b"_gradient_spike", "_kl_limit", b"_kl_limit", "_length_drift", b"_length_drift", "_loss_rise", b"_loss_rise", "_no_signal_share", b"_no_signal_share", "_repetition_rise", b"_repetition_rise", "_reward_limit", b"_reward_limit", "_tampered_limit", b"_tampered_limit", "_tampered_share", b"_tampered_share", "_truncated_share", b"_truncated_share", "_verdict_shift", b"_verdict_shift", "collapse_confidence", b"collapse_confidence", "entropy_floor", b"entropy_floor", "gradient_spike", b"gradient_spike", "kl_limit", b"kl_limit", "length_drift", b"length_drift", "loss_rise", b"loss_rise", "no_signal_share", b"no_signal_share", "repetition_rise", b"repetition_rise", "reward_limit", b"reward_limit", "tampered_limit", b"tampered_limit", "tampered_share", b"tampered_share", "truncated_share", b"truncated_share", "verdict_shift", b"verdict_shift"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence", "_entropy_floor", b"_entropy_floor", "_gradient_spike", b"_gradient_spike", "_kl_limit", b"_kl_limit", "_length_drift", b"_length_drift", "_loss_rise", b"_loss_rise", "_no_signal_share", b"_no_signal_share", "_repetition_rise", b"_repetition_rise", "_reward_limit", b"_reward_limit", "_tampered_limit", b"_tampered_limit", "_tampered_share", b"_tampered_share", "_truncated_share", b"_truncated_share", "_verdict_shift", b"_verdict_shift", "collapse_confidence", b"collapse_confidence", "entropy_floor", b"entropy_floor", "gradient_spike", b"gradient_spike", "kl_limit", b"kl_limit", "length_drift", b"length_drift", "loss_rise", b"loss_rise", "no_signal_share", b"no_signal_share", "repetition_rise", b"repetition_rise", "reward_limit", b"reward_limit", "tampered_limit", b"tampered_limit", "tampered_share", b"tampered_share", "truncated_share", b"truncated_share", "verdict_shift", b"verdict_shift"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__collapse_confidence: _TypeAlias = _typing.Literal["collapse_confidence"]  # noqa: Y015
+    _WhichOneofArgType__collapse_confidence: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence"]  # noqa: Y015
+    _WhichOneofReturnType__entropy_floor: _TypeAlias = _typing.Literal["entropy_floor"]  # noqa: Y015
+    _WhichOneofArgType__entropy_floor: _TypeAlias = _typing.Literal["_entropy_floor", b"_entropy_floor"]  # noqa: Y015
+    _WhichOneofReturnType__gradient_spike: _TypeAlias = _typing.Literal["gradient_spike"]  # noqa: Y015
+    _WhichOneofArgType__gradient_spike: _TypeAlias = _typing.Literal["_gradient_spike", b"_gradient_spike"]  # noqa: Y015
+    _WhichOneofReturnType__kl_limit: _TypeAlias = _typing.Literal["kl_limit"]  # noqa: Y015
+    _WhichOneofArgType__kl_limit: _TypeAlias = _typing.Literal["_kl_limit", b"_kl_limit"]  # noqa: Y015
+    _WhichOneofReturnType__length_drift: _TypeAlias = _typing.Literal["length_drift"]  # noqa: Y015
+    _WhichOneofArgType__length_drift: _TypeAlias = _typing.Literal["_length_drift", b"_length_drift"]  # noqa: Y015
+    _WhichOneofReturnType__loss_rise: _TypeAlias = _typing.Literal["loss_rise"]  # noqa: Y015
+    _WhichOneofArgType__loss_rise: _TypeAlias = _typing.Literal["_loss_rise", b"_loss_rise"]  # noqa: Y015
+    _WhichOneofReturnType__no_signal_share: _TypeAlias = _typing.Literal["no_signal_share"]  # noqa: Y015
+    _WhichOneofArgType__no_signal_share: _TypeAlias = _typing.Literal["_no_signal_share", b"_no_signal_share"]  # noqa: Y015
+    _WhichOneofReturnType__repetition_rise: _TypeAlias = _typing.Literal["repetition_rise"]  # noqa: Y015
+    _WhichOneofArgType__repetition_rise: _TypeAlias = _typing.Literal["_repetition_rise", b"_repetition_rise"]  # noqa: Y015
+    _WhichOneofReturnType__reward_limit: _TypeAlias = _typing.Literal["reward_limit"]  # noqa: Y015
+    _WhichOneofArgType__reward_limit: _TypeAlias = _typing.Literal["_reward_limit", b"_reward_limit"]  # noqa: Y015
+    _WhichOneofReturnType__tampered_limit: _TypeAlias = _typing.Literal["tampered_limit"]  # noqa: Y015
+    _WhichOneofArgType__tampered_limit: _TypeAlias = _typing.Literal["_tampered_limit", b"_tampered_limit"]  # noqa: Y015
+    _WhichOneofReturnType__tampered_share: _TypeAlias = _typing.Literal["tampered_share"]  # noqa: Y015
+    _WhichOneofArgType__tampered_share: _TypeAlias = _typing.Literal["_tampered_share", b"_tampered_share"]  # noqa: Y015
+    _WhichOneofReturnType__truncated_share: _TypeAlias = _typing.Literal["truncated_share"]  # noqa: Y015
+    _WhichOneofArgType__truncated_share: _TypeAlias = _typing.Literal["_truncated_share", b"_truncated_share"]  # noqa: Y015
+    _WhichOneofReturnType__verdict_shift: _TypeAlias = _typing.Literal["verdict_shift"]  # noqa: Y015
+    _WhichOneofArgType__verdict_shift: _TypeAlias = _typing.Literal["_verdict_shift", b"_verdict_shift"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__collapse_confidence) -> _WhichOneofReturnType__collapse_confidence | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__entropy_floor) -> _WhichOneofReturnType__entropy_floor | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__gradient_spike) -> _WhichOneofReturnType__gradient_spike | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__kl_limit) -> _WhichOneofReturnType__kl_limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__length_drift) -> _WhichOneofReturnType__length_drift | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__loss_rise) -> _WhichOneofReturnType__loss_rise | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__no_signal_share) -> _WhichOneofReturnType__no_signal_share | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__repetition_rise) -> _WhichOneofReturnType__repetition_rise | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reward_limit) -> _WhichOneofReturnType__reward_limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tampered_limit) -> _WhichOneofReturnType__tampered_limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tampered_share) -> _WhichOneofReturnType__tampered_share | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__truncated_share) -> _WhichOneofReturnType__truncated_share | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__verdict_shift) -> _WhichOneofReturnType__verdict_shift | None: ...
+
+Global___Thresholds: _TypeAlias = Thresholds  # noqa: Y015
+
+@_typing.final
 class RewardSpec(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -317,6 +440,7 @@ class RunSpec(_message.Message):
     PRIORITY_FIELD_NUMBER: _builtins.int
     VERL_OVERRIDES_FIELD_NUMBER: _builtins.int
     FORGEABLE_REWARDS_FIELD_NUMBER: _builtins.int
+    THRESHOLDS_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
     """A name for people."""
     algorithm: Global___Algorithm.ValueType
@@ -353,6 +477,10 @@ class RunSpec(_message.Message):
     def verl_overrides(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """More verl settings, "key=value" in Hydra's form, applied last. For GPUs: offload, sequence balancing, ..."""
 
+    @_builtins.property
+    def thresholds(self) -> Global___Thresholds:
+        """Where its guards act."""
+
     def __init__(
         self,
         *,
@@ -373,10 +501,11 @@ class RunSpec(_message.Message):
         priority: _priority_pb2.Priority.ValueType = ...,
         verl_overrides: _abc.Iterable[_builtins.str] | None = ...,
         forgeable_rewards: _builtins.bool = ...,
+        thresholds: Global___Thresholds | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "hyperparameters", b"hyperparameters", "problems", b"problems", "resources", b"resources", "reward", b"reward", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "hyperparameters", b"hyperparameters", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "priority", b"priority", "problems", b"problems", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "priority", b"priority", "problems", b"problems", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
     _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015
@@ -591,8 +720,11 @@ class Notice(_message.Message):
     STEP_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
+    GUARD_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     message: _builtins.str
+    guard: _builtins.str
+    """The name of the guard, such as "kl"; empty for a notice of the run's own."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -601,10 +733,11 @@ class Notice(_message.Message):
         step: _builtins.int = ...,
         message: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
+        guard: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "message", b"message", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "guard", b"guard", "message", b"message", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
