@@ -9,6 +9,7 @@ import pytest
 from trainer_service.domain import verl_settings
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
+from trainer_service.domain.thresholds import Thresholds
 from trainer_service.job.verl import config
 from trainer_service.job.verl.algorithms import VERL_ALGORITHMS
 from trainer_service.job.verl.config import environment, quote, rl_overrides, sft_overrides
@@ -44,6 +45,20 @@ def test_hyperparameters_reach_verl(make_job: Any, make_complete_spec: Any) -> N
     assert config["trainer.logger"] == '["console"]'
     assert config["data.val_max_samples"] == "32"
     assert config["data.train_max_samples"] == "-1"
+
+
+def test_the_base_is_validated_where_a_collapse_could_be_stopped(make_job: Any, make_complete_spec: Any) -> None:
+    def before_training(resume_from: Path | None = None, **changes: Any) -> str:
+        spec = {"steps": 10, "validate_every": 4, "validation_problems": ProblemSetRef("composed/validation")}
+        job = make_job(make_complete_spec(**spec | changes))
+        return settings(rl_overrides(job, resume_from))["trainer.val_before_train"]
+
+    assert before_training() == "True"
+    assert before_training(resume_from=Path("/runs/1/checkpoints/global_step_4")) == "False"
+    assert before_training(validate_every=None) == "False"
+    assert before_training(validate_every=10) == "False"
+    assert before_training(validation_problems=None) == "False"
+    assert before_training(thresholds=Thresholds(collapse_confidence=0)) == "False"
 
 
 def test_every_algorithm_that_generates_has_a_row() -> None:

@@ -13,8 +13,10 @@ def test_the_penalised_kl_goes_before_the_sampled_one():
 
 def test_what_is_not_a_number_is_left_out():
     assert rename({"train/loss": float("nan"), "train/grad_norm": float("inf"), "train/lr": 1}, SFT_NAMES) == {
-        "learning_rate": 1.0
+        "learning_rate": 1.0,
+        "not_finite": 2.0,
     }
+    assert rename({"critic/score/mean": float("nan")}, RL_NAMES) == {}
 
 
 def test_the_memory_of_each_rank_is_a_metric():

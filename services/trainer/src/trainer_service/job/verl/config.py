@@ -117,7 +117,7 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
         # verl counts epochs in RL, too, and must not end by them: more than any run has.
         *_trainer(job, epochs=10**6),
-        "trainer.val_before_train=False",
+        f"trainer.val_before_train={_base_is_validated(job, resume_from)}",
         *_resume(resume_from),
         *algorithm.overrides,
         *spec.verl_overrides,
@@ -213,6 +213,13 @@ def _optimizer(prefix: str, hyper: Hyperparameters, learning_rate: float | None)
         f"{prefix}.lr_warmup_steps={hyper.warmup_steps}",
         f"{prefix}.weight_decay={hyper.weight_decay}",
     )
+
+
+def _base_is_validated(job: JobConfig, resume_from: Path | None) -> bool:
+    """What a policy has come to is seen against its base; where only the end is validated, nothing could be stopped."""
+    spec = job.spec
+    is_needed = spec.validation_problems is not None and (spec.validate_every or spec.steps) < spec.steps
+    return is_needed and resume_from is None and spec.thresholds.collapse_confidence > 0
 
 
 def _reference(job: JobConfig) -> Sequence[Override]:

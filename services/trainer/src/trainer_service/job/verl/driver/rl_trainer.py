@@ -28,6 +28,8 @@ from trainer_service.job.verl.rank.worker import ActorWorker
 
 GAP = "training/rollout_probs_diff_mean"
 SCORE = "validation/score"
+BASE_SCORE = "validation/base_score"
+PROBLEMS = "validation/problems"
 
 # DAPO may replace at most this many times the prompts of a step.
 MAX_FILTERED_BATCHES = 3
@@ -56,6 +58,7 @@ class RatchetTrainer(PPOTrainerSync):
         self._loading = loading
         self._weights = Weights(push=self._push_weights)
         self._score: float | None = None
+        self._base: dict[str, float] = {}
         self._syncs: dict[str, float] = {}
         super().__init__(config)
 
@@ -107,6 +110,7 @@ class RatchetTrainer(PPOTrainerSync):
             group_size=rollout.n,
             temperature=rollout.temperature,
             max_tokens=self.config.data.max_response_length,
+            reward_limit=session.job.spec.thresholds.reward_limit,
         )
         return self.rollouts
 
@@ -165,15 +169,22 @@ class RatchetTrainer(PPOTrainerSync):
         rewards = [sample.reward for group in groups for sample in group.samples]
         expected = len(groups) * samples
         self._check_faults(expected - len(rewards), expected)
-        self._score = sum(rewards) / len(rewards)
-        return {SCORE: self._score}
+        score = sum(rewards) / len(rewards)
+        if self.global_steps == 0:  # the base, before the first step
+            self._base = {BASE_SCORE: score}
+            self._session.reporter.phase(Phase.GENERATING)
+            return self._base
+        self._score = score
+        return {SCORE: score, PROBLEMS: len(groups)}
 
     def _compute_metrics(self, batch: Any, metrics: dict[str, Any], timing_raw: Any, **options: Any) -> None:
         """The end of a step: its metrics are whole, so it is reported, and its checkpoint counts from here on."""
-        metrics.update(self._syncs)
+        metrics.update(self._syncs | self._base)
+        self._base = {}
         super()._compute_metrics(batch, metrics, timing_raw, **options)
         step = self.global_steps
-        measured = names.rename(metrics, names.RL_NAMES) | names.memory(self.actor_rollout_wg.take_peak_memory())
+        measured = names.rename(metrics, names.RL_NAMES) | self.rollouts.tally.take()
+        measured |= names.memory(self.actor_rollout_wg.take_peak_memory())
         self._session.reporter.step(step, measured, self._weights.policy_id, platform_faults=int(metrics[FAULTS]))
         if self._session.schedule.is_saved(step):
             self._session.keep(step, self._model_folder(step), self._weights.policy_id, self._score)
