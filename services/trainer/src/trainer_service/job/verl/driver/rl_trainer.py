@@ -128,6 +128,9 @@ class RatchetTrainer(PPOTrainerSync):
         self._session.reporter.phase(Phase.LOADING_POLICY)
         self._loading.result()
         self._sync_weights()
+
+    def on_train_begin(self) -> None:
+        """The base has been validated where that is wanted: the first step comes next."""
         self._session.reporter.phase(Phase.GENERATING)
 
     def on_step_end(self) -> None:
@@ -172,7 +175,6 @@ class RatchetTrainer(PPOTrainerSync):
         score = sum(rewards) / len(rewards)
         if self.global_steps == 0:  # the base, before the first step
             self._base = {BASE_SCORE: score}
-            self._session.reporter.phase(Phase.GENERATING)
             return self._base
         self._score = score
         return {SCORE: score, PROBLEMS: len(groups)}
