@@ -51,6 +51,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         priority=_enum_from_proto(priority_pb2.Priority.DESCRIPTOR, message.priority),
         verl_overrides=tuple(message.verl_overrides),
         forgeable_rewards=message.forgeable_rewards,
+        refuse_long_prompts=message.refuse_long_prompts,
         thresholds=Thresholds(**{field.name: value for field, value in message.thresholds.ListFields()}),
     )
 
@@ -81,6 +82,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         priority=priority_pb2.Priority.Value(f"PRIORITY_{spec.priority.upper()}"),
         verl_overrides=spec.verl_overrides,
         forgeable_rewards=spec.forgeable_rewards,
+        refuse_long_prompts=spec.refuse_long_prompts,
         thresholds=pb.Thresholds(**asdict(spec.thresholds)),
     )
 

@@ -73,6 +73,7 @@ def test_a_complete_spec_survives_the_way_there_and_back(
         priority=Priority.HIGH,
         verl_overrides=("trainer.x=1",),
         thresholds=Thresholds(tampered_limit=0.5),
+        refuse_long_prompts=True,
     )
     assert convert.spec_from_proto(convert.spec_to_proto(spec), Faults()) == spec
 

@@ -99,6 +99,24 @@ def test_thresholds_turn_guards_off_and_move_them() -> None:
     assert [one.guard for one in said(then({"kl": 0.1}), Thresholds(kl_limit=0.05))] == ["kl"]
 
 
+def test_problems_without_room_are_said_at_the_first_step() -> None:
+    counted = {
+        "problems": 974.0,
+        "problems_left_out": 12.0,
+        "validation_left_out": 0.0,
+        "longest_problem_tokens": 1311.0,
+    }
+    assert said([WELL | counted]) == [
+        Finding(
+            "left_out",
+            "12 of 974 problems are left out: they have no room in max_prompt_tokens; the longest has 1311 tokens",
+            stops=False,
+        )
+    ]
+    assert "974 problems, and 3 of those validated on, are" in said([counted | {"validation_left_out": 3.0}])[0].message
+    assert said([WELL | counted, WELL]) == []
+
+
 def test_names_are_given_once() -> None:
     names = [guard.name for guard in GUARDS]
     assert len(set(names)) == len(names)

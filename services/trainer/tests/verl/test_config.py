@@ -109,7 +109,7 @@ def test_attention_is_pytorchs_where_flash_attn_is_missing(
 ) -> None:
     monkeypatch.setattr(config, "has_flash_attention", lambda: installed)
     job = make_job(make_complete_spec(algorithm="ppo", resources=Resources(device="cuda")))
-    composed = settings(rl_overrides(job, None)) | settings(sft_overrides(job, None, 20))
+    composed = settings(rl_overrides(job, None)) | settings(sft_overrides(job, None))
     for model in ("actor_rollout_ref.model", "critic.model", "model"):
         assert (composed.get(f"{model}.override_config.attn_implementation") == "sdpa") is not installed
         assert (composed.get(f"{model}.use_remove_padding") == "False") is not installed
@@ -152,7 +152,7 @@ def test_what_ratchet_sets_is_not_a_callers_to_set(make_job: Any, make_complete_
     hyperparameters = Hyperparameters() if ALGORITHMS[algorithm].takes_examples else Hyperparameters(kl_coefficient=0.1)
     job = make_job(make_complete_spec(algorithm=algorithm, hyperparameters=hyperparameters))
     if job.algorithm.takes_examples:
-        assert not set(settings(sft_overrides(job, Path("/c"), 20))) & set(verl_settings.EXAMPLES)
+        assert not set(settings(sft_overrides(job, Path("/c")))) & set(verl_settings.EXAMPLES)
         return
     of_the_algorithm = settings(list(VERL_ALGORITHMS[algorithm].overrides))
     assert not (set(settings(rl_overrides(job, Path("/c")))) - set(of_the_algorithm)) & set(verl_settings.RL)
@@ -167,9 +167,9 @@ def test_resuming_names_the_checkpoint(make_job: Any) -> None:
 def test_sft_has_epochs_enough_for_its_steps(make_job: Any, make_complete_spec: Any) -> None:
     hyperparameters = Hyperparameters(batch_size=8, max_prompt_tokens=96, max_response_tokens=64)
     spec = make_complete_spec(algorithm="sft", steps=10, hyperparameters=hyperparameters)
-    config = settings(sft_overrides(make_job(spec), None, examples=20))
-    # 20 examples make 2 batches of 8; 10 steps need 5 passes.
-    assert config["trainer.total_epochs"] == "5"
+    config = settings(sft_overrides(make_job(spec), None))
+    # Even where a batch is all that there is; verl stops at the last step.
+    assert (config["trainer.total_epochs"], config["trainer.total_training_steps"]) == ("10", "10")
     assert config["data.max_length"] == "160"
 
 
@@ -182,3 +182,12 @@ def test_a_run_without_validation_problems_has_none(make_job: Any, make_complete
 @pytest.mark.parametrize(("text", "quoted"), [("a,b", "'a,b'"), ("it's", r"'it\'s'"), ("a\\b", r"'a\\b'")])
 def test_quotes_keep_hydra_from_reading_a_string(text: str, quoted: str) -> None:
     assert quote(text) == quoted
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_long_prompts_are_left_out_unless_they_are_refused(
+    make_job: Any, make_complete_spec: Any, refused: bool
+) -> None:
+    job = make_job(make_complete_spec(refuse_long_prompts=refused))
+    for overrides in (rl_overrides(job, None), sft_overrides(job, None)):
+        assert settings(overrides)["data.filter_overlong_prompts"] == str(not refused)

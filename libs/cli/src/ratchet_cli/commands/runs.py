@@ -57,6 +57,9 @@ def train(
     forgeable_rewards: Annotated[
         bool, typer.Option(help="Take problems whose tests share the program's process: rewards can be forged.")
     ] = False,
+    refuse_long_prompts: Annotated[
+        bool, typer.Option(help="End the run at a problem that has no room, in place of leaving it out.")
+    ] = False,
     detach: DetachFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -86,6 +89,7 @@ def train(
             priority=one_of(priority, PRIORITIES, "--priority"),
             verl_overrides=verl,
             forgeable_rewards=forgeable_rewards,
+            refuse_long_prompts=refuse_long_prompts,
         )
     with Client() as client:
         run = client.runs.create(spec)

@@ -103,6 +103,20 @@ def clipped_rewards(series: Series, thresholds: Thresholds) -> str:
     return f"the rewards of {share:.1%} of the completions were beyond {limit:g}, and were cut to it"
 
 
+def left_out_problems(series: Series, thresholds: Thresholds) -> str:
+    """Said once an attempt, at its first step: nothing to set, the spec has refuse_long_prompts."""
+    metrics = series[-1] if series else {}
+    if "problems_left_out" not in metrics:
+        return ""
+    validation = metrics.get("validation_left_out", 0.0)
+    also = f", and {validation:.0f} of those validated on," if validation else ""
+    left_out, problems = metrics["problems_left_out"], metrics.get("problems", 0.0)
+    return (
+        f"{left_out:.0f} of {problems:.0f} problems{also} are left out: they have no room in max_prompt_tokens; the"
+        f" longest has {metrics.get('longest_problem_tokens', 0.0):.0f} tokens"
+    )
+
+
 GUARDS: Sequence[Guard] = (
     Guard("not_finite", True, not_finite),
     Guard("collapse", True, collapse.below_the_base_in_validation),
@@ -110,6 +124,7 @@ GUARDS: Sequence[Guard] = (
     Guard("loss", True, collapse.rising_loss),
     Guard("kl", True, far_away),
     Guard("tampering_stop", True, drifts.mostly_tampering),
+    Guard("left_out", False, left_out_problems),
     Guard("entropy", False, without_entropy),
     Guard("gradient", False, spiking_gradient),
     Guard("no_signal", False, without_signal),

@@ -125,5 +125,7 @@ class RunSpec:
     verl_overrides: tuple[str, ...] = ()
     forgeable_rewards: bool = False
     """Whether problems may be learned from whose tests share the program's process."""
+    refuse_long_prompts: bool = False
+    """Whether a problem that has no room ends the run; else it is left out, and counted."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Where its guards act."""

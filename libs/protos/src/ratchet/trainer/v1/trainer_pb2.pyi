@@ -441,6 +441,7 @@ class RunSpec(_message.Message):
     VERL_OVERRIDES_FIELD_NUMBER: _builtins.int
     FORGEABLE_REWARDS_FIELD_NUMBER: _builtins.int
     THRESHOLDS_FIELD_NUMBER: _builtins.int
+    REFUSE_LONG_PROMPTS_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
     """A name for people."""
     algorithm: Global___Algorithm.ValueType
@@ -456,6 +457,10 @@ class RunSpec(_message.Message):
     forgeable_rewards: _builtins.bool
     """Takes problems whose tests share the program's process (CheckTest.GRADING_SHARED): policies can learn to forge their
     rewards. INVALID_ARGUMENT for such problems unless it is set.
+    """
+    refuse_long_prompts: _builtins.bool
+    """A problem whose prompt has more than max_prompt_tokens (SFT: with its reference more than both together) ends the
+    run with INVALID_ARGUMENT. Otherwise such problems are left out, and a notice says how many.
     """
     @_builtins.property
     def base(self) -> _model_pb2.ModelRef: ...
@@ -502,10 +507,11 @@ class RunSpec(_message.Message):
         verl_overrides: _abc.Iterable[_builtins.str] | None = ...,
         forgeable_rewards: _builtins.bool = ...,
         thresholds: Global___Thresholds | None = ...,
+        refuse_long_prompts: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "hyperparameters", b"hyperparameters", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "priority", b"priority", "problems", b"problems", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "priority", b"priority", "problems", b"problems", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
     _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015

@@ -80,6 +80,7 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         *_data(job, "PromptDataset"),
         f"data.train_batch_size={hyper.batch_size}",
         f"data.max_prompt_length={hyper.max_prompt_tokens}",
+        f"data.filter_overlong_prompts={not spec.refuse_long_prompts}",
         f"data.max_response_length={hyper.max_response_tokens}",
         f"data.seed={spec.seed}",
         "data.dataloader_num_workers=0",
@@ -124,17 +125,16 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
     ]
 
 
-def sft_overrides(job: JobConfig, resume_from: Path | None, examples: int) -> list[Override]:
-    """Overrides of verl's `sft_trainer_engine`. `examples`: how many the training set has, for the number of epochs."""
+def sft_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
+    """Overrides of verl's `sft_trainer_engine`."""
     spec, hyper = job.spec, job.spec.hyperparameters
-    assert hyper.batch_size is not None
-    batches = max(examples // hyper.batch_size, 1)  # fewer problems may have references than there are problems
     return [
         *_data(job, "ExampleDataset"),
         f"data.train_batch_size={hyper.batch_size}",
         "data.use_dynamic_bsz=True",
         f"data.max_token_len_per_gpu={job.passes.tokens}",
         f"data.max_length={hyper.max_tokens}",
+        f"+data.filter_overlong_prompts={not spec.refuse_long_prompts}",
         "data.num_workers=0",
         *_model("model", job),
         *_head("model"),
@@ -145,7 +145,8 @@ def sft_overrides(job: JobConfig, resume_from: Path | None, examples: int) -> li
         f"checkpoint.save_contents={CHECKPOINT_CONTENTS}",
         "checkpoint.load_contents=[model,optimizer,extra]",
         f"trainer.seed={spec.seed}",
-        *_trainer(job, epochs=-(-spec.steps // batches)),
+        # verl ends at the last step, which comes at the latest in so many: each has a batch.
+        *_trainer(job, epochs=spec.steps),
         *_resume(resume_from),
         *spec.verl_overrides,
     ]

@@ -18,6 +18,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from trainer_service.domain.run import Phase
 from trainer_service.job.faults import check_faults, check_probabilities
+from trainer_service.job.lengths import left_out
 from trainer_service.job.policy import WeightSync
 from trainer_service.job.session import Session
 from trainer_service.job.verl import metrics as names
@@ -59,6 +60,7 @@ class RatchetTrainer(PPOTrainerSync):
         self._weights = Weights(push=self._push_weights)
         self._score: float | None = None
         self._base: dict[str, float] = {}
+        self._excluded: dict[str, float] = {}
         self._syncs: dict[str, float] = {}
         super().__init__(config)
 
@@ -67,6 +69,13 @@ class RatchetTrainer(PPOTrainerSync):
     def _setup(self) -> None:
         trainer_base.LLMServerManager = NoServers
         super()._setup()
+
+    def _init_dataloader(self) -> None:
+        """Raises InvalidArgument when the problems that have room make no batch."""
+        super()._init_dataloader()
+        self.train_dataset.fitting.require(self.config.data.train_batch_size)
+        of_validation = self.val_dataset.fitting if self.val_dataset.problems else None
+        self._excluded = left_out(self.train_dataset.fitting, of_validation)
 
     def _build_replay_buffer(self) -> Replay:
         sampler = self.config.trainer.v1.sampler
@@ -186,6 +195,8 @@ class RatchetTrainer(PPOTrainerSync):
         super()._compute_metrics(batch, metrics, timing_raw, **options)
         step = self.global_steps
         measured = names.rename(metrics, names.RL_NAMES) | self.rollouts.tally.take()
+        measured |= self._excluded
+        self._excluded = {}
         measured |= names.memory(self.actor_rollout_wg.take_peak_memory())
         self._session.reporter.step(step, measured, self._weights.policy_id, platform_faults=int(metrics[FAULTS]))
         if self._session.schedule.is_saved(step):
