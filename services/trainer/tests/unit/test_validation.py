@@ -138,6 +138,16 @@ def test_prompt_and_response_fit_into_the_base(make_spec: Any) -> None:
     assert named(too_long, found=Found()) == {}
 
 
+def test_problems_that_nothing_can_be_learned_from_are_named(make_spec: Any) -> None:
+    faults = tuple(f"p/{number}: tests[0].check: never calls the program" for number in range(7))
+    found = replace(FOUND, problems=FoundSet(ProblemSetRef("mine.jsonl"), 1000, faults=faults))
+    [said] = named(make_spec(), found=found).items()
+    assert said[0] == "spec.problems.name"
+    assert said[1].startswith("holds problems that nothing can be learned from: p/0: tests[0].check: never calls the")
+    assert said[1].endswith("p/4: tests[0].check: never calls the program; and 2 more")
+    assert named(make_spec(algorithm="sft"), found=found) == {}
+
+
 def test_a_set_holds_at_least_a_batch(make_spec: Any) -> None:
     validation = ProblemSetRef("composed/validation", limit=1)
     assert set(named(make_spec(), found=found_sets(15, validation, 1))) == {"spec.problems.name"}

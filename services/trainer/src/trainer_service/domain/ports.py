@@ -252,6 +252,8 @@ class FoundSet:
     """The id of one whose tests share the program's process, where there is one."""
     fingerprints: tuple[str, ...] = ()
     """Of its problems: see ratchet_problems.fingerprint."""
+    faults: tuple[str, ...] = ()
+    """Of problems that nothing can be learned from, each with its id: see ratchet_problems.examination."""
 
 
 class ProblemSets(Protocol):

@@ -35,6 +35,8 @@ _BOUNDS: dict[str, dict[str, float]] = {
     "max_response_tokens": {"at_least": 1},
 }
 
+NAMED = 5
+"""Problems at fault that an error names."""
 _SHARE: dict[str, float] = {"at_least": 0, "at_most": 1}
 _THRESHOLDS: dict[str, dict[str, float]] = {
     "no_signal_share": _SHARE,
@@ -66,6 +68,8 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
         return
     if not algorithm.takes_examples and not spec.forgeable_rewards:
         _check_forgeable(found, faults)
+    if not algorithm.takes_examples:
+        _check_problems(found, faults)
     if spec.reward and algorithm.takes_examples:
         faults.add("reward.name", f"must be empty: {algorithm.name.upper()} learns from references")
     hyperparameters = Faults()
@@ -83,6 +87,15 @@ def _check_forgeable(found: Found, faults: Faults) -> None:
                 f"holds problems whose tests share the program's process ({there.forgeable}): a policy can learn to "
                 "forge their rewards; set forgeable_rewards to take them all the same",
             )
+
+
+def _check_problems(found: Found, faults: Faults) -> None:
+    """Not those of SFT, which runs no tests, and may learn from references that are no programs."""
+    for field, there in (("problems", found.problems), ("validation_problems", found.validation_problems)):
+        if there and there.faults:
+            more = f"; and {len(there.faults) - NAMED} more" if len(there.faults) > NAMED else ""
+            named = "; ".join(there.faults[:NAMED])
+            faults.add(f"{field}.name", f"holds problems that nothing can be learned from: {named}{more}")
 
 
 def _check_resources(spec: RunSpec, limits: Limits, faults: Faults) -> None:
