@@ -32,8 +32,9 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 @dataclass(frozen=True, slots=True)
 class TestCode:
-    """`calls_check`: a `check` that it defines is its own to call, and not for the program. `names`: what it uses of the program beside its entry point.
-    `modules`: of the library, what it uses without an import. `unknown`: a name that it uses and nobody gives."""
+    """`calls_check`: the `check` that it defines is its own to call. `names`: what it uses of the program beside its
+    entry point. `modules`: of the library, what it uses without an import. `unknown`: a name that it uses and nobody
+    gives."""
 
     __test__ = False  # not for pytest
 
@@ -160,7 +161,7 @@ class _Reader:
         return any(">>>" in text for text in self._docstrings)
 
     def _calls_check(self) -> bool:
-        """Whether their `check` is their own to call: other tests use it, or it takes something else than the program."""
+        """Whether their `check` is their own to call: other tests use it, or it takes more than the program."""
         _, used = self._reach(self._collected(calls_check=True) | self._decorated)
         return "check" in used or not all(map(_takes_one, self._definitions.get("check", ())[-1:]))
 
