@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import details
 import lent
 
 _MISSING: Any = type("default", (), {"__repr__": lambda self: "<default>"})()
@@ -77,6 +78,7 @@ class Guests:
         except Exception:  # noqa: BLE001 (one with parameters of its own)
             error = kind.__new__(kind, *arguments) if "group" in raised else kind.__new__(kind)
             error.args = arguments
+        details.give(error, raised.get("held", {}))
         if "number" in raised:
             self._keep(raised["number"], error)
         return error  # type: ignore[no-any-return]

@@ -12,6 +12,7 @@ import _socket
 from collections.abc import Collection
 from typing import Any
 
+import details
 import lent
 import link
 import making
@@ -376,6 +377,7 @@ class Program(link.Link):
             error = mirrors.make_error(self, kind, arguments, message, raised.get("place"))
         else:
             error = mirrors.make_builtin_error(kind, arguments, message)
+        details.give(error, raised.get("held", {}))
         if "cause" in raised:
             error.__cause__ = self._error(raised["cause"])
         error.from_program = True  # type: ignore[attr-defined]
