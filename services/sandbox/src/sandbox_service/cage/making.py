@@ -34,6 +34,8 @@ def make_class(
     }  # fmt: skip
     if "__eq__" in specials and "__hash__" not in specials:
         namespace["__hash__"] = None
+    if facts.get("generic"):
+        namespace["__class_getitem__"] = classmethod(lambda made, _: made)
     try:
         made = standing.ProxyClass(name, parents, namespace)
     except TypeError:  # no class can have them all
