@@ -98,7 +98,7 @@ class Program(link.Link):
         answer = self._exchange("names", (sought,), {})
         self._standing = Grade(Standing.HANDED)
         try:
-            self.entry, found = answer
+            found, self.entry = answer
             names = {name: item for name, item in found.items() if name in sought}
         except (ValueError, TypeError, AttributeError):
             raise Garbled from None
