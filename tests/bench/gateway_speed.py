@@ -139,7 +139,7 @@ def process(command: list[str], environment: dict[str, str], log: Path) -> Itera
 def wait_until_answers(port: int, log: Path) -> None:
     """With the stub's model: both gateways make theirs ready at their first request."""
     model = "stub"
-    for _ in range(240):
+    for _ in range(800):  # LiteLLM imports for a minute on a busy machine
         try:
             uvloop.run(measure(port, model, 1, 0.0, stream=False))
             return

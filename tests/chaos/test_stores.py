@@ -9,12 +9,10 @@ import json
 import os
 import signal
 import struct
-import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -27,13 +25,13 @@ from ratchet.registry.v1 import registry_pb2, registry_pb2_grpc
 from ratchet.sandbox.v1 import batch_pb2, batch_pb2_grpc
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_kit import retry
-from ratchet_kit.client import channel, wait_healthy
+from ratchet_kit.client import channel
 from ratchet_kit.grpc_errors import rpc_errors
-from ratchet_testing.ports import free_port
 from ratchet_testing.postgres import CannotStart, postgres_server
 from ratchet_testing.redis_server import redis_server
 
 from .refusing import be_a_replica, be_full, lose_its_replicas
+from .replicas import Replica, door
 
 pytestmark = [pytest.mark.chaos, pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -42,43 +40,6 @@ PROGRAMS = 250
 CALL_S = 5.0
 PATIENCE = timedelta(minutes=4)
 STOPPED_S = 8.0
-
-
-@dataclass
-class Replica:
-    """One process of a service."""
-
-    service: str
-    environment: dict[str, str]
-    log: Path
-    port: int = field(default_factory=free_port)
-    process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def target(self) -> str:
-        return f"127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        prefix = f"RATCHET_{self.service.upper()}"
-        own = {f"{prefix}_PORT": str(self.port), f"{prefix}_METRICS_PORT": "0"}
-        command = [sys.executable, "-m", f"{self.service}_service.main"]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, env=os.environ | self.environment | own, stderr=log)
-
-    def signal(self, number: int) -> None:
-        assert self.process is not None
-        assert self.process.poll() is None, f"it ended by itself: {self.log.read_text()[-3000:]}"
-        self.process.send_signal(number)
-
-    def kill(self) -> None:
-        self.signal(signal.SIGKILL)
-        assert self.process is not None
-        self.process.wait()
-
-    def end(self) -> None:
-        self.signal(signal.SIGTERM)
-        assert self.process is not None
-        assert self.process.wait(30) == 0, self.log.read_text()[-3000:]
 
 
 @dataclass(frozen=True)
@@ -94,8 +55,7 @@ class Stage:
         return redis.Redis.from_url(self.redis_url)
 
     def door(self, service: str) -> str:
-        """A name with the addresses of all replicas."""
-        return "ipv4:" + ",".join(replica.target for replica in self.replicas[service])
+        return door(self.replicas[service])
 
 
 @pytest.fixture
@@ -292,7 +252,7 @@ async def check_batch(stage: Stage, id: str) -> None:
 
 async def are_up(stage: Stage) -> None:
     for replica in (replica for replicas in stage.replicas.values() for replica in replicas):
-        await wait_healthy(replica.target, timedelta(seconds=120))
+        await replica.is_up()
 
 
 async def test_what_was_accepted_is_done_once_and_rightly(stage: Stage) -> None:

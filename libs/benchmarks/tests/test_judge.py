@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ratchet_benchmarks.evalplus import judge, recording
+from ratchet_benchmarks.evalplus import judge, recording, rules
 
 
 def right(got: Any, wanted: Any, tolerance: float = 0, rule: Callable[..., bool] | None = None, *given: Any) -> bool:
     try:
-        judge.judge([got], [list(given)], [wanted], tolerance, rule)
+        judge.judge([got], [list(given)], [wanted], tolerance, rule, rule is rules.root)
     except AssertionError:
         return False
     return True
@@ -56,25 +56,25 @@ def test_the_tolerance_of_floats_stays_for_what_follows() -> None:
 @pytest.mark.parametrize(
     ("rule", "given", "got", "wanted", "expected"),
     [
-        (judge.root, ([-4, 0, 1],), 2.0, -2.0, True),
-        (judge.root, ([-4, 0, 1],), -1.99, -2.0, False),
-        (judge.anything, (1, 2), "no", True, True),
-        (judge.or_zero, (7,), 0, 1, True),
-        (judge.or_zero, (7,), 2, 1, False),
-        (judge.digits_apart, (1, 256), 12, 7, True),
-        (judge.pyramid, (3, 4), 34, 33, False),
-        (judge.pyramid, (3, 4), 35, 33, True),
-        (judge.same_set, ((1,), (2,)), [2, 1, 1], (1, 2), True),
-        (judge.same_set, ((1,), (2,)), [2], (1, 2), False),
-        (judge.something, ("x",), "match", True, True),
-        (judge.something, ("x",), None, True, False),
-        (judge.something, ("x",), False, False, True),
+        (rules.root, ([-4, 0, 1],), 2.0, -2.0, True),
+        (rules.root, ([-4, 0, 1],), -1.99, -2.0, False),
+        (rules.anything, (1, 2), "no", True, True),
+        (rules.or_zero, (7,), 0, 1, True),
+        (rules.or_zero, (7,), 2, 1, False),
+        (rules.digits_apart, (1, 256), 12, 7, True),
+        (rules.pyramid, (3, 4), 34, 33, False),
+        (rules.pyramid, (3, 4), 35, 33, True),
+        (rules.same_set, ((1,), (2,)), [2, 1, 1], (1, 2), True),
+        (rules.same_set, ((1,), (2,)), [2], (1, 2), False),
+        (rules.something, ("x",), "match", True, True),
+        (rules.something, ("x",), None, True, False),
+        (rules.something, ("x",), False, False, True),
     ],
 )
 def test_rules_of_tasks(
     rule: Callable[..., bool], given: tuple[Any, ...], got: Any, wanted: Any, expected: bool
 ) -> None:
-    assert right(got, wanted, 1e-4 if rule is judge.root else 0, rule, *given) is expected
+    assert right(got, wanted, 1e-4 if rule is rules.root else 0, rule, *given) is expected
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ async def test_what_was_only_slow_among_others_passes_alone() -> None:
 
         async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
             self.calls += 1
-            if self.calls > 2:  # all its tests, then its one test by itself
+            if self.calls > 1:
                 return await super().execute_batch(programs)
             return [pb.ExecutionItem(execution=pb.Execution(verdict=verdict_pb2.VERDICT_TIME_LIMIT))]
 
@@ -125,5 +125,6 @@ async def test_what_takes_too_long_is_not_tried_beside_the_tests() -> None:
             return [pb.ExecutionItem(execution=pb.Execution(verdict=verdict_pb2.VERDICT_TIME_LIMIT))] * len(programs)
 
     (one,) = await found(problem(APART), node=Slow())
+    assert len(kinds) == 2, "once, and once more alone"
     assert "TIME_LIMIT" in one.fault
     assert problem_pb2.CheckTest.GRADING_SHARED not in kinds

@@ -14,6 +14,7 @@ from ratchet_policies import (
     Prompt,
     Sampling,
     TextPrompt,
+    TokenCandidate,
     TokenPrompt,
     convert,
 )
@@ -70,6 +71,8 @@ def test_what_is_no_prompt_is_refused_with_its_field() -> None:
         Sampling(),
         Sampling(temperature=0.0, top_p=0.0, top_k=0, max_tokens=0, seed=0, repetition_penalty=0.0),
         Sampling(0.5, 0.9, 40, 64, ("\n",), (2,), 7, True, True, 1.1, 4),
+        Sampling(top_logprobs=0, presence_penalty=0.0, frequency_penalty=0.0, json_schema=""),
+        Sampling(None, None, None, None, (), (), None, False, False, None, 1, 3, -2.0, 2.0, {0: -1.5, 7: 100.0}, "{}"),
     ],
 )
 def test_samplings_cross_and_zero_is_a_value(sampling: Sampling) -> None:
@@ -78,5 +81,6 @@ def test_samplings_cross_and_zero_is_a_value(sampling: Sampling) -> None:
 
 @pytest.mark.parametrize("reason", FinishReason)
 def test_completions_cross(reason: FinishReason) -> None:
-    completion = Completion(1, "def f", reason, (5, 6), (-0.5, -0.25))
+    candidates = ((TokenCandidate(5, "def", -0.5), TokenCandidate(9, "if", -0.75)), (TokenCandidate(6, " f", -0.25),))
+    completion = Completion(1, "def f", reason, (5, 6), (-0.5, -0.25), candidates)
     assert convert.completion_from_proto(convert.completion_to_proto(completion)) == completion

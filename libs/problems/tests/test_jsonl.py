@@ -19,7 +19,7 @@ def written(path: Path, *lines: object) -> Path:
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     call = Problem(
         id="a",
-        prompt="Write f(x): ü.",
+        prompt="Write f(x): ü.\u2028As it is\x85here.",
         entry_point="f",
         tests=(
             CallTest.of([(1,), {2: 3}], {4}),

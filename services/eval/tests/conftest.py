@@ -160,6 +160,8 @@ class MemoryEnvironment:
         self.faults: list[RatchetError] = []
         self.turns = 1
         self.judged: list[str] = []
+        self.can_judge_nothing: set[str] = set()
+        """Problems."""
         self.must_share: set[str] = set()
         """Test code that no program passes apart from it."""
 
@@ -170,6 +172,8 @@ class MemoryEnvironment:
         await asyncio.sleep(0)
         if self.faults:
             raise self.faults.pop(0)
+        if episode.task.problem.id in self.can_judge_nothing:
+            raise InvalidArgument("uses nothing of the program")
         if len(episode.turns) + 1 < self.turns:
             return episode.go_on(answer, Message("user", "Look again."))
         self.judged.append(answer)

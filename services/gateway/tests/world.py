@@ -9,6 +9,7 @@ import httpx
 
 from gateway_service import main
 from gateway_service.adapters.memory import MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
+from gateway_service.adapters.memory_experiments import MemoryExperimentStore
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse
 from gateway_service.domain.ports import GateResult
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage
@@ -64,7 +65,8 @@ class World:
         )
         self.grader = ScriptedGrader()
         self.releases = MemoryReleaseStore()
-        self.completions = MemoryCompletionLog()
+        self.experiments = MemoryExperimentStore()
+        self.completions = MemoryCompletionLog(self.experiments)
         self.keys = MemoryKeyStore()
         self.stubs: dict[str, object] = {service: NoStub() for service in PEER_SERVICES}
         self.gateway: main.Service
@@ -81,7 +83,7 @@ class World:
     @asynccontextmanager
     async def another(self) -> AsyncIterator[main.Service]:
         """One more gateway on the same stores and peers."""
-        stores = main.Stores(self.releases, self.completions, self.keys, ready)
+        stores = main.Stores(self.releases, self.experiments, self.completions, self.keys, ready)
         peers = main.Peers(self.engine, self.registry, self.grader, self.stubs)
         async with main.provision(
             SETTINGS, stores=stores, peers=peers, clock=self.clock, chance=random.Random(7)
@@ -94,10 +96,12 @@ class World:
         headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
         return httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=headers)
 
-    async def ask(self, model: str = "starter", text: str = "say hi", key: str = "") -> CompletionResponse:
+    async def ask(
+        self, model: str = "starter", text: str = "say hi", key: str = "", session: str = ""
+    ) -> CompletionResponse:
         prompt = ChatPrompt((Message("user", text),))
         return await self.gateway.completer.complete(
-            CompletionRequest(ModelRef.parse_registered(model), prompt, Sampling(), key)
+            CompletionRequest(ModelRef.parse_registered(model), prompt, Sampling(), key, session)
         )
 
     async def records(self) -> list[CompletionRecord]:

@@ -15,6 +15,7 @@ from ratchet_cli.commands import (
     comparisons,
     data,
     evaluations,
+    experiments,
     gates,
     keys,
     matrix,
@@ -72,6 +73,7 @@ app.add_typer(data.app, name="data")
 app.add_typer(preferences.app, name="preferences")
 app.add_typer(models.app, name="models")
 app.add_typer(releases.app, name="releases")
+app.add_typer(experiments.app, name="experiments")
 app.add_typer(keys.app, name="keys")
 app.add_typer(sandbox.app, name="sandbox")
 sandbox.app.add_typer(runtimes.app, name="runtime")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ratchet_cli.commands.importing import has_plus_tests
 from ratchet_cli.commands.suites import sets_of
 from ratchet_testing.gateway import ScriptedGateway
 
@@ -92,6 +93,11 @@ def test_a_file_is_judged_and_compared_with_what_it_says(ratchet: Any, gateway: 
 def test_wrong_usage_is_said_in_a_sentence(ratchet: Any, file: Path, arguments: list[str], reason: str) -> None:
     result = ratchet("evaluate", *(str(file) if each == "FILE" else each for each in arguments))
     assert (result.returncode, reason in result.stderr) == (2, True), result.stderr
+
+
+def test_a_files_verdicts_are_those_of_the_tests_that_were_run() -> None:
+    names = ["humaneval+", "mbpp+@v0.1.0", "mbpp+/base", "mbpp+@v0.1.0/base", "humaneval", "bigcodebench"]
+    assert [name for name in names if has_plus_tests(name)] == ["humaneval+", "mbpp+@v0.1.0"]
 
 
 def test_one_set_or_several_with_weights() -> None:

@@ -7,6 +7,7 @@ from ratchet_client import address
 from ratchet_client.batches import Batches
 from ratchet_client.chat import Chat
 from ratchet_client.evaluations import Evaluations
+from ratchet_client.experiments import Experiments
 from ratchet_client.keys import Keys
 from ratchet_client.models import Models
 from ratchet_client.preferences import Preferences
@@ -27,6 +28,7 @@ class _Resources(Chat[S]):
         self.preferences = Preferences(transport)
         self.models = Models(transport)
         self.releases = Releases(transport)
+        self.experiments = Experiments(transport)
         self.keys = Keys(transport)
         self.batches = Batches(transport)
 

@@ -47,10 +47,11 @@ async def preflight(environment: Environment, task: Task) -> Preflight:
         return Preflight(problem, fault="has no reference to try it with")
     declared = (place for place, test in enumerate(problem.tests) if isinstance(test, CheckTest) and test.shared)
     shared = dict.fromkeys(declared, "its test says so")
-    if not await _wrong(environment, task, *problem.tests):
+    wrong_together = await _wrong(environment, task, *problem.tests)
+    if not wrong_together:
         return Preflight(problem, shared)
     for place, test in enumerate(problem.tests):
-        wrong = await _wrong(environment, task, test)
+        wrong = await _wrong(environment, task, test) if len(problem.tests) > 1 else wrong_together
         if wrong.startswith("TIME_LIMIT"):
             pass  # no kind of grading would help
         elif wrong and isinstance(test, CheckTest) and not (test.shared or test.held_out):

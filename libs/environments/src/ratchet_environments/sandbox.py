@@ -8,6 +8,7 @@ import grpc
 
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet.sandbox.v1 import program_pb2_grpc
+from ratchet_kit.errors import DeadlineExceeded
 from ratchet_kit.grpc_errors import rpc_errors
 
 
@@ -37,8 +38,12 @@ class GrpcSandbox:
     async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
         request = pb.StreamExecuteRequest(programs=programs, caller=self._caller)
         items: dict[int, pb.ExecutionItem] = {}
-        with rpc_errors():
-            async for response in self._stub.StreamExecute(iter([request]), timeout=self._timeout):
-                items |= {item.index: item for item in response.items}
-        # one that did not come back has no outcome, which is a fault of the platform
+        try:
+            with rpc_errors():
+                async for response in self._stub.StreamExecute(iter([request]), timeout=self._timeout):
+                    items |= {item.index: item for item in response.items}
+        except DeadlineExceeded:
+            if not items:
+                raise
+        # one that did not come back (in time) has no outcome, which is a fault of the platform
         return [items.get(i, pb.ExecutionItem(index=i)) for i in range(len(programs))]

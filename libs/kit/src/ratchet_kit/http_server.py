@@ -100,6 +100,7 @@ class HttpServer:
             access_log=False,
             lifespan="off",
             server_header=False,
+            proxy_headers=False,  # nobody asks from where a request comes
             # Longer than clients keep theirs: a request that meets a connection being closed is lost.
             timeout_keep_alive=75,
             timeout_graceful_shutdown=max(1, int(grace.total_seconds()) - 1),

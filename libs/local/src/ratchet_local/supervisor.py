@@ -21,6 +21,7 @@ from ratchet_kit import logs
 from ratchet_kit.client import wait_healthy
 from ratchet_kit.process import ProcessGroup
 from ratchet_kit.streams import connect
+from ratchet_kit.work import surviving
 from ratchet_local.home import Home
 from ratchet_local.ports import Ports
 from ratchet_local.processes import sweep
@@ -67,7 +68,8 @@ class Supervisor:
                 await self._healthy[need].wait()
             born = time.monotonic()
             try:
-                await self._live(service)
+                with surviving("keep service", service=service.name):
+                    await self._live(service)
             finally:
                 self._healthy[service.name].clear()
             if time.monotonic() - born > STEADY.total_seconds():
@@ -129,14 +131,14 @@ class Supervisor:
         self._write()
 
     def _write(self) -> None:
-        self._home.write_state(
-            PlatformState(
-                pid=os.getpid(),
-                started=self._started,
-                ports=dict(self._ports.by_name),
-                services=tuple(self._states.values()),
-            )
+        state = PlatformState(
+            pid=os.getpid(),
+            started=self._started,
+            ports=dict(self._ports.by_name),
+            services=tuple(self._states.values()),
         )
+        with surviving("write state"):  # on a disk that is full, services are kept alive all the same
+            self._home.write_state(state)
 
 
 def lock(home: Home) -> int | None:

@@ -43,7 +43,7 @@ def read(path: str | Path) -> tuple[Problem, ...]:
     """
     path = Path(path)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")  # no others: a text may hold U+2028
     except OSError as error:
         raise InvalidProblem(str(path), "file", error.strerror or "cannot be read") from error
     except UnicodeDecodeError as error:

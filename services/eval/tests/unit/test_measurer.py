@@ -306,6 +306,20 @@ async def test_a_problem_without_samples_is_left_out(world: Any) -> None:
     assert found.exclusions[0].reason == "no sample of it was added"
 
 
+async def test_a_problem_whose_tests_can_judge_no_sample_ends_it_or_is_left_out(world: Any) -> None:
+    world.environment.can_judge_nothing = {"p03"}
+    with pytest.raises(
+        FailedPrecondition, match=r"1 problems cannot be passed here .*p03: uses nothing of the program"
+    ):
+        await world.measurer.run(await imported(world, ["pass", "fail"]), "me")
+    evaluation = await imported(world, ["pass", "fail"], replace(IMPORTED, exclude_unsound=True))
+    found = await world.measurer.run(evaluation, "me")
+    assert [(one.problem_id, one.reason) for one in found.benchmarks[0].exclusions] == [
+        ("p03", "uses nothing of the program")
+    ]
+    assert (found.benchmarks[0].problems_total, found.verdicts) == (5, {"PASSED": 8, "FAILED": 2})
+
+
 async def test_pass_at_k_of_too_few_samples_is_an_error(world: Any) -> None:
     evaluation = await claimed(world, replace(IMPORTED, imported_samples=3))
     for one in (Imported("p01", 0, "pass"), Imported("p01", 1, "pass"), Imported("p02", 0, "pass")):

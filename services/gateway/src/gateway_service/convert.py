@@ -42,6 +42,7 @@ def completion_request_from_proto(message: gateway_pb2.CompleteRequest) -> Compl
         prompt=policies.prompt_from_proto(message.prompt),
         sampling=policies.sampling_from_proto(message.sampling),
         routing_key=message.routing_key,
+        session=message.session,
     )
 
 

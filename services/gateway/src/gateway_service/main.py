@@ -15,11 +15,15 @@ from sqlalchemy import text
 from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.adapters.registry import GrpcModelRegistry
 from gateway_service.adapters.sql.completions import SqlCompletionLog
+from gateway_service.adapters.sql.experiments import SqlExperimentStore
 from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
 from gateway_service.auth import grpc_auth
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.router import Router
+from gateway_service.domain.experiments.experiments import Experiments, Needs
+from gateway_service.domain.experiments.known_experiments import KnownExperiments
+from gateway_service.domain.experiments.ports import ExperimentStore
 from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.domain.keys.key import MIN_SECRET, new_secret
 from gateway_service.domain.keys.keys import Keys
@@ -39,10 +43,10 @@ from gateway_service.domain.traffic.ports import CompletionLog, Grader
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.rest import app
 from gateway_service.rest.resources import Backends
-from gateway_service.servicer import GatewayServicer, KeyServicer, ReleaseServicer
+from gateway_service.servicer import ExperimentServicer, GatewayServicer, KeyServicer, ReleaseServicer
 from gateway_service.settings import Settings
 from ratchet.eval.v1 import eval_pb2_grpc, preference_pb2_grpc
-from ratchet.gateway.v1 import gateway_pb2_grpc, key_pb2_grpc, release_pb2_grpc
+from ratchet.gateway.v1 import experiment_pb2_grpc, gateway_pb2_grpc, key_pb2_grpc, release_pb2_grpc
 from ratchet.registry.v1 import registry_pb2_grpc
 from ratchet.sandbox.v1 import batch_pb2_grpc
 from ratchet.trainer.v1 import trainer_pb2_grpc
@@ -71,6 +75,7 @@ class Stores:
     """What the gateway stores."""
 
     releases: ReleaseStore
+    experiments: ExperimentStore
     completions: CompletionLog
     keys: KeyStore
     check_ready: Callable[[], Awaitable[None]]
@@ -94,11 +99,13 @@ class Servicers:
 
     gateway: GatewayServicer
     releases: ReleaseServicer
+    experiments: ExperimentServicer
     keys: KeyServicer
 
     def add(self, server: grpc.aio.Server) -> Sequence[str]:
         gateway_pb2_grpc.add_GatewayServiceServicer_to_server(self.gateway, server)
         release_pb2_grpc.add_ReleaseServiceServicer_to_server(self.releases, server)
+        experiment_pb2_grpc.add_ExperimentServiceServicer_to_server(self.experiments, server)
         key_pb2_grpc.add_KeyServiceServicer_to_server(self.keys, server)
         return list(self.backends)
 
@@ -108,6 +115,7 @@ class Servicers:
         return {
             "ratchet.gateway.v1.GatewayService": self.gateway,
             "ratchet.gateway.v1.ReleaseService": self.releases,
+            "ratchet.gateway.v1.ExperimentService": self.experiments,
             "ratchet.gateway.v1.KeyService": self.keys,
         }
 
@@ -120,10 +128,13 @@ class Service:
     refresher: Refresher
     serving: Serving
     recorder: Recorder
+    router: Router
     completer: Completer
     feedback: Feedback
     releases: Releases
     controller: ReleaseController
+    experiments: Experiments
+    known_experiments: KnownExperiments
     keys: Keys
     authenticator: Authenticator
     usage: Usage
@@ -155,6 +166,7 @@ async def provision(
         stack.push_async_callback(service.models.close)
         await service.keys.ensure_admin(admin_key(settings))
         await service.refresher.refresh()
+        await service.known_experiments.refresh()
         yield service
 
 
@@ -163,16 +175,26 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
     serving = Serving(peers.policies, peers.registry, clock, ServingOptions(settings.load_wait, settings.load_poll))
     models = KnownModels(peers.registry, clock)
     known_keys, known_releases = KnownKeys(stores.keys), KnownReleases(stores.releases, models)
-    router = Router(models, known_releases, chance)
+    known_experiments = KnownExperiments(stores.experiments, serving, settings.experiment_refresh)
+    router = Router(models, known_releases, known_experiments, chance)
     usage = Usage(settings.key_limits, clock)
     completer = Completer(router, serving, recorder, usage, clock)
     feedback = Feedback(recorder, stores.completions, peers.grader)
-    releases = Releases(known_releases, stores.completions, peers.registry, clock, settings.watch_poll)
+    releases = Releases(
+        known_releases, stores.completions, stores.experiments, peers.registry, clock, settings.watch_poll
+    )
+    needs = Needs(stores.experiments, stores.completions, recorder, peers.registry, known_releases, known_experiments)
+    experiments = Experiments(needs, clock)
     control = ControlOptions(settings.release_tick, settings.prepare_timeout, settings.drain)
     controller = ReleaseController(known_releases, stores.completions, serving, peers.registry, clock, control)
     keys = Keys(stores.keys, known_keys, clock)
     authenticator = Authenticator(keys if settings.auth == "on" else None)
-    servicers = Servicers(GatewayServicer(completer, feedback), ReleaseServicer(releases), KeyServicer(keys))
+    servicers = Servicers(
+        GatewayServicer(completer, feedback),
+        ReleaseServicer(releases),
+        ExperimentServicer(experiments),
+        KeyServicer(keys),
+    )
     http = app.build(
         completer=completer,
         router=router,
@@ -182,6 +204,7 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
         max_body_bytes=settings.max_body_bytes,
         backends={**peers.backends, **servicers.backends},
         check_ready=stores.check_ready,
+        refresh=known_releases.refresh,
         clock=clock,
     )
     return Service(
@@ -189,10 +212,13 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
         refresher=Refresher(known_keys, known_releases, settings.refresh),
         serving=serving,
         recorder=recorder,
+        router=router,
         completer=completer,
         feedback=feedback,
         releases=releases,
         controller=controller,
+        experiments=experiments,
+        known_experiments=known_experiments,
         keys=keys,
         authenticator=authenticator,
         usage=usage,
@@ -209,7 +235,13 @@ async def _sql_stores(settings: Settings) -> AsyncIterator[Stores]:
             async with database.reading() as connection:
                 await connection.execute(text("SELECT 1"))
 
-        yield Stores(SqlReleaseStore(database), SqlCompletionLog(database), SqlKeyStore(database), check_ready)
+        yield Stores(
+            SqlReleaseStore(database),
+            SqlExperimentStore(database),
+            SqlCompletionLog(database),
+            SqlKeyStore(database),
+            check_ready,
+        )
 
 
 @asynccontextmanager
@@ -268,7 +300,13 @@ async def run(
             settings,
             "gateway",
             service.servicers.add,
-            background=(http.run, service.recorder.run, service.controller.run, service.refresher.run),
+            background=(
+                http.run,
+                service.recorder.run,
+                service.controller.run,
+                service.refresher.run,
+                service.known_experiments.run,
+            ),
             wrappers=[grpc_auth(service.authenticator, service.usage)],
             on_ready=on_ready,
             stop=stop,

@@ -4,15 +4,24 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import TypeAlias
 
-from gateway_service import convert
+from gateway_service import convert, convert_experiments
 from gateway_service.domain.completions.completer import Completer
+from gateway_service.domain.experiments.experiments import Experiments
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.keys import Keys
 from gateway_service.domain.releases.releases import Releases
 from gateway_service.domain.traffic.feedback import Feedback
 from gateway_service.domain.traffic.record import ProblemRef
+from ratchet.gateway.v1 import (
+    experiment_pb2,
+    experiment_pb2_grpc,
+    gateway_pb2_grpc,
+    key_pb2,
+    key_pb2_grpc,
+    release_pb2,
+    release_pb2_grpc,
+)
 from ratchet.gateway.v1 import gateway_pb2 as pb
-from ratchet.gateway.v1 import gateway_pb2_grpc, key_pb2, key_pb2_grpc, release_pb2, release_pb2_grpc
 from ratchet_kit import server
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 
@@ -87,6 +96,62 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
     ) -> AsyncIterator[release_pb2.WatchReleaseResponse]:
         async for view in self._releases.watch(request.id):
             yield release_pb2.WatchReleaseResponse(release=convert.release_to_proto(view))
+
+
+class ExperimentServicer(experiment_pb2_grpc.ExperimentServiceServicer):
+    def __init__(self, experiments: Experiments) -> None:
+        self._experiments = experiments
+
+    async def PlanExperiment(
+        self, request: experiment_pb2.PlanExperimentRequest, context: Context = None
+    ) -> experiment_pb2.PlanExperimentResponse:
+        plan = await self._experiments.plan(convert_experiments.plan_request_from_proto(request))
+        return convert_experiments.plan_to_proto(plan)
+
+    async def CreateExperiment(
+        self, request: experiment_pb2.CreateExperimentRequest, context: Context = None
+    ) -> experiment_pb2.CreateExperimentResponse:
+        experiment = await self._experiments.create(
+            request.request_id, convert_experiments.spec_from_proto(request.spec), caller().id
+        )
+        return experiment_pb2.CreateExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
+
+    async def GetExperiment(
+        self, request: experiment_pb2.GetExperimentRequest, context: Context = None
+    ) -> experiment_pb2.GetExperimentResponse:
+        experiment = await self._experiments.get(request.id)
+        return experiment_pb2.GetExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
+
+    async def ListExperiments(
+        self, request: experiment_pb2.ListExperimentsRequest, context: Context = None
+    ) -> experiment_pb2.ListExperimentsResponse:
+        page = await self._experiments.page(request.model, request.page_size, request.page_token)
+        found = [convert_experiments.experiment_to_proto(experiment) for experiment in page.items]
+        return experiment_pb2.ListExperimentsResponse(experiments=found, next_page_token=page.next_page_token)
+
+    async def StartExperiment(
+        self, request: experiment_pb2.StartExperimentRequest, context: Context = None
+    ) -> experiment_pb2.StartExperimentResponse:
+        experiment = await self._experiments.start(request.id, caller().id)
+        return experiment_pb2.StartExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
+
+    async def PauseExperiment(
+        self, request: experiment_pb2.PauseExperimentRequest, context: Context = None
+    ) -> experiment_pb2.PauseExperimentResponse:
+        experiment = await self._experiments.pause(request.id, request.reason, caller().id)
+        return experiment_pb2.PauseExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
+
+    async def StopExperiment(
+        self, request: experiment_pb2.StopExperimentRequest, context: Context = None
+    ) -> experiment_pb2.StopExperimentResponse:
+        experiment = await self._experiments.stop(request.id, request.reason, caller().id)
+        return experiment_pb2.StopExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
+
+    async def ConcludeExperiment(
+        self, request: experiment_pb2.ConcludeExperimentRequest, context: Context = None
+    ) -> experiment_pb2.ConcludeExperimentResponse:
+        experiment = await self._experiments.conclude(request.id, request.reason, request.early, caller().id)
+        return experiment_pb2.ConcludeExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
 
 
 class KeyServicer(key_pb2_grpc.KeyServiceServicer):

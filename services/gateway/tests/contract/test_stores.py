@@ -8,10 +8,13 @@ import pytest
 from sqlalchemy import update
 
 from gateway_service.adapters.memory import MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
+from gateway_service.adapters.memory_experiments import MemoryExperimentStore
 from gateway_service.adapters.sql.completions import SqlCompletionLog
+from gateway_service.adapters.sql.experiments import SqlExperimentStore
 from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
 from gateway_service.adapters.sql.tables import api_keys, releases
+from gateway_service.domain.experiments.ports import ExperimentStore
 from gateway_service.domain.keys.key import ApiKey, Scope
 from gateway_service.domain.keys.ports import ChangedKeys, KeyStore
 from gateway_service.domain.releases.ports import ReleaseStore
@@ -32,6 +35,7 @@ STAGES = (Stage(10, timedelta(seconds=1.5), 3), Stage(100, timedelta(0), 0))
 @dataclass(frozen=True)
 class Stores:
     releases: ReleaseStore
+    experiments: ExperimentStore
     completions: CompletionLog
     keys: KeyStore
 
@@ -39,11 +43,14 @@ class Stores:
 @pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
 async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
     if request.param == "memory":
-        yield Stores(MemoryReleaseStore(), MemoryCompletionLog(), MemoryKeyStore())
+        experiments = MemoryExperimentStore()
+        yield Stores(MemoryReleaseStore(), experiments, MemoryCompletionLog(experiments), MemoryKeyStore())
         return
     url = request.getfixturevalue(f"{request.param}_url")
     async with Database.opened(url, "gateway_service") as database:
-        yield Stores(SqlReleaseStore(database), SqlCompletionLog(database), SqlKeyStore(database))
+        yield Stores(
+            SqlReleaseStore(database), SqlExperimentStore(database), SqlCompletionLog(database), SqlKeyStore(database)
+        )
 
 
 def release(number: int = 1, model: str = "starter") -> Release:

@@ -66,7 +66,7 @@ class TestAsPeers:
         assert finding.p_value == pytest.approx(3.7728794330949e-06, rel=1e-2)
 
     def test_a_quantile_of_sticky_units(self) -> None:
-        # gbstats 0.8.0: QuantileClusteredStatistic; its interval is scaled, ours is moved, so the errors differ a little
+        # gbstats 0.8.0: QuantileClusteredStatistic; it scales its interval, we move ours: nearly the same
         i = np.arange(4000)
         values = np.abs(np.sin(i * 1.7)) + 0.3 * np.abs(np.sin(i % 150 * 0.9))
         found = quantile(values.tolist(), [str(unit) for unit in i % 150], 0.95)

@@ -98,6 +98,31 @@ async def test_gives_no_log_probs_unasked(engine: PolicyEngine) -> None:
     assert output.completions[0].log_probs == ()
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_tokens_come_with_their_texts_and_the_likeliest(engine: PolicyEngine, stream: bool) -> None:
+    request = tokens(1, 2, 3, max_tokens=4, top_logprobs=2, ignore_eos=True, temperature=0.0)
+    pieces = [piece for output in await answers(engine, request, stream=stream) for piece in output.completions]
+    places = [place for piece in pieces for place in piece.candidates]
+    assert [place[0].token_id for place in places] == [token for piece in pieces for token in piece.token_ids]
+    for _, first, second in places:
+        assert 0 >= first.log_prob >= second.log_prob
+    assert all(piece.log_probs == () for piece in pieces)
+
+
+async def test_what_steers_the_sampling_is_taken(engine: PolicyEngine) -> None:
+    steered = {"presence_penalty": 0.5, "frequency_penalty": -0.5, "logit_bias": {2: 1.5}}
+    (output,) = await answers(engine, tokens(1, 2, 3, max_tokens=2, ignore_eos=True, **steered))
+    assert len(output.completions[0].token_ids) == 2
+
+
+@pytest.mark.parametrize("schema", ['{"type": "nonsense"}', '{"$ref": "#/nowhere"}'])
+async def test_a_schema_that_cannot_be_followed_is_refused(case: Case, engine: PolicyEngine, schema: str) -> None:
+    if isinstance(case.engines, ScriptedEngines):
+        pytest.skip("scripted answers follow no schema")
+    with pytest.raises(InvalidArgument):
+        await answers(engine, tokens(1, 2, 3, max_tokens=8, json_schema=schema))
+
+
 async def test_no_limit_means_the_models_length(engine: PolicyEngine) -> None:
     (output,) = await answers(engine, tokens(1, 2, 3, ignore_eos=True))
     assert len(output.completions[0].token_ids) == engine.info.max_model_len - 3

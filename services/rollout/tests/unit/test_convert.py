@@ -78,6 +78,12 @@ def test_names_the_field_that_is_wrong(request_: pb.GenerateRequest, field: str)
         ({"n": 2, "temperature": 0.0}, "n"),
         ({"repetition_penalty": 0.0}, "repetition_penalty"),
         ({"stop": [""]}, "stop"),
+        ({"top_logprobs": 21}, "top_logprobs"),
+        ({"presence_penalty": 2.1}, "presence_penalty"),
+        ({"frequency_penalty": -2.1}, "frequency_penalty"),
+        ({"logit_bias": {3: 101.0}}, "logit_bias[3]"),
+        ({"json_schema": "[]"}, "json_schema"),
+        ({"json_schema": "{"}, "json_schema"),
         ({"stop_token_ids": [-1]}, "stop_token_ids"),
     ],
 )

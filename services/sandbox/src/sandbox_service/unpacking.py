@@ -27,7 +27,7 @@ class Unpacker:
 
     async def _read(self, text: test_code.Text) -> None:
         try:
-            found = await self._aside(test_code.read_long, text)
+            found = await self._aside(test_code.read_whole, text)
         except Overrun:
             found = "takes too long to read, or too much memory"
         test_code.keep(text, found)

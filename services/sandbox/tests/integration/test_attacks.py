@@ -5,6 +5,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,11 +18,12 @@ from sandbox_service.adapters import attack_suite
 from sandbox_service.adapters.aside.process import AsideProcess
 from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.pool import LanePool
+from sandbox_service.domain import test_code
 from sandbox_service.domain.attack import Attack, parse
 from sandbox_service.domain.audit import Audit, Trial
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.levels import Level
-from sandbox_service.domain.program import CallTest, Limits, Program
+from sandbox_service.domain.program import Asserted, CallTest, CheckTest, Limits, Program
 from sandbox_service.domain.sandbox import Sandbox
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -90,6 +92,26 @@ async def _attack(sandbox: Sandbox, executor: LanePool, name: str, processes: bo
 @pytest.mark.parametrize("name", [attack.name for attack in attack_suite.attacks() if attack.tried_with(False)])
 async def test_attack(sandbox: Sandbox, executor: LanePool, name: str) -> None:
     await _attack(sandbox, executor, name, processes=False)
+    await _assert_nothing_is_left(sandbox, executor)
+
+
+def _asserted(attack: Attack) -> tuple[Asserted, ...]:
+    """What its test code asserts, where that is no more than calls: as a caller's is read."""
+    test = attack.test
+    if not isinstance(test, CheckTest) or test.shared:
+        return ()
+    return test_code.read(test.code, "f", (), shared=False).asserted
+
+
+@pytest.mark.parametrize("attack", [one for one in attack_suite.attacks() if _asserted(one)], ids=lambda one: one.name)
+async def test_attack_where_the_calls_of_the_test_code_are_made_without_it(
+    sandbox: Sandbox, executor: LanePool, attack: Attack
+) -> None:
+    assert isinstance(attack.test, CheckTest)
+    program = replace(attack.program(), tests=(replace(attack.test, asserted=_asserted(attack)),))
+    execution = await sandbox.execute(program)
+    # one that garbles what goes to the tests' process finds none here, and may be caught at something else
+    assert execution.verdict not in (Verdict.PASSED, Verdict.NONE), execution
     await _assert_nothing_is_left(sandbox, executor)
 
 

@@ -25,6 +25,7 @@ from sandbox_service.adapters.lanes import protocol
 from sandbox_service.domain import grading
 from sandbox_service.domain.jobs import Command, CommandJob, Report
 from sandbox_service.domain.levels import Level
+from sandbox_service.domain.plan import plan
 from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest
 from sandbox_service.settings import Settings
 
@@ -199,7 +200,7 @@ ENDS = ["exited", "cpu", "tests", "memory", "idle", "wall", "output", "result"]
 
 def read(program: Program, said: list[Any], tests: list[Any], output: bytes, end: str, status: int) -> list[Report]:
     reports = []
-    for step in grading.plan(program):
+    for step in plan(program):
         job = step.job(Limits())
         assert not isinstance(job, Command | CommandJob)
         sent = protocol.request(job, timedelta(seconds=1), timedelta(seconds=1), 0, 1 << 20)
@@ -232,7 +233,7 @@ def test_whatever_is_reported_becomes_an_answer_that_can_be_sent(
     program: Program, said: list[Any], tests: list[Any], output: bytes, end: str, status: int
 ) -> None:
     reports = read(program, said, tests, output, end, status)
-    outcomes = [step.outcome(report) for step, report in zip(grading.plan(program), reports, strict=True)]
+    outcomes = [step.outcome(report) for step, report in zip(plan(program), reports, strict=True)]
     execution = grading.conclude(program, outcomes, reports)
     message = convert.execution_to_proto(execution)
     assert pb.Execution.FromString(message.SerializeToString()) == message

@@ -1,11 +1,10 @@
 """EvalPlus' rules for an answer (evalplus 0.3.1, evalplus/eval): this file is pasted in front of each task's tests.
 
-It runs in the sandbox, apart from the program, on the standard library alone. An answer is right where it equals what
-the reference gave; where floats are expected, or the task has a tolerance, also where it is close to it.
+It runs in the sandbox, apart from the program, on the standard library alone, and loads what it needs of that when it
+needs it: hashlib takes as long as many a program. An answer is right where it equals what the reference gave; where
+floats are expected, or the task has a tolerance, also where it is close to it.
 """
 
-import array
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -55,11 +54,16 @@ def _numbers(values: Sequence[Any]) -> str:
     """Of numbers that floats hold exactly, of which there may be millions; else empty."""
     if not set(map(type, values)) <= {int, float, bool} or not -_EXACT < min(values) <= max(values) < _EXACT:
         return ""
+    import array
+    import hashlib
+
     doubles = array.array("d", map((0.0).__add__, array.array("d", values)))  # and -0.0 is 0.0
     return "" if any(map(math.isnan, doubles)) else hashlib.sha256(doubles.tobytes()).hexdigest()
 
 
 def digest(value: Any) -> str:
+    import hashlib
+
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -94,13 +98,13 @@ def close(got: Any, expected: Any, tolerance: float) -> bool:
 
 
 def judge(answers: Iterable[Any], inputs: Sequence[Any], expected: Sequence[Any], tolerance: float,
-          exact: Callable[[Any, Any, Any], bool] | None = None) -> None:  # fmt: skip
+          exact: Callable[[Any, Any, Any], bool] | None = None, alone: bool = False) -> None:  # fmt: skip
     """Raises AssertionError at the first wrong one of the answers to the inputs. `exact`: whether one to arguments
-    is the expected one, for tasks that have a rule of their own."""
+    is the expected one, for tasks that have a rule of their own; `alone`: nothing but that counts."""
     for arguments, wanted, got in zip(inputs, expected, answers, strict=True):
         right = exact(arguments, got, wanted) if exact else equal(got, wanted)
-        if exact is root:
-            assert right, f"{shown(arguments)}: {shown(got)} is no root"
+        if alone:
+            assert right, f"{shown(arguments)}: {shown(got)} is wrong"
             continue
         if tolerance == 0 and floats(wanted):
             tolerance = _FLOATS  # and stays so for what follows, as in EvalPlus
@@ -114,42 +118,3 @@ def shown(value: Any) -> str:
         return repr(value)[:200]
     except ValueError:  # a number of more than 4,300 digits
         return f"a long {type(value).__name__}"
-
-
-def root(arguments: Any, got: Any, wanted: Any) -> bool:
-    """HumanEval/32: any root of the polynomial."""
-    (coefficients,) = arguments
-    return bool(abs(sum(factor * math.pow(got, power) for power, factor in enumerate(coefficients))) <= 1e-4)
-
-
-def anything(arguments: Any, got: Any, wanted: Any) -> bool:
-    """Mbpp/164."""
-    return True
-
-
-def or_zero(arguments: Any, got: Any, wanted: Any) -> bool:
-    """Mbpp/295."""
-    return bool(got == wanted or got == 0)
-
-
-def pyramid(arguments: Any, got: Any, wanted: Any) -> bool:
-    """Mbpp/581: the height may be that of the pyramid, where the reference takes that of a side."""
-    base, height = arguments
-    return bool(got == wanted or got == round(base * base + 2 * base * math.hypot(base / 2, height)))
-
-
-def digits_apart(arguments: Any, got: Any, wanted: Any) -> bool:
-    """Mbpp/558: of the two numbers, filled with zeros to one length."""
-    one, other = map(str, arguments)
-    length = max(len(one), len(other))
-    pairs = zip(one.zfill(length), other.zfill(length), strict=True)
-    return bool(got == wanted or got == sum(abs(int(mine) - int(theirs)) for mine, theirs in pairs))
-
-
-def same_set(arguments: Any, got: Any, wanted: Any) -> bool:
-    return set(got) == set(wanted)
-
-
-def something(arguments: Any, got: Any, wanted: Any) -> bool:
-    """Whether there is an answer: what the original asserts of these tasks look at."""
-    return bool(got == wanted if isinstance(got, bool) else (got is not None) == wanted)

@@ -16,7 +16,12 @@ RULES = {
 ONLY_SOMETHING = frozenset({"check_str", "text_match_three", "text_starta_endb"})
 """Functions of which only counts whether they answer anything (MBPP+)."""
 
-_JUDGE = resources.files("ratchet_benchmarks.evalplus").joinpath("judge.py").read_text()
+_ALONE = "root"
+"""Where EvalPlus looks at nothing but the rule."""
+
+_JUDGE, _RULES = (
+    resources.files("ratchet_benchmarks.evalplus").joinpath(name).read_text() for name in ("judge.py", "rules.py")
+)
 _CODE = """{judge}
 import json
 from math import inf, nan
@@ -29,7 +34,7 @@ SLOW = {slow!r}
 
 def check(candidate):
     seconds = [SLOW.get(place, 1.0) for place in range(len(INPUTS))]
-    judge(answers(candidate, INPUTS, seconds), INPUTS, EXPECTED, {tolerance!r}, {rule})
+    judge(answers(candidate, INPUTS, seconds), INPUTS, EXPECTED, {tolerance!r}, {rule}, {alone})
 """
 
 
@@ -45,10 +50,11 @@ def code(
     by its place among the inputs, where that is more than one."""
     rule = "something" if entry_point in ONLY_SOMETHING else RULES.get(task_id, "None")
     return _CODE.format(
-        judge=_JUDGE,
+        judge=_JUDGE if rule == "None" else f"{_JUDGE}\n\n{_RULES}",
         inputs=recording.expression(inputs),
         expected=expected,
         tolerance=tolerance,
         rule=rule,
+        alone=rule == _ALONE,
         slow=dict(slow),
     )

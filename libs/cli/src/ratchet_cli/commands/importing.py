@@ -56,7 +56,7 @@ class FileOfSamples:
 
 def show_agreement(client: Client, evaluation: pb.Evaluation, file: FileOfSamples) -> None:
     """How many of the file's own verdicts were found again, and which were not."""
-    plus = evaluation.spec.problems.name.partition("@")[0].endswith("+")
+    plus = has_plus_tests(evaluation.spec.problems.name)
     found = {
         (sample.problem_id, sample.index): sample.verdict == verdict_pb2.VERDICT_PASSED
         for sample in client.evaluations.samples(evaluation.id)
@@ -74,6 +74,12 @@ def show_agreement(client: Client, evaluation: pb.Evaluation, file: FileOfSample
         say(f"  {line}")
     if len(differences) > SHOWN:
         say(f"  and {len(differences) - SHOWN} more")
+
+
+def has_plus_tests(benchmark: str) -> bool:
+    """Whether EvalPlus' own inputs are among its tests, as in `mbpp+@v0.1.0` and not in `mbpp+/base`."""
+    whole, _, part = benchmark.partition("/")
+    return whole.partition("@")[0].endswith("+") and part != "base"
 
 
 def _word(passed: bool) -> str:

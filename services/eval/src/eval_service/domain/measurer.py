@@ -17,7 +17,7 @@ from eval_service.domain.score import Count, Facts, Score, check_complete, score
 from eval_service.domain.sets import Sets
 from eval_service.domain.spec import Form
 from ratchet_environments import Environment
-from ratchet_kit.errors import DeadlineExceeded
+from ratchet_kit.errors import DeadlineExceeded, InvalidArgument
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
 
@@ -191,11 +191,20 @@ class Measurer:
         judging: Judging,
         environment: PatientEnvironment,
     ) -> Mapping[ProblemKey, str]:
-        """The problems whose reference does not pass here. A problem's reference is tried before its first sample is
-        judged, which is judged in the same kind."""
+        """The problems whose reference does not pass here, or whose tests can judge no program. A problem's reference
+        is tried before its first sample is judged, which is judged in the same kind."""
         patience = environment.patience
         await self._begin(evaluation, owner)
-        there, tried, faults = 0, set[ProblemKey](), dict[ProblemKey, str]()
+        there, tried, faults, refused = 0, set[ProblemKey](), dict[ProblemKey, str](), dict[ProblemKey, str]()
+
+        async def judge(sample: Sample) -> None:
+            if sample.key.problem in refused:
+                return
+            try:
+                await judging.judge(sample)
+            except InvalidArgument as error:
+                refused[sample.key.problem] = error.message
+
         while True:
             counts = await self._counts(evaluation)
             sets.check(SampleKey(count.key.benchmark, count.key.problem_id, 0) for count in counts)
@@ -203,9 +212,9 @@ class Measurer:
             faults |= await preflight.unsound(sets, sorted(new), self._store, environment, self._judging)
             tried |= new
             before, there = there, sum(count.samples for count in counts)
-            await each(self._unjudged(evaluation, tried), judging.judge, self._judging)
+            await each(self._unjudged(evaluation, tried), judge, self._judging)
             if there >= evaluation.spec.imported_samples:
-                return faults
+                return faults | refused
             if there > before:
                 patience.made()
             elif patience.idle() >= self._deadlines.without_progress:
@@ -217,10 +226,11 @@ class Measurer:
 
     async def _leave_out_unsolved(self, evaluation: Evaluation, sets: Sets, faults: Mapping[ProblemKey, str]) -> None:
         """Problems without a sample are left out. One that a sample solved can be, whatever its reference does."""
-        found = tallies(await self._facts(evaluation), await self._counts(evaluation))
-        without = {key: "no sample of it was added" for key in sets.problems if key not in found}
+        counts = await self._counts(evaluation)
+        added, found = {count.key for count in counts}, tallies(await self._facts(evaluation), counts)
+        without = {key: "no sample of it was added" for key in sets.problems if key not in added}
         await self._store.exclude(evaluation.id, without)
-        unsolved = {key: reason for key, reason in faults.items() if key in found and not found[key].passed}
+        unsolved = {key: reason for key, reason in faults.items() if key not in found or not found[key].passed}
         await self._leave_out(evaluation, unsolved)
 
     # Both

@@ -1,14 +1,17 @@
 """The stores in memory, for tests."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from gateway_service.adapters import memory_experiments
 from gateway_service.domain.keys.key import ApiKey
 from gateway_service.domain.keys.ports import ChangedKeys
 from gateway_service.domain.releases.release import Release
-from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
-from gateway_service.domain.traffic.sample import ArmSample, Traffic
+from gateway_service.domain.statistics.moments import Moments
+from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit
+from gateway_service.domain.traffic.sample import ArmSample, Period, Traffic, UnitCount, UnitLatency
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import VersionRef
@@ -64,8 +67,10 @@ class MemoryReleaseStore:
 
 
 class MemoryCompletionLog:
-    def __init__(self) -> None:
+    def __init__(self, experiments: memory_experiments.MemoryExperimentStore | None = None) -> None:
+        """`experiments`: those under way keep their records."""
         self.records: dict[str, CompletionRecord] = {}
+        self._experiments = experiments
         self._scores: Made[float] = Made("feedback")
 
     async def append(self, records: Sequence[CompletionRecord]) -> None:
@@ -101,8 +106,25 @@ class MemoryCompletionLog:
             reference=_sample(reference),
         )
 
+    async def experiment_units(self, experiment_id: str) -> Mapping[str, UnitCount]:
+        return memory_experiments.counts(self.records.values(), experiment_id)
+
+    async def experiment_moments(self, experiment_id: str, measure: Measure, past: Period) -> Mapping[str, Moments]:
+        return memory_experiments.moments(list(self.records.values()), experiment_id, measure, past)
+
+    async def experiment_latencies(self, experiment_id: str, variant: str) -> Sequence[UnitLatency]:
+        return memory_experiments.latencies(self.records.values(), experiment_id, variant)
+
+    async def recent_moments(self, model: str, measure: Measure, unit: Unit, period: Period) -> Moments:
+        return memory_experiments.recent(self.records.values(), model, measure, unit, period)
+
     async def prune(self, texts_before: datetime, records_before: datetime) -> None:
-        kept = {id: record for id, record in self.records.items() if record.start_time >= records_before}
+        under_way = {one.id for one in await self._experiments.active()} if self._experiments else set()
+        kept = {
+            id: record
+            for id, record in self.records.items()
+            if record.start_time >= records_before or record.experiment_id in under_way
+        }
         self.records = {
             id: replace(record, texts=()) if record.start_time < texts_before else record for id, record in kept.items()
         }

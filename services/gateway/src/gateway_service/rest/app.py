@@ -14,6 +14,7 @@ from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.rest import errors, messages, openai, resources, schemas
 from gateway_service.rest.door import Door
+from gateway_service.rest.express import Express
 from gateway_service.rest.middleware import RequestMiddleware
 from ratchet_kit.times import Clock
 
@@ -30,18 +31,20 @@ def build(
     max_body_bytes: int,
     backends: resources.Backends,
     check_ready: Callable[[], Awaitable[None]],
+    refresh: Callable[[], Awaitable[None]],
     clock: Clock,
 ) -> FastAPI:
-    """`check_ready` raises Unavailable while requests cannot be answered."""
+    """`check_ready` raises Unavailable while requests cannot be answered; `refresh` reads again what is in memory."""
     app = FastAPI(title="Ratchet", version=VERSION, redoc_url=None)
-    app.add_middleware(Door, authenticator=authenticator, usage=usage, max_bytes=max_body_bytes)
-    app.add_middleware(RequestMiddleware)
     errors.install(app)
     app.include_router(_health(check_ready))
-    app.include_router(openai.build(completer, router, registry, clock))
-    api, shown = resources.build(backends)
+    completions = openai.Completions(completer, clock)
+    app.include_router(openai.build(completions, router, registry))
+    api, shown = resources.build(backends, refresh)
     app.include_router(api)
     _describe(app, shown)
+    express = Express(app.build_middleware_stack(), {track.path: track for track in completions.tracks})
+    app.middleware_stack = RequestMiddleware(Door(express, authenticator, usage, max_body_bytes))
     return app
 
 

@@ -29,28 +29,26 @@ class Door:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request = Request(scope)
         if not scope["path"].startswith(KEYED):
             await self._app(scope, self._limited(receive), send)
             return
+        headers = dict(scope["headers"])
         with ExitStack() as stack:
             try:
-                key = await self._authenticator.identify(secret_of(request.headers.get("authorization", "")))
+                secret = secret_of(headers.get(b"authorization", b"").decode("latin-1"))
+                key = await self._authenticator.identify(secret)
                 stack.enter_context(self._usage.admit(key))
             except RatchetError as error:
-                await errors.to_response(request, error)(scope, receive, send)
+                await errors.to_response(Request(scope), error)(scope, receive, send)
                 return
             set_caller(key)
-            request.state.key = key
+            scope.setdefault("state", {})["key"] = key
             stack.enter_context(logs.bound(actor=key.id))
-            await self._admitted(request, receive, send)
-
-    async def _admitted(self, request: Request, receive: Receive, send: Send) -> None:
-        length = request.headers.get("content-length", "")
-        if length.isdecimal() and int(length) > self._max_bytes:
-            await errors.http_response(request, self._too_large())(request.scope, receive, send)
-            return
-        await self._app(request.scope, self._limited(receive), send)
+            length = headers.get(b"content-length", b"")
+            if length.isdigit() and int(length) > self._max_bytes:
+                await errors.http_response(Request(scope), self._too_large())(scope, receive, send)
+                return
+            await self._app(scope, self._limited(receive), send)
 
     def _limited(self, receive: Receive) -> Receive:
         """The same, up to the limit: what comes in chunks says no length before."""

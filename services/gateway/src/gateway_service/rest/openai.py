@@ -22,6 +22,7 @@ from gateway_service.domain.ports import ModelRegistry
 from gateway_service.rest import openai_answers as answers
 from gateway_service.rest import sse
 from gateway_service.rest.errors import invalid_body, openai_error_body
+from gateway_service.rest.express import Track
 from gateway_service.rest.openai_requests import ChatRequest, TextRequest
 from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_kit.http_server import while_connected
@@ -29,6 +30,7 @@ from ratchet_kit.names import ModelRef
 from ratchet_kit.times import Clock
 
 ROUTING_KEY = "x-ratchet-routing-key"
+SESSION = "x-ratchet-session"
 SCHEMAS = "#/components/schemas/"
 BODIES = (ChatRequest, TextRequest)
 MERGED_PIECES = 64
@@ -36,18 +38,49 @@ MERGED_PIECES = 64
 B = TypeVar("B", bound=BaseModel)
 
 
-def build(completer: Completer, router: Router, registry: ModelRegistry, clock: Clock) -> APIRouter:
+class Completions:
+    """The two endpoints of completions. They read their bodies themselves."""
+
+    def __init__(self, completer: Completer, clock: Clock) -> None:
+        self._completer = completer
+        self._clock = clock
+
+    @property
+    def tracks(self) -> Sequence[Track]:
+        return (
+            Track("/v1/chat/completions", Scope.INFERENCE, self.chat),
+            Track("/v1/completions", Scope.INFERENCE, self.text),
+        )
+
+    async def chat(self, http: Request) -> Response:
+        """Answers a conversation."""
+        return await self._answer(answers.CHAT, http, await _read(http, ChatRequest))
+
+    async def text(self, http: Request) -> Response:
+        """Continues one text, or several."""
+        return await self._answer(answers.TEXT, http, await _read(http, TextRequest))
+
+    async def _answer(self, shape: answers.Shape, http: Request, body: ChatRequest | TextRequest) -> Response:
+        body.refuse_unsupported()
+        echoed, sampling = body.echoed, body.sampling()
+        target, routing_key = ModelRef.parse_registered(body.model), http.headers.get(ROUTING_KEY) or body.user or ""
+        session = http.headers.get(SESSION, "")
+        requests = [CompletionRequest(target, prompt, sampling, routing_key, session) for prompt in body.prompts()]
+        now = _seconds(self._clock.now())
+        if not body.stream:
+            replies = await while_connected(http.receive, _complete(self._completer, requests))
+            whole = shape.whole(replies, echoed, now).model_dump_json()
+            return Response(whole, media_type="application/json", headers=_headers(replies[0]))
+        pieces = await sse.started(_merged([self._completer.stream(request) for request in requests]))
+        first = await anext(pieces)
+        chunks = _Chunks(shape, first.piece, now, echoed, sampling.n, body.with_usage)
+        return sse.EventStream(chunks.events(first, pieces), _headers(first.piece))
+
+
+def build(completions: Completions, router: Router, registry: ModelRegistry) -> APIRouter:
     api = APIRouter(prefix="/v1", tags=["openai"], dependencies=[http_auth(Scope.INFERENCE)])
-
-    async def chat_completions(http: Request) -> Response:
-        return await answer(answers.CHAT, http, await _read(http, ChatRequest))
-
-    async def completions(http: Request) -> Response:
-        return await answer(answers.TEXT, http, await _read(http, TextRequest))
-
-    # They read their bodies themselves, as they answer: FastAPI takes longer for both than all else that is done here.
-    api.post("/chat/completions", **_described(ChatRequest, answers.ChatCompletion))(chat_completions)
-    api.post("/completions", **_described(TextRequest, answers.TextCompletion))(completions)
+    api.post("/chat/completions", **_described(ChatRequest, answers.ChatCompletion))(completions.chat)
+    api.post("/completions", **_described(TextRequest, answers.TextCompletion))(completions.text)
 
     @api.get("/models")
     async def list_models() -> answers.ModelList:
@@ -64,21 +97,6 @@ def build(completer: Completer, router: Router, registry: ModelRegistry, clock: 
         version = await registry.version(route.version)
         return answers.ModelCard(id=model, created=_seconds(version.create_time))
 
-    async def answer(shape: answers.Shape, http: Request, body: ChatRequest | TextRequest) -> Response:
-        body.refuse_unsupported()
-        echoed, sampling = body.echoed, body.sampling()
-        target, routing_key = ModelRef.parse_registered(body.model), http.headers.get(ROUTING_KEY) or body.user or ""
-        requests = [CompletionRequest(target, prompt, sampling, routing_key) for prompt in body.prompts()]
-        now = _seconds(clock.now())
-        if not body.stream:
-            replies = await while_connected(http.receive, _complete(completer, requests))
-            whole = shape.whole(replies, echoed, now).model_dump_json()
-            return Response(whole, media_type="application/json", headers=_headers(replies[0]))
-        pieces = await sse.started(_merged([completer.stream(request) for request in requests]))
-        first = await anext(pieces)
-        chunks = _Chunks(shape, first.piece, now, echoed, sampling.n, body.with_usage)
-        return sse.EventStream(chunks.events(first, pieces), _headers(first.piece))
-
     return api
 
 
@@ -91,14 +109,15 @@ def components() -> dict[str, Any]:
 def _described(body: type[BaseModel], answer: type[BaseModel]) -> dict[str, Any]:
     """What OpenAPI says of a route whose function takes the request as it comes."""
     content = {"application/json": {"schema": {"$ref": SCHEMAS + body.__name__}}}
-    routing_key = {"name": ROUTING_KEY, "in": "header", "required": False, "schema": {"type": "string"}}
+    headers = {ROUTING_KEY: "Takes the place of `user`.", SESSION: "What experiments by sessions assign."}
+    header = {"in": "header", "required": False, "schema": {"type": "string"}}
     return {
         "response_model": None,
         "response_class": Response,
         "responses": {200: {"model": answer, "content": {"text/event-stream": {"schema": {"type": "string"}}}}},
         "openapi_extra": {
             "requestBody": {"required": True, "content": content},
-            "parameters": [routing_key | {"description": "Takes the place of `user`."}],
+            "parameters": [header | {"name": name, "description": text} for name, text in headers.items()],
         },
     }
 
@@ -138,16 +157,16 @@ async def _merged(streams: Sequence[AsyncGenerator[ResponseDelta]]) -> AsyncGene
     """The pieces of all streams, as they come. Raises what one of them raises, and closes the others."""
     if len(streams) == 1:
         async with aclosing(streams[0]) as pieces:
-            async for piece in pieces:
-                yield _Piece(0, piece)
+            async for one in pieces:
+                yield _Piece(0, one)
         return
     waiting: asyncio.Queue[_Piece | Exception | None] = asyncio.Queue(MERGED_PIECES)
 
     async def pump(prompt: int, stream: AsyncGenerator[ResponseDelta]) -> None:
         try:
             async with aclosing(stream) as pieces:
-                async for piece in pieces:
-                    await waiting.put(_Piece(prompt, piece))
+                async for one in pieces:
+                    await waiting.put(_Piece(prompt, one))
             await waiting.put(None)
         except Exception as error:  # noqa: BLE001 (raised below, to who reads)
             await waiting.put(error)
@@ -161,7 +180,7 @@ async def _merged(streams: Sequence[AsyncGenerator[ResponseDelta]]) -> AsyncGene
                     left -= 1
                 case Exception() as error:
                     raise error
-                case piece:
+                case _Piece() as piece:
                     yield piece
     finally:
         for task in tasks:

@@ -210,4 +210,4 @@ class TextRequest(_Request):
     def _each(self) -> Sequence[str | list[int]]:
         if isinstance(self.prompt, str):
             return [self.prompt]
-        return [self.prompt] if isinstance(self.prompt[0], int) else self.prompt  # type: ignore[list-item, return-value]
+        return [self.prompt] if isinstance(self.prompt[0], int) else self.prompt

@@ -15,19 +15,26 @@ from gateway_service.rest import messages, schemas, sse
 from gateway_service.rest.errors import error_body
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.grpc_errors import rpc_errors
+from ratchet_kit.work import surviving
 from ratchet_protos.http import Rule, rules
 
+REGISTRY = "ratchet.registry.v1.RegistryService"
 Backends: TypeAlias = Mapping[str, object]
 """What answers each service, by the service's full name: its stub, or the gateway's own servicer."""
 
 
-def build(backends: Backends) -> tuple[APIRouter, Sequence[Descriptor]]:
-    """The routes, and the messages that their OpenAPI refers to."""
+def build(backends: Backends, refresh: Callable[[], Awaitable[None]]) -> tuple[APIRouter, Sequence[Descriptor]]:
+    """The routes, and the messages that their OpenAPI refers to.
+
+    `refresh` runs after each change in the registry: what was changed through this door holds at once behind it.
+    """
     router = APIRouter()
     shown: list[Descriptor] = []
     for rule, method in sorted(_routes(backends), key=_literals_first):
         shown += [method.input_type, method.output_type]
         call = getattr(backends[method.containing_service.full_name], method.name)
+        if method.containing_service.full_name == REGISTRY and rule.verb != "GET":
+            call = _then(call, refresh)
         kind = message_factory.GetMessageClass(method.input_type)
         media = "text/event-stream" if method.server_streaming else "application/json"
         router.add_api_route(
@@ -63,6 +70,18 @@ def _operation_id(rule: Rule, method: MethodDescriptor) -> str:
     if rule == rules(method)[0]:
         return str(method.name)
     return f"{method.name}By{rule.variables[-1].title()}"
+
+
+def _then(
+    call: Callable[[Message], Awaitable[Message]], refresh: Callable[[], Awaitable[None]]
+) -> Callable[[Message], Awaitable[Message]]:
+    async def call_then(message: Message) -> Message:
+        reply = await call(message)
+        with surviving("refresh after a change"):
+            await refresh()
+        return reply
+
+    return call_then
 
 
 def _call(

@@ -76,7 +76,7 @@ def encode(value: Any, rare: Hook | None = None, held: Hook | None = None, depth
         if form is not None:
             return form
     if kind is list:
-        return value[:] if _stand_for_themselves(value) else [encode(item, rare, held, below) for item in value]
+        return value[:] if stand_for_themselves(value) else [encode(item, rare, held, below) for item in value]
     if kind is tuple:
         return {"t": [encode(item, rare, held, below) for item in value]}
     if kind is dict:
@@ -89,7 +89,7 @@ def encode(value: Any, rare: Hook | None = None, held: Hook | None = None, depth
     return _encode_base(value, rare, held, depth) if form is None else form
 
 
-def _stand_for_themselves(items: list[Any]) -> bool:
+def stand_for_themselves(items: list[Any]) -> bool:
     """Whether JSON holds all of them: a list may have millions."""
     kinds = set(map(type, items))
     if not kinds <= _SCALARS:

@@ -33,7 +33,7 @@ class Cradle:
     def rehearse(self) -> None:
         """Does a few times what every program will do first. Python rewrites code that it runs often, and remembers
         where it found what it looked for: each program would else have to copy what that changes."""
-        calls = ("def f(x):\n    return x + 1\n", "f", [[0], [1]])
+        calls = ("def f(x):\n    return x + 1\n", "f", [[0], [1]], False)
         payload = marshal.dumps(("calls", "rehearsal", calls, "", [], 1 << 30, 5.0))
         payload = wire.LENGTH.pack(len(payload)) + payload
         reader, writer = os.pipe()

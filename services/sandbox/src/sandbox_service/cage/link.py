@@ -31,12 +31,13 @@ import shared
 class Link:
     """One side of the connection."""
 
-    def __init__(self, connection: _socket.socket, step: int) -> None:
+    def __init__(self, connection: _socket.socket, step: int, room: int | None = None) -> None:
         self._connection = connection
         self._lines = open(connection.fileno(), "rb", closefd=False)  # noqa: SIM115 (it lives as long as the link)
         self._lock = _thread.RLock()
-        self._shared = shared.Shared(step)
+        self._shared = shared.Shared(step, room)
         self._sharing = step > 0
+        self._noted: list[Any] = []
 
     # --- messages
 
@@ -54,7 +55,8 @@ class Link:
         raise NotImplementedError
 
     def _send(self, message: dict[str, Any]) -> None:
-        changed = self._changes()
+        changed = [*self._noted, *self._changes()]
+        self._noted = []
         if changed:
             message["changed"] = changed
         dropped = self._shared.idle()
@@ -62,6 +64,11 @@ class Link:
             message["dropped"] = dropped
         with _DEEPER:
             channel.send(self._connection, message)
+
+    def _note_changes(self) -> None:
+        """Before a message's values are put in their forms: the other side reads what has changed first, so nothing
+        that changed may hold an object that is new in a value."""
+        self._noted += self._changes()
 
     def _changes(self) -> list[Any]:
         sharing, self._sharing = self._sharing, True
@@ -91,6 +98,7 @@ class Link:
 
     def _pack(self, do: str, arguments: Any, keywords: Any) -> dict[str, Any]:
         """A request. No list or dict of ours is among the values."""
+        self._note_changes()
         named = {name: self._encode(item) for name, item in keywords.items()}
         return {"do": do, "arguments": [self._encode(item) for item in arguments], "keywords": named}
 
@@ -108,7 +116,7 @@ class Link:
         number = self._shared.number(value)
         if number is not None:
             return {"m": number}
-        if not self._sharing:
+        if not self._sharing or self._shared.is_full():
             return None
         number = self._shared.give_number(value)
         form = self._contents(value, depth)
@@ -119,6 +127,8 @@ class Link:
         below = depth + 1
         kind = type(value)
         if kind is list:
+            if codec.stand_for_themselves(value):
+                return value[:]
             return [codec.encode(item, self._rare, self._held, below) for item in value]
         if kind is set:
             return {"s": [codec.encode(item, self._rare, self._held, below) for item in value]}

@@ -217,9 +217,8 @@ def _reversed(self: Any) -> Iterator[Any]:
 
 
 def _exit(self: Any, kind: Any, error: Any, trace: Any) -> bool:
-    """Swallows what its class does, but never that a test failed."""
     swallowed = type(self).__program__.ask("exit", self, error)
-    return bool(swallowed) and isinstance(error, Exception) and not isinstance(error, AssertionError)
+    return bool(swallowed) and standing.may_be_swallowed(error)
 
 
 def _there(name: str) -> Any:

@@ -31,6 +31,7 @@ _TYPES = {
     "numpy",
 }  # fmt: skip
 _MOST_FUNCTIONS = 500
+_MOST_SHARED = 1000  # lists and the like in answers that the tests hold; what is beyond that they get as copies
 
 
 def _vars(value: Any) -> dict[str, Any]:
@@ -74,7 +75,7 @@ class Owner(link.Link):
     """Answers what the tests ask, one request at a time."""
 
     def __init__(self, connection: _socket.socket, module: types.ModuleType, entry: object) -> None:
-        super().__init__(connection, -1)
+        super().__init__(connection, -1, _MOST_SHARED)
         self._module, self._entry = module, entry
         self._reports: reports.Reports | None = None
         self._lent: list[object] = []
@@ -100,7 +101,12 @@ class Owner(link.Link):
 
     def ask(self, do: str, number: int, /, *arguments: object, **keywords: object) -> Any:
         """Of an object of the tests. Raises what that raises."""
-        answer = self._request({**self._pack(do, arguments, keywords), "on": number})
+        sharing, self._sharing = self._sharing, True
+        try:
+            request = self._pack(do, arguments, keywords)
+        finally:
+            self._sharing = sharing
+        answer = self._request({**request, "on": number})
         try:
             if "raised" in answer:
                 raise self._guests.error(answer["raised"], self._decode)
@@ -149,7 +155,8 @@ class Owner(link.Link):
                 found, ended = series.run(function, inputs, seconds, self._encode)
                 return {"value": {"t": [found, self._encode(ended)]}}
             value = self._operation(do)(*arguments, **keywords)
-            self._sharing = request.get("sharing", False)
+            self._note_changes()
+            self._sharing = do != "series"
             return {"value": self._encode(value)}
         except BaseException as error:
             return {"raised": self._raised(error)}

@@ -31,7 +31,7 @@ async def _enter_async(self: Any) -> Any:
 
 async def _exit_async(self: Any, kind: Any, error: Any, trace: Any) -> bool:
     swallowed = type(self).__program__.ask("aexit", self, error)
-    return bool(swallowed) and isinstance(error, Exception) and not isinstance(error, AssertionError)
+    return bool(swallowed) and standing.may_be_swallowed(error)
 
 
 def _iter_async(self: Any) -> Any:

@@ -1,7 +1,8 @@
 """How tests in one process use a program in another. The program's side is owner.py; what both have in common, link.py.
 
 Values cross as copies, by their parts: what's compared is the tests' own. Lists and other objects that change in place
-are held in common, so each side sees what the other changed, at any depth. Objects of classes of the program stay
+are held in common, whichever side made them: each sees what the other changed, at any depth, and one that is given
+twice is the same. Objects of classes of the program stay
 there, and the tests hold proxies: what those may be used for is in standing.py. Objects of the tests stay here: see
 lent.py.
 """
@@ -102,6 +103,8 @@ class Program(link.Link):
             names = {name: item for name, item in found.items() if name in sought}
         except (ValueError, TypeError, AttributeError):
             raise Garbled from None
+        # a value, or a class of the library: whatever the tests do with it, they are using the program
+        self.asked = not all(isinstance(item, Proxy | ProxyClass) for item in (self.entry, *names.values()))
         if entry_point.isidentifier():
             names[entry_point] = self.entry
         return names
@@ -148,8 +151,6 @@ class Program(link.Link):
 
     def _exchange(self, do: str, arguments: Any, keywords: Any) -> Any:
         request = self._pack(do, arguments, keywords)
-        if self._standing.sharing and do == "getattr":
-            request["sharing"] = True
         try:
             answer = self._request(request)
         except (EOFError, OSError):
@@ -219,7 +220,9 @@ class Program(link.Link):
             self._replay.play()
             if do in _READS:
                 return {"value": self._encode(self._replay.read(do, arguments))}
-            return {"value": self._encode(_do(do, target, arguments, keywords))}
+            found = _do(do, target, arguments, keywords)
+            self._note_changes()
+            return {"value": self._encode(found)}
         except Exception as error:
             return {"raised": self._raised(error)}
 

@@ -161,8 +161,10 @@ def flush() -> None:
             pass
 
 
-def run_calls(frames: wire.Frames, source: str, entry_point: str, calls: list[Any]) -> int:
-    """Loads the program, calls its entry point with each list of arguments, sends each answer as soon as it's there."""
+def run_calls(frames: wire.Frames, source: str, entry_point: str, calls: list[Any], plain: bool) -> int:
+    """Loads the program, calls its entry point with each list of arguments, sends each answer as soon as it's there.
+
+    `plain`: as it is, and only what is exactly of a plain type of Python's in a form."""
     code = compile_program(source, frames)
     if code is None:
         return 1
@@ -174,7 +176,8 @@ def run_calls(frames: wire.Frames, source: str, entry_point: str, calls: list[An
     frames.send("loaded")
     for index, encoded in enumerate(calls):
         try:
-            frames.send("value", index, encode(_awaited(entry(*codec.decode(encoded)))))
+            value = entry(*codec.decode(encoded))
+            frames.send("value", index, codec.encode(value, _plain) if plain else encode(_awaited(value)))
         except BaseException as error:
             relieve(error)
             frames.send("raised", index, *describe(error), kinds(type(error)))
@@ -198,6 +201,10 @@ def _rare(value: object, depth: int) -> object:
         return codec.encode(part, _rare, None, depth + 1)
 
     return arrays.plain(value, below) if arrays.is_of_numpy(value) else library.form(value, below)
+
+
+def _plain(value: object, depth: int) -> object:
+    return None if type(value) is set else codec.opaque(value)
 
 
 def find(module: types.ModuleType, name: str) -> Any:

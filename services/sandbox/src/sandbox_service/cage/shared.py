@@ -14,10 +14,11 @@ import library
 
 
 class Shared:
-    """By number. `step`: 1 where the numbers that are given here count up, -1 where they count down."""
+    """By number. `step`: 1 where the numbers that are given here count up, -1 where they count down. `room`: more
+    objects than that get no number, as each is looked at before anything is said; None: there is always room."""
 
-    def __init__(self, step: int) -> None:
-        self._step = step
+    def __init__(self, step: int, room: int | None) -> None:
+        self._step, self._room = step, room
         self._last = 0
         self._objects: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}  # by id
@@ -25,6 +26,9 @@ class Shared:
 
     def number(self, value: object) -> int | None:
         return self._numbers.get(id(value))
+
+    def is_full(self) -> bool:
+        return self._room is not None and len(self._objects) >= self._room
 
     def give_number(self, value: object) -> int:
         self._last += self._step
@@ -154,7 +158,7 @@ def fill(value: Any, form: Any, decode: Callable[[Any], Any]) -> None:
     if isinstance(form, list):
         if kind is not list:
             raise ValueError("another kind")
-        value[:] = [decode(item) for item in form]
+        value[:] = decode(form)
         return
     ((tag, body),) = form.items()
     if tag == "l":

@@ -42,6 +42,12 @@ class CannotCross(BaseException):
         super().__init__(f"{what}; tests that need it are for the shared kind of grading")
 
 
+def may_be_swallowed(error: object) -> bool:
+    """By an object of the program whose block it ends: but never that a test failed, nor what the program raised."""
+    is_the_tests = isinstance(error, Exception) and not isinstance(error, AssertionError)
+    return is_the_tests and not hasattr(error, "from_program")
+
+
 class Standing(enum.Enum):
     MADE = 1
     METHOD = 2
@@ -56,10 +62,10 @@ MADE, METHOD, NAMED, HANDED, ATTRIBUTE = Standing
 class Grade:
     """What standing objects in an answer have. `made`: a class whose objects the tests just made."""
 
-    __slots__ = ("made", "rank", "sharing")
+    __slots__ = ("made", "rank")
 
-    def __init__(self, rank: Standing, made: Any = None, sharing: bool = False) -> None:
-        self.rank, self.made, self.sharing = rank, made, sharing
+    def __init__(self, rank: Standing, made: Any = None) -> None:
+        self.rank, self.made = rank, made
 
     def of(self, kind: Any) -> Standing:
         if self.made is not None:
@@ -76,7 +82,7 @@ def standing_of_all(rank: Standing) -> Grade:
 
 
 OF_MADE = Grade(MADE)
-OF_METHOD = Grade(METHOD, sharing=True)
+OF_METHOD = Grade(METHOD)
 OF_NAMED = Grade(NAMED)
 OF_HANDED = Grade(HANDED)
 OF_ATTRIBUTE = Grade(ATTRIBUTE)

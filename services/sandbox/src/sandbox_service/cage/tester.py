@@ -21,6 +21,7 @@ from typing import Any
 import bundled
 import collect
 import counting
+import foreign
 import little_pytest
 import owner
 import proxies
@@ -73,6 +74,7 @@ def run_tests(
     missing: list[str] = []
 
     series.install(sys.modules)
+    foreign.refuse(lambda: program.asked, (tests, *modules_given.values()))
 
     def judge(count: counting.Count) -> None:
         given = program.names(entry_point, wanted)

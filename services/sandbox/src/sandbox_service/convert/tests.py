@@ -107,4 +107,6 @@ def _check_test(
     code = reading.take(
         f"{path}.code", lambda text: reading.test_code(text, entry_point, names, shared), message.code, fallback
     )
-    return CheckTest(message.code, code.calls_check, held_out, code.names, code.modules, shared, code.unknown)
+    return CheckTest(
+        message.code, code.calls_check, held_out, code.names, code.modules, shared, code.unknown, code.asserted
+    )

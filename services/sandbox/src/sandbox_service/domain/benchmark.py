@@ -8,7 +8,7 @@ from datetime import timedelta
 from ratchet_kit.errors import Unavailable
 from sandbox_service.domain.execution import Execution, Verdict
 from sandbox_service.domain.ports import Executor
-from sandbox_service.domain.program import CallTest, CheckTest, Program, StdioTest
+from sandbox_service.domain.program import Asserted, CallTest, CheckTest, Program, StdioTest
 from sandbox_service.domain.sandbox import Sandbox
 
 _SOURCE = """
@@ -23,7 +23,8 @@ _TRIVIAL = Program("", _SOURCE, "f", tuple(CallTest((x,), x + 1) for x in range(
 KINDS = {
     "call tests": _TRIVIAL,
     "stdio test": replace(_TRIVIAL, tests=(StdioTest("1", "2"),)),
-    "check test": replace(_TRIVIAL, tests=(CheckTest("assert f(1) == 2"),)),
+    "check test": replace(_TRIVIAL, tests=(CheckTest("assert f(1) == 2"),)),  # its code is run
+    "check test, asserted": replace(_TRIVIAL, tests=(CheckTest("assert f(1) == 2", asserted=(Asserted((1,), 2),)),)),
     "processes allowed": replace(_TRIVIAL, processes=True),
 }
 """A trivial program, three call tests unless it says otherwise."""

@@ -1,4 +1,4 @@
-"""From tests to jobs, and from what the cage saw to a verdict. Pure.
+"""From what the cage saw to a verdict. Pure: plan.py has what it was given to do.
 
 The verdict is that of the first test that didn't pass, in order; TAMPERED stands above all. A pass needs, for each
 test, a value, a text or a tester's word that was compared here or written by a process without the program in it: no
@@ -9,31 +9,15 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
-from itertools import groupby
 
 from ratchet_kit.text import clip as clip_to
 from sandbox_service.cage.codec import encode
-from sandbox_service.domain import shown, signs
+from sandbox_service.domain import shown
 from sandbox_service.domain.compare import DEFAULT, Tolerance, matches, matches_unordered, tokens_match
 from sandbox_service.domain.execution import Execution, TestResult, Verdict
 from sandbox_service.domain.forms import Form
-from sandbox_service.domain.jobs import (
-    Answer,
-    CallJob,
-    CheckJob,
-    CheckVerdict,
-    CommandJob,
-    End,
-    Job,
-    Oversized,
-    Raised,
-    Report,
-    ScriptJob,
-    Setting,
-    Stage,
-)
-from sandbox_service.domain.program import CallTest, CheckTest, Limits, Program, StdioTest, Test
+from sandbox_service.domain.jobs import Answer, CheckVerdict, End, Oversized, Raised, Report, Stage
+from sandbox_service.domain.program import CallTest, CheckTest, Program, StdioTest
 from sandbox_service.domain.signs import Sighting
 
 _TEXT_BYTES = 1024
@@ -53,49 +37,6 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One job and how to judge it. `job` takes the limits that are left when its turn comes."""
-
-    job: Callable[[Limits], Job]
-    judge: Callable[[Report], Outcome]
-    held_out: bool = False
-    tests: int = 1
-    size: int = 0
-    """How much is compared with what the program says, about, in characters."""
-
-    def outcome(self, report: Report) -> Outcome:
-        return self.concluded(self.judge(report), report)
-
-    def concluded(self, outcome: Outcome, report: Report) -> Outcome:
-        """What is told of what `judge` gave, wherever it did."""
-        if outcome.verdict is Verdict.TAMPERED:
-            outcome = replace(outcome, signs=(signs.unasked_bytes(outcome.detail), *outcome.signs))
-        return self._hidden(outcome, report) if self.held_out else outcome
-
-    def _hidden(self, outcome: Outcome, report: Report) -> Outcome:
-        """Nothing of held-out tests but which passed: how a program fails could tell what it was asked.
-
-        What went wrong before the program saw any is shown.
-        """
-        early = outcome.verdict is Verdict.COMPILE_ERROR and report.stage is Stage.STARTED
-        shown = early or outcome.verdict in (Verdict.PASSED, Verdict.NONE)
-        results = tuple(TestResult(result.passed, held_out=True) for result in outcome.results)
-        return replace(
-            outcome,
-            verdict=outcome.verdict if shown else Verdict.FAILED,
-            results=results + self.unreached().results[len(results) :],
-            detail=outcome.detail if early else "in a held-out test" if outcome.verdict is not Verdict.PASSED else "",
-            held_out=True,
-            failure="a held-out test can judge no program" if outcome.failure else "",
-        )
-
-    def unreached(self) -> Outcome:
-        """Of held-out tests after one that ended all: as if they had failed, so that it's not told where that was."""
-        results = (TestResult(False, held_out=True),) * self.tests
-        return Outcome(Verdict.FAILED, results, "in a held-out test", held_out=True)
-
-
-@dataclass(frozen=True, slots=True)
 class _Trouble:
     """Why a program didn't come to its end."""
 
@@ -103,71 +44,7 @@ class _Trouble:
     detail: str
 
 
-def plan(program: Program) -> list[Step]:
-    """Call tests that follow one another share a process, held-out ones another; every other test has its own."""
-    if not program.tests:
-        return [Step(lambda limits: _script(program, program.stdin, limits), judge_run)]
-    steps: list[Step] = []
-    for (kind, held_out), group in groupby(program.tests, key=lambda test: (type(test), test.held_out)):
-        tests = tuple(group)
-        if kind is CallTest:
-            steps.append(_call_step(program, [test for test in tests if isinstance(test, CallTest)], held_out))
-        else:
-            steps += [_single_step(program, test) for test in tests]
-    return steps
-
-
-def _call_step(program: Program, tests: Sequence[CallTest], held_out: bool) -> Step:
-    calls, size = tuple(test.args for test in tests), sum(test.size for test in tests)
-    return Step(
-        lambda limits: CallJob(program.source, program.entry_point, calls, limits, _setting(program), size),
-        partial(_judge_calls, tests),
-        held_out,
-        len(tests),
-        size,
-    )
-
-
-def _single_step(program: Program, test: Test) -> Step:
-    if isinstance(test, StdioTest):
-        return Step(
-            lambda limits: _script(program, test.stdin, limits),
-            partial(judge_stdio, test),
-            test.held_out,
-            size=len(test.expected_stdout),
-        )
-    assert isinstance(test, CheckTest)
-    return Step(
-        lambda limits: CheckJob(
-            program.source,
-            program.entry_point,
-            test.code,
-            not test.calls_check,
-            limits,
-            _setting(program),
-            test.names,
-            test.modules,
-            test.shared,
-            test.unknown,
-        ),
-        partial(_judge_check, test.shared),
-        test.held_out,
-    )
-
-
-def _labelled(outcome: Outcome, forgeable: bool) -> Outcome:
-    return replace(outcome, results=tuple(replace(result, forgeable=forgeable) for result in outcome.results))
-
-
-def _judge_calls(tests: Sequence[CallTest], report: Report) -> Outcome:
-    return replace(judge_calls(tests, report), signs=signs.of(report))
-
-
-def _judge_check(shared: bool, report: Report) -> Outcome:
-    return _labelled(replace(judge_check(report), signs=signs.of(report)), shared)
-
-
-def judged_whole(report: Report, judge: Callable[[Report], Outcome]) -> tuple[Report, Outcome]:
+def judged_whole(report: Report, judge: Callable[[Report], Outcome | None]) -> tuple[Report, Outcome | None]:
     """The whole report, without its answers, and what came of it."""
     whole = report.read()
     return whole.without_answers(), judge(whole)
@@ -176,16 +53,6 @@ def judged_whole(report: Report, judge: Callable[[Report], Outcome]) -> tuple[Re
 def overrun() -> Outcome:
     """Of a program that answered what cannot be judged within the time and the memory that there are for it."""
     return Outcome(Verdict.OUTPUT_LIMIT, (), "its answers took too long to judge, or too much memory", stop=True)
-
-
-def _script(program: Program, stdin: str, limits: Limits) -> ScriptJob | CommandJob:
-    if program.language == "python":
-        return ScriptJob(program.source, stdin, limits, _setting(program))
-    return CommandJob(program.source, program.language, stdin, limits, _setting(program))
-
-
-def _setting(program: Program) -> Setting:
-    return Setting(program.runtime or "python", program.processes, program.files, program.fetch_files)
 
 
 def conclude(program: Program, outcomes: Sequence[Outcome], reports: Sequence[Report]) -> Execution:

@@ -23,7 +23,11 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class CallJob:
-    """Load the program, call `entry_point` with each of `calls`. Nothing in the cage may know an expected value."""
+    """Load the program, call `entry_point` with each of `calls`. Nothing in the cage may know an expected value.
+
+    `plain`: an answer is what the call returned, which is not awaited, and only what is exactly of a plain type of
+    Python's has a form.
+    """
 
     source: str
     entry_point: str
@@ -32,6 +36,7 @@ class CallJob:
     setting: Setting = Setting()
     size: int = 0
     """Of the tests that it is for, in characters."""
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import Enum
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,24 @@ class StdioTest:
     """Of tokens that are decimal numbers, absolute or relative; None compares them as text."""
 
 
+class Relation(Enum):
+    """How an answer is asserted to stand to what is expected."""
+
+    EQUALS = "=="
+    IS = "is"  # None, True or False
+    TRUTH = "bool"  # that of the answer is True or False
+
+
+@dataclass(frozen=True, slots=True)
+class Asserted:
+    """`assert f(*args) == expected, message`, in test code, or in another relation. No message: the empty text."""
+
+    args: tuple[object, ...]
+    expected: object
+    relation: Relation = Relation.EQUALS
+    message: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckTest:
     """Test code that calls the program: plain asserts, tests of pytest, unittest and doctest, a script, or
@@ -57,7 +76,7 @@ class CheckTest:
 
     `names`: what it may use of the program beside the entry point. `modules`: of the library, what it uses without an
     import. `shared`: it runs in the program's process, and sees all of it. `unknown`: a name that it uses and nobody
-    gives, so that it can judge no program.
+    gives, so that it can judge no program. `asserted`: all that it does, where that is no more than such calls.
     """
 
     code: str
@@ -67,6 +86,7 @@ class CheckTest:
     modules: tuple[str, ...] = ()
     shared: bool = False
     unknown: str = ""
+    asserted: tuple[Asserted, ...] = field(default=(), compare=False)
 
 
 Test = CallTest | StdioTest | CheckTest

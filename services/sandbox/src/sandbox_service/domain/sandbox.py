@@ -12,9 +12,10 @@ from ratchet_kit.work import Priority
 from sandbox_service.domain.admission import Admission
 from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.execution import Execution
-from sandbox_service.domain.grading import Outcome, Step, conclude, judged_whole, overrun, plan, signs_of
+from sandbox_service.domain.grading import Outcome, conclude, judged_whole, overrun, signs_of
 from sandbox_service.domain.held_out import Attempts
 from sandbox_service.domain.jobs import Job, Report
+from sandbox_service.domain.plan import Step, plan
 from sandbox_service.domain.ports import Aside, Executor, Meter, Overrun
 from sandbox_service.domain.program import Limits, Program
 from sandbox_service.domain.runtimes import is_plain, settle
@@ -155,10 +156,9 @@ class Sandbox:
                 outcomes.append(step.unreached())
                 reports.append(reports[-1])
                 continue
-            report = await self._run(step.job(_left(program.limits, step, outcomes, reports)))
-            started = time.perf_counter()
-            report, outcome = await self._judged(step, report)
-            judging += time.perf_counter() - started
+            limits = _left(program.limits, step, outcomes, reports)
+            report, outcome, seconds = await self._take(step, limits)
+            judging += seconds
             outcomes.append(outcome)
             reports.append(report)
             if outcomes[-1].stop:
@@ -170,9 +170,21 @@ class Sandbox:
         self._meter.executed(execution, waited, timedelta(seconds=judging), hidden)
         return execution
 
-    async def _judged(self, step: Step, report: Report) -> tuple[Report, Outcome]:
+    async def _take(self, step: Step, limits: Limits) -> tuple[Report, Outcome, float]:
+        """With the seconds that judging took."""
+        report = await self._run(step.job(limits))
+        started = time.perf_counter()
+        report, outcome = await self._judged(step, report)
+        took = time.perf_counter() - started
+        if outcome is None:
+            assert step.instead
+            return await self._take(step.instead, limits)
+        return report, outcome, took
+
+    async def _judged(self, step: Step, report: Report) -> tuple[Report, Outcome | None]:
         if report.unread is None and max(step.size, len(report.stdout)) <= _LARGE:
             return report, step.outcome(report)
+        outcome: Outcome | None
         try:
             with self._admission.aside():
                 report, outcome = await self._aside(judged_whole, report, step.judge)

@@ -6,7 +6,6 @@ linear in the code, and literals cost next to nothing.
 
 import ast
 import builtins
-import functools
 import hashlib
 import re
 import symtable
@@ -17,7 +16,9 @@ from dataclasses import dataclass
 
 from ratchet_kit import syntax
 from sandbox_service.cage import comparisons
+from sandbox_service.domain import asserted
 from sandbox_service.domain.grading import clip
+from sandbox_service.domain.program import Asserted
 
 _PROGRAM_MODULES = frozenset({"solution", "program"})
 # What may name or run anything: the tester will see.
@@ -34,7 +35,7 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 class TestCode:
     """`calls_check`: the `check` that it defines is its own to call. `names`: what it uses of the program beside its
     entry point. `modules`: of the library, what it uses without an import. `unknown`: a name that it uses and nobody
-    gives."""
+    gives. `asserted`: see CheckTest."""
 
     __test__ = False  # not for pytest
 
@@ -42,6 +43,7 @@ class TestCode:
     names: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     unknown: str = ""
+    asserted: tuple[Asserted, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +71,19 @@ class Unread(Exception):
 def read(code: str, entry_point: str, names: tuple[str, ...], shared: bool) -> TestCode:
     """`names`: what the problem declares. Raises ValueError for code that is no Python, runs nothing, uses nothing of
     the program, or compares nothing; Unread for long code that isn't kept."""
-    if len(code) <= _LARGE:
-        return _read_once(code, entry_point, names, shared)
     text = Text(code, entry_point, names, shared)
     found = _kept.get(text.digest)
     if found is None:
-        raise Unread([text])
+        if len(code) > _LARGE:
+            raise Unread([text])
+        found = read_whole(text)
+        keep(text, found)
     if isinstance(found, str):
         raise ValueError(found)
     return found
 
 
-def read_long(text: Text) -> TestCode | str:
+def read_whole(text: Text) -> TestCode | str:
     """What there is to keep of it: what it shows, or what's wrong with it. Takes seconds for a megabyte."""
     try:
         return _read(text.code, text.entry_point, text.names, text.shared)
@@ -94,6 +97,7 @@ def keep(text: Text, found: TestCode | str) -> None:
         _kept.popitem(last=False)
 
 
+# A problem's tests come with each of its programs, and those of a benchmark with each evaluation.
 _kept: OrderedDict[bytes, TestCode | str] = OrderedDict()
 
 
@@ -103,10 +107,7 @@ def _read(code: str, entry_point: str, names: tuple[str, ...], shared: bool) -> 
         _refuse_stray_returns(tree)
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError(f"is no Python: {clip(str(error) or type(error).__name__)}") from None
-    return _Reader(code, tree, table, entry_point.partition(".")[0], names, shared).read()
-
-
-_read_once = functools.lru_cache(maxsize=512)(_read)  # a problem's tests come with each of its programs
+    return _Reader(code, tree, table, entry_point, names, shared).read()
 
 
 def _refuse_stray_returns(tree: ast.Module) -> None:
@@ -116,9 +117,16 @@ def _refuse_stray_returns(tree: ast.Module) -> None:
 
 class _Reader:
     def __init__(
-        self, code: str, tree: ast.Module, table: symtable.SymbolTable, entry: str, names: tuple[str, ...], shared: bool
+        self,
+        code: str,
+        tree: ast.Module,
+        table: symtable.SymbolTable,
+        entry_point: str,
+        names: tuple[str, ...],
+        shared: bool,
     ) -> None:
-        self._code, self._table, self._entry, self._shared = code, table, entry, shared
+        self._code, self._tree, self._table, self._shared = code, tree, table, shared
+        self._entry_point, self._entry = entry_point, entry_point.partition(".")[0]
         self._top = list(comparisons.walk(tree.body, scopes=False))
         self._docstrings = [text for node in (tree, *self._top) if (text := _docstring(node))]
         self._definitions: dict[str, list[_Definition]] = {}
@@ -139,7 +147,7 @@ class _Reader:
         imported = [alias.name for one in self._imports if isinstance(one, ast.ImportFrom) for alias in one.names]
         attributes = _ATTRIBUTE.findall(code) if any(isinstance(one, ast.Import) for one in self._imports) else []
         self._names = tuple(dict.fromkeys([*names, *imported, *attributes]))
-        self._names = tuple(name for name in self._names if name not in ("*", entry))
+        self._names = tuple(name for name in self._names if name not in ("*", self._entry))
 
     def read(self) -> TestCode:
         if all(map(_is_text, self._top)) and not self._examples():
@@ -155,7 +163,12 @@ class _Reader:
         nobodys = [] if self._shared or free or self._has_foreign_star() else self._nobodys(used)
         modules = tuple(name for name in nobodys if name in sys.stdlib_module_names)
         unknown = next((name for name in nobodys if name not in sys.stdlib_module_names), "")
-        return TestCode(calls_check, self._names, modules, unknown)
+        return TestCode(calls_check, self._names, modules, unknown, self._asserted())
+
+    def _asserted(self) -> tuple[Asserted, ...]:
+        if self._shared or len(self._code) > _LARGE:
+            return ()
+        return asserted.read(self._tree, self._entry_point)
 
     def _examples(self) -> bool:
         return any(">>>" in text for text in self._docstrings)

@@ -29,8 +29,11 @@ class CompleteRequest(_message.Message):
     PROMPT_FIELD_NUMBER: _builtins.int
     SAMPLING_FIELD_NUMBER: _builtins.int
     ROUTING_KEY_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
     routing_key: _builtins.str
     """Requests of one key stay with one version during a release stage. Empty: each by itself."""
+    session: _builtins.str
+    """The session that the request is of, for experiments that assign sessions. Empty: it is not in those."""
     @_builtins.property
     def model(self) -> _model_pb2.ModelRef:
         """A model (routed by its release), a version or an alias."""
@@ -48,10 +51,11 @@ class CompleteRequest(_message.Message):
         prompt: _generation_pb2.Prompt | None = ...,
         sampling: _generation_pb2.SamplingParams | None = ...,
         routing_key: _builtins.str = ...,
+        session: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "prompt", b"prompt", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "prompt", b"prompt", "routing_key", b"routing_key", "sampling", b"sampling"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "prompt", b"prompt", "routing_key", b"routing_key", "sampling", b"sampling", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,15 +1,18 @@
 """CompletionLog on SQLite and PostgreSQL."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, and_, case, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway_service.adapters.sql.tables import completions, feedback
-from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
-from gateway_service.domain.traffic.sample import ArmSample, Traffic
+from gateway_service.adapters.sql import by_unit
+from gateway_service.adapters.sql.tables import completions, experiments, feedback
+from gateway_service.domain.statistics.moments import Moments
+from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit
+from gateway_service.domain.traffic.sample import ArmSample, Period, Traffic, UnitCount, UnitLatency
 from ratchet_kit import sql
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
@@ -76,10 +79,24 @@ class SqlCompletionLog:
                 reference=await _arm(connection, reference),
             )
 
+    async def experiment_units(self, experiment_id: str) -> Mapping[str, UnitCount]:
+        return await by_unit.counts(self._database, experiment_id)
+
+    async def experiment_moments(self, experiment_id: str, measure: Measure, past: Period) -> Mapping[str, Moments]:
+        return await by_unit.moments(self._database, experiment_id, measure, past)
+
+    async def experiment_latencies(self, experiment_id: str, variant: str) -> Sequence[UnitLatency]:
+        return await by_unit.latencies(self._database, experiment_id, variant, MAX_LATENCIES)
+
+    async def recent_moments(self, model: str, measure: Measure, unit: Unit, period: Period) -> Moments:
+        return await by_unit.recent(self._database, model, measure, unit, period)
+
     async def prune(self, texts_before: datetime, records_before: datetime) -> None:
         c = completions.c
         async with self._database.writing() as connection:
-            await connection.execute(delete(completions).where(c.start_time < records_before))
+            under_way = select(experiments.c.id).where(experiments.c.active)
+            old_records = and_(c.start_time < records_before, c.experiment_id.not_in(under_way))
+            await connection.execute(delete(completions).where(old_records))
             await connection.execute(delete(feedback).where(feedback.c.create_time < records_before))
             # Only the last two days: older rows have lost their text already.
             old = and_(c.start_time < texts_before, c.start_time >= texts_before - timedelta(days=2), c.score.is_(None))
@@ -124,6 +141,9 @@ def _row(record: CompletionRecord) -> dict[str, Any]:
         "score": record.score,
         "problem_set": record.problem.problem_set if record.problem else "",
         "problem_id": record.problem.problem_id if record.problem else "",
+        "experiment_id": record.experiment_id,
+        "variant": record.variant,
+        "unit": record.unit,
     }
 
 
@@ -143,4 +163,7 @@ def _record(row: Row[Any]) -> CompletionRecord:
         texts=tuple(row.texts),
         score=row.score,
         problem=ProblemRef(row.problem_set, row.problem_id) if row.problem_id else None,
+        experiment_id=row.experiment_id,
+        variant=row.variant,
+        unit=row.unit,
     )

@@ -6,7 +6,7 @@ from ratchet_kit.sql import UtcDateTime, request_columns
 
 metadata = MetaData()
 
-# The document holds the release; the other columns find it.
+# The document holds the release, and the experiment below; the other columns find it.
 releases = Table(
     "gateway_releases",
     metadata,
@@ -19,6 +19,19 @@ releases = Table(
     Column("revision", Integer, nullable=False),
     Column("document", JSON, nullable=False),
     Index("gateway_releases_by_model", "model", "id"),
+)
+
+experiments = Table(
+    "gateway_experiments",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    *request_columns(),
+    Column("model", String(63), nullable=False),
+    Column("active", Boolean, nullable=False, index=True),
+    Column("start_time", UtcDateTime, nullable=True),
+    Column("revision", Integer, nullable=False),
+    Column("document", JSON, nullable=False),
+    Index("gateway_experiments_by_model", "model", "id"),
 )
 
 completions = Table(
@@ -41,6 +54,11 @@ completions = Table(
     Column("score", Float, nullable=True),
     Column("problem_set", Text, nullable=False),
     Column("problem_id", Text, nullable=False),
+    Column("experiment_id", String(40), nullable=False),
+    Column("variant", String(63), nullable=False),
+    # A digest: see domain.traffic.record.unit_id.
+    Column("unit", String(32), nullable=False),
+    Index("gateway_completions_by_experiment", "experiment_id", "variant", "unit"),
     Index("gateway_completions_by_release", "release_id", "stage", "arm"),
     Index("gateway_completions_by_version", "model", "version", "start_time"),
 )

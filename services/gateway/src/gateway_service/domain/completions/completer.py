@@ -34,7 +34,7 @@ class Completer:
         """Raises what `Router.route` and `Serving.generate` raise, for the version that was tried last, and
         ResourceExhausted while the caller has used its tokens up."""
         self._usage.require_tokens(caller())
-        route = await self._router.route(request.target, request.routing_key)
+        route = await self._router.route(request.target, request.routing_key, request.session)
         attempt = _Attempt(route, self._clock.now())
         try:
             return await self._answer(request, attempt)
@@ -49,7 +49,7 @@ class Completer:
     async def stream(self, request: CompletionRequest) -> AsyncGenerator[ResponseDelta]:
         """Like complete. The baseline steps in only before the first piece: text that was sent cannot be taken back."""
         self._usage.require_tokens(caller())
-        route = await self._router.route(request.target, request.routing_key)
+        route = await self._router.route(request.target, request.routing_key, request.session)
         attempt = _Attempt(route, self._clock.now())
         try:
             async with aclosing(self._pieces(request, attempt)) as pieces:
@@ -150,5 +150,8 @@ class _Attempt:
             error=error,
             prompt_tokens=self.prompt_tokens,
             completion_tokens=self.completion_tokens,
+            experiment_id=self.route.experiment_id,
+            variant=self.route.variant,
+            unit=self.route.unit,
             texts=texts if not error and sum(map(len, texts)) <= MAX_KEPT_TEXT else (),
         )

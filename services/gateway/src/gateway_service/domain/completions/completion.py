@@ -17,6 +17,8 @@ class CompletionRequest:
     sampling: Sampling = field(default_factory=Sampling)
     routing_key: str = ""
     """Requests with the same key stay with one version during a release. Empty: each request is placed by chance."""
+    session: str = ""
+    """What experiments by sessions assign; empty: the request is not in those."""
 
 
 @dataclass(frozen=True, slots=True)

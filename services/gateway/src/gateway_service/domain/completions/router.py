@@ -1,16 +1,17 @@
 """Which version answers a request: the champion, or an arm of the model's release."""
 
-import hashlib
 import random
 from dataclasses import dataclass
 from datetime import timedelta
 
 from gateway_service.domain.completions.completion import Target
+from gateway_service.domain.experiments.assignment import place
+from gateway_service.domain.experiments.known_experiments import KnownExperiments
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.known_models import KnownModels
 from gateway_service.domain.releases.known_releases import KnownReleases
 from gateway_service.domain.releases.release import Release, State
-from gateway_service.domain.traffic.record import Arm
+from gateway_service.domain.traffic.record import Arm, Unit, unit_id
 from ratchet_kit.errors import FailedPrecondition, NotFound, PermissionDenied
 from ratchet_kit.names import AliasRef, BareModel, VersionRef
 
@@ -27,7 +28,11 @@ class Route:
     release_id: str = ""
     stage: int = 0
     fallback: VersionRef | None = None
-    """The baseline that answers when a candidate fails; None for every other route."""
+    """What answers when the version fails: a candidate's baseline, an experiment's first variant; None elsewhere."""
+    experiment_id: str = ""
+    variant: str = ""
+    unit: str = ""
+    """The unit of the experiment, or else the user: see `unit_id`."""
 
     @property
     def wait(self) -> timedelta | None:
@@ -35,20 +40,23 @@ class Route:
         return NO_WAIT if self.arm is Arm.CANDIDATE else None
 
     def to_baseline(self) -> "Route":
-        """The route of the same request to the baseline, after its candidate failed."""
-        assert self.fallback is not None, "only a candidate has a fallback"
+        """The route of the same request to its fallback: neither a release nor an experiment judges by that answer."""
+        assert self.fallback is not None, "the route has a fallback"
         return Route(self.fallback, Arm.FALLBACK, self.release_id, self.stage)
 
 
 class Router:
     """Finds the version for a request, from what is in memory: see `Refresher` for how old that may be."""
 
-    def __init__(self, models: KnownModels, releases: KnownReleases, chance: random.Random) -> None:
+    def __init__(
+        self, models: KnownModels, releases: KnownReleases, experiments: KnownExperiments, chance: random.Random
+    ) -> None:
         self._models = models
+        self._experiments = experiments
         self._releases = releases
         self._chance = chance
 
-    async def route(self, target: Target, routing_key: str) -> Route:
+    async def route(self, target: Target, routing_key: str, session: str = "") -> Route:
         """Raises NotFound for an unknown alias or model, FailedPrecondition for a model without a champion,
         PermissionDenied when the caller's key is not for the model, or for a version that is not released."""
         key = caller()
@@ -61,28 +69,49 @@ class Router:
             case AliasRef(model, alias):
                 return Route(await self._pointed_at(model, alias))
             case BareModel(model):
-                return await self._by_release(model, routing_key)
+                return await self._by_release(model, routing_key, session)
 
     async def _require_released(self, ref: VersionRef) -> None:
         """An alias points at it, or a release gives it traffic."""
         release = self._releases.present(ref.model)
         if release is not None and ref in (release.candidate, release.baseline):
             return
-        if ref.number in (await self._models.find(ref.model)).aliases.values():
+        if self._experiments.is_released(ref) or ref.number in (await self._models.find(ref.model)).aliases.values():
             return
         if ref.number not in (await self._models.read(ref.model)).aliases.values():
             raise PermissionDenied(
-                f"{ref} is not released: no alias points at it and no release has it as its candidate"
+                f"{ref} is not released: no alias points at it, and no release and no experiment has it"
             )
 
-    async def _by_release(self, model: str, routing_key: str) -> Route:
+    async def _by_release(self, model: str, routing_key: str, session: str) -> Route:
+        user = unit_id(Unit.USER, routing_key)
         release = self._releases.present(model)
         if release is None or release.state is not State.PROGRESSING:
-            return Route(await self._champion(model))
+            return self._by_experiment(model, user, session) or Route(await self._champion(model), unit=user)
         arm = choose_arm(release, routing_key, self._chance)
         if arm is Arm.CANDIDATE:
-            return Route(release.candidate, arm, release.id, release.stage, fallback=release.baseline)
-        return Route(release.baseline, arm, release.id, release.stage)
+            return Route(release.candidate, arm, release.id, release.stage, fallback=release.baseline, unit=user)
+        return Route(release.baseline, arm, release.id, release.stage, unit=user)
+
+    def _by_experiment(self, model: str, user: str, session: str) -> Route | None:
+        """The variant of the request's unit, from memory; None when it is in no experiment."""
+        units = {
+            Unit.USER: user,
+            Unit.SESSION: unit_id(Unit.SESSION, session),
+            Unit.KEY: unit_id(Unit.KEY, caller().id),
+            Unit.REQUEST: f"{self._chance.getrandbits(128):032x}",
+        }
+        assigned = self._experiments.assign(model, units)
+        if assigned is None:
+            return None
+        version, first = assigned.variant.version, assigned.experiment.spec.variants[0].version
+        return Route(
+            version,
+            fallback=None if version == first else first,
+            experiment_id=assigned.experiment.id,
+            variant=assigned.variant.name,
+            unit=assigned.unit,
+        )
 
     async def _champion(self, model: str) -> VersionRef:
         """While the registry is away, the last champion that it named: loaded versions go on answering."""
@@ -107,11 +136,5 @@ def choose_arm(release: Release, routing_key: str, chance: random.Random) -> Arm
     candidate at 5 % is still on it at 25 %. The release's id is part of the placement, so that the same keys are not
     always the first to get a new version.
     """
-    place = _place(release.id, routing_key) if routing_key else chance.random()
-    return Arm.CANDIDATE if place * 100 < release.percent else Arm.BASELINE
-
-
-def _place(release_id: str, routing_key: str) -> float:
-    """A uniform number in [0, 1), fixed for the pair: the first 53 bits of sha256, as many as a float holds."""
-    digest = hashlib.sha256(f"{release_id}\n{routing_key}".encode()).digest()
-    return (int.from_bytes(digest[:8]) >> 11) / (1 << 53)
+    at = place(release.id, routing_key) if routing_key else chance.random()
+    return Arm.CANDIDATE if at * 100 < release.percent else Arm.BASELINE

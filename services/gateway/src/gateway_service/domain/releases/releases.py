@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from gateway_service.domain.experiments.ports import ExperimentStore
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Release, ReleaseSpec
@@ -33,12 +34,14 @@ class Releases:
         self,
         releases: ReleaseStore,
         traffic: CompletionLog,
+        experiments: ExperimentStore,
         registry: ModelRegistry,
         clock: Clock,
         watch_poll: timedelta,
     ) -> None:
         self._releases = releases
         self._traffic = traffic
+        self._experiments = experiments
         self._registry = registry
         self._clock = clock
         self._watch_poll = watch_poll
@@ -47,8 +50,8 @@ class Releases:
         """Idempotent under `request_id`; an empty one makes a new release. `actor`: the API key that asks for it.
 
         Raises InvalidArgument that names all fields at fault, NotFound for an unknown model or version,
-        FailedPrecondition without a passed gate or with a release under way, AlreadyExists when the request id was
-        used for another spec.
+        FailedPrecondition without a passed gate or with a release or an experiment under way, AlreadyExists when the
+        request id was used for another spec.
         """
         spec.check()
         request = Request.of(request_id, repr(spec))
@@ -99,6 +102,11 @@ class Releases:
         active = await self._releases.active(model)
         if active is not None:
             raise FailedPrecondition(f"release {active.id} of model {model} is under way")
+        for experiment in await self._experiments.active():
+            if experiment.model == model:
+                raise FailedPrecondition(
+                    f"experiment {experiment.id} of model {model} is {experiment.state}: end it first"
+                )
         return release
 
     async def _check_gate(self, release: Release) -> None:

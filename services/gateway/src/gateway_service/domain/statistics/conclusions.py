@@ -29,8 +29,9 @@ def verdict(gain: Estimate, margin: float) -> Verdict:
 
 def holm(p_values: Sequence[float], alpha: float) -> Sequence[float]:
     """The level at which each of several comparisons is looked at, so that the chance of any false alarm among them is
-    alpha: Holm, Scandinavian Journal of Statistics 6 (1979). A comparison is shown when its p-value is at most its level;
-    with p-values that are valid at any time, so is this.
+    alpha: Holm, Scandinavian Journal of Statistics 6 (1979).
+
+    A comparison is shown when its p-value is at most its level; with p-values valid at any time, so is this.
     """
     levels = [0.0] * len(p_values)
     left = len(p_values)

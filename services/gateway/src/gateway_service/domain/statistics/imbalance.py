@@ -7,7 +7,7 @@ import numpy as np
 from scipy import special
 
 ALARM = 0.001
-"""The p-value below which it rings: once in a thousand experiments with nothing wrong, however often it is looked at."""
+"""The p-value below which it rings: in one of a thousand experiments with nothing wrong, however often looked at."""
 CONCENTRATION = 100.0
 """Of the Dirichlet prior about the shares that were asked for: how near to them it looks."""
 

@@ -31,8 +31,9 @@ def width(units: float, alpha: float, r: float) -> float:
 
 def interval(estimate: Mean, alpha: float, r: float) -> Estimate:
     """The estimate's interval: the chance that it ever leaves out the truth is alpha."""
-    half = width(estimate.units, alpha, r) * estimate.variance**0.5
-    return Estimate(estimate.value, estimate.value - half, estimate.value + half)
+    half = float(width(estimate.units, alpha, r) * estimate.variance**0.5)
+    value = float(estimate.value)
+    return Estimate(value, value - half, value + half)
 
 
 def p_value(estimate: Mean, r: float) -> float:

@@ -1,11 +1,13 @@
 """Where the request log is stored, and who grades completions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from gateway_service.domain.traffic.record import CompletionRecord, ProblemRef
-from gateway_service.domain.traffic.sample import Traffic
+from gateway_service.domain.statistics.moments import Moments
+from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.record import CompletionRecord, ProblemRef, Unit
+from gateway_service.domain.traffic.sample import Period, Traffic, UnitCount, UnitLatency
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
 
@@ -42,8 +44,26 @@ class CompletionLog(Protocol):
         """
         ...
 
+    async def experiment_units(self, experiment_id: str) -> Mapping[str, UnitCount]:
+        """How many units and requests each variant of an experiment has had; absent where none."""
+        ...
+
+    async def experiment_moments(self, experiment_id: str, measure: Measure, past: Period) -> Mapping[str, Moments]:
+        """The sums of a measure over the units of each variant that have one; with the units' means in `past`, before
+        the experiment, in requests that no experiment had."""
+        ...
+
+    async def experiment_latencies(self, experiment_id: str, variant: str) -> Sequence[UnitLatency]:
+        """The latest 10,000 answers of a variant."""
+        ...
+
+    async def recent_moments(self, model: str, measure: Measure, unit: Unit, period: Period) -> Moments:
+        """The sums of a measure over the units of a model's requests in the period. Only users and requests are known
+        outside of experiments: nothing of other units."""
+        ...
+
     async def prune(self, texts_before: datetime, records_before: datetime) -> None:
-        """Drops texts and whole records older than these."""
+        """Drops texts and whole records older than these; records of experiments under way stay."""
         ...
 
 

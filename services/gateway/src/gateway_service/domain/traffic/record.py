@@ -1,5 +1,6 @@
 """A line of the request log: releases are judged by these, and feedback is attached to them."""
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -17,6 +18,23 @@ class Arm(StrEnum):
     BASELINE = "baseline"
     CANDIDATE = "candidate"
     FALLBACK = "fallback"
+
+
+class Unit(StrEnum):
+    """What an experiment assigns to its variants.
+
+    USER: who a request says it is for, its routing key; KEY: the API key; REQUEST: each by itself.
+    """
+
+    USER = "user"
+    SESSION = "session"
+    KEY = "key"
+    REQUEST = "request"
+
+
+def unit_id(unit: Unit, name: str) -> str:
+    """How a unit is known and recorded: by a digest, since users' names are nobody's business; empty for no name."""
+    return hashlib.sha256(f"{unit}\n{name}".encode()).hexdigest()[:32] if name else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +71,8 @@ class CompletionRecord:
     """In [0, 1]; None while unscored."""
     problem: ProblemRef | None = None
     """The problem whose tests gave the score."""
+    experiment_id: str = ""
+    variant: str = ""
+    """Of the experiment; empty without one."""
+    unit: str = ""
+    """Which unit the request is of: the experiment's kind of unit, or its user where no experiment has it."""

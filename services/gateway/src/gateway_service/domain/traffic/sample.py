@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from datetime import datetime
 
 LATENCY_QUANTILE = 0.95
 
@@ -38,6 +39,30 @@ class Traffic:
     """The baseline's arm in the present stage."""
     reference: ArmSample = ArmSample()
     """All recent traffic of the baseline's version: used where the stage's own baseline is too small, as at 100 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """From a time on, and before another."""
+
+    start_time: datetime
+    end_time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCount:
+    """Of a variant of an experiment."""
+
+    units: int
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnitLatency:
+    """An answer's latency in seconds, and whose it was."""
+
+    unit: str
+    latency: float
 
 
 def quantile(ascending: tuple[float, ...], q: float) -> float:

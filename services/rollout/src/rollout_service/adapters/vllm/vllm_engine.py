@@ -100,19 +100,23 @@ class VllmEngine:
     async def generate(self, call: wire.Generate, request_id: str) -> AsyncGenerator[wire.Output, None]:
         """Completions of one prompt. Closing the generator, or cancelling, aborts the request in vLLM.
 
-        Raises RequestRefused when the prompt does not fit the model.
+        Raises RequestRefused when the prompt does not fit the model, or vLLM refuses the sampling.
         """
+        from vllm.exceptions import VLLMClientError
         from vllm.inputs.engine import tokens_input
 
         ids = self._tokenize(call)
         params = self._sampling(call.sampling, len(ids), call.stream)
         prompt_ids = tuple(ids)
-        async with aclosing(
-            self._llm.generate(tokens_input(ids), params, request_id, priority=call.priority)
-        ) as outputs:
-            async for output in outputs:
-                completions = tuple(_completion(piece, call.sampling) for piece in output.outputs)
-                yield wire.Output(completions, prompt_ids, last=output.finished)
+        try:
+            async with aclosing(
+                self._llm.generate(tokens_input(ids), params, request_id, priority=call.priority)
+            ) as outputs:
+                async for output in outputs:
+                    completions = tuple(_completion(piece, call.sampling) for piece in output.outputs)
+                    yield wire.Output(completions, prompt_ids, last=output.finished)
+        except (ValueError, VLLMClientError) as error:  # a JSON Schema that it cannot follow, say
+            raise RequestRefused("sampling", str(error)) from error
 
     def _tokenize(self, call: wire.Generate) -> list[int]:
         match wire.prompt_of(call):
@@ -149,6 +153,7 @@ class VllmEngine:
 
     def _sampling(self, sampling: Sampling, prompt_tokens: int, stream: bool) -> "SamplingParams":
         from vllm import SamplingParams
+        from vllm.exceptions import VLLMClientError
         from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
         for field, tokens in (("stop_token_ids", sampling.stop_token_ids), ("logit_bias", sampling.logit_bias)):
@@ -177,7 +182,7 @@ class VllmEngine:
                 else StructuredOutputsParams(json=sampling.json_schema),
                 output_kind=RequestOutputKind.DELTA if stream else RequestOutputKind.FINAL_ONLY,
             )
-        except ValueError as error:
+        except (ValueError, VLLMClientError) as error:
             raise RequestRefused("sampling", str(error)) from error
 
 

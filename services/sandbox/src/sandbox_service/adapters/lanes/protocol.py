@@ -63,7 +63,7 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
     match job:
         case CallJob():
             mode = "calls"
-            arguments = (job.source, job.entry_point, [codec.encode(list(args)) for args in job.calls])
+            arguments = (job.source, job.entry_point, [codec.encode(list(args)) for args in job.calls], job.plain)
         case ScriptJob():
             mode, stdin = "script", job.stdin
             arguments = (job.source,)

@@ -1,0 +1,237 @@
+"""`ratchet experiments`: versions of a model side by side on live traffic, and what can be concluded of them."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from ratchet.gateway.v1 import experiment_pb2 as pb
+from ratchet_cli.commands.options import Id, Limit, numbers_of_user, one_of
+from ratchet_cli.commands.references import version_of
+from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.terminal.output import (
+    JsonFlag,
+    ago,
+    print_fields,
+    print_json,
+    print_list,
+    print_table,
+    say,
+    state_name,
+)
+from ratchet_cli.views.names import version_name
+from ratchet_client import Client
+from ratchet_kit import refs
+
+MEASURES = {
+    name.removeprefix("MEASURE_").lower().replace("_", "-"): value
+    for name, value in pb.ExperimentMetric.Measure.items()
+    if value
+}
+UNITS = {name.removeprefix("UNIT_").lower(): value for name, value in pb.ExperimentSpec.Unit.items() if value}
+
+app = typer.Typer(help="Experiments (A/B/n).", no_args_is_help=True)
+
+MetricOption = Annotated[str, typer.Option(help=f"One of {', '.join(MEASURES)}.")]
+UnitOption = Annotated[str, typer.Option(help=f"What stays with one variant: {', '.join(UNITS)}.")]
+TrafficOption = Annotated[float, typer.Option(help="The share of units that take part, in (0, 1].")]
+ReasonOption = Annotated[str, typer.Option(help="Reason, for the history.")]
+
+
+@app.command("plan")
+def plan(
+    model: Annotated[str, typer.Option(help="The model whose traffic is planned with.")],
+    effect: Annotated[float, typer.Option(help="The difference to be shown, in the metric's own unit.")],
+    metric: MetricOption = "quality",
+    unit: UnitOption = "user",
+    variants: Annotated[int, typer.Option(help="How many, the first one included.", min=2)] = 2,
+    traffic: TrafficOption = 1.0,
+    alpha: Annotated[float, typer.Option(help="The chance of a false alarm.")] = 0.05,
+    power: Annotated[float, typer.Option(help="The chance that a true effect is shown.")] = 0.8,
+    deviation: Annotated[
+        float, typer.Option(help="Standard deviation of a unit's mean; default: as the last 7 days show it.")
+    ] = 0.0,
+    units_per_day: Annotated[float, typer.Option(help="Of the model; default: as the last 7 days show them.")] = 0.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """How many units and days an experiment needs to show an effect."""
+    request = pb.PlanExperimentRequest(
+        model=model,
+        primary=_metric(metric, "--metric"),
+        unit=one_of(unit, UNITS, "--unit"),
+        effect=effect,
+        alpha=alpha,
+        power=power,
+        weights=[1.0] * variants,
+        traffic=traffic,
+        deviation=deviation or None,
+        units_per_day=units_per_day or None,
+    )
+    with Client() as client:
+        found = client.experiments.plan(request)
+    if as_json:
+        print_json(found)
+        return
+    print_fields(
+        (
+            ("deviation", f"{found.deviation:.4g}"),
+            (f"{unit}s a day", f"{found.units_per_day:.4g}"),
+            ("fixed horizon", f"{found.fixed_units} {unit}s, {found.fixed_days:.1f} days"),
+            ("looked at any time", f"{found.sequential_units} {unit}s at most, {found.sequential_days:.1f} days"),
+        )
+    )
+
+
+@app.command("create")
+def create(
+    variant: Annotated[
+        list[str], typer.Option(help="name=model@version, or name=model@version*weight; the first is the control.")
+    ],
+    metric: Annotated[str, typer.Option(help="The primary metric, or metric:margin. See `plan` for their names.")] = (
+        "quality"
+    ),
+    guardrail: Annotated[list[str] | None, typer.Option(help="More metrics, or metric:margin.")] = None,
+    unit: UnitOption = "user",
+    traffic: TrafficOption = 1.0,
+    alpha: Annotated[float, typer.Option(help="The chance of any false alarm.")] = 0.05,
+    fixed: Annotated[bool, typer.Option("--fixed", help="Look once, at --min-units, in place of at any time.")] = False,
+    min_days: Annotated[float, typer.Option(help="It is not concluded before.")] = 0.0,
+    min_units: Annotated[int, typer.Option(help="Of each variant; it is not concluded before.")] = 0,
+    description: Annotated[str, typer.Option(help="What it is for.")] = "",
+    start: Annotated[bool, typer.Option("--start", help="Start it at once.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make an experiment. A margin is the smallest difference that is worth waiting for."""
+    with Client() as client:
+        with numbers_of_user():
+            spec = pb.ExperimentSpec(
+                variants=[_variant(client, text) for text in variant],
+                primary=_metric(metric, "--metric"),
+                guardrails=[_metric(text, "--guardrail") for text in guardrail or ()],
+                unit=one_of(unit, UNITS, "--unit"),
+                traffic=traffic,
+                analysis=pb.ExperimentSpec.ANALYSIS_FIXED if fixed else pb.ExperimentSpec.ANALYSIS_SEQUENTIAL,
+                alpha=alpha,
+                min_units=min_units,
+                description=description,
+            )
+            spec.min_duration.FromTimedelta(timedelta(days=min_days))
+        experiment = client.experiments.create(spec)
+        if start:
+            experiment = client.experiments.start(experiment.id)
+    print_json(experiment) if as_json else say(experiment.id)
+
+
+@app.command("list")
+def list_experiments(
+    model: Annotated[str, typer.Option(help="Only of this model.")] = "", limit: Limit = 50, as_json: JsonFlag = False
+) -> None:
+    """Newest first."""
+    with Client() as client:
+        print_list(
+            client.experiments.list(model),
+            limit,
+            as_json,
+            {
+                "id": lambda one: one.id,
+                "variants": lambda one: ", ".join(f"{v.name}={version_name(v.version)}" for v in one.spec.variants),
+                "metric": lambda one: _measure_name(one.spec.primary.measure),
+                "state": state_name,
+                "created": lambda one: ago(one.create_time),
+            },
+        )
+
+
+@app.command("show")
+def show(id: Id, as_json: JsonFlag = False) -> None:
+    """What an experiment shows now, or showed when it was concluded."""
+    with Client() as client:
+        _print(client.experiments.get(id), as_json)
+
+
+@app.command("start")
+def start(id: Id) -> None:
+    """Give the variants their traffic; also after a pause."""
+    with Client() as client:
+        _say_state(client.experiments.start(id))
+
+
+@app.command("pause")
+def pause(id: Id, reason: ReasonOption = "") -> None:
+    """The champion answers everything until it is started again."""
+    with Client() as client:
+        _say_state(client.experiments.pause(id, reason))
+
+
+@app.command("stop")
+def stop(id: Id, reason: ReasonOption = "") -> None:
+    """End it without a conclusion."""
+    with Client() as client:
+        _say_state(client.experiments.stop(id, reason))
+
+
+@app.command("conclude")
+def conclude(
+    id: Id,
+    reason: ReasonOption = "",
+    early: Annotated[bool, typer.Option("--early", help="Before its minimum of time and units.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """End it and keep what it shows."""
+    with Client() as client:
+        _print(client.experiments.conclude(id, reason, early), as_json)
+
+
+def _print(experiment: pb.Experiment, as_json: bool) -> None:
+    if as_json:
+        print_json(experiment)
+        return
+    _say_state(experiment)
+    report = experiment.report
+    if not report.variants:
+        return
+    measures = [value.measure for value in report.variants[0].values]
+    rows = [[one.name, one.units, one.requests, *_values(one.values)] for one in report.variants]
+    print_table(["variant", "units", "requests", *map(_measure_name, measures)], rows)
+    for comparison in report.comparisons:
+        say(comparison.sentence)
+    say(f"In all: {report.conclusion}")
+
+
+def _values(values: Sequence[pb.MetricValue]) -> list[str]:
+    return [f"{value.value:.4g}" if value.HasField("value") else "-" for value in values]
+
+
+def _say_state(experiment: pb.Experiment) -> None:
+    say(f"{experiment.id} {state_name(experiment)}")
+
+
+def _measure_name(measure: int) -> str:
+    return next((name for name, value in MEASURES.items() if value == measure), "-")
+
+
+def _variant(client: Client, text: str) -> pb.ExperimentVariant:
+    """Of "treatment=starter@2*0.5". Raises CommandError for another form."""
+    name, separator, rest = text.partition("=")
+    model, _, weight = rest.partition("*")
+    if not separator:
+        raise CommandError(f"--variant {text}: write name=model@version, such as treatment=starter@2.", code=2)
+    version = refs.version_to_proto(version_of(client, model))
+    return pb.ExperimentVariant(
+        name=name, version=version, weight=_number(weight, "--variant", text) if weight else 1.0
+    )
+
+
+def _metric(text: str, option: str) -> pb.ExperimentMetric:
+    """Of "quality" or "quality:0.02". Raises CommandError for another form."""
+    name, _, margin = text.partition(":")
+    measure = one_of(name, MEASURES, option)
+    return pb.ExperimentMetric(measure=measure, margin=_number(margin, option, text) if margin else 0.0)
+
+
+def _number(digits: str, option: str, text: str) -> float:
+    try:
+        return float(digits)
+    except ValueError as error:
+        raise CommandError(f"{option} {text}: '{digits}' is not a number.", code=2) from error

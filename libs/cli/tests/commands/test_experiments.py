@@ -1,0 +1,85 @@
+"""`ratchet experiments` against an HTTP server in the gateway's place."""
+
+from typing import Any
+
+import pytest
+
+from ratchet_testing.gateway import ScriptedGateway
+
+VARIANTS = ("--variant", "control=starter@1", "--variant", "treatment=starter@2*0.5")
+REPORT = {
+    "variants": [
+        {"name": "control", "units": "60", "requests": "90", "values": [{"measure": "MEASURE_QUALITY", "value": 0.5}]},
+        {"name": "treatment", "units": "30", "requests": "41", "values": [{"measure": "MEASURE_QUALITY"}]},
+    ],
+    "comparisons": [{"variant": "treatment", "sentence": "treatment: undecided in quality"}],
+    "conclusion": "treatment: undecided in quality. not yet",
+}
+
+
+@pytest.fixture(autouse=True)
+def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_URL", gateway.url)
+
+
+def test_planning(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers({"fixed_units": "3142", "fixed_days": 3.1, "sequential_units": "6012", "sequential_days": 6.0})
+    result = ratchet("experiments", "plan", "--model", "starter", "--effect", "0.05", "--deviation", "0.5")
+    assert "fixed horizon" in result.stdout
+    assert "6012 users at most, 6.0 days" in result.stdout
+    body = gateway.received[0].body
+    assert body is not None
+    assert (body["effect"], body["deviation"], body["weights"]) == (0.05, 0.5, [1.0, 1.0])
+    assert "units_per_day" not in body
+
+
+def test_creating_and_starting(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers({"experiment": {"id": "exp_1"}}, {"experiment": {"id": "exp_1", "state": "STATE_RUNNING"}})
+    result = ratchet(
+        "experiments", "create", *VARIANTS, "--metric", "quality:0.02", "--guardrail", "latency-p95", "--start"
+    )
+    assert result.stdout == "exp_1\n"
+    made, started = gateway.received
+    assert started.path == "/api/v1/experiments/exp_1/start"
+    assert made.body is not None
+    spec = made.body["spec"]
+    assert [variant["weight"] for variant in spec["variants"]] == [1.0, 0.5]
+    assert spec["primary"] == {"measure": "MEASURE_QUALITY", "margin": 0.02}
+    assert [metric["measure"] for metric in spec["guardrails"]] == ["MEASURE_LATENCY_P95"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--variant", "starter@1"), "write name=model@version"),
+        ((*VARIANTS, "--metric", "beauty"), "--metric beauty: choose one of quality, feedback"),
+        ((*VARIANTS, "--metric", "quality:much"), "'much' is not a number"),
+        ((*VARIANTS, "--unit", "planet"), "choose one of user, session, key, request"),
+    ],
+)
+def test_wrong_usage(ratchet: Any, options: tuple[str, ...], sentence: str) -> None:
+    result = ratchet("experiments", "create", *options)
+    assert result.returncode == 2
+    assert sentence in result.stderr
+
+
+def test_showing_concluding_and_listing(ratchet: Any, gateway: ScriptedGateway) -> None:
+    shown = {"id": "exp_1", "state": "STATE_RUNNING", "report": REPORT}
+    gateway.answers(
+        {"experiment": shown}, {"experiment": shown | {"state": "STATE_CONCLUDED"}}, {"experiments": [shown]}
+    )
+    lines = ratchet("experiments", "show", "exp_1").stdout.splitlines()
+    assert lines[0] == "exp_1 RUNNING"
+    assert lines[1].split() == ["variant", "units", "requests", "quality"]
+    assert lines[3].split() == ["treatment", "30", "41", "-"]
+    assert lines[-1] == "In all: treatment: undecided in quality. not yet"
+    assert "CONCLUDED" in ratchet("experiments", "conclude", "exp_1", "--early").stdout
+    assert gateway.received[1].body == {"early": True}
+    assert "exp_1" in ratchet("experiments", "list").stdout
+
+
+@pytest.mark.parametrize(("command", "state"), [("start", "RUNNING"), ("pause", "PAUSED"), ("stop", "STOPPED")])
+def test_changes(ratchet: Any, gateway: ScriptedGateway, command: str, state: str) -> None:
+    gateway.answers({"experiment": {"id": "exp_1", "state": f"STATE_{state}"}})
+    assert ratchet("experiments", command, "exp_1").stdout == f"exp_1 {state}\n"
+    assert gateway.received[0].path == f"/api/v1/experiments/exp_1/{command}"

@@ -1,0 +1,54 @@
+"""Experiments: versions of a model side by side on live traffic."""
+
+from ratchet.gateway.v1 import experiment_pb2 as pb
+from ratchet_client.calls import Call, Listing, call, listing, new_request_id
+from ratchet_client.resource import Resource, S, listed, unary
+
+
+class Experiments(Resource[S]):
+    @unary
+    def plan(self, request: pb.PlanExperimentRequest) -> Call[pb.PlanExperimentResponse]:
+        """How many units and days an experiment needs to show an effect."""
+        return call(request, pb.PlanExperimentResponse, lambda reply: reply)
+
+    @unary
+    def create(self, spec: pb.ExperimentSpec, request_id: str = "") -> Call[pb.Experiment]:
+        """As a draft. Sent again under its request_id, it gives the same experiment."""
+        request = pb.CreateExperimentRequest(request_id=request_id or new_request_id(), spec=spec)
+        return call(request, pb.CreateExperimentResponse, lambda reply: reply.experiment)
+
+    @unary
+    def get(self, experiment_id: str) -> Call[pb.Experiment]:
+        """With its report as it is now."""
+        request = pb.GetExperimentRequest(id=experiment_id)
+        return call(request, pb.GetExperimentResponse, lambda reply: reply.experiment)
+
+    @listed
+    def list(self, model: str = "") -> Listing[pb.Experiment]:
+        """The newest first, without reports. `model`: only its experiments, when given."""
+        request = pb.ListExperimentsRequest(model=model)
+        return listing(request, pb.ListExperimentsResponse, lambda reply: reply.experiments)
+
+    @unary
+    def start(self, experiment_id: str) -> Call[pb.Experiment]:
+        """Also goes on after a pause."""
+        request = pb.StartExperimentRequest(id=experiment_id)
+        return call(request, pb.StartExperimentResponse, lambda reply: reply.experiment)
+
+    @unary
+    def pause(self, experiment_id: str, reason: str = "") -> Call[pb.Experiment]:
+        """The champion answers everything until it is started again."""
+        request = pb.PauseExperimentRequest(id=experiment_id, reason=reason)
+        return call(request, pb.PauseExperimentResponse, lambda reply: reply.experiment)
+
+    @unary
+    def stop(self, experiment_id: str, reason: str = "") -> Call[pb.Experiment]:
+        """Ends it without a conclusion."""
+        request = pb.StopExperimentRequest(id=experiment_id, reason=reason)
+        return call(request, pb.StopExperimentResponse, lambda reply: reply.experiment)
+
+    @unary
+    def conclude(self, experiment_id: str, reason: str = "", early: bool = False) -> Call[pb.Experiment]:
+        """Ends it and keeps its report. `early`: before its minimum of time and units."""
+        request = pb.ConcludeExperimentRequest(id=experiment_id, reason=reason, early=early)
+        return call(request, pb.ConcludeExperimentResponse, lambda reply: reply.experiment)

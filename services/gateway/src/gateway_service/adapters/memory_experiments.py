@@ -1,0 +1,131 @@
+"""The store of experiments in memory, and the request log summed up by their units, for tests."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from gateway_service.domain.experiments.experiment import Experiment
+from gateway_service.domain.statistics.moments import Moments
+from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.record import Arm, CompletionRecord, Unit
+from gateway_service.domain.traffic.sample import Period, UnitCount, UnitLatency
+from ratchet_kit.errors import Aborted, NotFound
+from ratchet_kit.idempotency import Made, Request
+
+MAX_LATENCIES = 10_000
+_VALUES: Mapping[Measure, Callable[[CompletionRecord], float | None]] = {
+    Measure.QUALITY: lambda record: record.score,
+    Measure.FEEDBACK: lambda record: None if record.problem else record.score,
+    Measure.TESTS: lambda record: record.score if record.problem else None,
+    Measure.ERROR_RATE: lambda record: float(bool(record.error)),
+    Measure.LATENCY: lambda record: None if record.error else record.latency.total_seconds(),
+    Measure.LATENCY_P95: lambda record: None if record.error else record.latency.total_seconds(),
+    Measure.TOKENS: lambda record: None if record.error else float(record.completion_tokens),
+}
+
+
+class MemoryExperimentStore:
+    def __init__(self) -> None:
+        self._experiments: dict[str, Experiment] = {}
+        self._made: Made[str] = Made("experiment")
+
+    async def create(self, experiment: Experiment, request: Request) -> Experiment:
+        existing = await self.find(request)
+        if existing is not None:
+            return existing
+        self._experiments[experiment.id] = experiment
+        self._made.add(request, experiment.id)
+        return experiment
+
+    async def find(self, request: Request) -> Experiment | None:
+        experiment_id = self._made.find(request)
+        return None if experiment_id is None else self._experiments[experiment_id]
+
+    async def get(self, experiment_id: str) -> Experiment:
+        if experiment_id not in self._experiments:
+            raise NotFound(f"experiment {experiment_id} does not exist")
+        return self._experiments[experiment_id]
+
+    async def active(self) -> Sequence[Experiment]:
+        started = [(one.start_time, one.id) for one in self._experiments.values() if one.active and one.start_time]
+        return [self._experiments[id] for _, id in sorted(started)]
+
+    async def page(self, model: str, limit: int, after: str | None) -> Sequence[Experiment]:
+        newest_first = sorted(self._experiments.values(), key=lambda one: one.id, reverse=True)
+        found = [one for one in newest_first if not model or one.model == model]
+        return [one for one in found if after is None or one.id < after][:limit]
+
+    async def save(self, experiment: Experiment) -> Experiment:
+        stored = self._experiments.get(experiment.id)
+        if stored is None or stored.revision != experiment.revision:
+            raise Aborted(f"experiment {experiment.id} was changed by someone else at the same time")
+        saved = replace(experiment, revision=experiment.revision + 1)
+        self._experiments[experiment.id] = saved
+        return saved
+
+
+Records = Iterable[CompletionRecord]
+
+
+def counts(records: Records, experiment_id: str) -> Mapping[str, UnitCount]:
+    units: dict[str, list[str]] = {}
+    for record in records:
+        if record.experiment_id == experiment_id:
+            units.setdefault(record.variant, []).append(record.unit)
+    return {variant: UnitCount(len(set(of_variant)), len(of_variant)) for variant, of_variant in units.items()}
+
+
+def moments(
+    records: Sequence[CompletionRecord], experiment_id: str, measure: Measure, past: Period
+) -> Mapping[str, Moments]:
+    own = [record for record in records if record.experiment_id == experiment_id]
+    models = {record.version.model for record in own}
+    before = _by_unit(
+        [one for one in _outside(records, past) if one.version.model in models and one.unit],
+        measure,
+        lambda one: one.unit,
+    )
+    found = {}
+    for variant in {record.variant for record in own}:
+        of_variant = _by_unit([one for one in own if one.variant == variant], measure, lambda one: one.unit)
+        if of_variant:
+            means = [sum(before[unit]) / len(before[unit]) if unit in before else float("nan") for unit in of_variant]
+            found[variant] = _moments(of_variant, means)
+    return found
+
+
+def latencies(records: Records, experiment_id: str, variant: str) -> Sequence[UnitLatency]:
+    own = [one for one in records if (one.experiment_id, one.variant, one.error) == (experiment_id, variant, "")]
+    latest = sorted(own, key=lambda record: record.id, reverse=True)[:MAX_LATENCIES]
+    return [UnitLatency(record.unit, record.latency.total_seconds()) for record in latest]
+
+
+def recent(records: Records, model: str, measure: Measure, unit: Unit, period: Period) -> Moments:
+    own = [record for record in _outside(records, period) if record.version.model == model]
+    if unit is Unit.USER:
+        return _moments(_by_unit([record for record in own if record.unit], measure, lambda record: record.unit))
+    if unit is Unit.REQUEST:
+        return _moments(_by_unit(own, measure, lambda record: record.id))
+    return Moments()
+
+
+def _outside(records: Records, period: Period) -> list[CompletionRecord]:
+    return [
+        record
+        for record in records
+        if period.start_time <= record.start_time < period.end_time
+        and not record.experiment_id
+        and record.arm is not Arm.FALLBACK
+    ]
+
+
+def _by_unit(records: Records, measure: Measure, key: Callable[[CompletionRecord], str]) -> dict[str, list[float]]:
+    values: dict[str, list[float]] = {}
+    for record in records:
+        value = _VALUES[measure](record)
+        if value is not None:
+            values.setdefault(key(record), []).append(value)
+    return values
+
+
+def _moments(values: Mapping[str, Sequence[float]], before: Sequence[float] = ()) -> Moments:
+    return Moments.of([len(one) for one in values.values()], [sum(one) for one in values.values()], before)

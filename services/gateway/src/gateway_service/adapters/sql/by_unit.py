@@ -1,0 +1,134 @@
+"""The request log summed up by the units of experiments: the database adds, so that no row per request is read."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Float, Row, and_, case, cast, func, select, true
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
+
+from gateway_service.adapters.sql.tables import completions, experiments
+from gateway_service.domain.statistics.moments import Before, Moments
+from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.record import Arm, Unit
+from gateway_service.domain.traffic.sample import Period, UnitCount, UnitLatency
+from ratchet_kit.sql import Database
+
+_c = completions.c
+_answered = _c.error == ""
+_scored = _c.score.is_not(None)
+_VALUES: Mapping[Measure, tuple[ColumnElement[Any], ColumnElement[bool]]] = {
+    Measure.QUALITY: (_c.score, _scored),
+    Measure.FEEDBACK: (_c.score, and_(_scored, _c.problem_id == "")),
+    Measure.TESTS: (_c.score, and_(_scored, _c.problem_id != "")),
+    Measure.ERROR_RATE: (case((_c.error != "", 1.0), else_=0.0), _c.id.is_not(None)),
+    Measure.LATENCY: (_c.latency_s, _answered),
+    Measure.LATENCY_P95: (_c.latency_s, _answered),
+    Measure.TOKENS: (cast(_c.completion_tokens, Float), _answered),
+}
+"""The value of a record, and which records have one."""
+
+
+async def counts(database: Database, experiment_id: str) -> Mapping[str, UnitCount]:
+    query = (
+        select(_c.variant, func.count(_c.unit.distinct()).label("units"), func.count().label("requests"))
+        .where(_c.experiment_id == experiment_id)
+        .group_by(_c.variant)
+    )
+    return {row.variant: UnitCount(row.units, row.requests) for row in await database.rows(query)}
+
+
+async def moments(database: Database, experiment_id: str, measure: Measure, past: Period) -> Mapping[str, Moments]:
+    value, has_one = _VALUES[measure]
+    of_unit = (
+        select(_c.variant, _c.unit, *_totals(value))
+        .where(_c.experiment_id == experiment_id, has_one)
+        .group_by(_c.variant, _c.unit)
+        .subquery()
+    )
+    model = select(experiments.c.model).where(experiments.c.id == experiment_id).scalar_subquery()
+    before = (
+        select(_c.unit, cast(func.avg(value), Float).label("c"))
+        .where(_c.model == model, _of_no_experiment(past), has_one, _c.unit != "")
+        .group_by(_c.unit)
+        .subquery()
+    )
+    u, b = of_unit.c, before.c
+    known = b.c.is_not(None)
+    query = (
+        select(
+            u.variant,
+            *_sums(u),
+            func.count(b.c).label("known"),
+            _sum(case((known, u.x))).label("kx"),
+            _sum(case((known, u.y))).label("ky"),
+            _sum(b.c).label("c"),
+            _sum(b.c * b.c).label("cc"),
+            _sum(u.x * b.c).label("xc"),
+            _sum(u.y * b.c).label("yc"),
+        )
+        .select_from(of_unit.outerjoin(before, b.unit == u.unit))
+        .group_by(u.variant)
+    )
+    return {
+        row.variant: _moments(row, Before(row.known, row.kx, row.ky, row.c, row.cc, row.xc, row.yc))
+        for row in await database.rows(query)
+    }
+
+
+async def latencies(database: Database, experiment_id: str, variant: str, limit: int) -> Sequence[UnitLatency]:
+    query = (
+        select(_c.unit, _c.latency_s)
+        .where(_c.experiment_id == experiment_id, _c.variant == variant, _answered)
+        .order_by(_c.id.desc())
+        .limit(limit)
+    )
+    return [UnitLatency(row.unit, row.latency_s) for row in await database.rows(query)]
+
+
+async def recent(database: Database, model: str, measure: Measure, unit: Unit, period: Period) -> Moments:
+    if unit not in (Unit.USER, Unit.REQUEST):
+        return Moments()
+    value, has_one = _VALUES[measure]
+    named = _c.unit != "" if unit is Unit.USER else true()
+    of_unit = (
+        select(*_totals(value))
+        .where(_c.model == model, _of_no_experiment(period), has_one, named)
+        .group_by(_c.unit if unit is Unit.USER else _c.id)
+        .subquery()
+    )
+    row = await database.first(select(*_sums(of_unit.c)))
+    assert row is not None, "a sum has a row"
+    return _moments(row, Before())
+
+
+def _of_no_experiment(period: Period) -> ColumnElement[bool]:
+    return and_(
+        _c.start_time >= period.start_time,
+        _c.start_time < period.end_time,
+        _c.experiment_id == "",
+        _c.arm != Arm.FALLBACK,
+    )
+
+
+def _totals(value: ColumnElement[Any]) -> Sequence[ColumnElement[Any]]:
+    return cast(func.count(), Float).label("x"), _sum(value).label("y")
+
+
+def _sums(u: ReadOnlyColumnCollection[str, Any]) -> Sequence[ColumnElement[Any]]:
+    """Of a subquery with a row per unit, as `_totals` has it."""
+    return (
+        func.count().label("units"),
+        _sum(u.x).label("x"),
+        _sum(u.y).label("y"),
+        _sum(u.x * u.x).label("xx"),
+        _sum(u.y * u.y).label("yy"),
+        _sum(u.x * u.y).label("xy"),
+    )
+
+
+def _sum(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    return cast(func.coalesce(func.sum(value), 0.0), Float)
+
+
+def _moments(row: Row[Any], before: Before) -> Moments:
+    return Moments(row.units, row.x, row.y, row.xx, row.yy, row.xy, before)

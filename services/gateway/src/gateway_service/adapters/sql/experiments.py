@@ -1,0 +1,75 @@
+"""ExperimentStore on SQLite and PostgreSQL."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy import Row, select, update
+
+from gateway_service.adapters.sql.tables import experiments
+from gateway_service.domain.experiments.experiment import Experiment
+from ratchet_kit.errors import Aborted, NotFound
+from ratchet_kit.idempotency import Request
+from ratchet_kit.sql import Database
+
+_documents = TypeAdapter(Experiment)
+
+
+class SqlExperimentStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(self, experiment: Experiment, request: Request) -> Experiment:
+        if await self._database.insert_if_absent(experiments, _row(experiment) | request.columns):
+            return experiment
+        existing = await self.find(request)
+        assert existing is not None, "ids are unique, so the request made it"
+        return existing
+
+    async def find(self, request: Request) -> Experiment | None:
+        row = await self._database.made_by(request, select(experiments), "experiment")
+        return None if row is None else _experiment(row)
+
+    async def get(self, experiment_id: str) -> Experiment:
+        row = await self._database.first(select(experiments).where(experiments.c.id == experiment_id))
+        if row is None:
+            raise NotFound(f"experiment {experiment_id} does not exist")
+        return _experiment(row)
+
+    async def active(self) -> Sequence[Experiment]:
+        query = select(experiments).where(experiments.c.active).order_by(experiments.c.start_time, experiments.c.id)
+        return await self._database.readable(query, _experiment)
+
+    async def page(self, model: str, limit: int, after: str | None) -> Sequence[Experiment]:
+        query = select(experiments).order_by(experiments.c.id.desc()).limit(limit)
+        if model:
+            query = query.where(experiments.c.model == model)
+        if after is not None:
+            query = query.where(experiments.c.id < after)
+        return [_experiment(row) for row in await self._database.rows(query)]
+
+    async def save(self, experiment: Experiment) -> Experiment:
+        saved = replace(experiment, revision=experiment.revision + 1)
+        e = experiments.c
+        change = update(experiments).where(e.id == experiment.id, e.revision == experiment.revision)
+        async with self._database.writing() as connection:
+            result = await connection.execute(change.values(_row(saved)))
+        if result.rowcount != 1:
+            raise Aborted(f"experiment {experiment.id} was changed by someone else at the same time")
+        return saved
+
+
+def _experiment(row: Row[Any]) -> Experiment:
+    return _documents.validate_python(row.document)
+
+
+def _row(experiment: Experiment) -> dict[str, Any]:
+    return {
+        "id": experiment.id,
+        "model": experiment.model,
+        "active": experiment.active,
+        "start_time": experiment.start_time,
+        "revision": experiment.revision,
+        "document": _documents.dump_python(experiment, mode="json"),
+    }

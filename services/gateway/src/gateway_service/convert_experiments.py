@@ -1,0 +1,183 @@
+"""Protobuf to domain and back, for experiments."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from gateway_service.domain.experiments.experiment import (
+    Analysis,
+    Experiment,
+    ExperimentSpec,
+    Metric,
+    State,
+    Variant,
+)
+from gateway_service.domain.experiments.plan import Plan, PlanRequest
+from gateway_service.domain.experiments.report import Comparison, Report
+from gateway_service.domain.statistics.conclusions import Verdict
+from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.record import Unit
+from ratchet.gateway.v1 import experiment_pb2 as pb
+from ratchet_kit import refs
+from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_kit.names import VersionRef
+from ratchet_kit.statistics import estimate_to_proto
+from ratchet_kit.times import duration_from_proto, duration_to_proto, timestamp_to_proto
+
+T = TypeVar("T")
+
+STATES = {state: pb.Experiment.State.Value(f"STATE_{state.name}") for state in State}
+UNITS = {unit: pb.ExperimentSpec.Unit.Value(f"UNIT_{unit.name}") for unit in Unit}
+ANALYSES = {analysis: pb.ExperimentSpec.Analysis.Value(f"ANALYSIS_{analysis.name}") for analysis in Analysis}
+MEASURES = {measure: pb.ExperimentMetric.Measure.Value(f"MEASURE_{measure.name}") for measure in Measure}
+VERDICTS = {verdict: pb.MetricComparison.Verdict.Value(f"VERDICT_{verdict.name}") for verdict in Verdict}
+_UNITS = {value: unit for unit, value in UNITS.items()} | {0: Unit.USER}
+_ANALYSES = {value: analysis for analysis, value in ANALYSES.items()} | {0: Analysis.SEQUENTIAL}
+_MEASURES: Mapping[int, Measure] = {value: measure for measure, value in MEASURES.items()}
+
+
+def spec_from_proto(message: pb.ExperimentSpec) -> ExperimentSpec:
+    """What is absent takes its default. The domain checks the values; InvalidArgument for no variant, and for a measure
+    or a kind of unit that is not known."""
+    if not message.variants:
+        raise _invalid("spec.variants", "must be 2 or more")
+    variants = tuple(
+        Variant(
+            one.name,
+            VersionRef(one.version.model, one.version.number),
+            one.weight if one.HasField("weight") else 1.0,
+        )
+        for one in message.variants
+    )
+    return ExperimentSpec(
+        variants=variants,
+        primary=_metric(message.primary, "spec.primary"),
+        guardrails=tuple(_metric(one, f"spec.guardrails[{i}]") for i, one in enumerate(message.guardrails)),
+        unit=_unit(message.unit, "spec.unit"),
+        traffic=message.traffic if message.HasField("traffic") else 1.0,
+        analysis=_known(_ANALYSES, message.analysis, "spec.analysis"),
+        alpha=message.alpha if message.HasField("alpha") else 0.05,
+        min_duration=duration_from_proto(message.min_duration),
+        min_units=message.min_units,
+        description=message.description,
+    )
+
+
+def plan_request_from_proto(message: pb.PlanExperimentRequest) -> PlanRequest:
+    """As `spec_from_proto`."""
+    optional = ("alpha", "power", "traffic", "deviation", "units_per_day")
+    given = {field.name: value for field, value in message.ListFields() if field.name in optional}
+    return PlanRequest(
+        model=message.model,
+        measure=_metric(message.primary, "primary").measure,
+        effect=message.effect,
+        unit=_unit(message.unit, "unit"),
+        weights=tuple(message.weights) or (1.0, 1.0),
+        **given,
+    )
+
+
+def plan_to_proto(plan: Plan) -> pb.PlanExperimentResponse:
+    return pb.PlanExperimentResponse(
+        deviation=plan.deviation,
+        units_per_day=plan.units_per_day,
+        fixed_units=plan.fixed_units,
+        fixed_days=plan.fixed_days,
+        sequential_units=plan.sequential_units,
+        sequential_days=plan.sequential_days,
+    )
+
+
+def experiment_to_proto(experiment: Experiment) -> pb.Experiment:
+    return pb.Experiment(
+        id=experiment.id,
+        spec=_spec_to_proto(experiment.spec),
+        state=STATES[experiment.state],
+        events=[
+            pb.ExperimentEvent(
+                create_time=timestamp_to_proto(event.create_time),
+                state=STATES[event.state],
+                reason=event.reason,
+                actor=event.actor,
+            )
+            for event in experiment.events
+        ],
+        create_time=timestamp_to_proto(experiment.create_time),
+        start_time=timestamp_to_proto(experiment.start_time) if experiment.start_time else None,
+        end_time=timestamp_to_proto(experiment.end_time) if experiment.end_time else None,
+        actor=experiment.actor,
+        report=_report_to_proto(experiment.report) if experiment.report else None,
+    )
+
+
+def _spec_to_proto(spec: ExperimentSpec) -> pb.ExperimentSpec:
+    return pb.ExperimentSpec(
+        variants=[
+            pb.ExperimentVariant(name=one.name, version=refs.version_to_proto(one.version), weight=one.weight)
+            for one in spec.variants
+        ],
+        primary=_metric_to_proto(spec.primary),
+        guardrails=[_metric_to_proto(metric) for metric in spec.guardrails],
+        unit=UNITS[spec.unit],
+        traffic=spec.traffic,
+        analysis=ANALYSES[spec.analysis],
+        alpha=spec.alpha,
+        min_duration=duration_to_proto(spec.min_duration),
+        min_units=spec.min_units,
+        description=spec.description,
+    )
+
+
+def _report_to_proto(report: Report) -> pb.ExperimentReport:
+    return pb.ExperimentReport(
+        create_time=timestamp_to_proto(report.create_time),
+        variants=[
+            pb.VariantReport(
+                name=variant.name,
+                units=variant.units,
+                requests=variant.requests,
+                values=[
+                    pb.MetricValue(measure=MEASURES[one.measure], value=one.value, units=one.units)
+                    for one in variant.values
+                ],
+            )
+            for variant in report.variants
+        ],
+        comparisons=[_comparison_to_proto(comparison) for comparison in report.comparisons],
+        sample_ratio_p_value=report.sample_ratio_p_value,
+        mature=report.mature,
+        conclusion=report.conclusion,
+    )
+
+
+def _comparison_to_proto(comparison: Comparison) -> pb.MetricComparison:
+    return pb.MetricComparison(
+        variant=comparison.variant,
+        measure=MEASURES[comparison.measure],
+        difference=estimate_to_proto(comparison.difference) if comparison.difference else None,
+        level=comparison.level,
+        p_value=comparison.p_value,
+        verdict=VERDICTS[comparison.verdict],
+        sentence=comparison.sentence,
+    )
+
+
+def _metric(message: pb.ExperimentMetric, field: str) -> Metric:
+    return Metric(_known(_MEASURES, message.measure, f"{field}.measure"), message.margin)
+
+
+def _metric_to_proto(metric: Metric) -> pb.ExperimentMetric:
+    return pb.ExperimentMetric(measure=MEASURES[metric.measure], margin=metric.margin)
+
+
+def _unit(value: int, field: str) -> Unit:
+    return _known(_UNITS, value, field)
+
+
+def _known(choices: Mapping[int, T], value: int, field: str) -> T:
+    if value not in choices:
+        raise _invalid(field, f"must be one of {', '.join(str(choice) for choice in choices.values())}")
+    return choices[value]
+
+
+def _invalid(field: str, rule: str) -> InvalidArgument:
+    return InvalidArgument(f"{field} {rule}", [FieldViolation(field, rule)])

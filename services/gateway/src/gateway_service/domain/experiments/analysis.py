@@ -1,0 +1,143 @@
+"""From sums over units to the report of an experiment."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from gateway_service.domain.experiments.experiment import Analysis, Experiment, ExperimentSpec, Metric
+from gateway_service.domain.experiments.report import Comparison, MetricValue, Report, VariantReport
+from gateway_service.domain.experiments.wording import conclusion, describe
+from gateway_service.domain.statistics import horizons, sequences
+from gateway_service.domain.statistics.conclusions import Verdict, holm, verdict
+from gateway_service.domain.statistics.imbalance import ALARM, sample_ratio
+from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, Moments, adjusted
+from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.record import Unit
+from gateway_service.domain.traffic.sample import UnitCount
+from ratchet_kit.statistics import Estimate
+
+TUNED_FOR = 2_000
+"""Units of an experiment at which its sequences are narrowest, where it names no minimum of units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was recorded of an experiment, by variant."""
+
+    counts: Mapping[str, UnitCount]
+    moments: Mapping[Measure, Mapping[str, Moments]]
+    quantiles: Mapping[Measure, Mapping[str, Mean]]
+
+
+def analyse(experiment: Experiment, evidence: Evidence, now: datetime) -> Report:
+    """The report of a started experiment."""
+    spec = experiment.spec
+    counts = [evidence.counts.get(variant.name, UnitCount(0, 0)) for variant in spec.variants]
+    ratio = sample_ratio([count.units for count in counts], [variant.weight for variant in spec.variants])
+    waits = _waits(experiment, [count.units for count in counts], now)
+    may_decide = ratio >= ALARM and (spec.analysis is Analysis.SEQUENTIAL or not waits)
+    comparisons = _comparisons(spec, evidence, may_decide)
+    variants = tuple(
+        VariantReport(
+            variant.name,
+            count.units,
+            count.requests,
+            tuple(_value(metric.measure, variant.name, evidence) for metric in spec.metrics),
+        )
+        for variant, count in zip(spec.variants, counts, strict=True)
+    )
+    return Report(
+        now, variants, comparisons, ratio, not waits, conclusion(spec, variants, comparisons, ratio < ALARM, waits)
+    )
+
+
+def _waits(experiment: Experiment, units: Sequence[int], now: datetime) -> list[str]:
+    """What is still missing of its minimum of time and units, in words."""
+    spec, found = experiment.spec, []
+    if experiment.start_time is None or now - experiment.start_time < spec.min_duration:
+        found.append(f"it is to last {_span(spec.min_duration.total_seconds())} at least")
+    if min(units) < spec.min_units:
+        found.append(f"{min(units)} of at least {spec.min_units} {spec.unit}s are in its smallest variant")
+    return found
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds / 86400:g} days" if seconds >= 86400 else f"{seconds:g} s"
+
+
+def _value(measure: Measure, variant: str, evidence: Evidence) -> MetricValue:
+    if measure in evidence.quantiles:
+        found = evidence.quantiles[measure].get(variant)
+        return MetricValue(measure, found.value, int(found.units)) if found else MetricValue(measure, None, 0)
+    moments = evidence.moments[measure].get(variant)
+    if moments is None or not moments.x:
+        return MetricValue(measure, None, 0)
+    return MetricValue(measure, moments.y / moments.x, moments.units)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A variant and the first one, in one metric; None where too few units are known."""
+
+    variant: str
+    metric: Metric
+    means: tuple[Mean, Mean] | None
+    requests: tuple[Moments, Moments] | None
+    """Of independent requests that failed or did not."""
+
+
+def _comparisons(spec: ExperimentSpec, evidence: Evidence, may_decide: bool) -> tuple[Comparison, ...]:
+    """Every other variant against the first one, in all metrics: one family, whose levels are Holm's."""
+    pairs = [pair for metric in spec.metrics for pair in _pairs(spec, metric, evidence)]
+    tuned = spec.min_units * len(spec.variants) or TUNED_FOR
+    r = sequences.mixture(tuned, spec.alpha)
+    levels = holm([_finding(spec, pair, spec.alpha, r).p_value for pair in pairs], spec.alpha)
+    return tuple(
+        _comparison(pair, _finding(spec, pair, level, r), level, may_decide)
+        for pair, level in zip(pairs, levels, strict=True)
+    )
+
+
+def _pairs(spec: ExperimentSpec, metric: Metric, evidence: Evidence) -> list[_Pair]:
+    names = [variant.name for variant in spec.variants]
+    if metric.measure in evidence.quantiles:
+        quantiles = evidence.quantiles[metric.measure]
+        known = {name: quantiles[name] for name in names if name in quantiles and quantiles[name].units >= MIN_UNITS}
+    else:
+        moments = evidence.moments[metric.measure]
+        enough = [name for name in names if name in moments and moments[name].units >= MIN_UNITS]
+        means = adjusted([moments[name] for name in enough], bounded=metric.measure.is_bounded)
+        known = dict(zip(enough, means, strict=True))
+    first, others = names[0], names[1:]
+    independent = spec.unit is Unit.REQUEST and metric.measure is Measure.ERROR_RATE
+    found = []
+    for name in others:
+        both = name in known and first in known
+        requests = None
+        if both and independent:
+            requests = (evidence.moments[metric.measure][name], evidence.moments[metric.measure][first])
+        found.append(_Pair(name, metric, (known[name], known[first]) if both else None, requests))
+    return found
+
+
+def _finding(spec: ExperimentSpec, pair: _Pair, level: float, r: float) -> horizons.Finding:
+    if pair.means is None:
+        return horizons.Finding(Estimate(0.0, float("-inf"), float("inf")), 1.0)
+    of_variant, of_first = pair.means
+    if spec.analysis is Analysis.SEQUENTIAL:
+        gap = of_variant - of_first
+        return horizons.Finding(sequences.interval(gap, level, r), sequences.p_value(gap, r))
+    if pair.requests is not None:
+        a, b = pair.requests
+        return horizons.two_proportions(a.y, a.x, b.y, b.x, level)
+    return horizons.welch(of_variant, of_first, level)
+
+
+def _comparison(pair: _Pair, finding: horizons.Finding, level: float, may_decide: bool) -> Comparison:
+    measure, gap = pair.metric.measure, finding.difference
+    known = gap.high - gap.low != float("inf")
+    gain = gap if measure.more_is_better else Estimate(-gap.value, -gap.high, -gap.low)
+    decided = verdict(gain, pair.metric.margin) if may_decide and known else Verdict.UNDECIDED
+    difference = gap if known else None
+    sentence = describe(pair.variant, pair.metric, decided, difference, level, pair.means)
+    return Comparison(pair.variant, measure, difference, level, finding.p_value, decided, sentence)

@@ -1,0 +1,177 @@
+"""An experiment: versions of a model side by side on live traffic."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from gateway_service.domain.experiments.report import Report
+from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.record import Unit
+from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.faults import Faults
+from ratchet_kit.names import VersionRef, check_alias_name, check_model_name, check_version_number
+
+MAX_VARIANTS = 10
+MAX_GUARDRAILS = 10
+MAX_DURATION = timedelta(days=365)
+
+
+class State(StrEnum):
+    DRAFT = "draft"
+    RUNNING = "running"
+    PAUSED = "paused"
+    CONCLUDED = "concluded"
+    STOPPED = "stopped"
+
+
+class Analysis(StrEnum):
+    """SEQUENTIAL: may be looked at any time. FIXED: no verdict before `min_units`."""
+
+    SEQUENTIAL = "sequential"
+    FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    name: str
+    version: VersionRef
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    measure: Measure
+    margin: float = 0.0
+    """In the measure's own unit: a smaller difference is not worth waiting for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentSpec:
+    """What the user requests."""
+
+    variants: tuple[Variant, ...]
+    """The first is what the others are compared with."""
+    primary: Metric
+    guardrails: tuple[Metric, ...] = ()
+    unit: Unit = Unit.USER
+    traffic: float = 1.0
+    """The share of the model's units that take part."""
+    analysis: Analysis = Analysis.SEQUENTIAL
+    alpha: float = 0.05
+    """The chance of any false alarm, over all variants, metrics and looks."""
+    min_duration: timedelta = timedelta(0)
+    min_units: int = 0
+    """Of each variant, before it may be concluded."""
+    description: str = ""
+
+    @property
+    def model(self) -> str:
+        return self.variants[0].version.model
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return (self.primary, *self.guardrails)
+
+    def check(self) -> None:
+        """Raises InvalidArgument that names every field at fault."""
+        faults = Faults()
+        spec = faults.under("spec")
+        spec.unless(2 <= len(self.variants) <= MAX_VARIANTS, "variants", f"must be from 2 to {MAX_VARIANTS}")
+        for index, variant in enumerate(self.variants):
+            one = spec.under(f"variants[{index}]")
+            one.read("name", check_alias_name, variant.name)
+            one.read("version.model", check_model_name, variant.version.model)
+            one.read("version.number", check_version_number, variant.version.number)
+            one.bounds("weight", variant.weight, above=0.0, at_most=1e6)
+            one.unless(variant.version.model == self.model, "version.model", "must be that of the first variant")
+        names = [variant.name for variant in self.variants]
+        spec.unless(len(set(names)) == len(names), "variants", "must have names of their own")
+        spec.unless(len(self.guardrails) <= MAX_GUARDRAILS, "guardrails", f"must be at most {MAX_GUARDRAILS}")
+        measures = [metric.measure for metric in self.metrics]
+        spec.unless(len(set(measures)) == len(measures), "guardrails", "must be other measures than the primary's")
+        for index, metric in enumerate(self.metrics):
+            field = f"guardrails[{index - 1}].margin" if index else "primary.margin"
+            spec.bounds(field, metric.margin, at_least=0.0)
+        spec.bounds("traffic", self.traffic, above=0.0, at_most=1.0)
+        spec.bounds("alpha", self.alpha, above=0.0, at_most=0.5)
+        spec.bounds("min_duration", self.min_duration, at_least=timedelta(0), at_most=MAX_DURATION)
+        spec.bounds("min_units", self.min_units, at_least=0, at_most=1 << 40)
+        fixed = self.analysis is Analysis.FIXED
+        spec.unless(not fixed or self.min_units > 0, "min_units", "must be set for a fixed horizon: see the plan")
+        faults.raise_if_any()
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentEvent:
+    """A change of its state."""
+
+    create_time: datetime
+    state: State
+    reason: str = ""
+    actor: str = ""
+    """The id of the API key that asked for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """DRAFT -> RUNNING <-> PAUSED, then CONCLUDED (its report is kept) or STOPPED (it has none)."""
+
+    id: str
+    spec: ExperimentSpec
+    create_time: datetime
+    state: State = State.DRAFT
+    start_time: datetime | None = None
+    """The first start."""
+    end_time: datetime | None = None
+    events: tuple[ExperimentEvent, ...] = ()
+    report: Report | None = None
+    """As it was when the experiment was concluded."""
+    actor: str = ""
+    """The id of the API key that created it."""
+    revision: int = 0
+    """Grows with each stored change: the store refuses a writer that saw an older one."""
+
+    @property
+    def model(self) -> str:
+        return self.spec.model
+
+    @property
+    def active(self) -> bool:
+        """It was started and has not ended."""
+        return self.state in (State.RUNNING, State.PAUSED)
+
+    def start(self, now: datetime, actor: str = "") -> "Experiment":
+        """Idempotent, as all changes are."""
+        if self.state is State.RUNNING:
+            return self
+        self._require((State.DRAFT, State.PAUSED), "start")
+        started = replace(self, start_time=self.start_time or now)
+        return started._in(State.RUNNING, now, "", actor)
+
+    def pause(self, now: datetime, reason: str, actor: str = "") -> "Experiment":
+        if self.state is State.PAUSED:
+            return self
+        self._require((State.RUNNING,), "pause")
+        return self._in(State.PAUSED, now, reason, actor)
+
+    def stop(self, now: datetime, reason: str, actor: str = "") -> "Experiment":
+        if self.state is State.STOPPED:
+            return self
+        self._require((State.DRAFT, State.RUNNING, State.PAUSED), "stop")
+        return replace(self, end_time=now)._in(State.STOPPED, now, reason, actor)
+
+    def conclude(self, now: datetime, report: Report, reason: str, early: bool, actor: str = "") -> "Experiment":
+        """Raises FailedPrecondition before its minimum of time and units, unless `early`."""
+        if self.state is State.CONCLUDED:
+            return self
+        self._require((State.RUNNING, State.PAUSED), "conclude")
+        if not (report.mature or early):
+            raise FailedPrecondition(f"experiment {self.id} has not lasted long enough: {report.conclusion}")
+        return replace(self, end_time=now, report=report)._in(State.CONCLUDED, now, reason, actor)
+
+    def _require(self, states: tuple[State, ...], action: str) -> None:
+        if self.state not in states:
+            raise FailedPrecondition(f"experiment {self.id} is {self.state}: it cannot {action}")
+
+    def _in(self, state: State, now: datetime, reason: str, actor: str) -> "Experiment":
+        return replace(self, state=state, events=(*self.events, ExperimentEvent(now, state, reason, actor)))

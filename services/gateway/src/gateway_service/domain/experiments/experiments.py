@@ -1,0 +1,182 @@
+"""What users do with experiments: plan, create, get, list, start, pause, stop, conclude."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from gateway_service.domain.experiments.analysis import Evidence, analyse
+from gateway_service.domain.experiments.experiment import Experiment, ExperimentSpec
+from gateway_service.domain.experiments.known_experiments import KnownExperiments
+from gateway_service.domain.experiments.plan import Plan, PlanRequest, plan
+from gateway_service.domain.experiments.ports import ExperimentStore, ReleasesUnderWay
+from gateway_service.domain.ports import ModelRegistry
+from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, mean
+from gateway_service.domain.statistics.quantiles import quantile
+from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.ports import CompletionLog
+from gateway_service.domain.traffic.recorder import Recorder
+from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, Period
+from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.idempotency import Request, once
+from ratchet_kit.ids import new_id
+from ratchet_kit.pages import Page, fetch_page
+from ratchet_kit.times import Clock
+
+PAST = timedelta(days=14)
+"""Before an experiment's start: what its units did then is taken out of what they do in it (CUPED)."""
+LEARNED = timedelta(days=7)
+"""The traffic that a plan learns from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What experiments need of the gateway."""
+
+    store: ExperimentStore
+    traffic: CompletionLog
+    recorder: Recorder
+    registry: ModelRegistry
+    releases: ReleasesUnderWay
+    known: KnownExperiments
+
+
+class Experiments:
+    """The use cases around experiments."""
+
+    def __init__(self, needs: Needs, clock: Clock) -> None:
+        self._store = needs.store
+        self._traffic = needs.traffic
+        self._recorder = needs.recorder
+        self._registry = needs.registry
+        self._releases = needs.releases
+        self._known = needs.known
+        self._clock = clock
+
+    async def plan(self, request: PlanRequest) -> Plan:
+        """Raises InvalidArgument that names all fields at fault, FailedPrecondition when what is not given cannot be
+        learned from the model's traffic."""
+        request.check()
+        deviation, daily = request.deviation, request.units_per_day
+        if deviation is None or daily is None:
+            now = self._clock.now()
+            period = Period(now - LEARNED, now)
+            found = await self._traffic.recent_moments(request.model, request.measure, request.unit, period)
+            if found.units < MIN_UNITS:
+                raise FailedPrecondition(
+                    f"{found.units} {request.unit}s of model {request.model} have a value of {request.measure} in the "
+                    f"last {LEARNED.days} days: say what deviation and how many units a day to plan with"
+                )
+            seen = mean(found, bounded=request.measure.is_bounded)
+            deviation = deviation or (seen.variance * seen.units) ** 0.5
+            daily = daily or found.units / LEARNED.days
+        return plan(request, deviation, daily)
+
+    async def create(self, request_id: str, spec: ExperimentSpec, actor: str = "") -> Experiment:
+        """Idempotent under `request_id`. `actor`: the API key that asks for it.
+
+        Raises InvalidArgument that names all fields at fault, NotFound for an unknown version, AlreadyExists when the
+        request id was used for another spec.
+        """
+        spec.check()
+        request = Request.of(request_id, repr(spec))
+
+        async def create() -> Experiment:
+            for variant in spec.variants:
+                await self._registry.version(variant.version)
+            made = Experiment(new_id("exp"), spec, self._clock.now(), actor=actor)
+            return await self._store.create(made, request)
+
+        return await self._shown(await once(lambda: self._store.find(request), create))
+
+    async def get(self, experiment_id: str) -> Experiment:
+        """With its report as it is now, once it was started. Raises NotFound."""
+        return await self._shown(await self._store.get(experiment_id))
+
+    async def page(self, model: str, page_size: int, page_token: str) -> Page[Experiment]:
+        """Newest first, with the reports of concluded ones only. Raises InvalidArgument for a page token that no list
+        returned."""
+
+        async def fetch(limit: int, after: str | None) -> Sequence[Experiment]:
+            return await self._store.page(model, limit, after)
+
+        return await fetch_page(fetch, lambda experiment: experiment.id, str, page_size, page_token)
+
+    async def start(self, experiment_id: str, actor: str = "") -> Experiment:
+        """Also goes on after a pause. Raises NotFound, FailedPrecondition when it has ended, when the model has a
+        release under way, or when an older experiment takes all of its traffic; Aborted when it was changed at the same
+        moment."""
+        experiment = await self._store.get(experiment_id)
+        started = experiment.start(self._clock.now(), actor)
+        if started is not experiment:
+            await self._check_room(started)
+        return await self._save(experiment, started)
+
+    async def pause(self, experiment_id: str, reason: str, actor: str = "") -> Experiment:
+        """Raises NotFound, FailedPrecondition unless it was started, Aborted as `start`."""
+        experiment = await self._store.get(experiment_id)
+        return await self._save(experiment, experiment.pause(self._clock.now(), reason, actor))
+
+    async def stop(self, experiment_id: str, reason: str, actor: str = "") -> Experiment:
+        """Raises NotFound, FailedPrecondition when it was concluded, Aborted as `start`."""
+        experiment = await self._store.get(experiment_id)
+        return await self._save(experiment, experiment.stop(self._clock.now(), reason, actor))
+
+    async def conclude(self, experiment_id: str, reason: str, early: bool = False, actor: str = "") -> Experiment:
+        """Raises NotFound, FailedPrecondition unless it was started, and before its minimum of time and units unless
+        `early`; Aborted as `start`."""
+        experiment = await self._store.get(experiment_id)
+        await self._recorder.flush()
+        shown = await self._shown(experiment)
+        if shown.report is None:
+            raise FailedPrecondition(f"experiment {experiment.id} was not started")
+        ended = experiment.conclude(self._clock.now(), shown.report, reason, early, actor)
+        return await self._save(experiment, ended)
+
+    async def _check_room(self, experiment: Experiment) -> None:
+        model = experiment.model
+        if await self._releases.active(model) is not None:
+            raise FailedPrecondition(f"model {model} has a release under way: it decides the traffic until it ends")
+        for other in await self._store.active():
+            if other.model == model and other.id != experiment.id and other.spec.traffic == 1:
+                raise FailedPrecondition(f"experiment {other.id} takes all traffic of model {model}")
+
+    async def _save(self, before: Experiment, after: Experiment) -> Experiment:
+        if after is not before:
+            after = await self._store.save(after)
+            await self._known.refresh()
+        return await self._shown(after)
+
+    async def _shown(self, experiment: Experiment) -> Experiment:
+        """With its report as it is now, while it is under way."""
+        if not experiment.active:
+            return experiment
+        now = self._clock.now()
+        return replace(experiment, report=analyse(experiment, await self._evidence(experiment), now))
+
+    async def _evidence(self, experiment: Experiment) -> Evidence:
+        assert experiment.start_time is not None, "an experiment that was started has a start"
+        past = Period(experiment.start_time - PAST, experiment.start_time)
+        measures = [metric.measure for metric in experiment.spec.metrics]
+        return Evidence(
+            counts=await self._traffic.experiment_units(experiment.id),
+            moments={
+                measure: await self._traffic.experiment_moments(experiment.id, measure, past)
+                for measure in measures
+                if measure is not Measure.LATENCY_P95
+            },
+            quantiles={
+                measure: await self._latency_quantiles(experiment)
+                for measure in measures
+                if measure is Measure.LATENCY_P95
+            },
+        )
+
+    async def _latency_quantiles(self, experiment: Experiment) -> dict[str, Mean]:
+        found = {}
+        for variant in experiment.spec.variants:
+            rows = await self._traffic.experiment_latencies(experiment.id, variant.name)
+            if rows:
+                found[variant.name] = quantile(
+                    [row.latency for row in rows], [row.unit for row in rows], LATENCY_QUANTILE
+                )
+        return found

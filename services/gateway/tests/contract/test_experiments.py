@@ -1,0 +1,156 @@
+"""One suite for the store of experiments, and for what the request log sums up of them: as test_stores."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gateway_service.domain.experiments.analysis import Evidence, analyse
+from gateway_service.domain.experiments.experiment import Experiment, ExperimentSpec, Metric, State, Variant
+from gateway_service.domain.statistics.moments import Before, Moments
+from gateway_service.domain.traffic.measure import Measure
+from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit
+from gateway_service.domain.traffic.sample import Period, UnitCount, UnitLatency
+from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
+from ratchet_kit.idempotency import Request
+from ratchet_kit.names import VersionRef
+
+from .test_stores import Stores, stores
+
+__all__ = ["stores"]
+
+NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
+PAST = Period(NOW - timedelta(days=14), NOW)
+
+
+def experiment(number: int = 1, model: str = "starter") -> Experiment:
+    variants = tuple(Variant(name, VersionRef(model, i + 1)) for i, name in enumerate(("a", "b")))
+    return Experiment(f"exp_{number}", ExperimentSpec(variants, Metric(Measure.QUALITY, 0.1)), NOW)
+
+
+def request(number: int = 1, content: str = "") -> Request:
+    return Request.of(f"req_{number}", content)
+
+
+class TestExperimentStore:
+    async def test_gives_back_what_was_stored(self, stores: Stores) -> None:
+        made = await stores.experiments.create(experiment(), request())
+        assert await stores.experiments.get("exp_1") == made == await stores.experiments.find(request())
+        started = await stores.experiments.save(made.start(NOW, "key_1"))
+        report = analyse(started, Evidence({}, {Measure.QUALITY: {}}, {}), NOW)
+        ended = await stores.experiments.save(started.conclude(NOW, report, "enough", early=False))
+        assert (ended.revision, ended.report) == (2, report)
+        assert await stores.experiments.get("exp_1") == ended
+
+    async def test_what_does_not_exist(self, stores: Stores) -> None:
+        with pytest.raises(NotFound):
+            await stores.experiments.get("exp_9")
+        assert await stores.experiments.find(request(9)) is None
+        with pytest.raises(Aborted):
+            await stores.experiments.save(experiment(9))
+
+    async def test_a_request_makes_one_experiment(self, stores: Stores) -> None:
+        first = await stores.experiments.create(experiment(), request())
+        assert await stores.experiments.create(experiment(2), request()) == first
+        with pytest.raises(AlreadyExists):
+            await stores.experiments.create(experiment(2), request(content="another"))
+
+    async def test_only_who_saw_the_latest_may_write(self, stores: Stores) -> None:
+        await stores.experiments.create(experiment(), request())
+        await stores.experiments.save(experiment().start(NOW))
+        with pytest.raises(Aborted):
+            await stores.experiments.save(experiment().stop(NOW, "too late"))
+
+    async def test_active_in_the_order_of_their_starts(self, stores: Stores) -> None:
+        for number in (1, 2, 3):
+            await stores.experiments.create(experiment(number), request(number))
+        await stores.experiments.save(experiment(2).start(NOW))
+        later = await stores.experiments.save(experiment(1).start(NOW + timedelta(seconds=1)))
+        assert [one.id for one in await stores.experiments.active()] == ["exp_2", "exp_1"]
+        await stores.experiments.save(later.stop(NOW, ""))
+        assert [one.state for one in await stores.experiments.active()] == [State.RUNNING]
+
+    async def test_lists_newest_first(self, stores: Stores) -> None:
+        for number, model in ((1, "a"), (2, "b"), (3, "c")):
+            await stores.experiments.create(experiment(number, model), request(number))
+        assert [one.id for one in await stores.experiments.page("", 2, None)] == ["exp_3", "exp_2"]
+        assert [one.id for one in await stores.experiments.page("", 2, "exp_2")] == ["exp_1"]
+        assert [one.id for one in await stores.experiments.page("b", 9, None)] == ["exp_2"]
+
+
+def record(number: int, unit: str, variant: str = "a", **changes: object) -> CompletionRecord:
+    made = CompletionRecord(
+        id=f"cmpl_{number:03}",
+        start_time=NOW + timedelta(hours=1),
+        version=VersionRef("starter", 1),
+        arm=Arm.NONE,
+        latency=timedelta(seconds=number),
+        completion_tokens=5,
+        experiment_id="exp_1",
+        variant=variant,
+        unit=unit,
+    )
+    return replace(made, **changes)
+
+
+def before(number: int, unit: str, score: float, **changes: object) -> CompletionRecord:
+    return record(number, unit, "", experiment_id="", start_time=NOW - timedelta(days=1), score=score, **changes)
+
+
+class TestUnits:
+    async def test_sums_over_units(self, stores: Stores) -> None:
+        await stores.experiments.create(experiment(), request())
+        await stores.completions.append(
+            [
+                record(1, "u", score=1.0),
+                record(2, "u", score=0.5, problem=ProblemRef("composed/test", "p")),
+                record(3, "u", error="died"),
+                record(4, "v", score=0.25),
+                record(5, "w", "b", score=1.0),
+                record(6, "w", "", experiment_id="exp_2", score=1.0),
+                before(7, "u", 0.5),
+                before(8, "u", 1.0),
+                before(9, "u", 0.0, arm=Arm.FALLBACK),
+                before(10, "u", 0.0, version=VersionRef("other", 1)),
+                before(11, "", 0.0),
+                before(12, "x", 0.0),
+            ]
+        )
+        log = stores.completions
+        assert await log.experiment_units("exp_1") == {"a": UnitCount(2, 4), "b": UnitCount(1, 1)}
+        quality = await log.experiment_moments("exp_1", Measure.QUALITY, PAST)
+        past = Before(1, 2.0, 1.5, 0.75, 0.5625, 1.5, 1.125)
+        assert quality["a"] == Moments(2, 3.0, 1.75, 5.0, 2.3125, 3.25, past)
+        assert quality["b"] == Moments(1, 1.0, 1.0, 1.0, 1.0, 1.0)
+        for measure, total in (
+            (Measure.FEEDBACK, 1.25),
+            (Measure.TESTS, 0.5),
+            (Measure.ERROR_RATE, 1.0),
+            (Measure.LATENCY, 7.0),
+            (Measure.TOKENS, 15.0),
+        ):
+            assert (await log.experiment_moments("exp_1", measure, PAST))["a"].y == total
+        assert await log.experiment_latencies("exp_1", "a") == [
+            UnitLatency("v", 4.0),
+            UnitLatency("u", 2.0),
+            UnitLatency("u", 1.0),
+        ]
+        recent = await log.recent_moments("starter", Measure.QUALITY, Unit.USER, PAST)
+        assert recent == Moments(2, 3.0, 1.5, 5.0, 2.25, 3.0)
+        assert (await log.recent_moments("starter", Measure.QUALITY, Unit.REQUEST, PAST)).units == 4
+        assert await log.recent_moments("starter", Measure.QUALITY, Unit.KEY, PAST) == Moments()
+        assert (await log.recent_moments("nothing", Measure.QUALITY, Unit.USER, PAST)).units == 0
+
+    async def test_records_of_an_experiment_under_way_are_kept(self, stores: Stores) -> None:
+        await stores.experiments.create(experiment(), request())
+        started = await stores.experiments.save(experiment().start(NOW))
+        await stores.completions.append([record(1, "u"), before(2, "u", 1.0)])
+        later = NOW + timedelta(days=40)
+        await stores.completions.prune(later, later)
+        assert (await stores.completions.get("cmpl_001")).unit == "u"
+        with pytest.raises(NotFound):
+            await stores.completions.get("cmpl_002")
+        await stores.experiments.save(started.stop(NOW, ""))
+        await stores.completions.prune(later, later)
+        with pytest.raises(NotFound):
+            await stores.completions.get("cmpl_001")
