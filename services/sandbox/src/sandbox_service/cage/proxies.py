@@ -80,6 +80,7 @@ class Program(link.Link):
         self._standing = Grade(Standing.HANDED)
         self.tests: dict[str, Any] = {}  # what they define
         self.asked = False  # for anything that it computes
+        self.lends_types = False  # exceptions, enums, classes of the library: used without a question
         self.epoch, self.moment = 0, moment.Moment()
         self._lent: dict[int, Any] = {}
         self._lent_numbers: dict[int, int] = {}  # by id
@@ -103,8 +104,10 @@ class Program(link.Link):
             names = {name: item for name, item in found.items() if name in sought}
         except (ValueError, TypeError, AttributeError):
             raise Garbled from None
-        # a value, or a class of the library: whatever the tests do with it, they are using the program
-        self.asked = not all(isinstance(item, Proxy | ProxyClass) for item in (self.entry, *names.values()))
+        # What crosses as it is, whatever the tests do with it, is the program's: they use it without asking.
+        given = [item for item in (self.entry, *names.values()) if not isinstance(item, Proxy | ProxyClass)]
+        self.asked = any(item is self.entry or not isinstance(item, type) for item in given)
+        self.lends_types = bool(given)
         if entry_point.isidentifier():
             names[entry_point] = self.entry
         return names
