@@ -8,7 +8,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ratchet_problems import fences, outline, preludes, prose
+from ratchet_problems import fences, outline, preludes, prose, scripts
 from ratchet_problems.fences import Block
 
 
@@ -27,7 +27,9 @@ def extract_code(completion: str, entry_point: str = "", language: str = "python
     1. Thoughts (`<think>...</think>`, also unclosed, or opened by the prompt) go, and special tokens at both ends.
     2. With markdown fences: the last block in the language that defines `entry_point`, since a model that corrects
        itself means its last word, with what it uses of those before; if none does, the last one in the language; if
-       none is, the last. An unclosed fence ends with the text. What stands in a fence is not edited.
+       none is, the last. Without an `entry_point`, what the last one lacks of those before comes in front, and where
+       it's an excerpt the last whole program counts. An unclosed fence ends with the text. What stands in a fence is
+       not edited.
     3. Without, in Python: what is left when lines go that are words for certain. Where the model was cut off, a last
        definition that is torn goes, if `entry_point` is complete.
     """
@@ -116,6 +118,8 @@ def _chosen(blocks: Sequence[Block], name: str, language: str) -> _Found:
     code = _flat(block.code if block.closed else _without_torn_end(block.code, name), name)
     if defines(code, name):
         code = preludes.with_used(earlier, code)
+    elif not name and language == "python":
+        code = scripts.with_needed(earlier, code)
     return _Found(code, fenced=True, cut_off=not block.closed)
 
 

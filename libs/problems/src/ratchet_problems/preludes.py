@@ -41,7 +41,7 @@ def with_prelude(given: str, name: str, code: str) -> str:
             before = False
         elif not part.names <= own and (before or part.kind in ("import", "function", "class")):
             lacking.append(given[part.start : part.end])
-    return _in_front("".join(map(_line, lacking)), code)
+    return _in_front("".join(map(line, lacking)), code)
 
 
 def with_used(sources: Sequence[str], code: str) -> str:
@@ -61,7 +61,7 @@ def with_used(sources: Sequence[str], code: str) -> str:
             if found[name] not in taken:
                 taken.add(found[name])
                 wanted += outline.words(found[name][1])
-    return _in_front("".join(_line(text) for _, text in sorted(taken)), code)
+    return _in_front("".join(line(text) for _, text in sorted(taken)), code)
 
 
 def with_judges_names(code: str) -> str:
@@ -108,7 +108,7 @@ def with_class(given: str, name: str, method: str, code: str) -> str:
     takes no `self` stays outside, and the class calls it."""
     outside, inside, calls = "", "", True
     for part in outline.parts(code):
-        text = _line(code[part.start : part.end])
+        text = line(code[part.start : part.end])
         if part.kind == "function" and re.search(r"\bdef\s+\w+\s*\(\s*self\b", text):
             inside += _indented(text, 4)
             calls = calls and method not in part.names
@@ -119,10 +119,10 @@ def with_class(given: str, name: str, method: str, code: str) -> str:
     before, head, own = "", f"class {name}:\n", outline.defined(code)
     for part in outline.parts(given):
         if name in part.names:
-            head = _line(_until(given[part.start : part.end], method))
+            head = line(_until(given[part.start : part.end], method))
             break
         if not part.names <= own:
-            before += _line(given[part.start : part.end])
+            before += line(given[part.start : part.end])
     return _in_front(before, outside) + head + inside
 
 
@@ -151,5 +151,5 @@ def _in_front(prelude: str, code: str) -> str:
     return code[:last] + prelude + code[last:]
 
 
-def _line(text: str) -> str:
+def line(text: str) -> str:
     return text if text.endswith("\n") else text + "\n"

@@ -23,6 +23,20 @@ FORMS = {
         if __name__ == "__main__":
             check(f)
         """,
+    "a helper called check": """
+        def check(got, want):
+            assert got == want
+        def main():
+            check(f(1), 2)
+        if __name__ == "__main__":
+            main()
+        """,
+    "a helper called check, of a test": """
+        def check(x):
+            assert f(x) == x + 1
+        def test_a():
+            check(1)
+        """,
     "asserts under main": "if __name__ == '__main__':\n    assert f(1) == 2\n",
     "a test called under main": "def test():\n    assert f(1) == 2\nif __name__ == '__main__':\n    test()\n",
     "main under main": "def main():\n    assert f(1) == 2\nif __name__ == '__main__':\n    main()\n",
@@ -33,10 +47,31 @@ FORMS = {
     "a partial": "import functools\ndef g(c):\n    assert c(1) == 2\ntest_f = functools.partial(g, f)\n",
     "asserts off": "exec(compile('assert f(1) == 2', 'x', 'exec', optimize=1))\nassert f(2) == 3\n",
     "exit status": "import sys\nsys.exit(0 if f(1) == 2 else 1)\n",
+    "exit status raised": "fails = int(f(1) != 2)\nraise SystemExit(fails)\n",
+    "exit status of main": """
+        def agrees(got, expected):
+            if got == expected:
+                return 0
+            return 1
+        def main():
+            return agrees(f(1), 2)
+        raise SystemExit(main())
+        """,
     "if and raise": "if f(1) != 2:\n    raise RuntimeError('wrong')\n",
     "caught and printed": "try:\n    assert f(1) == 2\nexcept AssertionError:\n    print('wrong')\n",
     "doctest": '"""\n>>> f(1)\n2\n"""\n',
     "doctest.testmod": "import doctest\ndef g():\n    '''\n    >>> f(1)\n    2\n    '''\ndoctest.testmod()\n",
+    "doctest.testmod with flags": """
+        import doctest
+        def g():
+            \'\'\'
+            >>> [f(1), f(2), f(3)]
+            [2,   ...]
+            \'\'\'
+        doctest.testmod(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+        """,
+    "doctest.testmod with names": "import doctest\ndef g():\n    \'\'\'\n    >>> f(n)\n    2\n    \'\'\'\n"
+    "doctest.testmod(extraglobs={'n': 1})\n",
     "pytest class": "class TestF:\n    def test_one(self):\n        assert f(1) == 2\n",
     "pytest class with setup": """
         class TestF:
@@ -100,6 +135,14 @@ FORMS = {
                 self.want = 3
             def test_g(self, two):
                 assert f(two) == self.want and made == [1, "done"]
+        """,
+    "a fixture by another name": """
+        import pytest
+        @pytest.fixture(name="n")
+        def make_n():
+            return 1
+        def test_f(n):
+            assert f(n) == 2
         """,
     "unittest": """
         import unittest

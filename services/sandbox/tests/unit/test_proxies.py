@@ -133,13 +133,21 @@ json_values = st.recursive(
     ),
     max_leaves=25,
 )
+errors = st.fixed_dictionaries(
+    {"kinds": st.sampled_from([["OSError"], ["SyntaxError"], ["Own", "ValueError"]]), "message": st.text(max_size=5)},
+    optional={
+        "args": json_values,
+        "held": json_values
+        | st.dictionaries(st.sampled_from(["filename", "lineno", "__notes__", "__class__", "more"]), json_values),
+    },
+)
 names = st.sampled_from(["Decimal", "deque", "Counter", "namedtuple", "numpy.ndarray", "StringIO", "Pattern", "array"])
 messages = st.fixed_dictionaries(
     {},
     optional={
         "value": json_values
         | st.builds(lambda name, parts: {"l": [name, *parts]}, names, st.lists(json_values, max_size=3)),
-        "raised": json_values,
+        "raised": json_values | errors,
         "changed": json_values,
         "dropped": json_values,
         "do": st.sampled_from(["call", "getattr", "special", "await", "x"]),

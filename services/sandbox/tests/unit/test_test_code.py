@@ -110,3 +110,7 @@ def test_beside_the_program_any_name_may_be_its_own() -> None:
 def test_a_check_that_the_code_calls_itself() -> None:
     assert test_code.read(f"{CHECKS}\nif __name__ == '__main__':\n    check(f)\n", "f", (), shared=False).calls_check
     assert not test_code.read(CHECKS, "f", (), shared=False).calls_check
+    unused = f"{CHECKS}\ndef later():\n    check(f)\n"
+    assert not test_code.read(unused, "f", (), shared=False).calls_check
+    two = "def check(got, want):\n    assert got == want\ndef test_f():\n    check(f(1), 2)\n"
+    assert test_code.read(two, "f", (), shared=False).calls_check

@@ -19,7 +19,7 @@ from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.ports import EvaluationFilter, EvaluationStore, ModelSource, ProblemSource, SampleFilter
 from eval_service.domain.sample import Sample, SampleKey
 from eval_service.domain.score import Count, Facts, Score, score, tallies
-from eval_service.domain.sets import Imported, Sets, samples_of
+from eval_service.domain.sets import Imported, Sets, check_known, samples_of
 from eval_service.domain.spec import EvaluationSpec
 from ratchet_kit import work
 from ratchet_kit.errors import FailedPrecondition, RatchetError
@@ -97,15 +97,23 @@ class Evaluations:
         evaluation = await self._store.get(id)
         evaluation.check_takes_samples()
         samples = samples_of(evaluation.spec, imported)
-        sets = [await self._problems.load_if_ready(entry.problems) for entry in evaluation.spec.suite]
-        ready = [one for one in sets if one]
-        if len(ready) == len(sets):  # else the worker does so, once it has prepared them
-            Sets(evaluation.spec, ready).check([sample.key for sample in samples])
+        await self._check_problems(evaluation, [sample.key for sample in samples])
         there = await self._store.sample_keys(id)
         if len(there | {sample.key for sample in samples}) > evaluation.spec.imported_samples:
             raise FailedPrecondition(f"evaluation {id} said that {evaluation.spec.imported_samples} samples would come")
         await self._store.add_samples(id, samples)
         return await self._report(evaluation)
+
+    async def _check_problems(self, evaluation: Evaluation, keys: Sequence[SampleKey]) -> None:
+        """Samples come in many calls, and a set takes seconds to load: once the worker has, its problems are stored."""
+        facts = (await self._store.problems([evaluation.id]))[evaluation.id]
+        if facts:
+            check_known(keys, [one.key for one in facts])
+            return
+        sets = [await self._problems.load_if_ready(entry.problems) for entry in evaluation.spec.suite]
+        ready = [one for one in sets if one]
+        if len(ready) == len(sets):  # else the worker does so, once it has prepared them
+            Sets(evaluation.spec, ready).check(keys)
 
     async def cancel(self, id: str) -> Report:
         """Raises NotFound, FailedPrecondition when it has succeeded or failed."""

@@ -18,7 +18,8 @@ folder is first on sys.path, so the modules here import one another by bare name
                  vanished.py: exceptions of the program that ended their loops
     link.py      how program and tests ask each other, and hold objects in common (shared.py, channel.py). The program's
                  side is owner.py, describe.py and guests.py, the tests' proxies.py, standing.py, operators.py,
-                 answers.py (moment.py), protocols.py, methods.py, making.py, mirrors.py and lent.py
+                 answers.py (moment.py), protocols.py, methods.py, making.py, mirrors.py and lent.py. details.py: what
+                 exceptions hold
     reports.py   what the program prints, warns of, logs and reads; replay.py: the same with the tests. surroundings.py:
                  environment, folder and arguments of the tests are the program's
     child.py     what the keeper holds of a program: its process, its pipes (pipe.py), its files (files.py), its time

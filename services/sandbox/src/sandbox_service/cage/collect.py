@@ -67,7 +67,7 @@ class Collector:
         with contextlib.closing(self._fixtures):
             found = self._run_tests(own)
         if not (found or check or self._count.compared) and ">>>" in self._code:
-            run_examples(self._module, self._count)
+            run_examples(self._module, self._count, vars(self._module))
         if _failed_case is not None:  # of a suite that the code ran itself
             raise _failed_case
 
@@ -81,7 +81,14 @@ class Collector:
         if "doctest" in code:
             import doctest
 
-            doctest.testmod = lambda m=None, *_, **__: run_examples(m or self._module, self._count)
+            def testmod(
+                m: Any = None, name: Any = None, globs: Any = None, verbose: Any = None, report: bool = True,
+                optionflags: int = 0, extraglobs: Any = None, *_: Any, **__: Any,
+            ) -> Any:  # fmt: skip
+                names = {**(vars(m or self._module) if globs is None else globs), **(extraglobs or {})}
+                return run_examples(m or self._module, self._count, names, optionflags)
+
+            doctest.testmod = testmod
         if "inspect" in code or "traceback" in code:
             import linecache
 
@@ -280,15 +287,17 @@ def _run_case(unittest: types.ModuleType, case: type) -> bool:
     return bool(result.testsRun > 0)
 
 
-def run_examples(module: types.ModuleType, count: counting.Count) -> Any:
-    """The examples in docstrings, as doctest does; each with an output compares. Raises for the first that fails."""
+def run_examples(module: types.ModuleType, count: counting.Count, names: Mapping[str, Any], flags: int = 0) -> Any:
+    """The examples in docstrings, as doctest does; each with an output compares. Raises for the first that fails.
+
+    `names`: that they see. `flags`: of doctest, as ELLIPSIS."""
     import doctest
 
     attempted = 0
-    for test in doctest.DocTestFinder(exclude_empty=True).find(module, "tests", globs=dict(vars(module))):
+    for test in doctest.DocTestFinder(exclude_empty=True).find(module, "tests", globs=dict(names)):
         attempted += len(test.examples)
         try:
-            doctest.DebugRunner(verbose=False).run(test, clear_globs=False)
+            doctest.DebugRunner(verbose=False, optionflags=flags).run(test, clear_globs=False)
         except doctest.DocTestFailure as error:
             want, got = error.example.want.strip(), error.got.strip()
             raise AssertionError(f">>> {error.example.source.strip()}: {got!r}, and not {want!r}") from None

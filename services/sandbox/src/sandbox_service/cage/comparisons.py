@@ -6,7 +6,7 @@ A statement compares if it is one of these:
 - `with` a call whose name begins with assert or holds "raises" or "warns"
 - an `if` with a branch that raises, fails or exits: its condition
 - a `try` whose body ends in a raise, a fail or a false assert: the exception that spares it that
-- sys.exit with more than a constant
+- sys.exit and `raise SystemExit` with more than a constant
 
 Used on both sides: the cage imports it by path, the service as a module.
 """
@@ -42,7 +42,9 @@ def compares(statement: Any) -> bool:
         case _ast.Assert():
             return not _is_constant(statement.test)
         case _ast.Expr():
-            return _asserts(statement.value) or is_exit(statement)
+            return _asserts(statement.value) or exit_in(statement) is not None
+        case _ast.Raise():
+            return exit_in(statement) is not None
         case _ast.With() | _ast.AsyncWith():
             return any(_expects(item.context_expr) for item in statement.items)
         case _ast.If():
@@ -88,10 +90,12 @@ def _expects(node: Any) -> bool:
     return name.startswith("assert") or "raises" in name or "warns" in name
 
 
-def is_exit(statement: Any) -> bool:
-    """sys.exit(...) with an argument that isn't a constant."""
-    name = called(statement.value)
-    return name in _EXITS[:2] and bool(statement.value.args) and not _is_constant(statement.value.args[0])
+def exit_in(statement: Any) -> Any:
+    """The call in `sys.exit(...)` or `raise SystemExit(...)` with an argument that isn't a constant; else None."""
+    raises = isinstance(statement, _ast.Raise)
+    call = statement.exc if raises else statement.value
+    ends = called(call) in (("SystemExit",) if raises else _EXITS[:2])
+    return call if ends and call.args and not _is_constant(call.args[0]) else None
 
 
 def gives_up(body: list[Any]) -> bool:

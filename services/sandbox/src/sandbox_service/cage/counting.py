@@ -157,8 +157,7 @@ def _rewrite(body: list[Any], handlers: caught.Handlers) -> None:
                     handler.body.insert(0, _call(statement, _CHECKED))
             case _ast.Expr() if any(map(elements.is_every, getattr(statement.value, "args", ()))):
                 body.insert(place + 1, _call(statement, _WHOLE))
-            case _ast.Expr() if comparisons.is_exit(statement):
-                call: Any = statement.value
+            case _ast.Expr() | _ast.Raise() if (call := comparisons.exit_in(statement)) is not None:
                 call.args[0] = _at(call, _ast.Call(_name(call, _CHECKED), [call.args[0]], []))
             case _:
                 body.insert(place + 1, _call(statement, _CHECKED))

@@ -33,7 +33,8 @@ def facts(kind: type, encode: Callable[[Any], Any]) -> dict[str, Any]:
     python: the name of one of Python's own types, which it is. base: that of a plain type that it derives from.
     abstract: its abstract methods. library: the abstract classes of the library that it derives from, by module and
     name. checks: it says itself what its objects are. protocol: the names that make an object one of it.
-    slots: its objects hold no others. fields: those of a dataclass: name, type, has a default, default, flags.
+    subscript: what `Stack[int]` is: by the "library" the class itself, or its "own" answer. slots: its objects hold no
+    others. fields: those of a dataclass: name, type, has a default, default, flags.
     """
     if _is_among(kind, _PYTHONS):
         return {"python": kind.__name__}
@@ -43,11 +44,20 @@ def facts(kind: type, encode: Callable[[Any], Any]) -> dict[str, Any]:
         found["base"] = base
     if type(kind) is not type:
         found |= _of_abstract(kind)
+    if subscript := _subscript(kind):
+        found["subscript"] = subscript
     if kind.__dictoffset__ == 0 and not base:
         found["slots"] = True
     if "__dataclass_fields__" in kind.__dict__ and "dataclasses" in sys.modules:
         found["fields"] = [encode(_field(field)) for field in sys.modules["dataclasses"].fields(kind)]
     return found
+
+
+def _subscript(kind: type) -> str:
+    owner = next((base for base in kind.__mro__ if "__class_getitem__" in base.__dict__), None)
+    if owner is None:
+        return ""
+    return "library" if owner.__module__ != kind.__module__ and link.name_of(owner) is not None else "own"
 
 
 def _is_among(kind: type, kinds: Sequence[type]) -> bool:

@@ -42,7 +42,7 @@ _DATA = {
 }  # fmt: skip
 
 
-def refuse(was_asked: Callable[[], bool], texts: Iterable[str]) -> None:
+def refuse(was_used: Callable[[], bool], texts: Iterable[str]) -> None:
     """From now on, in this process. `texts`: of the tests and their modules."""
     watch = _Watch("\n".join(texts), f"{posix.getcwd()}/")
     events: dict[str, Callable[..., None]] = {
@@ -53,7 +53,7 @@ def refuse(was_asked: Callable[[], bool], texts: Iterable[str]) -> None:
     }
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in events and was_asked():
+        if event in events and was_used():
             events[event](sys._getframe(1), *arguments)
 
     sys.addaudithook(hook)

@@ -3,10 +3,12 @@
 A function is a function here, with the parameters that it has there; an exception class is an exception class.
 """
 
+import itertools
 import types
 from collections.abc import Callable
 from typing import Any
 
+import details
 import lent
 
 _MISSING: Any = type("default", (), {"__repr__": lambda self: "<default>"})()
@@ -38,11 +40,14 @@ class Guests:
     def stand_in(
         self, number: int, what: str, name: str, specials: list[str], parameters: Any, kind: Any, words: Any
     ) -> Any:
-        """See lent.describe. `kind`: what stands for the object's class, if that is one of the tests. `words`: a
-        function's docstring and annotations."""
+        """See lent.describe. `kind`: what stands for the object's class, if that is one of the tests. `words`: of a
+        function, see lent.words_of."""
         if what == "function":
-            made = _function(self._owner, number, name, parameters)
-            made.__doc__, made.__annotations__ = words[0], dict(words[1])
+            doc, annotations, sort, defaults = words
+            made = _function(self._owner, number, name, parameters, sort)
+            made.__doc__, made.__annotations__ = doc, dict(annotations)
+            if defaults and made.__defaults__:
+                made.__defaults__ = defaults
             return self._keep(number, made)
         if what == "coroutine":
             return self._keep(number, _awaited(self._owner, number))
@@ -77,6 +82,7 @@ class Guests:
         except Exception:  # noqa: BLE001 (one with parameters of its own)
             error = kind.__new__(kind, *arguments) if "group" in raised else kind.__new__(kind)
             error.args = arguments
+        details.give(error, raised.get("held", {}))
         if "number" in raised:
             self._keep(raised["number"], error)
         return error  # type: ignore[no-any-return]
@@ -161,18 +167,23 @@ def _awaited(owner: Any, number: int) -> Any:
     return run()
 
 
-def _function(owner: Any, number: int, name: str, parameters: Any) -> Any:
-    """A function that asks, with these parameters: programs look at how many a function takes."""
+def _function(owner: Any, number: int, name: str, parameters: Any, sort: str) -> Any:
+    """A function that asks, with these parameters: programs look at how many a function takes. `sort`: "coroutine",
+    "generator" or neither."""
 
     def ask(*arguments: object, **keywords: object) -> Any:
         return owner.ask("call", number, *arguments, **keywords)
 
     made: Any = ask
-    if parameters is not None and _is_written(parameters):
-        made = _with_parameters(ask, *parameters)
+    if parameters is None or not _is_written(parameters):
+        parameters = [], 0, "_rest", "_named", [], []
+    made = _with_parameters(ask, _RETURNS.get(sort, ""), *parameters)
     made.__name__ = made.__qualname__ = name
     made.__module__ = "tests"
     return made
+
+
+_RETURNS = {"coroutine": "await", "generator": "yield from"}
 
 
 def _is_written(parameters: Any) -> bool:
@@ -183,6 +194,7 @@ def _is_written(parameters: Any) -> bool:
 
 def _with_parameters(
     ask: Any,
+    returns: str,
     names: list[str],
     defaults: int,
     rest: str | None,
@@ -195,14 +207,21 @@ def _with_parameters(
     head += [f"*{rest}"] if rest else ["*"] if more else []
     head += [f"{name}=_ask_none" if name in has else name for name in more]
     head += [f"**{rest_by_name}"] if rest_by_name else []
-    given = f"[_ask_one for _ask_one in ({''.join(f'{name}, ' for name in names)}) if _ask_one is not _ask_none]"
+    pairs = "".join(f"({name!r}, {name}), " for name in names)
     by_name = "".join(f"{name!r}: {name}, " for name in more)
     body = (
-        f"def made({', '.join(head)}):\n"
-        f"    return _ask(*{given}{f', *{rest}' if rest else ''},"
-        f" **{{k: v for k, v in {{{by_name}}}.items() if v is not _ask_none}}"
-        f"{f', **{rest_by_name}' if rest_by_name else ''})"
+        f"{'async ' * (returns == 'await')}def made({', '.join(head)}):\n"
+        f"    _ask_first, _ask_named = _ask_split(({pairs}), {{{by_name}}})\n"
+        f"    return ({returns} _ask(*_ask_first{f', *{rest}' if rest else ''},"
+        f" **_ask_named{f', **{rest_by_name}' if rest_by_name else ''}))"
     )
-    namespace: dict[str, Any] = {"_ask": ask, "_ask_none": _MISSING}
+    namespace: dict[str, Any] = {"_ask": ask, "_ask_none": _MISSING, "_ask_split": _split}
     exec(compile(body, "<a function of the tests>", "exec", dont_inherit=True), namespace)
     return namespace["made"]  # type: ignore[no-any-return]
+
+
+def _split(pairs: Any, by_name: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """What was given: by position, and by name what comes after one that was left out."""
+    given = list(itertools.takewhile(lambda pair: pair[1] is not _MISSING, pairs))
+    left = {**dict(pairs[len(given) :]), **by_name}
+    return [value for _, value in given], {name: value for name, value in left.items() if value is not _MISSING}

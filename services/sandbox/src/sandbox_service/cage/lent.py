@@ -17,6 +17,8 @@ from describe import annotations
 _OF_GENERATORS = ("send", "throw", "close")
 _OF_FILES = ("read", "readline", "readlines", "write", "writelines", "seek", "tell", "flush", "close", "getvalue")
 _READING = ("__iter__", "__len__", "__contains__", "__getitem__", "__reversed__")
+_GENERATOR, _COROUTINE = 0x20, 0x80  # of a code's flags
+_CONSTANTS = (int, float, complex, str, bytes, bool, type(None))
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
@@ -55,12 +57,19 @@ def describe(value: Any) -> list[Any]:
     raise NotLent(f"a {kind.__name__}")
 
 
-def words_of(function: Any) -> tuple[str | None, tuple[tuple[str, Any], ...]]:
-    """Its docstring and annotations, which `functools.wraps` takes over: nothing that both sides would share."""
-    if not isinstance(function, types.FunctionType):
-        return None, ()
-    doc = function.__doc__
-    return doc if type(doc) is str else None, tuple((annotations(function) or {}).items())
+def words_of(function: Any) -> tuple[str | None, tuple[tuple[str, Any], ...], str, tuple[Any, ...] | None]:
+    """Its docstring and annotations, which `functools.wraps` takes over, whether it's a "coroutine" or a "generator"
+    function, and its defaults if all are values that never change: nothing that both sides would share."""
+    plain = getattr(function, "__func__", function)
+    if not isinstance(plain, types.FunctionType):
+        return None, (), "", None
+    flags, defaults = plain.__code__.co_flags, plain.__defaults__
+    what = "coroutine" if flags & _COROUTINE else "generator" if flags & _GENERATOR else ""
+    constant = defaults if defaults and all(type(one) in _CONSTANTS for one in defaults) else None
+    if plain is not function:
+        return None, (), what, constant
+    doc = plain.__doc__
+    return doc if type(doc) is str else None, tuple((annotations(plain) or {}).items()), what, constant
 
 
 def is_of_the_tests(kind: type) -> bool:

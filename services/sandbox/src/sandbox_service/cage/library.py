@@ -48,7 +48,18 @@ def _by_text(module: str, *names: str) -> list[Kind]:
 
 
 def _moment(it: Any) -> tuple[Any, ...]:
-    return it.hour, it.minute, it.second, it.microsecond, it.tzinfo, it.fold
+    return it.hour, it.minute, it.second, it.microsecond, _zone(it), it.fold
+
+
+def _zone(it: Any) -> Any:
+    """Where it's of a class that isn't the library's, what it comes to at this moment; None where it has no offset."""
+    if it.tzinfo is None or kind_of(it.tzinfo) is not None:
+        return it.tzinfo
+    try:
+        offset, name = it.utcoffset(), it.tzname()
+    except Exception:  # noqa: BLE001 (its methods are whoever's)
+        return None
+    return None if offset is None else _load("datetime", "timezone")(offset, *([] if name is None else [name]))
 
 
 def _with_fold(kind: str, *parts: Any) -> Any:

@@ -22,6 +22,7 @@ from typing import Any
 import arrays
 import channel
 import codec
+import details
 import library
 import runner
 import shared
@@ -202,13 +203,13 @@ class Link:
         if issubclass(type(error), BaseExceptionGroup):
             group: Any = error
             form["group"] = [str(group.message), [self._raised(one) for one in group.exceptions]]
-        elif type(error) is StopIteration or _are_short(arguments):  # StopIteration: what a generator returns
+        elif type(error) is StopIteration:  # what a generator returns
             form["args"] = self._encode(tuple(arguments))
+        elif details.is_plain(arguments):
+            form["args"] = codec.encode(arguments)
+        if held := details.of(error):
+            form["held"] = held
         return form
-
-
-def _are_short(arguments: tuple[Any, ...]) -> bool:
-    return all(type(item) in _ARGUMENTS for item in arguments) and len(str(arguments)) < 10_000
 
 
 class _Deeper:
@@ -233,7 +234,6 @@ _ROOM = 8 * _DEEPEST  # a list that both sides hold takes seven calls at each le
 
 PLAIN = (int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
 _SINGLE = (bool, type(None))
-_ARGUMENTS = (int, float, complex, str, bytes, bool, type(None))
 
 
 def build(name: str, parts: list[Any]) -> Any:

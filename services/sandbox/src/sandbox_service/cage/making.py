@@ -34,6 +34,8 @@ def make_class(
     }  # fmt: skip
     if "__eq__" in specials and "__hash__" not in specials:
         namespace["__hash__"] = None
+    if "subscript" in facts:
+        namespace["__class_getitem__"] = classmethod(_item if facts["subscript"] == "own" else lambda made, _: made)
     try:
         made = standing.ProxyClass(name, parents, namespace)
     except TypeError:  # no class can have them all
@@ -45,6 +47,11 @@ def make_class(
         type.__setattr__(made, "__abstractmethods__", frozenset(map(str, abstract)))
     methods.register(made, facts.get("library", []))
     return made
+
+
+def _item(made: Any, key: object) -> Any:
+    grade = standing.OF_METHOD if made.__known__ else standing.OF_ATTRIBUTE
+    return made.__program__.ask_for(grade, "item", made, key)
 
 
 _OPERATORS = operators.OPERATORS | protocols.OPERATORS

@@ -175,11 +175,11 @@ class Owner(link.Link):
         return own[do]
 
     def _names(self, wanted: tuple[str, ...]) -> list[Any]:
-        """The entry point, and what there is of the names: a class after those that it's made of."""
+        """What there is of the names, a class after those that it's made of, and the entry point."""
         found = {name: self._module.__dict__[name] for name in wanted if name in self._module.__dict__}
         wanted = tuple(sorted(found, key=lambda name: len(getattr(found[name], "__mro__", ()))))
         found = {name: found[name] for name in wanted}
-        return [self._entry, {name: item for name, item in found.items() if not isinstance(item, types.ModuleType)}]
+        return [{name: item for name, item in found.items() if not isinstance(item, types.ModuleType)}, self._entry]
 
     def _subclass(self, name: str, bases: tuple[type, ...], attributes: dict[str, Any]) -> int:
         """The place of a class that the tests make over one of the program."""

@@ -35,8 +35,6 @@ async def _exit_async(self: Any, kind: Any, error: Any, trace: Any) -> bool:
 
 
 def _iter_async(self: Any) -> Any:
-    if "__anext__" in type(self).__specials__:
-        return self
     return type(self).__program__.ask_for(standing.grade_within(self), "special", self, "__aiter__")
 
 

@@ -13,6 +13,7 @@ import _socket
 from collections.abc import Collection
 from typing import Any
 
+import details
 import lent
 import link
 import making
@@ -79,6 +80,7 @@ class Program(link.Link):
         self._standing = Grade(Standing.HANDED)
         self.tests: dict[str, Any] = {}  # what they define
         self.asked = False  # for anything that it computes
+        self.lends_types = False  # exceptions, enums, classes of the library: used without a question
         self.epoch, self.moment = 0, moment.Moment()
         self._lent: dict[int, Any] = {}
         self._lent_numbers: dict[int, int] = {}  # by id
@@ -98,12 +100,14 @@ class Program(link.Link):
         answer = self._exchange("names", (sought,), {})
         self._standing = Grade(Standing.HANDED)
         try:
-            self.entry, found = answer
+            found, self.entry = answer
             names = {name: item for name, item in found.items() if name in sought}
         except (ValueError, TypeError, AttributeError):
             raise Garbled from None
-        # a value, or a class of the library: whatever the tests do with it, they are using the program
-        self.asked = not all(isinstance(item, Proxy | ProxyClass) for item in (self.entry, *names.values()))
+        # What crosses as it is, whatever the tests do with it, is the program's: they use it without asking.
+        given = [item for item in (self.entry, *names.values()) if not isinstance(item, Proxy | ProxyClass)]
+        self.asked = any(item is self.entry or not isinstance(item, type) for item in given)
+        self.lends_types = bool(given)
         if entry_point.isidentifier():
             names[entry_point] = self.entry
         return names
@@ -379,6 +383,7 @@ class Program(link.Link):
             error = mirrors.make_error(self, kind, arguments, message, raised.get("place"))
         else:
             error = mirrors.make_builtin_error(kind, arguments, message)
+        details.give(error, raised.get("held", {}))
         if "cause" in raised:
             error.__cause__ = self._error(raised["cause"])
         error.from_program = True  # type: ignore[attr-defined]

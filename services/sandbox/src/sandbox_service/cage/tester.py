@@ -88,7 +88,9 @@ def run_tests(
         program.tests = vars(module)
         collect.Collector(module, tests, program.entry, call_check, count).run()
 
-    end = _end(judge, lambda: program.asked, lambda error: _is_the_programs(error, missing))
+    end = _end(
+        judge, lambda: program.asked, lambda error: _is_the_programs(error, missing), lambda: program.lends_types
+    )
     if end == ("passed",) and program.vanished.any():
         end = ("failed", "", "the program raised an exception that ended a loop of the tests")
     frames.send(*end)
@@ -130,6 +132,7 @@ def _end(
     judge: Callable[[counting.Count], None],
     was_used: Callable[[], bool],
     is_the_programs: Callable[[BaseException], bool],
+    lends_types: Callable[[], bool] = lambda: False,
 ) -> tuple[str, ...]:
     count = counting.Count(was_used, is_the_programs)
     count.install()
@@ -144,7 +147,7 @@ def _end(
     except BaseException as error:
         if is_the_programs(error):
             return ("raised", *runner.describe(error))
-        if _is_the_tests(error, was_used()):
+        if _is_the_tests(error, was_used(), lends_types()):
             return ("unable", f"the test code raised {': '.join(filter(None, runner.describe(error)))}")
         failed = isinstance(error, AssertionError)
         return ("failed" if failed else "broken", *runner.describe(error))
@@ -158,12 +161,14 @@ def _end(
     return ("passed",)
 
 
-def _is_the_tests(error: BaseException, used: bool) -> bool:
+def _is_the_tests(error: BaseException, used: bool, has_types: bool) -> bool:
     """Whether it's the tests' own fault, whatever the program is: it lies before the first question, and not in what
-    both share, a folder and memory; or it can be no program's."""
+    both share: a folder, memory, types of the program's that are used without a question; or it can be no program's."""
     if isinstance(error, little_pytest.Unsupported | ModuleNotFoundError):
         return True
-    return not used and not isinstance(error, OSError | MemoryError)
+    if used or isinstance(error, OSError | MemoryError):
+        return False
+    return not has_types or isinstance(error, NameError)
 
 
 def _is_the_programs(error: BaseException, missing: Sequence[str]) -> bool:

@@ -33,9 +33,9 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 @dataclass(frozen=True, slots=True)
 class TestCode:
-    """`calls_check`: it calls the `check` that it defines. `names`: what it uses of the program beside its entry point.
-    `modules`: of the library, what it uses without an import. `unknown`: a name that it uses and nobody gives.
-    `asserted`: see CheckTest."""
+    """`calls_check`: the `check` that it defines is its own to call. `names`: what it uses of the program beside its
+    entry point. `modules`: of the library, what it uses without an import. `unknown`: a name that it uses and nobody
+    gives. `asserted`: see CheckTest."""
 
     __test__ = False  # not for pytest
 
@@ -134,6 +134,9 @@ class _Reader:
             if isinstance(statement, _Definition):
                 self._definitions.setdefault(statement.name, []).append(statement)
         self._decorated = {name for name, (*_, last) in self._definitions.items() if last.decorator_list}
+        self._fixtures = {
+            name for one in self._top if isinstance(one, _Definition) for name in map(_given_name, one.decorator_list)
+        }
         self._scopes: dict[str, list[symtable.SymbolTable]] = {}
         for scope in table.get_children():
             self._scopes.setdefault(scope.get_name() if scope.get_name() in self._definitions else "", []).append(scope)
@@ -149,7 +152,7 @@ class _Reader:
     def read(self) -> TestCode:
         if all(map(_is_text, self._top)) and not self._examples():
             raise ValueError("holds no test")
-        calls_check = "check" in self._at_top
+        calls_check = self._calls_check()
         collected = self._collected(calls_check)
         collected |= self._decorated  # fixtures, and what a decorator registers
         reached, used = self._reach(collected)
@@ -170,6 +173,11 @@ class _Reader:
     def _examples(self) -> bool:
         return any(">>>" in text for text in self._docstrings)
 
+    def _calls_check(self) -> bool:
+        """Whether their `check` is their own to call: other tests use it, or it takes more than the program."""
+        _, used = self._reach(self._collected(calls_check=True) | self._decorated)
+        return "check" in used or not all(map(_takes_one, self._definitions.get("check", ())[-1:]))
+
     def _collected(self, calls_check: bool) -> set[str]:
         """The definitions that a test runner would run."""
         found = set()
@@ -181,7 +189,9 @@ class _Reader:
                 found.add(name)
             elif name.startswith("test"):
                 needed = [
-                    arg for arg in _needed(last) if arg not in self._decorated | {"candidate"} | comparisons.FIXTURES
+                    arg
+                    for arg in _needed(last)
+                    if arg not in self._decorated | self._fixtures | {"candidate"} | comparisons.FIXTURES
                 ]
                 needed = [] if last.decorator_list else needed
                 if not needed:
@@ -299,11 +309,27 @@ def _docstring(node: ast.AST) -> str:
     return ""
 
 
+def _given_name(decorator: ast.expr) -> str:
+    """Of `@pytest.fixture(name="n")`."""
+    keywords = decorator.keywords if isinstance(decorator, ast.Call) else []
+    named = next((one.value for one in keywords if one.arg == "name"), None)
+    return named.value if isinstance(named, ast.Constant) and isinstance(named.value, str) else ""
+
+
 def _has_tests(node: ast.ClassDef) -> bool:
     """Or bases, which may have some, or classes in it that have."""
     functions = (one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
     within = (one for one in node.body if isinstance(one, ast.ClassDef) and one.name.startswith("Test"))
     return bool(node.bases) or any(one.name.startswith("test") for one in functions) or any(map(_has_tests, within))
+
+
+def _takes_one(node: _Definition) -> bool:
+    """Whether it may be called with one argument."""
+    if isinstance(node, ast.ClassDef):
+        return False
+    has = bool(node.args.posonlyargs or node.args.args)
+    needed = _needed(node)
+    return has and len(needed) <= 1 and not any(arg.arg in needed for arg in node.args.kwonlyargs)
 
 
 def _needed(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
