@@ -6,14 +6,14 @@ import pickle
 import resource
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import FrameType
 
 from ratchet_kit import syntax
 from ratchet_problems import Problem
-from ratchet_quality.components import COMPONENTS
-from ratchet_quality.score import Score, Unreadable
+from ratchet_quality.components import component
+from ratchet_quality.score import Parameters, Score, Unreadable
 from ratchet_quality.tokens import significant
 
 MEMORY = 1 << 30
@@ -35,11 +35,11 @@ def main() -> None:
         os.write(answers, f"{line}\n".encode())
 
 
-def _scores(source: str, problem: Problem, components: Sequence[str]) -> Iterator[tuple[str, Score]]:
+def _scores(source: str, problem: Problem, components: Mapping[str, Parameters]) -> Iterator[tuple[str, Score]]:
     """All 0 where there is nothing that can be read."""
     fine = _limited(partial(_readable, source))
-    for name in components:
-        yield name, _limited(partial(COMPONENTS[name], source, problem)) if fine.value else fine
+    for name, parameters in components.items():
+        yield name, _limited(partial(component(name), source, problem, **parameters)) if fine.value else fine
 
 
 def _readable(source: str) -> Score:

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Self
 
 from ratchet_problems import Problem, StdioTest
-from ratchet_quality.components import COMPONENTS
-from ratchet_quality.score import Score
+from ratchet_quality.components import COMPONENTS, READABLE
+from ratchet_quality.score import Parameters, Score
 
 MAX_BYTES = 64 << 10
 """Of a source that is read at all."""
@@ -31,7 +31,8 @@ def read(programs: Iterable[tuple[str, Problem]], components: Sequence[str] = ()
     """
     wanted = list(components or COMPONENTS)
     for name in wanted:
-        COMPONENTS[name]
+        if name not in READABLE:
+            raise KeyError(name)
     with Reader(wanted) as reader:
         return [reader.read(source, problem) for source, problem in programs]
 
@@ -39,8 +40,9 @@ def read(programs: Iterable[tuple[str, Problem]], components: Sequence[str] = ()
 class Reader:
     """One process at a time, started when it is first needed and after each program that took it down."""
 
-    def __init__(self, components: Sequence[str]) -> None:
-        self._components = components
+    def __init__(self, components: Sequence[str], parameters: Mapping[str, Parameters] | None = None) -> None:
+        """`parameters`: of those components that are given some."""
+        self._components = {name: dict((parameters or {}).get(name, {})) for name in components}
         self._process: subprocess.Popen[bytes] | None = None
         self._folder = tempfile.TemporaryDirectory()
 

@@ -27,7 +27,6 @@ from ratchet_kit.client import channel, wait_healthy
 from ratchet_kit.errors import InvalidArgument, NotFound, ResourceExhausted
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_problems.problem import CallTest, CheckTest, Problem
-from ratchet_rewards import get
 from ratchet_testing.processes import children, computing
 from sandbox_service.settings import Settings
 
@@ -240,10 +239,10 @@ async def test_the_grader_of_trainer_and_eval(door: grpc.aio.Channel) -> None:
     problem = Problem("p", "Write f(x) that adds one.", tests, entry_point="f")
     right = "Sure:\n```python\ndef f(x):\n    return x + 1\n```"
     async with Executor(GrpcSandbox(door)) as executor:
-        environment = CodeEnvironment(executor, get("tests_fraction"))
+        environment = CodeEnvironment(executor)
         answers = [right, "def f(x): return 2", "def f(x", "no"] * 40
         outcomes = await asyncio.gather(*(judge(environment, Task.of(problem), text) for text in answers))
-    assert [round(one.reward, 2) for one in outcomes] == [1.0, 0.33, 0.0, 0.0] * 40
+    assert [one.grade.tests_passed for one in outcomes] == [3, 1, 0, 0] * 40
     assert [one.grade.verdict for one in outcomes[:3]] == ["PASSED", "FAILED", "COMPILE_ERROR"]
 
 
