@@ -187,7 +187,8 @@ class RatchetTrainer(PPOTrainerSync):
         expected = len(groups) * samples
         self._check_faults(expected - len(earned), expected)
         score = fmean(one.score for one in earned)
-        self._validated = {f"validation_{name}": value for name, value in components(earned).items()}
+        of = "base" if self.global_steps == 0 else "validation"
+        self._validated = {f"{of}_{name}": value for name, value in components(earned).items()}
         if self.global_steps == 0:  # the base, before the first step
             self._base = {BASE_SCORE: score}
             return self._base
@@ -200,7 +201,9 @@ class RatchetTrainer(PPOTrainerSync):
         self._base = {}
         super()._compute_metrics(batch, metrics, timing_raw, **options)
         step = self.global_steps
-        measured = names.rename(metrics, names.RL_NAMES) | self._of_rewards(step) | self._excluded | self._validated
+        of_rewards = self._of_rewards(step) | self._validated
+        metrics |= {f"rewards/{name}": value for name, value in of_rewards.items()}  # for verl's loggers
+        measured = names.rename(metrics, names.RL_NAMES) | of_rewards | self._excluded
         self._excluded, self._validated = {}, {}
         measured |= names.memory(self.actor_rollout_wg.take_peak_memory())
         self._session.reporter.step(step, measured, self._weights.policy_id, platform_faults=int(metrics[FAULTS]))
