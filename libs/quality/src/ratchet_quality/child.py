@@ -1,4 +1,5 @@
-"""The reader's process: programs come in, one line of JSON goes out for each. `python -I -m ratchet_quality.child`."""
+"""The reader's process: programs come in, one line of JSON goes out for each. `python -I -m
+ratchet_quality.child style`, with the components that it will be asked for."""
 
 import json
 import os
@@ -29,6 +30,9 @@ def main() -> None:
     signal.signal(signal.SIGPROF, _late)
     requests, answers = sys.stdin.buffer, os.dup(1)
     os.dup2(2, 1)  # what a library prints is no answer
+    for name in sys.argv[1:]:
+        component(name)  # what it imports is not the first program's time
+    os.write(answers, b"ready\n")
     while size := requests.read(8):
         source, problem, components = pickle.loads(requests.read(int.from_bytes(size, "big")))
         line = json.dumps({name: (score.value, score.detail) for name, score in _scores(source, problem, components)})
