@@ -11,7 +11,7 @@ from datetime import datetime
 
 from gateway_service.domain.releases.release import Bounds, Release
 from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, Traffic
-from ratchet_kit.statistics import Estimate, wilson
+from ratchet_kit.statistics import Estimate, newcombe, wilson
 
 ALPHA = 0.05
 """Chance, per bound and over all looks, that a candidate within its bounds is rolled back."""
@@ -51,17 +51,8 @@ def sequential_z(n: int, alpha: float = ALPHA) -> float:
 
 
 def difference(mean_a: float, n_a: int, mean_b: float, n_b: int) -> Estimate:
-    """A's mean minus b's, both of values in [0, 1], with an interval that is valid at all sample sizes at once.
-
-    Newcombe: Interval estimation for the difference between independent proportions, Statistics in Medicine 17
-    (1998), method 10, from two Wilson intervals.
-    """
-    z = sequential_z(min(n_a, n_b))
-    a, b = wilson(mean_a, n_a, z), wilson(mean_b, n_b, z)
-    d = mean_a - mean_b
-    low = d - math.hypot(mean_a - a.low, b.high - mean_b)
-    high = d + math.hypot(a.high - mean_a, mean_b - b.low)
-    return Estimate(d, low, high)
+    """A's mean minus b's, both of values in [0, 1], with an interval that is valid at all sample sizes at once."""
+    return newcombe(mean_a, n_a, mean_b, n_b, sequential_z(min(n_a, n_b)))
 
 
 @dataclass(frozen=True, slots=True)
