@@ -31,17 +31,15 @@ class _Growth:
     score_squares: float = 0.0
 
 
+def is_judged(record: CompletionRecord) -> bool:
+    """It is of an arm of a release."""
+    return bool(record.release_id) and record.arm in (Arm.BASELINE, Arm.CANDIDATE)
+
+
 async def add(connection: AsyncConnection, records: Sequence[CompletionRecord]) -> None:
-    """Of records that are about to be stored; those that are there already were added then."""
-    judged = [record for record in records if _is_judged(record)]
-    if not judged:
-        return
-    stored = select(completions.c.id).where(completions.c.id.in_([record.id for record in judged]))
-    known = set((await connection.execute(stored)).scalars())
+    """Of judged records that were stored just now."""
     growths: dict[tuple[str, str, int, str], _Growth] = {}
-    for record in judged:
-        if record.id in known:
-            continue
+    for record in records:
         growth = growths.setdefault(_key(record), _Growth())
         growth.requests += not record.left
         growth.errors += bool(record.error)
@@ -55,7 +53,7 @@ async def add(connection: AsyncConnection, records: Sequence[CompletionRecord]) 
 
 async def rescore(connection: AsyncConnection, before: CompletionRecord, score: float) -> None:
     """Of a record, as it was before it got a score."""
-    if _is_judged(before):
+    if is_judged(before):
         old = before.score or 0.0
         growth = _Growth(scored=before.score is None, score=score - old, score_squares=score**2 - old**2)
         await _grow(connection, {_key(before): growth})
@@ -82,10 +80,6 @@ async def sample(database: Database, release_id: str, arm: Arm, from_stage: int)
     where = and_(c.release_id == release_id, c.arm == arm, c.stage >= from_stage)
     latencies = await by_unit.latest(database, where, c.id)
     return ArmSample(_moments(row, "failures"), _moments(row, "scores"), latencies, int(row.has_left))
-
-
-def _is_judged(record: CompletionRecord) -> bool:
-    return bool(record.release_id) and record.arm in (Arm.BASELINE, Arm.CANDIDATE)
 
 
 def _key(record: CompletionRecord) -> tuple[str, str, int, str]:

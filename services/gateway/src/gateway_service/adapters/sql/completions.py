@@ -28,8 +28,12 @@ class SqlCompletionLog:
 
     async def append(self, records: Sequence[CompletionRecord]) -> None:
         async with self._database.writing() as connection:
-            await by_release.add(connection, records)
-            await sql.insert_all_if_absent(connection, completions, [_row(record) for record in records])
+            judged = {record.id: record for record in records if by_release.is_judged(record)}
+            others = [_row(record) for record in records if record.id not in judged]
+            await sql.insert_all_if_absent(connection, completions, others)
+            rows = [_row(record) for record in judged.values()]
+            new = await sql.insert_all_if_absent(connection, completions, rows, returning=completions.c.id)
+            await by_release.add(connection, [judged[id] for id in new])
 
     async def get(self, completion_id: str) -> CompletionRecord:
         row = await self._database.first(select(completions).where(completions.c.id == completion_id))

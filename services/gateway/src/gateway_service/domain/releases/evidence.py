@@ -39,6 +39,8 @@ class TrafficReader:
         first = release.stage if release.state is State.WATCHING else 0
         candidate = await self._log.release_sample(release.id, Arm.CANDIDATE, release.stage)
         baseline = await self._log.release_sample(release.id, Arm.BASELINE, release.stage)
+        if not release.active:
+            return Traffic(candidate, baseline)  # nothing is decided any more
         if release.stage == 0:
             return Traffic(candidate, baseline, candidate, baseline, await self._reference(release))
         return Traffic(
