@@ -19,7 +19,7 @@ from ratchet_kit.sql import Database
 COUNTS = ("requests", "errors", "has_left", "scored", "score", "score_squares")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True)  # mutable: it grows with each record
 class _Growth:
     """By how much a row grows."""
 
