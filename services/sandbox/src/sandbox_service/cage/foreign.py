@@ -20,7 +20,7 @@ _IMPORTERS = "<frozen importlib"
 _GENERATORS = {"ast", "collections", "dataclasses", "unittest.mock"}
 _RUNNERS = {"sympy.parsing.sympy_parser"}  # of packages
 _INNER = ("", ", _setup=_setup", ", _stmt=_stmt", ", _setup=_setup, _stmt=_stmt")
-_AROUND = {"_stmt()", "_setup()", "pass", *(f"def inner(_it, _timer{more}):" for more in _INNER)}  # of timeit's
+_TEMPLATE = {"_stmt()", "_setup()", "pass", *(f"def inner(_it, _timer{more}):" for more in _INNER)}  # timeit's
 # What a pickle may make, beside exceptions and objects of the tests' own classes. None of these calls anything.
 _DATA = {
     "builtins": {"bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "object",
@@ -81,10 +81,10 @@ class _Watch:
         """Line by line where the library puts lines of its own around, or takes the margin off."""
         if module not in ("doctest", "timeit"):
             return self._stands_there(text)
-        frame = caller.f_globals["template"].splitlines() if caller and module == "timeit" else []
-        around = {line.strip() for line in frame} | _AROUND
+        template = caller.f_globals["template"].splitlines() if caller and module == "timeit" else []
+        of_library = {line.strip() for line in template} | _TEMPLATE
         lines = [line.strip() for line in text.splitlines()]
-        return all(line in around or self._stands_there(line) for line in lines)
+        return all(line in of_library or self._stands_there(line) for line in lines)
 
     def _stands_there(self, text: str) -> bool:
         return text.strip() in self._own or repr(text)[1:-1] in self._own
