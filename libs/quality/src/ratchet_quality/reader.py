@@ -72,7 +72,7 @@ class Reader:
         for _ in range(ATTEMPTS):
             process = self._running()
             before = _cpu_seconds(process.pid)
-            if answer := self._asked(process, request):
+            if answer := self._answer(process, request):
                 found = json.loads(answer)
                 return {name: Score(value, detail) for name, (value, detail) in found.items()}
             # alive, and hardly computing: others had the machine, which says nothing about the program
@@ -82,7 +82,7 @@ class Reader:
                 return self._unread("it took its reader down, or too much time")
         raise Unavailable(f"the machine is too busy to read programs: {ATTEMPTS} times not in {TIMEOUT_S:g} s")
 
-    def _asked(self, process: subprocess.Popen[bytes], request: bytes) -> bytes:
+    def _answer(self, process: subprocess.Popen[bytes], request: bytes) -> bytes:
         """The answer; empty when none came in time."""
         assert process.stdin is not None
         try:
