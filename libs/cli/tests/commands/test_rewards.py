@@ -1,6 +1,7 @@
 """`ratchet new reward` and `ratchet reward try`; the sandbox answers as written."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -113,7 +114,8 @@ def test_a_new_reward_passes_its_test_and_is_not_written_twice(ratchet: Any, tmp
         str(tmp_path),
         "test_brevity.py",
     ]
-    found = subprocess.run(test, cwd=tmp_path, capture_output=True, text=True, check=False)
+    plain = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    found = subprocess.run(test, cwd=tmp_path, env=plain, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout
     assert "NAME" not in (tmp_path / "brevity.py").read_text()
     again = ratchet("new", "reward", "brevity", "--folder", str(tmp_path))
