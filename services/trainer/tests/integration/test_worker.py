@@ -14,7 +14,8 @@ from ratchet_kit.queues import StreamQueue
 from ratchet_kit.streams import Stream
 from ratchet_kit.work import Priority
 from ratchet_kit.worker import Timing, Worker
-from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
+from trainer_service.domain.checkpoint import Checkpoint
+from trainer_service.domain.run import Run, RunId, State, Step
 from trainer_service.main import provision
 from trainer_service.settings import Settings
 

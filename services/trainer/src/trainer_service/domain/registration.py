@@ -50,7 +50,7 @@ class Registration:
         while True:
             number += 1
             try:
-                version = await self._ask_for_version(run, run.id if number == 1 else f"{run.id}-{number}", lineage)
+                version = await self._ask_for_version(run, _request_id(run, number), lineage)
             except AlreadyExists:  # with another lineage: this service was updated since
                 continue
             failure = version.failure
@@ -91,6 +91,12 @@ class Registration:
             log.warning("problems.gone", problems=problems.name, reason=error.message)
             return ()
         return found.fingerprints if found.ref.digest == problems.digest else ()
+
+
+def _request_id(run: Run, number: int) -> str:
+    """What was refused before a run was resumed is asked for anew."""
+    base = f"{run.id}-resumed-{run.resumes}" if run.resumes else run.id
+    return base if number == 1 else f"{base}-{number}"
 
 
 def config_digest(spec: RunSpec) -> str:
