@@ -24,7 +24,7 @@ from ratchet_kit.names import Location, VersionRef
 from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.ports import VersionState
 from trainer_service.domain.run import Phase, Run, State, Step
-from trainer_service.domain.spec import Hyperparameters
+from trainer_service.domain.spec import Hyperparameters, ProblemSetRef
 
 LOST = Failure("FAILED_PRECONDITION", "more than 5 % of the samples were lost")
 
@@ -264,12 +264,22 @@ async def test_a_registry_that_refuses_fails_the_run(trainer: Any, run: Run, mon
     assert failure.message == "the registry refused the best checkpoint: the folder holds no model"
 
 
-async def test_a_version_is_waited_for_until_it_is_ready(trainer: Any, run: Run) -> None:
+async def test_a_version_is_waited_for_until_it_is_ready(
+    trainer: Any, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_up, reads = trainer.ports.problems.look_up, list[ProblemSetRef]()
+
+    async def count(ref: ProblemSetRef) -> Any:
+        reads.append(ref)
+        return await look_up(ref)
+
+    monkeypatch.setattr(trainer.ports.problems, "look_up", count)
     trainer.registry.state = VersionState.PENDING
     async with driving(trainer, run.id) as driver:
         await train(trainer, run)
         await until(lambda: trainer.registry.registered)
         await asyncio.sleep(0.02)
+        assert len(reads) == 1  # however often it looks
         going_on = await trainer.runs.get(run.id)
         assert (going_on.state, going_on.phase) == (State.RUNNING, Phase.REGISTERING)
         driver.cancel()  # the service is started again

@@ -37,6 +37,8 @@ class Registration:
         self._clock = clock
         self._code_version = code_version
         self._again = again
+        self._known: tuple[ProblemSetRef, tuple[str, ...]] | None = None
+        """The set that was read last, and what was learned from it: a version is asked for every second."""
 
     async def version(self, run: Run) -> RegisteredVersion:
         """The version of the best checkpoint, as it is now: the registry makes one per run, however often it is asked.
@@ -85,12 +87,16 @@ class Registration:
         )
 
     async def _learned(self, problems: ProblemSetRef) -> tuple[str, ...]:
+        if self._known and self._known[0] == problems:
+            return self._known[1]
         try:
             found = await self._problems.look_up(problems)
         except (NotFound, InvalidArgument) as error:
             log.warning("problems.gone", problems=problems.name, reason=error.message)
             return ()
-        return found.fingerprints if found.ref.digest == problems.digest else ()
+        learned = found.fingerprints if found.ref.digest == problems.digest else ()
+        self._known = (problems, learned)
+        return learned
 
 
 def _request_id(run: Run, number: int) -> str:
