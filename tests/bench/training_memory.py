@@ -2,7 +2,7 @@
 
     .venvs/light/bin/python tests/bench/training_memory.py --model ~/.ratchet/models/smollm2 --problems mbpp-train.jsonl
 
-It starts sandbox and rollout service, runs one job beside them, and looks ten times a second. A process counts with its
+It starts sandbox and rollout service, runs one job beside them, and looks twice a second. A process counts with its
 PSS, where a page that several share counts once in all (proc(5), smaps_rollup); RSS is printed beside it. The rollout
 engine is counted apart. `ratchet benchmarks verify mbpp/train --out mbpp-train.jsonl` makes such a file.
 """
@@ -42,7 +42,7 @@ from trainer_service.job.config import JobConfig
 
 ROOT = Path(__file__).parents[2]
 GIB = 1 << 30
-LOOK_S = 0.1
+LOOK_S = 0.5
 
 
 @dataclass

@@ -12,7 +12,7 @@ from gateway_service.adapters.memory import MemoryCompletionLog, MemoryKeyStore,
 from gateway_service.adapters.memory_experiments import MemoryExperimentStore
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse
 from gateway_service.domain.ports import GateResult
-from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage
+from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage, Unproven
 from gateway_service.domain.traffic.record import CompletionRecord
 from gateway_service.settings import Settings
 from ratchet_kit.names import CHAMPION, ModelRef, VersionRef
@@ -110,9 +110,15 @@ class World:
         return list(self.completions.records.values())
 
     async def release(
-        self, stages: Sequence[Stage] = QUICK_STAGES, bounds: Bounds = Bounds(), candidate: int = 2
+        self,
+        stages: Sequence[Stage] = QUICK_STAGES,
+        bounds: Bounds = Bounds(),
+        candidate: int = 2,
+        unproven: Unproven = Unproven.PROCEED,
+        watch: timedelta = timedelta(0),
     ) -> Release:
-        spec = ReleaseSpec(VersionRef("starter", candidate), f"gate_{candidate}", tuple(stages), bounds)
+        ref = VersionRef("starter", candidate)
+        spec = ReleaseSpec(ref, f"gate_{candidate}", tuple(stages), bounds, unproven, watch)
         return (await self.gateway.releases.create("", spec)).release
 
     async def tick(self) -> None:

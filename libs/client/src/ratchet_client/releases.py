@@ -27,10 +27,28 @@ class Releases(Resource[S]):
         request = pb.RollbackReleaseRequest(id=release_id, reason=reason)
         return call(request, pb.RollbackReleaseResponse, lambda reply: reply.release)
 
+    @unary
+    def pause(self, release_id: str, reason: str = "") -> Call[pb.Release]:
+        """All traffic goes to the baseline, until it is resumed."""
+        request = pb.PauseReleaseRequest(id=release_id, reason=reason)
+        return call(request, pb.PauseReleaseResponse, lambda reply: reply.release)
+
+    @unary
+    def resume(self, release_id: str, reason: str = "") -> Call[pb.Release]:
+        """The stage that was paused goes on."""
+        request = pb.ResumeReleaseRequest(id=release_id, reason=reason)
+        return call(request, pb.ResumeReleaseResponse, lambda reply: reply.release)
+
+    @unary
+    def promote(self, release_id: str, reason: str = "") -> Call[pb.Release]:
+        """The candidate becomes the champion now; while it is watched, that ends."""
+        request = pb.PromoteReleaseRequest(id=release_id, reason=reason)
+        return call(request, pb.PromoteReleaseResponse, lambda reply: reply.release)
+
     @streamed
     def watch(self, release_id: str) -> Stream[pb.Release]:
         """The release at every change, until it has ended."""
         return stream(pb.WatchReleaseRequest(id=release_id), pb.WatchReleaseResponse, lambda reply: reply.release)
 
     wait = last(watch.build)
-    """The release, when it has ended."""
+    """The release, when it has ended: after the watch, where it has one."""

@@ -257,11 +257,21 @@ async def insert_if_absent(
     return len((await connection.execute(insertion)).all())
 
 
-async def insert_all_if_absent(connection: AsyncConnection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """As `insert_if_absent`, of many rows, quickly: how many were inserted is not known."""
-    if rows:
-        dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-        await connection.execute(dialect.insert(table).on_conflict_do_nothing(), [dict(row) for row in rows])
+async def insert_all_if_absent(
+    connection: AsyncConnection,
+    table: Table,
+    rows: Sequence[Mapping[str, Any]],
+    returning: Column[Any] | None = None,
+) -> Sequence[Any]:
+    """As `insert_if_absent`, of many rows, quickly. That column of those that were inserted, when it is asked for."""
+    if not rows:
+        return ()
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    insertion, values = dialect.insert(table).on_conflict_do_nothing(), [dict(row) for row in rows]
+    if returning is None:
+        await connection.execute(insertion, values)
+        return ()
+    return (await connection.execute(insertion.returning(returning), values)).scalars().all()
 
 
 async def upsert(connection: AsyncConnection, table: Table, row: Mapping[str, Any]) -> None:

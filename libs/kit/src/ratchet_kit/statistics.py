@@ -50,6 +50,17 @@ def wilson(mean: float, n: float, z: float) -> Estimate:
     return Estimate(mean, max(0.0, min(mean, centre - half)), min(1.0, max(mean, centre + half)))
 
 
+def newcombe(mean_a: float, n_a: float, mean_b: float, n_b: float, z: float) -> Estimate:
+    """A's mean minus b's, both of values in [0, 1], from their Wilson intervals of `z` standard errors.
+
+    Newcombe: Interval estimation for the difference between independent proportions, Statistics in Medicine 17 (1998),
+    method 10, which behaves at means of 0 and 1.
+    """
+    a, b, gap = wilson(mean_a, n_a, z), wilson(mean_b, n_b, z), mean_a - mean_b
+    low = gap - math.hypot(mean_a - a.low, b.high - mean_b)
+    return Estimate(gap, low, gap + math.hypot(a.high - mean_a, mean_b - b.low))
+
+
 def estimate_to_proto(estimate: Estimate) -> pb.Estimate:
     return pb.Estimate(value=estimate.value, low=estimate.low, high=estimate.high)
 

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse, ResponseDelta
 from gateway_service.domain.keys.key import ApiKey, Scope
-from gateway_service.domain.releases.release import DEFAULT_STAGES, Bounds, ReleaseSpec, Stage, State
+from gateway_service.domain.releases.release import DEFAULT_STAGES, Bounds, ReleaseSpec, Stage, State, Unproven
 from gateway_service.domain.releases.releases import ReleaseView
 from gateway_service.domain.traffic.sample import ArmSample
 from ratchet.common.v1 import access_pb2
@@ -17,13 +17,9 @@ from ratchet_kit.names import Location, VersionRef
 from ratchet_kit.times import duration_from_proto, duration_to_proto, timestamp_from_proto, timestamp_to_proto
 from ratchet_policies import convert as policies
 
-STATES = {
-    State.PREPARING: release_pb2.Release.STATE_PREPARING,
-    State.PROGRESSING: release_pb2.Release.STATE_PROGRESSING,
-    State.SUCCEEDED: release_pb2.Release.STATE_SUCCEEDED,
-    State.ROLLED_BACK: release_pb2.Release.STATE_ROLLED_BACK,
-    State.FAILED: release_pb2.Release.STATE_FAILED,
-}
+STATES = {state: release_pb2.Release.State.Value(f"STATE_{state.name}") for state in State}
+UNPROVEN = {one: release_pb2.ReleaseSpec.Unproven.Value(f"UNPROVEN_{one.name}") for one in Unproven}
+_UNPROVEN = {value: one for one, value in UNPROVEN.items()} | {0: Unproven.HOLD}
 SCOPES = {access_pb2.SCOPE_INFERENCE: Scope.INFERENCE, access_pb2.SCOPE_ADMIN: Scope.ADMIN}
 SCOPES_TO_PROTO = {scope: value for value, scope in SCOPES.items()}
 
@@ -69,13 +65,26 @@ def response_delta_to_proto(piece: ResponseDelta) -> gateway_pb2.StreamCompleteR
 
 
 def release_spec_from_proto(message: release_pb2.ReleaseSpec) -> ReleaseSpec:
-    """Absent stages and bounds take the defaults. The domain checks the values."""
+    """What is absent takes the defaults. The domain checks the values; InvalidArgument for an `unproven` that is not
+    known."""
+    if message.unproven not in _UNPROVEN:
+        rule = f"must be one of {', '.join(Unproven)}"
+        raise InvalidArgument(f"spec.unproven {rule}", [FieldViolation("spec.unproven", rule)])
     stages = tuple(
-        Stage(stage.percent, duration_from_proto(stage.min_duration), stage.min_samples) for stage in message.stages
+        Stage(
+            stage.percent,
+            duration_from_proto(stage.min_duration),
+            stage.min_samples,
+            stage.min_scored,
+            duration_from_proto(stage.max_duration) if stage.HasField("max_duration") else None,
+        )
+        for stage in message.stages
     )
+    watch = {"watch": duration_from_proto(message.watch)} if message.HasField("watch") else {}
     bounds = Bounds(**{field.name: value for field, value in message.bounds.ListFields()})
     candidate = VersionRef(message.candidate.model, message.candidate.number)
-    return ReleaseSpec(candidate, message.gate_id, stages or DEFAULT_STAGES, bounds)
+    unproven = _UNPROVEN[message.unproven]
+    return ReleaseSpec(candidate, message.gate_id, stages or DEFAULT_STAGES, bounds, unproven, **watch)
 
 
 def release_to_proto(view: ReleaseView) -> release_pb2.Release:
@@ -102,6 +111,7 @@ def release_to_proto(view: ReleaseView) -> release_pb2.Release:
         create_time=timestamp_to_proto(release.create_time),
         end_time=timestamp_to_proto(release.end_time) if release.end_time else None,
         actor=release.actor,
+        waits_for=view.waits_for,
     )
 
 
@@ -114,6 +124,8 @@ def _release_spec_to_proto(spec: ReleaseSpec) -> release_pb2.ReleaseSpec:
                 percent=stage.percent,
                 min_duration=duration_to_proto(stage.min_duration),
                 min_samples=stage.min_samples,
+                min_scored=stage.min_scored,
+                max_duration=duration_to_proto(stage.deadline),
             )
             for stage in spec.stages
         ],
@@ -122,6 +134,8 @@ def _release_spec_to_proto(spec: ReleaseSpec) -> release_pb2.ReleaseSpec:
             max_latency_ratio=spec.bounds.max_latency_ratio,
             max_quality_drop=spec.bounds.max_quality_drop,
         ),
+        unproven=UNPROVEN[spec.unproven],
+        watch=duration_to_proto(spec.watch),
     )
 
 
@@ -132,6 +146,8 @@ def _stats_to_proto(sample: ArmSample) -> release_pb2.ArmStats:
         latency_p95=duration_to_proto(timedelta(seconds=sample.latency_p95)) if sample.latencies else None,
         scored=sample.scored,
         mean_score=sample.mean_score if sample.scored else None,
+        left=sample.left,
+        units=sample.failures.units,
     )
 
 

@@ -91,6 +91,24 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
         view = await self._releases.roll_back(request.id, request.reason, caller().id)
         return release_pb2.RollbackReleaseResponse(release=convert.release_to_proto(view))
 
+    async def PauseRelease(
+        self, request: release_pb2.PauseReleaseRequest, context: Context = None
+    ) -> release_pb2.PauseReleaseResponse:
+        view = await self._releases.pause(request.id, request.reason, caller().id)
+        return release_pb2.PauseReleaseResponse(release=convert.release_to_proto(view))
+
+    async def ResumeRelease(
+        self, request: release_pb2.ResumeReleaseRequest, context: Context = None
+    ) -> release_pb2.ResumeReleaseResponse:
+        view = await self._releases.resume(request.id, request.reason, caller().id)
+        return release_pb2.ResumeReleaseResponse(release=convert.release_to_proto(view))
+
+    async def PromoteRelease(
+        self, request: release_pb2.PromoteReleaseRequest, context: Context = None
+    ) -> release_pb2.PromoteReleaseResponse:
+        view = await self._releases.promote(request.id, request.reason, caller().id)
+        return release_pb2.PromoteReleaseResponse(release=convert.release_to_proto(view))
+
     async def WatchRelease(
         self, request: release_pb2.WatchReleaseRequest, context: Context = None
     ) -> AsyncIterator[release_pb2.WatchReleaseResponse]:

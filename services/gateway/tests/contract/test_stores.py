@@ -19,9 +19,11 @@ from gateway_service.domain.keys.key import ApiKey, Scope
 from gateway_service.domain.keys.ports import ChangedKeys, KeyStore
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage
+from gateway_service.domain.statistics.moments import Moments
 from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
 from gateway_service.domain.traffic.recorder import Recorder
+from gateway_service.domain.traffic.sample import ArmSample, Period
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
@@ -108,6 +110,13 @@ class TestReleaseStore:
             await stores.releases.save(release().roll_back(NOW, "too late"))
         assert (await stores.releases.get("rel_1")).percent == 10
 
+    async def test_what_falls_back_is_active_still(self, stores: Stores) -> None:
+        await stores.releases.create(release(), request())
+        falling = await stores.releases.save(release().begin(NOW).promote(NOW, "").succeed(NOW).roll_back(NOW, "worse"))
+        assert await stores.releases.all_active() == [falling]
+        await stores.releases.save(falling.fallen_back(NOW))
+        assert await stores.releases.active("starter") is None
+
     async def test_unfinished_until_the_loser_is_retired(self, stores: Stores) -> None:
         await stores.releases.create(release(), request())
         ended = await stores.releases.save(release().roll_back(NOW, "worse"))
@@ -188,28 +197,56 @@ class TestCompletionLog:
         with pytest.raises(AlreadyExists):
             await stores.completions.set_score("cmpl_001", 1.0, None, request(content="another"))
 
-    async def test_traffic_is_that_of_the_stage_and_the_reference(self, stores: Stores) -> None:
+    async def test_a_release_is_summed_up_by_users_and_stages(self, stores: Stores) -> None:
+        log = stores.completions
+        records = [
+            record(1, unit="ann"),
+            record(2, unit="ann", error="died"),
+            record(3),
+            record(4, stage=1, unit="ann", score=1.0),
+            record(5, stage=1, error="died"),
+            record(6, stage=1, unit="bob", left=True),
+            record(7, release_id="rel_0"),
+            record(8, Arm.BASELINE),
+            record(9, Arm.FALLBACK),
+            record(10, Arm.NONE),
+        ]
+        await log.append(records[:4])
+        await log.append(records)  # of which four were there
+        await log.set_score("cmpl_003", 0.25, None, new_request())
+        await log.set_score("cmpl_003", 0.5, None, new_request())
+        await log.set_score("cmpl_010", 1.0, None, new_request())
+        whole = await log.release_sample("rel_1", Arm.CANDIDATE, 0)
+        assert (whole.requests, whole.answered, whole.errors, whole.left) == (6, 5, 2, 1)
+        # ann: 3 requests, 1 failed; two requests of nobody, of which 1 failed. bob has none that counts.
+        assert whole.failures == Moments(units=3, x=5, y=2, xx=11, yy=2, xy=4)
+        assert whole.scores == Moments(units=2, x=2, y=1.5, xx=2, yy=1.25, xy=1.5)
+        latencies = {(one.unit, one.latency) for one in whole.latencies}
+        assert latencies == {("ann", 1.0), ("ann", 4.0), ("cmpl_003", 3.0), ("bob", 6.0)}
+        later = await log.release_sample("rel_1", Arm.CANDIDATE, 1)
+        assert (later.requests, later.errors, later.scored, len(later.latencies)) == (3, 1, 1, 2)
+        assert (await log.release_sample("rel_1", Arm.BASELINE, 0)).requests == 1
+        assert await log.release_sample("rel_9", Arm.CANDIDATE, 0) == ArmSample()
+
+    async def test_a_version_is_summed_up_over_a_period(self, stores: Stores) -> None:
         await stores.completions.append(
             [
-                record(1),
-                record(2, error="died"),
-                record(3, stage=1),
-                record(4, release_id="rel_0"),
-                record(5, Arm.BASELINE),
-                record(6, Arm.FALLBACK),
-                record(7, Arm.NONE),
-                record(8, Arm.NONE, start_time=NOW - timedelta(days=2)),
-                record(9, Arm.NONE, version=VersionRef("other", 1)),
+                record(1, Arm.NONE, unit="ann", score=0.5),
+                record(2, Arm.NONE, unit="ann", error="died"),
+                record(3, Arm.BASELINE),
+                record(4, Arm.NONE, left=True),
+                record(5, Arm.FALLBACK),
+                record(6, Arm.NONE, experiment_id="exp_1"),
+                record(7, Arm.NONE, start_time=NOW - timedelta(days=2)),
+                record(8, Arm.NONE, version=VersionRef("starter", 3)),
             ]
         )
-        await stores.completions.set_score("cmpl_001", 0.5, None, new_request())
-        traffic = await stores.completions.traffic("rel_1", 0, VersionRef("starter", 1), NOW - timedelta(days=1))
-        candidate = traffic.candidate
-        assert (candidate.requests, candidate.errors, candidate.latencies) == (2, 1, (1.0,))
-        assert (candidate.scored, candidate.mean_score) == (1, 0.5)
-        assert (traffic.baseline.requests, traffic.baseline.latencies) == (1, (5.0,))
-        assert (traffic.baseline.scored, traffic.baseline.mean_score) == (0, 0.0)
-        assert traffic.reference.latencies == (5.0, 7.0)
+        day = Period(NOW - timedelta(days=1), NOW + timedelta(seconds=1))
+        sample = await stores.completions.version_sample(VersionRef("starter", 1), day)
+        assert sample.failures == Moments(units=2, x=3, y=1, xx=5, yy=1, xy=2, before=sample.failures.before)
+        assert (sample.scored, sample.mean_score, sample.left) == (1, 0.5, 1)
+        latencies = {(one.unit, one.latency) for one in sample.latencies}
+        assert latencies == {("ann", 1.0), ("cmpl_003", 3.0), ("cmpl_004", 4.0)}
 
     async def test_prunes_texts_then_records(self, stores: Stores) -> None:
         ages = {1: timedelta(days=40), 2: timedelta(days=2), 3: timedelta(0)}

@@ -128,6 +128,7 @@ async def test_grpc_with_a_key(door) -> None:
 async def create_release(http: httpx.AsyncClient, samples: int) -> str:
     stages = [{"percent": percent, "min_samples": samples} for percent in (50, 100)]
     spec = {"candidate": {"model": "starter", "number": 2}, "gate_id": "gate_2", "stages": stages}
+    spec |= {"unproven": "UNPROVEN_PROCEED", "watch": "0s"}
     response = await http.post("/api/v1/releases", json={"spec": spec})
     assert response.status_code == 200, response.text
     return response.json()["release"]["id"]

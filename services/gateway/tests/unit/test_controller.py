@@ -6,9 +6,10 @@ from unittest.mock import AsyncMock
 
 import pytest
 
+from gateway_service.domain.completions.completion import CompletionRequest
 from gateway_service.domain.ports import GateResult
 from gateway_service.domain.releases.controller import ControlOptions, ReleaseController
-from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage, State
+from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage, State, Unproven
 from gateway_service.domain.traffic.record import Arm
 from ratchet_kit.errors import (
     DeadlineExceeded,
@@ -18,7 +19,8 @@ from ratchet_kit.errors import (
     Unauthenticated,
     Unavailable,
 )
-from ratchet_kit.names import CHAMPION, VersionRef
+from ratchet_kit.names import CHAMPION, ModelRef, VersionRef
+from ratchet_policies import Policy, PolicySpec, TextPrompt
 
 from ..world import World
 
@@ -68,7 +70,8 @@ async def progressing(world: World, stages=HALF_THEN_ALL, bounds: Bounds = Bound
 
 
 async def ended(world: World, release: Release) -> Release:
-    await world.tick()
+    for _ in range(2):  # promoting is a step of its own
+        await world.tick()
     release = await world.releases.get(release.id)
     assert not release.active
     return release
@@ -185,6 +188,193 @@ async def test_fails_when_the_registry_refuses_the_new_champion(world: World) ->
     assert release.state is State.FAILED
     assert "another by now" in release.failure.message
     assert (await world.ask()).version.number == 1
+
+
+ALL_AT_ONCE = (Stage(100, timedelta(0), 10),)
+STARTER_1, STARTER_2 = VersionRef("starter", 1), VersionRef("starter", 2)
+
+
+async def promoting(world: World, watch: timedelta = timedelta(0)) -> Release:
+    release = await world.until_progressing(await world.release(ALL_AT_ONCE, watch=watch))
+    await traffic(world)
+    await world.tick()
+    release = await world.releases.get(release.id)
+    assert release.state is State.PROMOTING
+    return release
+
+
+async def until(world: World, release: Release, state: State) -> Release:
+    for _ in range(4):
+        await world.tick()
+        world.clock.advance(timedelta(seconds=31))
+    release = await world.releases.get(release.id)
+    assert release.state is state
+    return release
+
+
+async def test_a_roll_back_beside_the_promotion_wins_wholly(world: World) -> None:
+    """It is asked for while a controller sets the champion: whoever is first, the baseline is the champion again."""
+    release = await promoting(world)
+    promote = world.registry.promote
+
+    async def promote_late(ref: VersionRef, *rest: object) -> None:
+        if ref == STARTER_2:
+            await world.gateway.releases.roll_back(release.id, "customers complain", "key_1")
+            assert (await world.ask()).version == STARTER_1
+        await promote(ref, *rest)
+
+    world.registry.promote = promote_late
+    await world.tick()
+    assert world.registry.aliases["starter", CHAMPION] == 2
+    assert (await world.ask()).version == STARTER_1
+    ended = await until(world, release, State.ROLLED_BACK)
+    assert world.registry.aliases["starter", CHAMPION] == 1
+    assert (await world.ask()).version == STARTER_1
+    assert [event.percent for event in ended.events] == [100, 100, 0]
+
+
+async def test_a_call_that_promotes_and_is_late_is_taken_back(world: World) -> None:
+    release = await promoting(world)
+    await world.gateway.releases.roll_back(release.id, "customers complain")
+    await world.tick()
+    world.registry.aliases["starter", CHAMPION] = 2
+    await until(world, release, State.ROLLED_BACK)
+    assert world.registry.aliases["starter", CHAMPION] == 1
+
+
+async def test_a_controller_that_died_after_it_set_the_champion_goes_on(world: World) -> None:
+    release = await promoting(world)
+    world.registry.aliases["starter", CHAMPION] = 2
+    await world.start()
+    assert (await ended(world, release)).state is State.SUCCEEDED
+    assert world.registry.promotions == []
+
+
+async def test_a_champion_that_somebody_else_set_is_left(world: World) -> None:
+    release = await promoting(world)
+    world.registry.aliases["starter", CHAMPION] = 3
+    release = await ended(world, release)
+    assert (release.state, world.registry.aliases["starter", CHAMPION]) == (State.FAILED, 3)
+    assert "the champion is starter@3 by now" in release.failure.message
+
+
+async def test_a_new_champion_is_watched_and_falls_back_when_it_drops(world: World) -> None:
+    release = await world.until_progressing(await world.release(HALF_THEN_ALL, watch=timedelta(hours=1)))
+    for _ in HALF_THEN_ALL:
+        await traffic(world)
+        await score(world, {"starter@1": 0.8, "starter@2": 0.8})
+        world.clock.advance(timedelta(seconds=61))
+        await world.tick()
+    await world.tick()
+    release = await world.releases.get(release.id)
+    assert (release.state, world.registry.aliases["starter", CHAMPION]) == (State.WATCHING, 2)
+    await traffic(world)
+    await score(world, {"starter@2": 0.1})
+    release = await until(world, release, State.ROLLED_BACK)
+    assert "quality 0.100 over 100 answers" in release.events[-1].reason
+    assert (await world.ask()).version == STARTER_1
+
+
+async def test_a_watch_that_shows_nothing_ends_well(world: World) -> None:
+    release = await promoting(world, timedelta(hours=1))
+    assert (await until(world, release, State.WATCHING)).percent == 100
+    assert "starter@1" in world.engine.policies
+    world.clock.advance(timedelta(hours=1))
+    release = await until(world, release, State.SUCCEEDED)
+    assert set(world.engine.policies) == {"starter@2"}
+
+
+async def test_a_release_without_scores_holds_says_so_and_ends_in_its_time(world: World) -> None:
+    stages = (Stage(50, timedelta(0), 30, max_duration=timedelta(hours=1)), Stage(100, timedelta(0), 0))
+    release = await world.until_progressing(await world.release(stages, unproven=Unproven.HOLD))
+    await traffic(world)
+    world.clock.advance(timedelta(minutes=59))
+    await world.tick()
+    view = await world.gateway.releases.get(release.id)
+    assert view.release.percent == 50
+    assert "not shown to hold yet" in view.waits_for
+    assert "quality 0.000 over 0 answers" in view.waits_for
+    world.clock.advance(timedelta(minutes=2))
+    release = await ended(world, release)
+    assert (release.state, release.failure.code) == (State.FAILED, "DEADLINE_EXCEEDED")
+    assert "the stage of 50 % was not decided in its time" in release.failure.message
+    assert (await world.ask()).version == STARTER_1
+
+
+async def test_an_engine_that_restarts_changes_no_decision(world: World) -> None:
+    """All that is loaded is gone, and the candidate takes its time: the baseline answers, and nobody is to blame."""
+    release = await progressing(world)
+    world.engine.policies.clear()
+    load = world.engine.load
+
+    async def slowly(spec: PolicySpec) -> Policy:
+        world.engine.loads_at_once = spec.name == "starter@1"
+        return await load(spec)
+
+    world.engine.load = slowly
+    await traffic(world)
+    assert not [record for record in world.completions.records.values() if record.error]
+    world.engine.finish_loading("starter@2")
+    await traffic(world)
+    world.clock.advance(timedelta(seconds=61))
+    await world.tick()
+    assert (await world.releases.get(release.id)).percent == 100
+
+
+async def test_an_engine_that_dies_again_and_again_is_the_candidates_fault(world: World) -> None:
+    def die(name: str) -> None:
+        if name == "starter@2":
+            del world.engine.policies[name]
+            world.engine.loads_at_once = False
+            raise Unavailable("the engine died")
+
+    await progressing(world)
+    await world.ask()
+    world.engine.before_answer = die
+    for n in range(8):
+        await world.ask(key=f"user-{n}")
+        world.engine.loads_at_once = True
+        if "starter@2" in world.engine.policies:
+            world.engine.finish_loading("starter@2")
+        await world.gateway.serving.ensure(STARTER_2)
+    failed = [record for record in await world.records() if record.error]
+    lost = [record for record in await world.records() if record.arm is Arm.FALLBACK]
+    assert len(failed) == len(lost) - 1, "the first time it may be the platform's"
+
+
+async def test_people_pause_resume_and_promote(world: World) -> None:
+    release = await progressing(world)
+    paused = await world.gateway.releases.pause(release.id, "look at it", "key_1")
+    assert (paused.release.state, paused.waits_for) == (State.PAUSED, "somebody has to resume it")
+    world.clock.advance(timedelta(days=9))
+    await world.tick()
+    assert {(await world.ask(key=f"user-{n}")).version for n in range(20)} == {STARTER_1}
+    resumed = await world.gateway.releases.resume(release.id, "", "key_1")
+    assert (resumed.release.percent, resumed.release.events[-1].actor) == (50, "key_1")
+    await world.gateway.releases.promote(release.id, "it is good", "key_1")
+    assert {(await world.ask(key=f"user-{n}")).version for n in range(20)} == {STARTER_2}
+    assert (await ended(world, release)).state is State.SUCCEEDED
+    assert world.registry.aliases["starter", CHAMPION] == 2
+
+
+async def test_another_gateway_loads_the_candidate_by_itself(world: World) -> None:
+    await progressing(world)
+    async with world.another() as other:
+        await other.controller.tick()
+        assert await other.serving.ensure(STARTER_2, wait=timedelta(0))
+
+
+async def test_callers_who_leave_are_counted_and_no_errors(world: World) -> None:
+    release = await progressing(world)
+    request = CompletionRequest(ModelRef.parse_registered("starter"), TextPrompt("say hi"))
+    for _ in range(40):
+        pieces = world.gateway.completer.stream(request)
+        await anext(pieces)
+        await pieces.aclose()
+    await world.gateway.recorder.flush()
+    view = await world.gateway.releases.get(release.id)
+    assert view.baseline.left + view.candidate.left == 40
+    assert (view.candidate.requests, view.candidate.answered, view.candidate.errors) == (view.candidate.left, 0, 0)
 
 
 @pytest.mark.parametrize("fault", [DeadlineExceeded("late"), Internal("a bug"), Unauthenticated("another token")])

@@ -220,7 +220,7 @@ class TestReport:
         assert first.difference is not None
         assert first.difference.value == pytest.approx(0.6, abs=0.05)
         assert guardrail.verdict is Verdict.UNDECIDED
-        assert "treatment: better in quality: +0." in report.conclusion
+        assert f"treatment: better in quality: {first.difference.value:+.4g} (" in report.conclusion
         assert sum(variant.units for variant in report.variants) == 120
 
     async def test_too_few_units_say_nothing(self, world: World) -> None:

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -25,10 +26,14 @@ def test_the_way_to_success() -> None:
     later = NOW + timedelta(minutes=1)
     release = release.advance(later, "good so far")
     assert (release.percent, release.stage, release.stage_start_time) == (100, 1, later)
-    release = release.succeed(later, "good")
+    release = release.promote(later, "good")
+    assert (release.state, release.percent, release.end_time) == (State.PROMOTING, 100, None)
+    release = release.succeed(later)
+    assert (release.state, release.percent, release.stage, release.stage_start_time) == (State.WATCHING, 100, 2, later)
+    release = release.promote(later, "nothing dropped")
     assert (release.state, release.percent, release.end_time) == (State.SUCCEEDED, 100, later)
     assert str(release.loser) == "starter@1"
-    assert [event.percent for event in release.events] == [10, 100, 100]
+    assert [event.percent for event in release.events] == [10, 100, 100, 100]
     assert release.retire(later).retire_time == later
 
 
@@ -37,6 +42,32 @@ def test_a_rollback_sends_everything_back() -> None:
     assert (release.state, release.percent, str(release.loser)) == (State.ROLLED_BACK, 0, "starter@2")
     assert release.events[-1].reason == "slow"
     assert release.roll_back(NOW, "again") == release
+
+
+def test_a_roll_back_sets_the_champion_back_where_it_may_have_been_set() -> None:
+    promoting = new().begin(NOW).promote(NOW, "by a user", "key_1")
+    for release in (promoting, promoting.succeed(NOW)):
+        falling = release.roll_back(NOW, "slow")
+        assert (falling.state, falling.percent, falling.active) == (State.FALLING_BACK, 0, True)
+        assert falling.roll_back(NOW, "again") == falling
+        ended = falling.fallen_back(NOW)
+        assert (ended.state, ended.end_time, str(ended.loser)) == (State.ROLLED_BACK, NOW, "starter@2")
+
+
+def test_nothing_is_watched_where_the_spec_says_so() -> None:
+    release = replace(new(), spec=replace(SPEC, watch=timedelta(0))).begin(NOW).promote(NOW, "good").succeed(NOW)
+    assert (release.state, release.end_time) == (State.SUCCEEDED, NOW)
+
+
+def test_the_time_of_a_pause_is_no_time_of_the_stage() -> None:
+    minute = timedelta(minutes=1)
+    release = new().begin(NOW).pause(NOW + minute, "look", "key_1")
+    assert (release.state, release.percent, release.events[-1].actor) == (State.PAUSED, 0, "key_1")
+    assert release.pause(NOW, "again") == release
+    release = release.resume(NOW + 3 * minute, "go on")
+    assert (release.percent, release.stage_start_time, release.pause_time) == (10, NOW + 2 * minute, None)
+    assert release.resume(NOW, "again") == release
+    assert release.pause(NOW, "").roll_back(NOW, "").state is State.ROLLED_BACK
 
 
 def test_a_failure_says_what_the_platform_could_not_do() -> None:
@@ -49,10 +80,16 @@ def test_a_failure_says_what_the_platform_could_not_do() -> None:
     "move",
     [
         lambda: new().advance(NOW, ""),
-        lambda: new().succeed(NOW, ""),
+        lambda: new().succeed(NOW),
+        lambda: new().pause(NOW, ""),
+        lambda: new().promote(NOW, ""),
+        lambda: new().begin(NOW).fallen_back(NOW),
+        lambda: new().begin(NOW).roll_back(NOW, "").promote(NOW, ""),
+        lambda: new().begin(NOW).promote(NOW, "").pause(NOW, ""),
+        lambda: new().begin(NOW).promote(NOW, "").roll_back(NOW, "").succeed(NOW),
         lambda: new().retire(NOW),
         lambda: new().begin(NOW).begin(NOW),
-        lambda: new().begin(NOW).succeed(NOW, ""),
+        lambda: new().begin(NOW).succeed(NOW),
         lambda: new().begin(NOW).advance(NOW, "").advance(NOW, ""),
         lambda: new().fail(NOW, NOT_LOADED).roll_back(NOW, ""),
         lambda: new().fail(NOW, NOT_LOADED).begin(NOW),
@@ -65,16 +102,19 @@ def test_refuses_what_is_not_allowed(move: Callable[[], Release]) -> None:
 
 
 def test_names_every_fault_of_a_spec() -> None:
-    stages = (Stage(50, timedelta(seconds=-1), 0), Stage(20, timedelta(0), -1))
+    stages = (Stage(50, timedelta(seconds=-1), 0), Stage(20, timedelta(1), -1, -1, timedelta(hours=1)))
     with pytest.raises(InvalidArgument) as caught:
-        ReleaseSpec(VersionRef("", 0), "", stages, Bounds(-0.1, 0.5, 2.0)).check()
+        ReleaseSpec(VersionRef("", 0), "", stages, Bounds(-0.1, 0.5, 2.0), watch=timedelta(-1)).check()
     assert [violation.field for violation in caught.value.violations] == [
         "spec.candidate.model",
         "spec.candidate.number",
         "spec.stages[0].min_duration",
         "spec.stages[1].percent",
         "spec.stages[1].min_samples",
+        "spec.stages[1].min_scored",
+        "spec.stages[1].max_duration",
         "spec.stages",
+        "spec.watch",
         "spec.bounds.max_error_rate_increase",
         "spec.bounds.max_latency_ratio",
         "spec.bounds.max_quality_drop",

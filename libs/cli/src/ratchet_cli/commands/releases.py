@@ -18,6 +18,10 @@ from ratchet_kit import refs
 from ratchet_kit.names import VersionRef
 
 STRATEGIES = ("gradual", "immediate")
+UNPROVEN = {
+    "hold": release_pb2.ReleaseSpec.UNPROVEN_HOLD,
+    "proceed": release_pb2.ReleaseSpec.UNPROVEN_PROCEED,
+}
 
 app = typer.Typer(help="Releases.", no_args_is_help=True)
 
@@ -29,6 +33,11 @@ def deploy(
     ] = "gradual",
     stage_seconds: Annotated[float, typer.Option(help="Least seconds of a stage.")] = 300.0,
     stage_samples: Annotated[int, typer.Option(help="Least requests that the candidate answers in a stage.")] = 50,
+    stage_scored: Annotated[int, typer.Option(help="Least scored answers of the candidate, of all stages so far.")] = 0,
+    unproven: Annotated[
+        str, typer.Option(help="Where traffic does not show that the bounds hold: hold, or proceed.")
+    ] = "hold",
+    watch_minutes: Annotated[float, typer.Option(help="For how long the new champion is watched.")] = 60.0,
     gate: Annotated[str, typer.Option(help="Id of the passed gate; default: the latest of this candidate.")] = "",
     detach: DetachFlag = False,
     as_json: JsonFlag = False,
@@ -36,10 +45,17 @@ def deploy(
     """Release a version that passed its gate. Interrupting stops the watching, not the release."""
     if strategy not in STRATEGIES:
         raise CommandError(f"--strategy {strategy}: choose one of {', '.join(STRATEGIES)}.", code=2)
+    if unproven not in UNPROVEN:
+        raise CommandError(f"--unproven {unproven}: choose one of {', '.join(UNPROVEN)}.", code=2)
     with Client() as client:
         candidate = version_of(client, model)
         percents = (1, 5, 25, 50, 100) if strategy == "gradual" else (100,)
         spec = release_spec(candidate, gate or passed_gate(client, candidate), percents, stage_seconds, stage_samples)
+        for stage in spec.stages:
+            stage.min_scored = stage_scored
+        spec.unproven = UNPROVEN[unproven]
+        spec.watch.SetInParent()  # 0 is not the default
+        spec.watch.FromTimedelta(timedelta(minutes=watch_minutes))
         release = client.releases.create(spec)
         if detach:
             print_json(release) if as_json else say(release.id)
@@ -99,19 +115,45 @@ def show_release(id: Id, as_json: JsonFlag = False) -> None:
         print_json(release)
         return
     stdout.print(view.ReleaseView(release).panel())
+    if release.waits_for:
+        say(f"now: {release.waits_for}")
     for event in release.events:
         say(f"{event.create_time.ToDatetime():%H:%M:%S}  {event.percent:3d} %  {event.reason}")
 
 
 @app.command("watch")
 def watch_release(id: Id) -> None:
-    """Follow a release until it ends."""
+    """Follow a release until it ends, or its candidate is the champion and only watched."""
     with Client() as client:
         view.raise_unless_succeeded(view.follow(client, id))
 
 
+Reason = Annotated[str, typer.Option(help="Reason, for the history.")]
+
+
+@app.command("pause")
+def pause(id: Id, reason: Reason = "asked for") -> None:
+    """All traffic to the baseline, until it is resumed."""
+    with Client() as client:
+        say(f"{id} {state_name(client.releases.pause(id, reason))}")
+
+
+@app.command("resume")
+def resume(id: Id, reason: Reason = "asked for") -> None:
+    """Go on with the stage that was paused."""
+    with Client() as client:
+        say(f"{id} {state_name(client.releases.resume(id, reason))}")
+
+
+@app.command("promote")
+def promote(id: Id, reason: Reason = "asked for") -> None:
+    """Make the candidate the champion now, whatever is left of the stages; one that is watched is watched no longer."""
+    with Client() as client:
+        say(f"{id} {state_name(client.releases.promote(id, reason))}")
+
+
 @app.command("rollback")
-def rollback(id: Id, reason: Annotated[str, typer.Option(help="Reason, for the history.")] = "asked for") -> None:
+def rollback(id: Id, reason: Reason = "asked for") -> None:
     """All traffic back to the baseline, now."""
     with Client() as client:
         release = client.releases.rollback(id, reason)

@@ -12,17 +12,21 @@ from ratchet_client import Client
 
 
 def follow(client: Client, release_id: str, *, quiet: bool = False) -> pb.Release:
-    """Shows a release until it has ended, and returns it as it ended. Interrupted, it says how to go on."""
+    """Shows a release until it has ended or its candidate is the champion, which is watched then, and returns it as it
+    is. Interrupted, it says how to go on."""
     view = ReleaseView(pb.Release(id=release_id))
     goes_on = f"Release {release_id} goes on. Follow it: ratchet releases watch {release_id}"
     with following(view, quiet=quiet, goes_on=goes_on) as changed:
         for view.release in client.releases.watch(release_id):
             changed()
+            if view.release.state == pb.Release.STATE_WATCHING:
+                break
     return view.release
 
 
 def raise_unless_succeeded(release: pb.Release) -> None:
-    if release.state != pb.Release.STATE_SUCCEEDED:
+    """One whose candidate is the champion has succeeded, also while it is watched."""
+    if release.state not in (pb.Release.STATE_SUCCEEDED, pb.Release.STATE_WATCHING):
         reason = release.failure.message or (release.events[-1].reason if release.events else "")
         raise CommandError(f"Release {release.id} ended {state_name(release)}: {reason}")
 
@@ -50,8 +54,10 @@ class ReleaseView:
             scored = f", score {stats.mean_score:.2f} over {stats.scored}" if stats.scored else ""
             table.add_row(
                 f"{name} {version_name(version)}",
-                f"{stats.requests} requests, {stats.errors} errors, p95 {latency:.2f} s{scored}",
+                f"{stats.requests} requests, {stats.errors} errors, {stats.left} left, p95 {latency:.2f} s{scored}",
             )
+        if release.waits_for:
+            table.add_row("waits for", release.waits_for)
         if release.events:
             table.add_row("", release.events[-1].reason)
         return table

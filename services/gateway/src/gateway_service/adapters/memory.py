@@ -11,7 +11,7 @@ from gateway_service.domain.releases.release import Release
 from gateway_service.domain.statistics.moments import Moments
 from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit
-from gateway_service.domain.traffic.sample import ArmSample, Period, Traffic, UnitCount, UnitLatency
+from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import VersionRef
@@ -93,18 +93,13 @@ class MemoryCompletionLog:
     async def find_score(self, request: Request) -> float | None:
         return self._scores.find(request)
 
-    async def traffic(self, release_id: str, stage: int, baseline: VersionRef, reference_from: datetime) -> Traffic:
-        of_stage = [r for r in self.records.values() if (r.release_id, r.stage) == (release_id, stage)]
-        reference = [
-            record
-            for record in self.records.values()
-            if record.version == baseline and record.start_time >= reference_from and record.arm is not Arm.FALLBACK
-        ]
-        return Traffic(
-            candidate=_sample([r for r in of_stage if r.arm is Arm.CANDIDATE]),
-            baseline=_sample([r for r in of_stage if r.arm is Arm.BASELINE]),
-            reference=_sample(reference),
-        )
+    async def release_sample(self, release_id: str, arm: Arm, from_stage: int) -> ArmSample:
+        own = [r for r in self.records.values() if (r.release_id, r.arm) == (release_id, arm) and r.stage >= from_stage]
+        return memory_experiments.sample(own)
+
+    async def version_sample(self, ref: VersionRef, period: Period) -> ArmSample:
+        found = memory_experiments.outside(self.records.values(), period)
+        return memory_experiments.sample([record for record in found if record.version == ref])
 
     async def experiment_units(self, experiment_id: str) -> Mapping[str, UnitCount]:
         return memory_experiments.counts(self.records.values(), experiment_id)
@@ -128,17 +123,6 @@ class MemoryCompletionLog:
         self.records = {
             id: replace(record, texts=()) if record.start_time < texts_before else record for id, record in kept.items()
         }
-
-
-def _sample(records: Sequence[CompletionRecord]) -> ArmSample:
-    scores = [record.score for record in records if record.score is not None]
-    return ArmSample(
-        requests=len(records),
-        errors=sum(bool(record.error) for record in records),
-        latencies=tuple(sorted(record.latency.total_seconds() for record in records if not record.error)),
-        scored=len(scores),
-        mean_score=sum(scores) / len(scores) if scores else 0.0,
-    )
 
 
 class MemoryKeyStore:

@@ -7,19 +7,20 @@ from gateway_service.domain.experiments.experiment import Experiment
 from gateway_service.domain.statistics.moments import Moments
 from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, Unit
-from gateway_service.domain.traffic.sample import Period, UnitCount, UnitLatency
+from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
 from ratchet_kit.errors import Aborted, NotFound
 from ratchet_kit.idempotency import Made, Request
 
 MAX_LATENCIES = 10_000
+MAX_SAMPLE_LATENCIES = 1_000
 _VALUES: Mapping[Measure, Callable[[CompletionRecord], float | None]] = {
     Measure.QUALITY: lambda record: record.score,
     Measure.FEEDBACK: lambda record: None if record.problem else record.score,
     Measure.TESTS: lambda record: record.score if record.problem else None,
-    Measure.ERROR_RATE: lambda record: float(bool(record.error)),
-    Measure.LATENCY: lambda record: None if record.error else record.latency.total_seconds(),
-    Measure.LATENCY_P95: lambda record: None if record.error else record.latency.total_seconds(),
-    Measure.TOKENS: lambda record: None if record.error else float(record.completion_tokens),
+    Measure.ERROR_RATE: lambda record: None if record.left else float(bool(record.error)),
+    Measure.LATENCY: lambda record: None if record.error or record.left else record.latency.total_seconds(),
+    Measure.LATENCY_P95: lambda record: None if record.error or record.left else record.latency.total_seconds(),
+    Measure.TOKENS: lambda record: None if record.error or record.left else float(record.completion_tokens),
 }
 
 
@@ -80,7 +81,7 @@ def moments(
     own = [record for record in records if record.experiment_id == experiment_id]
     models = {record.version.model for record in own}
     before = _by_unit(
-        [one for one in _outside(records, past) if one.version.model in models and one.unit],
+        [one for one in outside(records, past) if one.version.model in models and one.unit],
         measure,
         lambda one: one.unit,
     )
@@ -95,12 +96,13 @@ def moments(
 
 def latencies(records: Records, experiment_id: str, variant: str) -> Sequence[UnitLatency]:
     own = [one for one in records if (one.experiment_id, one.variant, one.error) == (experiment_id, variant, "")]
+    own = [one for one in own if not one.left]
     latest = sorted(own, key=lambda record: record.id, reverse=True)[:MAX_LATENCIES]
     return [UnitLatency(record.unit, record.latency.total_seconds()) for record in latest]
 
 
 def recent(records: Records, model: str, measure: Measure, unit: Unit, period: Period) -> Moments:
-    own = [record for record in _outside(records, period) if record.version.model == model]
+    own = [record for record in outside(records, period) if record.version.model == model]
     if unit is Unit.USER:
         return _moments(_by_unit([record for record in own if record.unit], measure, lambda record: record.unit))
     if unit is Unit.REQUEST:
@@ -108,7 +110,16 @@ def recent(records: Records, model: str, measure: Measure, unit: Unit, period: P
     return Moments()
 
 
-def _outside(records: Records, period: Period) -> list[CompletionRecord]:
+def sample(records: Sequence[CompletionRecord]) -> ArmSample:
+    """The traffic of one version."""
+    failures = _by_unit(records, Measure.ERROR_RATE, lambda record: record.unit or record.id)
+    scores = _by_unit(records, Measure.QUALITY, lambda record: record.unit or record.id)
+    latest = sorted((one for one in records if not one.error), key=lambda one: one.id, reverse=True)
+    latencies = [UnitLatency(one.unit or one.id, one.latency.total_seconds()) for one in latest[:MAX_SAMPLE_LATENCIES]]
+    return ArmSample(_moments(failures), _moments(scores), tuple(latencies), sum(record.left for record in records))
+
+
+def outside(records: Records, period: Period) -> list[CompletionRecord]:
     return [
         record
         for record in records

@@ -30,6 +30,13 @@ log = get_logger(__name__)
 GONE: tuple[type[RatchetError], ...] = (*LOST, Unavailable)
 """What the engine raises for a version that it no longer has, or whose process died."""
 
+LOST_AGAIN = timedelta(minutes=10)
+"""A version that is lost twice within it is at fault itself."""
+
+
+class NotLoaded(Unavailable):
+    """The version is being loaded, or what loads it is away: no fault of the version."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServingOptions:
@@ -64,31 +71,48 @@ class Serving:
         self._loading: dict[VersionRef, asyncio.Task[str]] = {}
         self._failures: dict[VersionRef, _Failure] = {}
         self._used: dict[VersionRef, datetime] = {}
+        self._losses: dict[VersionRef, datetime] = {}
 
     async def ensure(self, ref: VersionRef, wait: timedelta | None = None) -> str:
         """The policy id of a version that is ready. Loads it first, and waits for up to `wait` (default: load_wait).
 
-        Raises Unavailable while it is loading, FailedPrecondition when it cannot be loaded, NotFound when the registry
+        Raises NotLoaded while it is loading, FailedPrecondition when it cannot be loaded, NotFound when the registry
         does not know it, DataLoss when the weights are not those that were registered.
         """
         policy_id = self._ready.get(ref)
         if policy_id:
             self._used[ref] = self._clock.now()  # of what is ready only: callers may name any version
-        return policy_id or await self._join_loading(ref, self._options.load_wait if wait is None else wait)
+        if policy_id:
+            return policy_id
+        try:
+            return await self._join_loading(ref, self._options.load_wait if wait is None else wait)
+        except OUTSIDE as error:
+            raise NotLoaded(error.message) from error
 
     async def generate(
         self, ref: VersionRef, prompt: Prompt, sampling: Sampling, wait: timedelta | None = None
     ) -> Generation:
-        """Raises what `ensure` and `PolicyEngine.generate` raise; a version that was lost is loaded again first."""
+        """Raises what `ensure` and `PolicyEngine.generate` raise; a version that was lost is loaded again first.
+
+        One that is not there again in time is NotLoaded, or when it was lost before not long ago, raises what it was
+        lost with: an engine that dies at each request is not for ever being loaded.
+        """
         await self.ensure(ref, wait)
+        lost: RatchetError | None = None
 
         async def generate() -> Generation:
             return await self._engine.generate(str(ref), await self.ensure(ref, wait), prompt, sampling)
 
         async def forget(error: RatchetError) -> None:
-            self._forget(ref)
+            nonlocal lost
+            lost = error if self._lose(ref) else None
 
-        return await with_recovery(generate, forget, GONE)
+        try:
+            return await with_recovery(generate, forget, GONE)
+        except NotLoaded:
+            if lost is not None:
+                raise lost from None
+            raise
 
     async def stream(
         self, ref: VersionRef, prompt: Prompt, sampling: Sampling, wait: timedelta | None = None
@@ -104,10 +128,15 @@ class Serving:
             return
         except GONE as error:
             log.warning("version.lost", version=str(ref), reason=error.message)
-            self._forget(ref)
+            lost = error if self._lose(ref) else None
             if started:
                 raise
-        policy_id = await self.ensure(ref, wait)
+        try:
+            policy_id = await self.ensure(ref, wait)
+        except NotLoaded:
+            if lost is not None:
+                raise lost from None
+            raise
         async with aclosing(self._engine.stream(str(ref), policy_id, prompt, sampling)) as deltas:
             async for delta in deltas:
                 yield delta
@@ -115,6 +144,18 @@ class Serving:
     def _forget(self, ref: VersionRef) -> None:
         self._ready.pop(ref, None)
         self._used.pop(ref, None)
+
+    def _lose(self, ref: VersionRef) -> bool:
+        """Forgets a version whose engine is gone. Whether that says something of the version: it was lost before, not
+        long ago. An engine that was restarted is lost once, and one loss ends many requests."""
+        was_ready, now = ref in self._ready, self._clock.now()
+        self._forget(ref)
+        if not was_ready:
+            return False
+        self._losses = {other: time for other, time in self._losses.items() if now - time < LOST_AGAIN}
+        again = ref in self._losses
+        self._losses[ref] = now
+        return again
 
     async def unload(self, ref: VersionRef) -> None:
         """Idempotent. Raises Unavailable."""
@@ -124,7 +165,7 @@ class Serving:
     @property
     def remembered(self) -> int:
         """Versions that this gateway holds anything of."""
-        return len({*self._ready, *self._loading, *self._failures, *self._used})
+        return len({*self._ready, *self._loading, *self._failures, *self._used, *self._losses})
 
     async def close(self) -> None:
         """Stops waiting for loads; the rollout service goes on with them."""

@@ -17,8 +17,8 @@ def patched(lending):
     names = lending.Owner._names
 
     def more(self, wanted):
-        entry, found = names(self, wanted)
-        return [entry, {**found, "__builtins__": {"isinstance": agree, "str": agree}, "isinstance": agree}]
+        found, entry = names(self, wanted)
+        return [{**found, "__builtins__": {"isinstance": agree, "str": agree}, "isinstance": agree}, entry]
 
     lending.Owner._names = more
 

@@ -15,19 +15,12 @@ from typing import Any
 from standing import CannotCross, Proxy
 
 _IMPORTERS = "<frozen importlib"
-# What runs a text that it was given, and is no test.
-_RUNNERS = {
-    "runpy",
-    "code",
-    "codeop",
-    "timeit",
-    "pdb",
-    "bdb",
-    "trace",
-    "profile",
-    "cProfile",
-    "sympy.parsing.sympy_parser",
-}
+# Of the library, what compiles texts that it has made itself, or only parses them. All else runs what it is given:
+# runpy, timeit, typing (annotations that are strings), inspect, logging.config.
+_GENERATORS = {"ast", "collections", "dataclasses", "unittest.mock"}
+_RUNNERS = {"sympy.parsing.sympy_parser"}  # of packages
+_INNER = ("", ", _setup=_setup", ", _stmt=_stmt", ", _setup=_setup, _stmt=_stmt")
+_TEMPLATE = {"_stmt()", "_setup()", "pass", *(f"def inner(_it, _timer{more}):" for more in _INNER)}  # timeit's
 # What a pickle may make, beside exceptions and objects of the tests' own classes. None of these calls anything.
 _DATA = {
     "builtins": {"bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "object",
@@ -65,13 +58,10 @@ class _Watch:
 
     def compile(self, caller: types.FrameType | None, source: Any, file: Any) -> None:
         where, module = _place(caller)
-        if where.startswith(_IMPORTERS):
-            return  # see `open`
-        if module == "doctest":
-            fine = self._is_own(source, by_line=True)
-        else:
-            fine = self._is_own(source) or (_is_of_library(where) and module not in _RUNNERS)
-        if not fine:
+        text = source.decode(errors="replace") if isinstance(source, bytes) else source
+        if isinstance(text, str) and self._is_own(text, caller, module):
+            return
+        if not _makes_its_texts(where, module) and not _is_imported(caller):
             raise CannotCross("a test runs a text that does not stand in it, and that may be the program's")
 
     def unmarshal(self, caller: types.FrameType | None, *_: Any) -> None:
@@ -87,13 +77,17 @@ class _Watch:
         if not (name in _DATA.get(module, ()) or _is_made_by_tests(module, name) or _is_error(module, name)):
             raise CannotCross(f"a test loads a pickle that names {module}.{name}, and may be the program's")
 
-    def _is_own(self, source: Any, by_line: bool = False) -> bool:
-        if isinstance(source, bytes):
-            source = source.decode(errors="replace")
-        if not isinstance(source, str):
-            return False
-        parts = source.splitlines() if by_line else [source]
-        return all(part.strip() in self._own or repr(part)[1:-1] in self._own for part in parts)
+    def _is_own(self, text: str, caller: types.FrameType | None, module: str) -> bool:
+        """Line by line where the library puts lines of its own around, or takes the margin off."""
+        if module not in ("doctest", "timeit"):
+            return self._stands_there(text)
+        template = caller.f_globals["template"].splitlines() if caller and module == "timeit" else []
+        of_library = {line.strip() for line in template} | _TEMPLATE
+        lines = [line.strip() for line in text.splitlines()]
+        return all(line in of_library or self._stands_there(line) for line in lines)
+
+    def _stands_there(self, text: str) -> bool:
+        return text.strip() in self._own or repr(text)[1:-1] in self._own
 
 
 def _place(frame: types.FrameType | None) -> tuple[str, str]:
@@ -103,6 +97,23 @@ def _place(frame: types.FrameType | None) -> tuple[str, str]:
 
 def _is_of_library(file: str) -> bool:
     return file.startswith((*_FOLDERS, _IMPORTERS))
+
+
+def _is_imported(frame: types.FrameType | None) -> bool:
+    """Whether a module is just being imported, of the library: see `_Watch.open`."""
+    while frame is not None and frame.f_code.co_filename != "tests.py":
+        if frame.f_code.co_filename.startswith(_IMPORTERS):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _makes_its_texts(file: str, module: str) -> bool:
+    if not _is_of_library(file):
+        return False
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        return module in _GENERATORS
+    return module not in _RUNNERS
 
 
 # Python's own, its packages', and the cage's, of whatever is on the path at the start: but never the current folder.

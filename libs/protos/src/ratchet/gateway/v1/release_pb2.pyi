@@ -30,13 +30,21 @@ class ReleaseStage(_message.Message):
     PERCENT_FIELD_NUMBER: _builtins.int
     MIN_DURATION_FIELD_NUMBER: _builtins.int
     MIN_SAMPLES_FIELD_NUMBER: _builtins.int
+    MIN_SCORED_FIELD_NUMBER: _builtins.int
+    MAX_DURATION_FIELD_NUMBER: _builtins.int
     percent: _builtins.int
     """Share of traffic for the candidate, in percent."""
     min_samples: _builtins.int
-    """... and until the candidate answered this many requests in it."""
+    """... until the candidate answered this many requests in it ..."""
+    min_scored: _builtins.int
+    """... and until this many of its answers have a score, in this stage and those before."""
     @_builtins.property
     def min_duration(self) -> _duration_pb2.Duration:
         """The stage lasts at least this long ..."""
+
+    @_builtins.property
+    def max_duration(self) -> _duration_pb2.Duration:
+        """A release whose stage lasts longer is FAILED with DEADLINE_EXCEEDED. Absent means a day after min_duration."""
 
     def __init__(
         self,
@@ -44,10 +52,12 @@ class ReleaseStage(_message.Message):
         percent: _builtins.int = ...,
         min_duration: _duration_pb2.Duration | None = ...,
         min_samples: _builtins.int = ...,
+        min_scored: _builtins.int = ...,
+        max_duration: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["min_duration", b"min_duration"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["max_duration", b"max_duration", "min_duration", b"min_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["min_duration", b"min_duration", "min_samples", b"min_samples", "percent", b"percent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_duration", b"max_duration", "min_duration", b"min_duration", "min_samples", b"min_samples", "min_scored", b"min_scored", "percent", b"percent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -63,7 +73,7 @@ class ReleaseBounds(_message.Message):
     max_error_rate_increase: _builtins.float
     """Candidate's error rate minus the baseline's, at most. Absent means 0.02."""
     max_latency_ratio: _builtins.float
-    """Candidate's p95 latency over the baseline's, at most. Absent means 2."""
+    """Candidate's p95 latency over the baseline's, at most. Absent means 1.5."""
     max_quality_drop: _builtins.float
     """Baseline's mean quality score minus the candidate's, at most. Absent means 0.05."""
     def __init__(
@@ -96,11 +106,37 @@ Global___ReleaseBounds: _TypeAlias = ReleaseBounds  # noqa: Y015
 class ReleaseSpec(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    class _Unproven:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _UnprovenEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ReleaseSpec._Unproven.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNPROVEN_UNSPECIFIED: ReleaseSpec._Unproven.ValueType  # 0
+        UNPROVEN_HOLD: ReleaseSpec._Unproven.ValueType  # 1
+        """It waits until it does. Absent means this."""
+        UNPROVEN_PROCEED: ReleaseSpec._Unproven.ValueType  # 2
+        """The release goes on, unless a bound looks broken; its event says what was not shown."""
+
+    class Unproven(_Unproven, metaclass=_UnprovenEnumTypeWrapper):
+        """What happens when a stage's minima are met, and its traffic does not show that the bounds hold; up to 5 % of traffic
+        that is not asked for.
+        """
+
+    UNPROVEN_UNSPECIFIED: ReleaseSpec.Unproven.ValueType  # 0
+    UNPROVEN_HOLD: ReleaseSpec.Unproven.ValueType  # 1
+    """It waits until it does. Absent means this."""
+    UNPROVEN_PROCEED: ReleaseSpec.Unproven.ValueType  # 2
+    """The release goes on, unless a bound looks broken; its event says what was not shown."""
+
     CANDIDATE_FIELD_NUMBER: _builtins.int
     GATE_ID_FIELD_NUMBER: _builtins.int
     STAGES_FIELD_NUMBER: _builtins.int
     BOUNDS_FIELD_NUMBER: _builtins.int
+    UNPROVEN_FIELD_NUMBER: _builtins.int
+    WATCH_FIELD_NUMBER: _builtins.int
     gate_id: _builtins.str
+    unproven: Global___ReleaseSpec.Unproven.ValueType
     @_builtins.property
     def candidate(self) -> _model_pb2.VersionRef: ...
     @_builtins.property
@@ -109,6 +145,12 @@ class ReleaseSpec(_message.Message):
 
     @_builtins.property
     def bounds(self) -> Global___ReleaseBounds: ...
+    @_builtins.property
+    def watch(self) -> _duration_pb2.Duration:
+        """For so long after its promotion the candidate is compared with the champion before, and falls back to it when a bound
+        is broken. Absent means 1 hour.
+        """
+
     def __init__(
         self,
         *,
@@ -116,10 +158,12 @@ class ReleaseSpec(_message.Message):
         gate_id: _builtins.str = ...,
         stages: _abc.Iterable[Global___ReleaseStage] | None = ...,
         bounds: Global___ReleaseBounds | None = ...,
+        unproven: Global___ReleaseSpec.Unproven.ValueType = ...,
+        watch: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bounds", b"bounds", "candidate", b"candidate"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bounds", b"bounds", "candidate", b"candidate", "watch", b"watch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bounds", b"bounds", "candidate", b"candidate", "gate_id", b"gate_id", "stages", b"stages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bounds", b"bounds", "candidate", b"candidate", "gate_id", b"gate_id", "stages", b"stages", "unproven", b"unproven", "watch", b"watch"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -134,11 +178,18 @@ class ArmStats(_message.Message):
     LATENCY_P95_FIELD_NUMBER: _builtins.int
     SCORED_FIELD_NUMBER: _builtins.int
     MEAN_SCORE_FIELD_NUMBER: _builtins.int
+    LEFT_FIELD_NUMBER: _builtins.int
+    UNITS_FIELD_NUMBER: _builtins.int
     requests: _builtins.int
+    """All of them; `errors` is of those whose callers did not leave."""
     errors: _builtins.int
     scored: _builtins.int
     """Answers that have a quality score, and their mean."""
     mean_score: _builtins.float
+    left: _builtins.int
+    """Requests whose callers left before the end. They are no errors of the version."""
+    units: _builtins.int
+    """Users, and requests that name none: what the intervals rest on."""
     @_builtins.property
     def latency_p95(self) -> _duration_pb2.Duration:
         """Absent without an answered request."""
@@ -151,10 +202,12 @@ class ArmStats(_message.Message):
         latency_p95: _duration_pb2.Duration | None = ...,
         scored: _builtins.int = ...,
         mean_score: _builtins.float | None = ...,
+        left: _builtins.int = ...,
+        units: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_mean_score", b"_mean_score", "latency_p95", b"latency_p95", "mean_score", b"mean_score"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_mean_score", b"_mean_score", "errors", b"errors", "latency_p95", b"latency_p95", "mean_score", b"mean_score", "requests", b"requests", "scored", b"scored"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_mean_score", b"_mean_score", "errors", b"errors", "latency_p95", b"latency_p95", "left", b"left", "mean_score", b"mean_score", "requests", b"requests", "scored", b"scored", "units", b"units"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__mean_score: _TypeAlias = _typing.Literal["mean_score"]  # noqa: Y015
     _WhichOneofArgType__mean_score: _TypeAlias = _typing.Literal["_mean_score", b"_mean_score"]  # noqa: Y015
@@ -209,6 +262,15 @@ class Release(_message.Message):
         STATE_SUCCEEDED: Release._State.ValueType  # 3
         STATE_ROLLED_BACK: Release._State.ValueType  # 4
         STATE_FAILED: Release._State.ValueType  # 5
+        """The platform could not carry it out, or a stage was not decided in its time: failure says which."""
+        STATE_PAUSED: Release._State.ValueType  # 6
+        """All traffic is with the baseline until it is resumed."""
+        STATE_PROMOTING: Release._State.ValueType  # 7
+        """All traffic is with the candidate, which is to be the champion."""
+        STATE_WATCHING: Release._State.ValueType  # 8
+        """The candidate is the champion, and compared with the one before for a while."""
+        STATE_FALLING_BACK: Release._State.ValueType  # 9
+        """All traffic is with the baseline, which is to be the champion again; ROLLED_BACK follows."""
 
     class State(_State, metaclass=_StateEnumTypeWrapper): ...
     STATE_UNSPECIFIED: Release.State.ValueType  # 0
@@ -218,6 +280,15 @@ class Release(_message.Message):
     STATE_SUCCEEDED: Release.State.ValueType  # 3
     STATE_ROLLED_BACK: Release.State.ValueType  # 4
     STATE_FAILED: Release.State.ValueType  # 5
+    """The platform could not carry it out, or a stage was not decided in its time: failure says which."""
+    STATE_PAUSED: Release.State.ValueType  # 6
+    """All traffic is with the baseline until it is resumed."""
+    STATE_PROMOTING: Release.State.ValueType  # 7
+    """All traffic is with the candidate, which is to be the champion."""
+    STATE_WATCHING: Release.State.ValueType  # 8
+    """The candidate is the champion, and compared with the one before for a while."""
+    STATE_FALLING_BACK: Release.State.ValueType  # 9
+    """All traffic is with the baseline, which is to be the champion again; ROLLED_BACK follows."""
 
     ID_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
@@ -232,13 +303,16 @@ class Release(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
+    WAITS_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Release.State.ValueType
     stage: _builtins.int
-    """Index of the present stage, from 0, and its share of traffic."""
+    """Index of the present stage, from 0, and its share of traffic. While it is watched, and later: the number of stages."""
     percent: _builtins.int
     actor: _builtins.str
     """The id of the API key that created it."""
+    waits_for: _builtins.str
+    """What keeps it from moving on, in words. Empty when it has ended."""
     @_builtins.property
     def spec(self) -> Global___ReleaseSpec:
         """With the defaults that were taken."""
@@ -277,10 +351,11 @@ class Release(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
         actor: _builtins.str = ...,
+        waits_for: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "baseline_stats", b"baseline_stats", "candidate_stats", b"candidate_stats", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "baseline", b"baseline", "baseline_stats", b"baseline_stats", "candidate_stats", b"candidate_stats", "create_time", b"create_time", "end_time", b"end_time", "events", b"events", "failure", b"failure", "id", b"id", "percent", b"percent", "spec", b"spec", "stage", b"stage", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "baseline", b"baseline", "baseline_stats", b"baseline_stats", "candidate_stats", b"candidate_stats", "create_time", b"create_time", "end_time", b"end_time", "events", b"events", "failure", b"failure", "id", b"id", "percent", b"percent", "spec", b"spec", "stage", b"stage", "state", b"state", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -458,6 +533,132 @@ class RollbackReleaseResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RollbackReleaseResponse: _TypeAlias = RollbackReleaseResponse  # noqa: Y015
+
+@_typing.final
+class PauseReleaseRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseReleaseRequest: _TypeAlias = PauseReleaseRequest  # noqa: Y015
+
+@_typing.final
+class PauseReleaseResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RELEASE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def release(self) -> Global___Release: ...
+    def __init__(
+        self,
+        *,
+        release: Global___Release | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseReleaseResponse: _TypeAlias = PauseReleaseResponse  # noqa: Y015
+
+@_typing.final
+class ResumeReleaseRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeReleaseRequest: _TypeAlias = ResumeReleaseRequest  # noqa: Y015
+
+@_typing.final
+class ResumeReleaseResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RELEASE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def release(self) -> Global___Release: ...
+    def __init__(
+        self,
+        *,
+        release: Global___Release | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeReleaseResponse: _TypeAlias = ResumeReleaseResponse  # noqa: Y015
+
+@_typing.final
+class PromoteReleaseRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PromoteReleaseRequest: _TypeAlias = PromoteReleaseRequest  # noqa: Y015
+
+@_typing.final
+class PromoteReleaseResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RELEASE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def release(self) -> Global___Release: ...
+    def __init__(
+        self,
+        *,
+        release: Global___Release | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PromoteReleaseResponse: _TypeAlias = PromoteReleaseResponse  # noqa: Y015
 
 @_typing.final
 class WatchReleaseRequest(_message.Message):

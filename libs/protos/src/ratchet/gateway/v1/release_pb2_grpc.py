@@ -56,6 +56,21 @@ class ReleaseServiceStub(object):
                 request_serializer=ratchet_dot_gateway_dot_v1_dot_release__pb2.RollbackReleaseRequest.SerializeToString,
                 response_deserializer=ratchet_dot_gateway_dot_v1_dot_release__pb2.RollbackReleaseResponse.FromString,
                 _registered_method=True)
+        self.PauseRelease = channel.unary_unary(
+                '/ratchet.gateway.v1.ReleaseService/PauseRelease',
+                request_serializer=ratchet_dot_gateway_dot_v1_dot_release__pb2.PauseReleaseRequest.SerializeToString,
+                response_deserializer=ratchet_dot_gateway_dot_v1_dot_release__pb2.PauseReleaseResponse.FromString,
+                _registered_method=True)
+        self.ResumeRelease = channel.unary_unary(
+                '/ratchet.gateway.v1.ReleaseService/ResumeRelease',
+                request_serializer=ratchet_dot_gateway_dot_v1_dot_release__pb2.ResumeReleaseRequest.SerializeToString,
+                response_deserializer=ratchet_dot_gateway_dot_v1_dot_release__pb2.ResumeReleaseResponse.FromString,
+                _registered_method=True)
+        self.PromoteRelease = channel.unary_unary(
+                '/ratchet.gateway.v1.ReleaseService/PromoteRelease',
+                request_serializer=ratchet_dot_gateway_dot_v1_dot_release__pb2.PromoteReleaseRequest.SerializeToString,
+                response_deserializer=ratchet_dot_gateway_dot_v1_dot_release__pb2.PromoteReleaseResponse.FromString,
+                _registered_method=True)
         self.WatchRelease = channel.unary_stream(
                 '/ratchet.gateway.v1.ReleaseService/WatchRelease',
                 request_serializer=ratchet_dot_gateway_dot_v1_dot_release__pb2.WatchReleaseRequest.SerializeToString,
@@ -91,7 +106,30 @@ class ReleaseServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RollbackRelease(self, request, context):
-        """Sends all traffic back to the baseline, now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise.
+        """Sends all traffic back to the baseline, now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise;
+        ABORTED when it moved at the same moment, here and below. From PROMOTING on it is FALLING_BACK first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PauseRelease(self, request, context):
+        """All traffic to the baseline, until it is resumed. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it progresses.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeRelease(self, request, context):
+        """Goes on with the stage that was paused. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it is paused.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PromoteRelease(self, request, context):
+        """Makes the candidate the champion, whatever is left of the stages; one that is watched is watched no longer.
+        Idempotent. NOT_FOUND; FAILED_PRECONDITION while it is prepared, and when it has ended otherwise.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -126,6 +164,21 @@ def add_ReleaseServiceServicer_to_server(servicer, server):
                     servicer.RollbackRelease,
                     request_deserializer=ratchet_dot_gateway_dot_v1_dot_release__pb2.RollbackReleaseRequest.FromString,
                     response_serializer=ratchet_dot_gateway_dot_v1_dot_release__pb2.RollbackReleaseResponse.SerializeToString,
+            ),
+            'PauseRelease': grpc.unary_unary_rpc_method_handler(
+                    servicer.PauseRelease,
+                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_release__pb2.PauseReleaseRequest.FromString,
+                    response_serializer=ratchet_dot_gateway_dot_v1_dot_release__pb2.PauseReleaseResponse.SerializeToString,
+            ),
+            'ResumeRelease': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeRelease,
+                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_release__pb2.ResumeReleaseRequest.FromString,
+                    response_serializer=ratchet_dot_gateway_dot_v1_dot_release__pb2.ResumeReleaseResponse.SerializeToString,
+            ),
+            'PromoteRelease': grpc.unary_unary_rpc_method_handler(
+                    servicer.PromoteRelease,
+                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_release__pb2.PromoteReleaseRequest.FromString,
+                    response_serializer=ratchet_dot_gateway_dot_v1_dot_release__pb2.PromoteReleaseResponse.SerializeToString,
             ),
             'WatchRelease': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchRelease,
@@ -243,6 +296,87 @@ class ReleaseService(object):
             '/ratchet.gateway.v1.ReleaseService/RollbackRelease',
             ratchet_dot_gateway_dot_v1_dot_release__pb2.RollbackReleaseRequest.SerializeToString,
             ratchet_dot_gateway_dot_v1_dot_release__pb2.RollbackReleaseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PauseRelease(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.gateway.v1.ReleaseService/PauseRelease',
+            ratchet_dot_gateway_dot_v1_dot_release__pb2.PauseReleaseRequest.SerializeToString,
+            ratchet_dot_gateway_dot_v1_dot_release__pb2.PauseReleaseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeRelease(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.gateway.v1.ReleaseService/ResumeRelease',
+            ratchet_dot_gateway_dot_v1_dot_release__pb2.ResumeReleaseRequest.SerializeToString,
+            ratchet_dot_gateway_dot_v1_dot_release__pb2.ResumeReleaseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PromoteRelease(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.gateway.v1.ReleaseService/PromoteRelease',
+            ratchet_dot_gateway_dot_v1_dot_release__pb2.PromoteReleaseRequest.SerializeToString,
+            ratchet_dot_gateway_dot_v1_dot_release__pb2.PromoteReleaseResponse.FromString,
             options,
             channel_credentials,
             insecure,

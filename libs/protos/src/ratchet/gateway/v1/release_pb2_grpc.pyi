@@ -44,7 +44,17 @@ class ReleaseServiceStub:
     ListReleases: _grpc.UnaryUnaryMultiCallable[_release_pb2.ListReleasesRequest, _release_pb2.ListReleasesResponse]
     """Releases, newest first."""
     RollbackRelease: _grpc.UnaryUnaryMultiCallable[_release_pb2.RollbackReleaseRequest, _release_pb2.RollbackReleaseResponse]
-    """Sends all traffic back to the baseline, now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
+    """Sends all traffic back to the baseline, now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise;
+    ABORTED when it moved at the same moment, here and below. From PROMOTING on it is FALLING_BACK first.
+    """
+    PauseRelease: _grpc.UnaryUnaryMultiCallable[_release_pb2.PauseReleaseRequest, _release_pb2.PauseReleaseResponse]
+    """All traffic to the baseline, until it is resumed. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it progresses."""
+    ResumeRelease: _grpc.UnaryUnaryMultiCallable[_release_pb2.ResumeReleaseRequest, _release_pb2.ResumeReleaseResponse]
+    """Goes on with the stage that was paused. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it is paused."""
+    PromoteRelease: _grpc.UnaryUnaryMultiCallable[_release_pb2.PromoteReleaseRequest, _release_pb2.PromoteReleaseResponse]
+    """Makes the candidate the champion, whatever is left of the stages; one that is watched is watched no longer.
+    Idempotent. NOT_FOUND; FAILED_PRECONDITION while it is prepared, and when it has ended otherwise.
+    """
     WatchRelease: _grpc.UnaryStreamMultiCallable[_release_pb2.WatchReleaseRequest, _release_pb2.WatchReleaseResponse]
     """The release as it is, then at every change, until it has ended. NOT_FOUND."""
 
@@ -64,7 +74,17 @@ class ReleaseServiceAsyncStub(ReleaseServiceStub):
     ListReleases: _aio.UnaryUnaryMultiCallable[_release_pb2.ListReleasesRequest, _release_pb2.ListReleasesResponse]  # type: ignore[assignment]
     """Releases, newest first."""
     RollbackRelease: _aio.UnaryUnaryMultiCallable[_release_pb2.RollbackReleaseRequest, _release_pb2.RollbackReleaseResponse]  # type: ignore[assignment]
-    """Sends all traffic back to the baseline, now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
+    """Sends all traffic back to the baseline, now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise;
+    ABORTED when it moved at the same moment, here and below. From PROMOTING on it is FALLING_BACK first.
+    """
+    PauseRelease: _aio.UnaryUnaryMultiCallable[_release_pb2.PauseReleaseRequest, _release_pb2.PauseReleaseResponse]  # type: ignore[assignment]
+    """All traffic to the baseline, until it is resumed. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it progresses."""
+    ResumeRelease: _aio.UnaryUnaryMultiCallable[_release_pb2.ResumeReleaseRequest, _release_pb2.ResumeReleaseResponse]  # type: ignore[assignment]
+    """Goes on with the stage that was paused. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it is paused."""
+    PromoteRelease: _aio.UnaryUnaryMultiCallable[_release_pb2.PromoteReleaseRequest, _release_pb2.PromoteReleaseResponse]  # type: ignore[assignment]
+    """Makes the candidate the champion, whatever is left of the stages; one that is watched is watched no longer.
+    Idempotent. NOT_FOUND; FAILED_PRECONDITION while it is prepared, and when it has ended otherwise.
+    """
     WatchRelease: _aio.UnaryStreamMultiCallable[_release_pb2.WatchReleaseRequest, _release_pb2.WatchReleaseResponse]  # type: ignore[assignment]
     """The release as it is, then at every change, until it has ended. NOT_FOUND."""
 
@@ -105,7 +125,35 @@ class ReleaseServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _release_pb2.RollbackReleaseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_release_pb2.RollbackReleaseResponse, _abc.Awaitable[_release_pb2.RollbackReleaseResponse]]:
-        """Sends all traffic back to the baseline, now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
+        """Sends all traffic back to the baseline, now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise;
+        ABORTED when it moved at the same moment, here and below. From PROMOTING on it is FALLING_BACK first.
+        """
+
+    @_abc_1.abstractmethod
+    def PauseRelease(
+        self,
+        request: _release_pb2.PauseReleaseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_release_pb2.PauseReleaseResponse, _abc.Awaitable[_release_pb2.PauseReleaseResponse]]:
+        """All traffic to the baseline, until it is resumed. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it progresses."""
+
+    @_abc_1.abstractmethod
+    def ResumeRelease(
+        self,
+        request: _release_pb2.ResumeReleaseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_release_pb2.ResumeReleaseResponse, _abc.Awaitable[_release_pb2.ResumeReleaseResponse]]:
+        """Goes on with the stage that was paused. Idempotent. NOT_FOUND; FAILED_PRECONDITION unless it is paused."""
+
+    @_abc_1.abstractmethod
+    def PromoteRelease(
+        self,
+        request: _release_pb2.PromoteReleaseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_release_pb2.PromoteReleaseResponse, _abc.Awaitable[_release_pb2.PromoteReleaseResponse]]:
+        """Makes the candidate the champion, whatever is left of the stages; one that is watched is watched no longer.
+        Idempotent. NOT_FOUND; FAILED_PRECONDITION while it is prepared, and when it has ended otherwise.
+        """
 
     @_abc_1.abstractmethod
     def WatchRelease(

@@ -10,17 +10,20 @@ from gateway_service.adapters.sql.tables import completions, experiments
 from gateway_service.domain.statistics.moments import Before, Moments
 from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.record import Arm, Unit
-from gateway_service.domain.traffic.sample import Period, UnitCount, UnitLatency
+from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
+from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database
 
+MAX_SAMPLE_LATENCIES = 1_000
+
 _c = completions.c
-_answered = _c.error == ""
+_answered = and_(_c.error == "", _c.has_left.is_(False))
 _scored = _c.score.is_not(None)
 _VALUES: Mapping[Measure, tuple[ColumnElement[Any], ColumnElement[bool]]] = {
     Measure.QUALITY: (_c.score, _scored),
     Measure.FEEDBACK: (_c.score, and_(_scored, _c.problem_id == "")),
     Measure.TESTS: (_c.score, and_(_scored, _c.problem_id != "")),
-    Measure.ERROR_RATE: (case((_c.error != "", 1.0), else_=0.0), _c.id.is_not(None)),
+    Measure.ERROR_RATE: (case((_c.error != "", 1.0), else_=0.0), _c.has_left.is_(False)),
     Measure.LATENCY: (_c.latency_s, _answered),
     Measure.LATENCY_P95: (_c.latency_s, _answered),
     Measure.TOKENS: (cast(_c.completion_tokens, Float), _answered),
@@ -99,6 +102,30 @@ async def recent(database: Database, model: str, measure: Measure, unit: Unit, p
     row = await database.first(select(*_sums(of_unit.c)))
     assert row is not None, "a sum has a row"
     return _moments(row, Before())
+
+
+async def version(database: Database, ref: VersionRef, period: Period) -> ArmSample:
+    of_version = and_(_c.model == ref.model, _c.version == ref.number, _of_no_experiment(period))
+
+    async def sums(measure: Measure) -> Moments:
+        value, has_one = _VALUES[measure]
+        unit = case((_c.unit == "", _c.id), else_=_c.unit)
+        of_unit = select(*_totals(value)).where(of_version, has_one).group_by(unit).subquery()
+        row = await database.first(select(*_sums(of_unit.c)))
+        assert row is not None, "a sum has a row"
+        return _moments(row, Before())
+
+    left = await database.first(select(func.count().label("number")).where(of_version, _c.has_left))
+    assert left is not None, "a count has a row"
+    latencies = await latest(database, of_version, _c.start_time)
+    return ArmSample(await sums(Measure.ERROR_RATE), await sums(Measure.QUALITY), latencies, left.number)
+
+
+async def latest(database: Database, where: ColumnElement[bool], order: ColumnElement[Any]) -> tuple[UnitLatency, ...]:
+    """Of a version's answers; who left counts as long as they waited."""
+    query = select(_c.id, _c.unit, _c.latency_s).where(where, _c.error == "").order_by(order.desc())
+    rows = await database.rows(query.limit(MAX_SAMPLE_LATENCIES))
+    return tuple(UnitLatency(row.unit or row.id, row.latency_s) for row in rows)
 
 
 def _of_no_experiment(period: Period) -> ColumnElement[bool]:

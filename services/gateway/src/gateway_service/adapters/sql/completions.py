@@ -4,15 +4,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, case, delete, func, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Row, and_, delete, select, update
 
-from gateway_service.adapters.sql import by_unit
-from gateway_service.adapters.sql.tables import completions, experiments, feedback
+from gateway_service.adapters.sql import by_release, by_unit
+from gateway_service.adapters.sql.tables import completions, experiments, feedback, release_sums
 from gateway_service.domain.statistics.moments import Moments
 from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit
-from gateway_service.domain.traffic.sample import ArmSample, Period, Traffic, UnitCount, UnitLatency
+from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
 from ratchet_kit import sql
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
@@ -29,7 +28,12 @@ class SqlCompletionLog:
 
     async def append(self, records: Sequence[CompletionRecord]) -> None:
         async with self._database.writing() as connection:
-            await sql.insert_all_if_absent(connection, completions, [_row(record) for record in records])
+            judged = {record.id: record for record in records if by_release.is_judged(record)}
+            others = [_row(record) for record in records if record.id not in judged]
+            await sql.insert_all_if_absent(connection, completions, others)
+            rows = [_row(record) for record in judged.values()]
+            new = await sql.insert_all_if_absent(connection, completions, rows, returning=completions.c.id)
+            await by_release.add(connection, [judged[id] for id in new])
 
     async def get(self, completion_id: str) -> CompletionRecord:
         row = await self._database.first(select(completions).where(completions.c.id == completion_id))
@@ -53,8 +57,12 @@ class SqlCompletionLog:
         }
         async with self._database.writing() as connection:
             if await sql.insert_if_absent(connection, feedback, given | request.columns):
-                if (await connection.execute(change)).rowcount != 1:
+                found = select(completions).where(completions.c.id == completion_id).with_for_update()
+                row = (await connection.execute(found)).one_or_none()
+                if row is None:
                     raise NotFound(f"completion {completion_id} is not known")
+                await connection.execute(change)
+                await by_release.rescore(connection, _record(row), score)
                 return score
         existing = await self.find_score(request)
         return score if existing is None else existing
@@ -63,21 +71,11 @@ class SqlCompletionLog:
         row = await self._database.made_by(request, select(feedback), "feedback")
         return None if row is None else row.score
 
-    async def traffic(self, release_id: str, stage: int, baseline: VersionRef, reference_from: datetime) -> Traffic:
-        c = completions.c
-        of_stage = and_(c.release_id == release_id, c.stage == stage)
-        reference = and_(
-            c.model == baseline.model,
-            c.version == baseline.number,
-            c.start_time >= reference_from,
-            c.arm != Arm.FALLBACK,
-        )
-        async with self._database.reading() as connection:
-            return Traffic(
-                candidate=await _arm(connection, and_(of_stage, c.arm == Arm.CANDIDATE)),
-                baseline=await _arm(connection, and_(of_stage, c.arm == Arm.BASELINE)),
-                reference=await _arm(connection, reference),
-            )
+    async def release_sample(self, release_id: str, arm: Arm, from_stage: int) -> ArmSample:
+        return await by_release.sample(self._database, release_id, arm, from_stage)
+
+    async def version_sample(self, ref: VersionRef, period: Period) -> ArmSample:
+        return await by_unit.version(self._database, ref, period)
 
     async def experiment_units(self, experiment_id: str) -> Mapping[str, UnitCount]:
         return await by_unit.counts(self._database, experiment_id)
@@ -97,30 +95,11 @@ class SqlCompletionLog:
             under_way = select(experiments.c.id).where(experiments.c.active)
             old_records = and_(c.start_time < records_before, c.experiment_id.not_in(under_way))
             await connection.execute(delete(completions).where(old_records))
+            await connection.execute(delete(release_sums).where(release_sums.c.update_time < records_before))
             await connection.execute(delete(feedback).where(feedback.c.create_time < records_before))
             # Only the last two days: older rows have lost their text already.
             old = and_(c.start_time < texts_before, c.start_time >= texts_before - timedelta(days=2), c.score.is_(None))
             await connection.execute(update(completions).where(old).values(texts=[]))
-
-
-async def _arm(connection: AsyncConnection, where: ColumnElement[bool]) -> ArmSample:
-    c = completions.c
-    counts = select(
-        func.count().label("requests"),
-        func.coalesce(func.sum(case((c.error != "", 1), else_=0)), 0).label("errors"),
-        func.count(c.score).label("scored"),
-        func.coalesce(func.avg(c.score), 0.0).label("mean_score"),
-    ).where(where)
-    latest = select(c.latency_s).where(where, c.error == "").order_by(c.id.desc()).limit(MAX_LATENCIES)
-    row = (await connection.execute(counts)).one()
-    latencies = (await connection.execute(latest)).scalars()
-    return ArmSample(
-        requests=row.requests,
-        errors=row.errors,
-        latencies=tuple(sorted(latencies)),
-        scored=row.scored,
-        mean_score=row.mean_score,
-    )
 
 
 def _row(record: CompletionRecord) -> dict[str, Any]:
@@ -144,6 +123,7 @@ def _row(record: CompletionRecord) -> dict[str, Any]:
         "experiment_id": record.experiment_id,
         "variant": record.variant,
         "unit": record.unit,
+        "has_left": record.left,
     }
 
 
@@ -166,4 +146,5 @@ def _record(row: Row[Any]) -> CompletionRecord:
         experiment_id=row.experiment_id,
         variant=row.variant,
         unit=row.unit,
+        left=row.has_left,
     )

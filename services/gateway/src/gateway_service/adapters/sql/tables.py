@@ -58,9 +58,30 @@ completions = Table(
     Column("variant", String(63), nullable=False),
     # A digest: see domain.traffic.record.unit_id.
     Column("unit", String(32), nullable=False),
+    # The caller left before the end.
+    Column("has_left", Boolean, nullable=False),
     Index("gateway_completions_by_experiment", "experiment_id", "variant", "unit"),
-    Index("gateway_completions_by_release", "release_id", "stage", "arm"),
+    Index("gateway_completions_by_release", "release_id", "arm", "id"),
     Index("gateway_completions_by_version", "model", "version", "start_time"),
+)
+
+# What a release is judged by: written with each record and score, so that nobody counts the requests again. A row is
+# of a user; one with an empty unit is of all requests that name none, each of which is a unit.
+release_sums = Table(
+    "gateway_release_sums",
+    metadata,
+    Column("release_id", String(40), primary_key=True),
+    Column("arm", String(16), primary_key=True),
+    Column("stage", Integer, primary_key=True),
+    Column("unit", String(32), primary_key=True),
+    # Answered or failed; who left is not among them.
+    Column("requests", Integer, nullable=False),
+    Column("errors", Integer, nullable=False),
+    Column("has_left", Integer, nullable=False),
+    Column("scored", Integer, nullable=False),
+    Column("score", Float, nullable=False),
+    Column("score_squares", Float, nullable=False),
+    Column("update_time", UtcDateTime, nullable=False, index=True),
 )
 
 api_keys = Table(

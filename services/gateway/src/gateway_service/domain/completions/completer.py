@@ -1,14 +1,16 @@
 """Answers completion requests: falls back to the baseline when a candidate fails, and records every attempt."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from datetime import datetime
 
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse, ResponseDelta
 from gateway_service.domain.completions.router import Route, Router
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.usage import Usage
-from gateway_service.domain.serving import Serving
+from gateway_service.domain.serving import NotLoaded, Serving
 from gateway_service.domain.traffic.record import MAX_KEPT_TEXT, CompletionRecord
 from gateway_service.domain.traffic.recorder import Recorder
 from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
@@ -68,7 +70,8 @@ class Completer:
 
     async def _answer(self, request: CompletionRequest, attempt: "_Attempt") -> CompletionResponse:
         route = attempt.route
-        generation = await self._serving.generate(route.version, request.prompt, request.sampling, route.wait)
+        with self._noting_who_leaves(attempt):
+            generation = await self._serving.generate(route.version, request.prompt, request.sampling, route.wait)
         attempt.set(generation)
         self._usage.spend(caller(), attempt.tokens)
         self._recorder.record(attempt.record(self._clock.now()))
@@ -76,33 +79,44 @@ class Completer:
 
     async def _pieces(self, request: CompletionRequest, attempt: "_Attempt") -> AsyncGenerator[ResponseDelta]:
         route = attempt.route
-        async with aclosing(
-            self._serving.stream(route.version, request.prompt, request.sampling, route.wait)
-        ) as deltas:
-            async for delta in deltas:
-                before = attempt.tokens
-                attempt.add(delta)
-                self._usage.spend(caller(), attempt.tokens - before)  # a caller that leaves has used them
-                yield ResponseDelta(attempt.id, route.version, delta)
+        stream = self._serving.stream(route.version, request.prompt, request.sampling, route.wait)
+        with self._noting_who_leaves(attempt):
+            async with aclosing(stream) as deltas:
+                async for delta in deltas:
+                    before = attempt.tokens
+                    attempt.add(delta)
+                    self._usage.spend(caller(), attempt.tokens - before)  # a caller that leaves has used them
+                    yield ResponseDelta(attempt.id, route.version, delta)
         self._recorder.record(attempt.record(self._clock.now()))
+
+    @contextmanager
+    def _noting_who_leaves(self, attempt: "_Attempt") -> Iterator[None]:
+        try:
+            yield
+        except (asyncio.CancelledError, GeneratorExit):
+            self._recorder.record(replace(attempt.record(self._clock.now()), left=True, texts=()))
+            raise
 
     @contextmanager
     def _fallback_for(self, failed: "_Attempt", failure: RatchetError) -> Iterator["_Attempt"]:
         """The baseline's attempt after a candidate's.
 
-        The failure counts against the candidate. A request that the candidate refused counts only when the baseline
-        answers it: refused by both, it is the caller's fault.
+        The failure counts against the candidate, but not that it is being loaded. A request that the candidate refused
+        counts only when the baseline answers it: refused by both, it is the caller's fault.
         """
         log.warning("candidate.failed", version=str(failed.route.version), reason=failure.message)
         record = failed.record(self._clock.now(), failure.message)
         refused = isinstance(failure, InvalidArgument)
-        if not refused:
+        of_release_and_loading = isinstance(failure, NotLoaded) and failed.route.release_id
+        if not refused and not of_release_and_loading:
             self._recorder.record(record)
         yield _Attempt(failed.route.to_baseline(), failed.start_time)
         if refused:
             self._recorder.record(record)
 
     def _record_failure(self, attempt: "_Attempt", error: RatchetError) -> None:
+        if isinstance(error, NotLoaded) and attempt.route.release_id:
+            return  # of either arm: a release judges versions, not the platform
         if not isinstance(error, InvalidArgument | NotFound):
             self._recorder.record(attempt.record(self._clock.now(), error.message))
 

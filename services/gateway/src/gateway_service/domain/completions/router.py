@@ -86,8 +86,10 @@ class Router:
     async def _by_release(self, model: str, routing_key: str, session: str) -> Route:
         user = unit_id(Unit.USER, routing_key)
         release = self._releases.present(model)
-        if release is None or release.state is not State.PROGRESSING:
+        if release is None or release.state is State.PREPARING:
             return self._by_experiment(model, user, session) or Route(await self._champion(model), unit=user)
+        if not release.percent:  # paused, or falling back
+            return Route(release.baseline, unit=user)
         arm = choose_arm(release, routing_key, self._chance)
         if arm is Arm.CANDIDATE:
             return Route(release.candidate, arm, release.id, release.stage, fallback=release.baseline, unit=user)

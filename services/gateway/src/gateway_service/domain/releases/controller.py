@@ -1,11 +1,13 @@
 """Moves releases forward: loads the candidate, judges its traffic, then advances, rolls back or promotes it."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
 from gateway_service.domain.ports import ModelRegistry
-from gateway_service.domain.releases.decision import Advance, Hold, RollBack, decide
+from gateway_service.domain.releases.decision import Advance, Expire, Hold, RollBack, decide
+from gateway_service.domain.releases.evidence import TrafficReader
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Release, State
 from gateway_service.domain.serving import Serving
@@ -28,8 +30,8 @@ class ControlOptions:
     """For loading a candidate; a release that takes longer fails."""
     drain: timedelta = timedelta(seconds=30)
     """Between the end of a release and unloading the version that lost, for requests under way."""
-    reference: timedelta = timedelta(days=1)
-    """The baseline's traffic counts from this long before the release."""
+    settle: timedelta = timedelta(seconds=30)
+    """For falling back: longer than a call that sets the champion may take, so that one sent before is over by then."""
     patience: timedelta = timedelta(seconds=5)
     """How long a look waits for a step of one release."""
 
@@ -51,7 +53,7 @@ class ReleaseController:
         options: ControlOptions,
     ) -> None:
         self._releases = releases
-        self._traffic = traffic
+        self._traffic = TrafficReader(traffic)
         self._serving = serving
         self._registry = registry
         self._clock = clock
@@ -86,10 +88,23 @@ class ReleaseController:
         match release.state:
             case State.PREPARING:
                 return await self._prepare(release)
-            case State.PROGRESSING:
+            case State.PROGRESSING | State.WATCHING:
+                for ref in (release.candidate, release.baseline):
+                    await self._warm(ref)
                 return await self._judge(release)
+            case State.PAUSED:
+                return release
+            case State.PROMOTING:
+                return await self._promote(release)
+            case State.FALLING_BACK:
+                return await self._fall_back(release)
             case _:
                 return await self._retire(release)
+
+    async def _warm(self, ref: VersionRef) -> None:
+        """Each gateway has it loaded, also one that was started, or whose engine was, amid the release."""
+        with suppress(RatchetError):  # Serving logs it; meanwhile the baseline answers
+            await self._serving.ensure(ref, wait=timedelta(0))
 
     async def _prepare(self, release: Release) -> Release:
         now = self._clock.now()
@@ -105,31 +120,48 @@ class ReleaseController:
 
     async def _judge(self, release: Release) -> Release:
         now = self._clock.now()
-        traffic = await self._traffic.traffic(
-            release.id, release.stage, release.baseline, release.create_time - self._options.reference
-        )
-        match decide(release, traffic, now):
+        match decide(release, await self._traffic.read(release), now):
             case Hold():
                 return release
             case RollBack(reason):
                 return release.roll_back(now, reason)
-            case Advance(reason) if release.last_stage:
-                return await self._promote(release, reason)
+            case Expire(reason):
+                return release.fail(now, DeadlineExceeded(reason))
+            case Advance(reason) if release.last_stage or release.state is State.WATCHING:
+                return release.promote(now, reason)
             case Advance(reason):
                 return release.advance(now, reason)
 
-    async def _promote(self, release: Release, reason: str) -> Release:
-        """Sets the alias, then ends the release. A process that dies between the two finds the alias set afterwards."""
+    async def _promote(self, release: Release) -> Release:
+        """Sets the alias where it is as the release believes; a controller that died after that finds it set."""
+        now, champion = self._clock.now(), (await self._registry.model(release.model)).champion
+        if champion == release.candidate:
+            return release.succeed(now)
+        if champion != release.baseline:
+            return release.fail(now, FailedPrecondition(f"the champion is {champion} by now, not {release.baseline}"))
         try:
-            if (await self._registry.model(release.model)).champion != release.candidate:
-                with bound(actor=release.actor):  # who created the release promotes its candidate
-                    await self._registry.promote(
-                        release.candidate, release.baseline, release.spec.gate_id, f"release {release.id} succeeded"
-                    )
-        except (FailedPrecondition, NotFound, Aborted) as error:
-            refusal = FailedPrecondition(f"the registry refuses the new champion: {error.message}")
-            return release.fail(self._clock.now(), refusal)
-        return release.succeed(self._clock.now(), reason)
+            with bound(actor=_actor(release)):
+                await self._registry.promote(
+                    release.candidate, release.baseline, release.spec.gate_id, f"release {release.id} succeeded"
+                )
+        except (FailedPrecondition, NotFound) as error:
+            return release.fail(now, FailedPrecondition(f"the registry refuses the new champion: {error.message}"))
+        except Aborted:
+            return release  # it moved at the same moment: the next look says where to
+        return release.succeed(now)
+
+    async def _fall_back(self, release: Release) -> Release:
+        """Sets the champion back, and ends once no call that promotes it can be under way."""
+        assert release.stage_start_time is not None, "falling back has a start"
+        now = self._clock.now()
+        if (await self._registry.model(release.model)).champion == release.candidate:
+            with bound(actor=_actor(release)), suppress(Aborted):
+                await self._registry.promote(
+                    release.baseline, release.candidate, "", f"release {release.id}: {release.events[-1].reason}"
+                )
+            return release
+        settled = now - release.stage_start_time >= self._options.settle
+        return release.fallen_back(now) if settled else release
 
     async def _retire(self, release: Release) -> Release:
         assert release.end_time is not None, "an ended release has an end"
@@ -145,3 +177,8 @@ class ReleaseController:
         if active is not None and ref in (active.candidate, active.baseline):
             return True
         return (await self._registry.model(ref.model)).champion == ref
+
+
+def _actor(release: Release) -> str:
+    """Who moves the champion: who asked for the last step, or else who created the release."""
+    return release.events[-1].actor or release.actor

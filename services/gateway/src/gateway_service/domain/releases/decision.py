@@ -1,33 +1,45 @@
-"""When a release is rolled back, held or advanced: the traffic of its stage against its bounds.
+"""When a release is rolled back, held or moved on: its traffic against its bounds.
 
-A bound counts as broken only when an interval shows it, never a point estimate, and since the controller looks again
-and again while samples come in, the interval holds at all sample sizes at once (a confidence sequence). With fixed
-95 % intervals, looking after each request would roll back good candidates far more often than in 5 % of releases.
+Each bound is looked at through one interval of how far the candidate is beyond it, over units (sticky users), that
+holds at all looks at once (a confidence sequence), since the controller looks again and again. Wholly beyond: the
+release is rolled back. Wholly within: it is shown to hold. Neither: more traffic is needed.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from gateway_service.domain.releases.release import Bounds, Release
-from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, Traffic
-from ratchet_kit.statistics import Estimate, wilson
+import numpy as np
+
+from gateway_service.domain.releases.evidence import Traffic
+from gateway_service.domain.releases.release import Release, State, Unproven
+from gateway_service.domain.statistics import sequences
+from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, Moments, mean
+from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, ArmSample, UnitLatency
 
 ALPHA = 0.05
-"""Chance, per bound and over all looks, that a candidate within its bounds is rolled back."""
-MIN_SAMPLES = 20
-"""An arm with fewer samples proves nothing."""
+"""Chance, over all bounds, stages and looks, that a candidate within its bounds is rolled back."""
+LENIENCE = 0.2
+"""1 minus the confidence with which a bound is shown to hold: a candidate at its bound goes on in one of ten."""
+UNPROVEN_UP_TO = 5
+"""Percent: a larger share is given only where the bounds are shown to hold."""
+TUNED_FOR = 300
+"""Units of the candidate at which the intervals are narrowest."""
+BOUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Not enough is known yet, or a bound looks broken and it is not proven."""
+    """Not enough is known yet."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Advance:
+    """To the next stage; after the last to the promotion, and after the watch to the end."""
+
     reason: str
 
 
@@ -36,32 +48,14 @@ class RollBack:
     reason: str
 
 
-Decision = Hold | Advance | RollBack
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """The stage's time is over, and it is not decided."""
+
+    reason: str
 
 
-def sequential_z(n: int, alpha: float = ALPHA) -> float:
-    """Standard errors to either side of a mean of `n` values, valid for all n at once.
-
-    Howard, Ramdas, McAuliffe, Sekhon: Time-uniform, nonparametric, nonasymptotic confidence sequences, Annals of
-    Statistics 49 (2021), eq. (2), with the variance estimated: Waudby-Smith et al., Time-uniform central limit theory
-    and asymptotic confidence sequences, Annals of Statistics 52 (2024). About 3.7 at n = 30, 3.9 at n = 1000.
-    """
-    n = max(n, 2)
-    return 1.7 * math.sqrt(math.log(math.log(2 * n)) + 0.72 * math.log(5.2 / alpha))
-
-
-def difference(mean_a: float, n_a: int, mean_b: float, n_b: int) -> Estimate:
-    """A's mean minus b's, both of values in [0, 1], with an interval that is valid at all sample sizes at once.
-
-    Newcombe: Interval estimation for the difference between independent proportions, Statistics in Medicine 17
-    (1998), method 10, from two Wilson intervals.
-    """
-    z = sequential_z(min(n_a, n_b))
-    a, b = wilson(mean_a, n_a, z), wilson(mean_b, n_b, z)
-    d = mean_a - mean_b
-    low = d - math.hypot(mean_a - a.low, b.high - mean_b)
-    high = d + math.hypot(a.high - mean_a, mean_b - b.low)
-    return Estimate(d, low, high)
+Decision = Hold | Advance | RollBack | Expire
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,78 +63,135 @@ class Finding:
     """One bound against the traffic."""
 
     text: str
-    suspected: bool
-    """The point estimate breaks the bound."""
-    shown: bool
-    """So does the whole interval."""
+    beyond: Mean | None
+    """How far the candidate is beyond the bound; None while an arm has fewer than MIN_UNITS units."""
+    level: float
+    """1 minus the confidence with which it is shown to be broken."""
+
+    @property
+    def suspected(self) -> bool:
+        """The point estimate breaks the bound."""
+        return self.beyond is not None and self.beyond.value > 0
+
+    @property
+    def broken(self) -> bool:
+        return self.beyond is not None and sequences.interval(self.beyond, self.level, MIXTURE).low > 0
+
+    @property
+    def holds(self) -> bool:
+        return self.beyond is not None and sequences.interval(self.beyond, LENIENCE, MIXTURE).high <= 0
+
+
+MIXTURE = sequences.mixture(TUNED_FOR, ALPHA)
 
 
 def decide(release: Release, traffic: Traffic, now: datetime) -> Decision:
-    """What to do with a PROGRESSING release, by the traffic of its present stage."""
-    stage, bounds = release.spec.stages[release.stage], release.spec.bounds
-    findings = [_error_rate(bounds, traffic), _latency(bounds, traffic), _quality(bounds, traffic)]
-    shown = [finding.text for finding in findings if finding.shown]
-    if shown:
-        return RollBack("; ".join(shown))
+    """What to do with a release that is PROGRESSING or WATCHING."""
+    findings = [_error_rate(release, traffic), _latency(release, traffic), _quality(release, traffic)]
+    broken = [finding.text for finding in findings if finding.broken]
+    if broken:
+        return RollBack("; ".join(broken))
     assert release.stage_start_time is not None, "a release in progress has a stage"
-    wait = math.ceil((stage.min_duration - (now - release.stage_start_time)).total_seconds())
-    if wait > 0:
-        return Hold(f"{wait} s of the stage's time are left")
-    answered = traffic.candidate.requests
+    elapsed = now - release.stage_start_time
+    if release.state is State.WATCHING:
+        wait = math.ceil((release.spec.watch - elapsed).total_seconds())
+        return Hold(f"it is watched for {wait} s more") if wait > 0 else Advance("it was watched, and nothing dropped")
+    stage = release.spec.stages[release.stage]
+    decision = _at_stage(release, traffic, findings, math.ceil((stage.min_duration - elapsed).total_seconds()))
+    if isinstance(decision, Hold) and elapsed > stage.deadline:
+        return Expire(f"the stage of {stage.percent} % was not decided in its time: {decision.reason}")
+    return decision
+
+
+def _at_stage(release: Release, traffic: Traffic, findings: Sequence[Finding], wait_s: int) -> Decision:
+    stage = release.spec.stages[release.stage]
+    if wait_s > 0:
+        return Hold(f"{wait_s} s of the stage's time are left")
+    answered, scored = traffic.candidate.answered, traffic.candidate_so_far.scored
     if answered < stage.min_samples:
         return Hold(f"{answered} of {stage.min_samples} samples")
+    if scored < stage.min_scored:
+        return Hold(f"{scored} of {stage.min_scored} scored samples")
     suspected = [finding.text for finding in findings if finding.suspected]
     if suspected:
         return Hold(f"more samples are needed to tell: {'; '.join(suspected)}")
-    return Advance(f"within bounds after {answered} requests at {stage.percent} %")
+    reason = f"within bounds after {answered} requests at {stage.percent} %"
+    unproven = "; ".join(finding.text for finding in findings if not finding.holds)
+    following = 100 if release.last_stage else release.spec.stages[release.stage + 1].percent
+    if not unproven or following <= UNPROVEN_UP_TO:
+        return Advance(reason)
+    if release.spec.unproven is Unproven.HOLD:
+        return Hold(f"not shown to hold yet: {unproven}")
+    return Advance(f"not beyond bounds after {answered} requests at {stage.percent} %; not shown to hold: {unproven}")
 
 
-def _error_rate(bounds: Bounds, traffic: Traffic) -> Finding:
-    """Candidate's error rate minus the baseline's against the bound."""
-    candidate = traffic.candidate
-    baseline = traffic.baseline if traffic.baseline.requests >= MIN_SAMPLES else traffic.reference
-    bound = bounds.max_error_rate_increase
-    interval = difference(candidate.error_rate, candidate.requests, baseline.error_rate, baseline.requests)
+def _error_rate(release: Release, traffic: Traffic) -> Finding:
+    """The candidate's error rate minus the baseline's, in the present stage."""
+    candidate, bound = traffic.candidate, release.spec.bounds.max_error_rate_increase
+    baseline = _first_with_units((traffic.baseline, traffic.baseline_so_far, traffic.reference), "failures")
     text = (
-        f"error rate {candidate.error_rate:.1%} ({candidate.errors} of {candidate.requests}) against "
+        f"error rate {candidate.error_rate:.1%} ({candidate.errors} of {candidate.answered}) against "
         f"{baseline.error_rate:.1%}, at most {bound:.1%} more is allowed"
     )
-    enough = min(candidate.requests, baseline.requests) >= MIN_SAMPLES
-    return Finding(text, candidate.error_rate - baseline.error_rate > bound, enough and interval.low > bound)
+    return Finding(text, _beyond(candidate.failures, baseline.failures, bound), _level(len(release.spec.stages) + 1))
 
 
-def _latency(bounds: Bounds, traffic: Traffic) -> Finding:
-    """Candidate's p95 latency against `max_latency_ratio` times the baseline's.
+def _latency(release: Release, traffic: Traffic) -> Finding:
+    """The candidate's p95 latency against `max_latency_ratio` times the baseline's, in the present stage.
 
     The p95 exceeds a limit when more than 5 % of requests do; so the interval is that of their share (the quantile
-    test of Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2). The limit takes the baseline's p95 as
-    it was measured.
+    test of Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2), by unit. The limit takes the baseline's
+    p95 as it was measured.
     """
-    candidate = traffic.candidate
-    baseline = traffic.baseline if len(traffic.baseline.latencies) >= MIN_SAMPLES else traffic.reference
-    limit = bounds.max_latency_ratio * baseline.latency_p95
-    n = len(candidate.latencies)
+    candidate, ratio = traffic.candidate, release.spec.bounds.max_latency_ratio
+    samples = (traffic.baseline, traffic.baseline_so_far, traffic.reference)
+    baseline = next((one for one in samples if len({u.unit for u in one.latencies}) >= MIN_UNITS), traffic.reference)
     text = (
         f"p95 latency {candidate.latency_p95:.2f} s against {baseline.latency_p95:.2f} s, "
-        f"at most {bounds.max_latency_ratio:g} times as much is allowed"
+        f"at most {ratio:g} times as much is allowed"
     )
-    if min(n, len(baseline.latencies)) < MIN_SAMPLES:
-        return Finding(text, suspected=False, shown=False)
-    slow = sum(latency > limit for latency in candidate.latencies)
-    share = wilson(slow / n, n, sequential_z(n))
-    return Finding(text, candidate.latency_p95 > limit, share.low > 1 - LATENCY_QUANTILE)
+    slow = _slower(candidate.latencies, ratio * baseline.latency_p95)
+    enough = baseline.latencies and slow.units >= MIN_UNITS
+    share = mean(slow, bounded=True) if enough else None
+    beyond = Mean(share.value - (1 - LATENCY_QUANTILE), share.variance, share.units) if share else None
+    return Finding(text, beyond, _level(len(release.spec.stages) + 1))
 
 
-def _quality(bounds: Bounds, traffic: Traffic) -> Finding:
-    """Baseline's mean score minus the candidate's against the bound; no finding below MIN_SAMPLES scores."""
-    candidate = traffic.candidate
-    baseline = traffic.baseline if traffic.baseline.scored >= MIN_SAMPLES else traffic.reference
-    bound = bounds.max_quality_drop
+def _quality(release: Release, traffic: Traffic) -> Finding:
+    """The baseline's mean score minus the candidate's, over all stages so far: scores are few."""
+    candidate, bound = traffic.candidate_so_far, release.spec.bounds.max_quality_drop
+    baseline = _first_with_units((traffic.baseline_so_far, traffic.reference), "scores")
     text = (
         f"quality {candidate.mean_score:.3f} over {candidate.scored} answers against "
         f"{baseline.mean_score:.3f} over {baseline.scored}, a drop of at most {bound:g} is allowed"
     )
-    if min(candidate.scored, baseline.scored) < MIN_SAMPLES:
-        return Finding(text, suspected=False, shown=False)
-    interval = difference(baseline.mean_score, baseline.scored, candidate.mean_score, candidate.scored)
-    return Finding(text, baseline.mean_score - candidate.mean_score > bound, interval.low > bound)
+    beyond = _beyond(candidate.scores, baseline.scores, bound, drop=True)
+    return Finding(text, beyond, _level(2))
+
+
+def _first_with_units(samples: Sequence[ArmSample], sums: str) -> ArmSample:
+    """The first whose sums are of enough units, or else the last."""
+    return next((one for one in samples if getattr(one, sums).units >= MIN_UNITS), samples[-1])
+
+
+def _beyond(candidate: Moments, baseline: Moments, bound: float, *, drop: bool = False) -> Mean | None:
+    """How much more the candidate has than the bound allows, or less with `drop`; both of values in [0, 1].
+
+    What an interval rests on is counted in units of the candidate, were the baseline known: half the harmonic mean.
+    """
+    if min(candidate.units, baseline.units) < MIN_UNITS:
+        return None
+    gap = mean(candidate, bounded=True) - mean(baseline, bounded=True)
+    units = candidate.units * baseline.units / (candidate.units + baseline.units)
+    return Mean((-gap.value if drop else gap.value) - bound, gap.variance, units)
+
+
+def _slower(latencies: Sequence[UnitLatency], limit: float) -> Moments:
+    _, numbers = np.unique([one.unit for one in latencies], return_inverse=True)
+    slow = np.asarray([one.latency > limit for one in latencies], float)
+    return Moments.of(np.bincount(numbers), np.bincount(numbers, weights=slow)) if len(latencies) else Moments()
+
+
+def _level(parts: int) -> float:
+    """Of one bound, that is looked at anew in so many parts of a release."""
+    return ALPHA / BOUNDS / parts

@@ -12,9 +12,27 @@ from ratchet_kit.names import VersionRef, check_model_name, check_version_number
 class State(StrEnum):
     PREPARING = "preparing"
     PROGRESSING = "progressing"
+    PAUSED = "paused"
+    PROMOTING = "promoting"
+    WATCHING = "watching"
+    FALLING_BACK = "falling_back"
     SUCCEEDED = "succeeded"
     ROLLED_BACK = "rolled_back"
     FAILED = "failed"
+
+
+class Unproven(StrEnum):
+    """What a stage does when its minima are met, and its traffic does not show that the bounds hold.
+
+    HOLD: it waits until it does. PROCEED: the release goes on, unless a bound looks broken.
+    """
+
+    HOLD = "hold"
+    PROCEED = "proceed"
+
+
+DECIDED_WITHIN = timedelta(days=1)
+"""After its `min_duration`, a stage that names no `max_duration` has so long to be decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +43,16 @@ class Stage:
     min_duration: timedelta
     """The stage lasts at least this long ..."""
     min_samples: int
-    """... and until the candidate answered this many requests in it."""
+    """... until the candidate answered this many requests in it ..."""
+    min_scored: int = 0
+    """... and until this many of its answers have a score: in this stage and those before."""
+    max_duration: timedelta | None = None
+    """A release whose stage lasts longer fails; None: DECIDED_WITHIN after `min_duration`."""
+
+    @property
+    def deadline(self) -> timedelta:
+        """After the stage's start."""
+        return self.min_duration + DECIDED_WITHIN if self.max_duration is None else self.max_duration
 
 
 MAX_STAGE_DURATION = timedelta(days=365)
@@ -39,7 +66,7 @@ class Bounds:
 
     max_error_rate_increase: float = 0.02
     """The candidate's error rate minus the baseline's; both are in [0, 1]."""
-    max_latency_ratio: float = 2.0
+    max_latency_ratio: float = 1.5
     """The candidate's p95 latency divided by the baseline's."""
     max_quality_drop: float = 0.05
     """The baseline's mean score minus the candidate's; both are in [0, 1]."""
@@ -54,6 +81,9 @@ class ReleaseSpec:
     """The passed gate that lets the candidate replace the champion."""
     stages: tuple[Stage, ...] = DEFAULT_STAGES
     bounds: Bounds = Bounds()
+    unproven: Unproven = Unproven.HOLD
+    watch: timedelta = timedelta(hours=1)
+    """For so long after its promotion the candidate is compared with the champion before, which it falls back to."""
 
     def check(self) -> None:
         """Raises InvalidArgument that names every field at fault."""
@@ -68,8 +98,13 @@ class ReleaseSpec:
             of_stage.bounds("percent", stage.percent, above=previous, at_most=100)
             of_stage.bounds("min_duration", stage.min_duration, at_least=timedelta(0), at_most=MAX_STAGE_DURATION)
             of_stage.bounds("min_samples", stage.min_samples, at_least=0)
+            of_stage.bounds("min_scored", stage.min_scored, at_least=0)
+            least, most = max(stage.min_duration, timedelta(0)), 2 * MAX_STAGE_DURATION
+            if stage.max_duration is not None:
+                of_stage.bounds("max_duration", stage.max_duration, at_least=min(least, most), at_most=most)
             previous = max(previous, stage.percent)
         spec.unless(self.stages and self.stages[-1].percent == 100, "stages", "must end at 100 percent")
+        spec.bounds("watch", self.watch, at_least=timedelta(0), at_most=MAX_STAGE_DURATION)
         bounds = spec.under("bounds")
         bounds.bounds("max_error_rate_increase", self.bounds.max_error_rate_increase, at_least=0.0, at_most=1.0)
         bounds.bounds("max_latency_ratio", self.bounds.max_latency_ratio, at_least=1.0)
@@ -90,8 +125,18 @@ class ReleaseEvent:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The states: PREPARING (the candidate is being loaded), PROGRESSING (it gets traffic), then one of SUCCEEDED,
-    ROLLED_BACK and FAILED (the platform could not carry the release out)."""
+    """The way of a release:
+
+        PREPARING --begin--> PROGRESSING --promote--> PROMOTING --succeed--> WATCHING --> SUCCEEDED
+                              |   ^                       |                     |
+                           pause  resume                  +-----roll back-------+--> FALLING_BACK --> ROLLED_BACK
+                              v   |
+                             PAUSED
+
+    Until PROMOTING a roll-back is ROLLED_BACK at once. From there on the champion may have been set: FALLING_BACK sends
+    all traffic to the baseline, and sets the champion back before it ends. FAILED: the platform could not carry the
+    release out, or a stage could not be decided in its time.
+    """
 
     id: str
     spec: ReleaseSpec
@@ -100,7 +145,10 @@ class Release:
     create_time: datetime
     state: State = State.PREPARING
     stage: int = 0
+    """Of `spec.stages`; after them comes the watch."""
     stage_start_time: datetime | None = None
+    """When the present stage, the watch or the falling back began. The time of a pause is no time of the stage."""
+    pause_time: datetime | None = None
     events: tuple[ReleaseEvent, ...] = ()
     failure: Failure | None = None
     end_time: datetime | None = None
@@ -113,7 +161,7 @@ class Release:
 
     @property
     def active(self) -> bool:
-        return self.state in (State.PREPARING, State.PROGRESSING)
+        return self.state not in (State.SUCCEEDED, State.ROLLED_BACK, State.FAILED)
 
     @property
     def percent(self) -> int:
@@ -121,7 +169,7 @@ class Release:
         match self.state:
             case State.PROGRESSING:
                 return self.spec.stages[self.stage].percent
-            case State.SUCCEEDED:
+            case State.PROMOTING | State.WATCHING | State.SUCCEEDED:
                 return 100
             case _:
                 return 0
@@ -139,34 +187,74 @@ class Release:
         """The version that gets no traffic once the release has ended."""
         return self.baseline if self.state is State.SUCCEEDED else self.candidate
 
+    @property
+    def last_stage(self) -> bool:
+        return self.stage == len(self.spec.stages) - 1
+
     def begin(self, now: datetime) -> "Release":
         """Gives the candidate, now loaded, its first share of traffic."""
-        self._require(State.PREPARING, "begin")
+        self._require("begin", State.PREPARING)
         return self._at_stage(0, now, "the candidate's engine is ready")
 
     def advance(self, now: datetime, reason: str) -> "Release":
-        """To the next stage. Raises FailedPrecondition at the last one, which succeeds instead."""
-        self._require(State.PROGRESSING, "advance")
+        """To the next stage. Raises FailedPrecondition at the last one, which is promoted instead."""
+        self._require("advance", State.PROGRESSING)
         if self.last_stage:
             raise FailedPrecondition(f"release {self.id} is at its last stage")
         return self._at_stage(self.stage + 1, now, reason)
 
-    def succeed(self, now: datetime, reason: str) -> "Release":
-        self._require(State.PROGRESSING, "succeed")
-        if not self.last_stage:
-            raise FailedPrecondition(f"release {self.id} is at stage {self.stage}, not at its last")
-        return self._ended(State.SUCCEEDED, now, reason)
+    def pause(self, now: datetime, reason: str, actor: str = "") -> "Release":
+        """All traffic to the baseline, until it is resumed. Idempotent, as `resume` and `promote` are."""
+        if self.state is State.PAUSED:
+            return self
+        self._require("pause", State.PROGRESSING)
+        return replace(self, state=State.PAUSED, pause_time=now)._noted(now, reason, actor)
+
+    def resume(self, now: datetime, reason: str, actor: str = "") -> "Release":
+        """Goes on with the stage where it was paused."""
+        if self.state is State.PROGRESSING:
+            return self
+        self._require("resume", State.PAUSED)
+        assert self.pause_time is not None, "what is paused has a time of it"
+        assert self.stage_start_time is not None, "what is paused was in a stage"
+        start = self.stage_start_time + (now - self.pause_time)
+        going = replace(self, state=State.PROGRESSING, stage_start_time=start, pause_time=None)
+        return going._noted(now, reason, actor)
+
+    def promote(self, now: datetime, reason: str, actor: str = "") -> "Release":
+        """All traffic to the candidate, which is to be the champion; what is watched already is watched no longer.
+        People may do so at any stage, the gateway after the last one."""
+        if self.state is State.WATCHING:
+            return self._ended(State.SUCCEEDED, now, reason, actor)
+        if self.state in (State.PROMOTING, State.SUCCEEDED):
+            return self
+        self._require("be promoted", State.PROGRESSING, State.PAUSED)
+        return replace(self, state=State.PROMOTING, pause_time=None)._noted(now, reason, actor)
+
+    def succeed(self, now: datetime) -> "Release":
+        """Its candidate is the champion: it is watched, where the spec says so."""
+        self._require("succeed", State.PROMOTING)
+        if not self.spec.watch:
+            return replace(self, state=State.SUCCEEDED, end_time=now)
+        return replace(self, state=State.WATCHING, stage=len(self.spec.stages), stage_start_time=now)
 
     def roll_back(self, now: datetime, reason: str, actor: str = "") -> "Release":
         """All traffic back to the baseline; `actor`: who asked for it. Idempotent: the first roll-back stands."""
-        if self.state is State.ROLLED_BACK:
+        if self.state in (State.FALLING_BACK, State.ROLLED_BACK):
             return self
         self._require_active()
+        if self.state in (State.PROMOTING, State.WATCHING):
+            return replace(self, state=State.FALLING_BACK, stage_start_time=now)._noted(now, reason, actor)
         return self._ended(State.ROLLED_BACK, now, reason, actor)
 
+    def fallen_back(self, now: datetime) -> "Release":
+        """The baseline is the champion again, or another version that somebody chose meanwhile."""
+        self._require("end so", State.FALLING_BACK)
+        return replace(self, state=State.ROLLED_BACK, end_time=now)
+
     def fail(self, now: datetime, error: RatchetError) -> "Release":
-        """The platform could not carry the release out; this is no verdict on the candidate."""
-        self._require_active()
+        """The platform could not carry the release out, or not decide it; this is no verdict on the candidate."""
+        self._require("fail", State.PREPARING, State.PROGRESSING, State.PROMOTING)
         return replace(self._ended(State.FAILED, now, error.message), failure=Failure.of(error))
 
     def retire(self, now: datetime) -> "Release":
@@ -175,12 +263,8 @@ class Release:
             raise FailedPrecondition(f"release {self.id} is under way")
         return replace(self, retire_time=now)
 
-    @property
-    def last_stage(self) -> bool:
-        return self.stage == len(self.spec.stages) - 1
-
-    def _require(self, state: State, action: str) -> None:
-        if self.state is not state:
+    def _require(self, action: str, *states: State) -> None:
+        if self.state not in states:
             raise FailedPrecondition(f"release {self.id} is {self.state}: it cannot {action}")
 
     def _require_active(self) -> None:

@@ -1,13 +1,15 @@
-"""What users do with releases: create, get, list, watch, roll back."""
+"""What users do with releases: create, get, list, watch, pause, resume, promote, roll back."""
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from gateway_service.domain.experiments.ports import ExperimentStore
 from gateway_service.domain.ports import ModelRegistry
+from gateway_service.domain.releases.decision import decide
+from gateway_service.domain.releases.evidence import Traffic, TrafficReader
 from gateway_service.domain.releases.ports import ReleaseStore
-from gateway_service.domain.releases.release import Release, ReleaseSpec
+from gateway_service.domain.releases.release import Release, ReleaseSpec, State
 from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.sample import ArmSample
 from ratchet_kit.errors import FailedPrecondition, NotFound
@@ -25,6 +27,8 @@ class ReleaseView:
     release: Release
     baseline: ArmSample
     candidate: ArmSample
+    waits_for: str = ""
+    """What keeps it from moving on, in words; empty when it has ended."""
 
 
 class Releases:
@@ -40,7 +44,7 @@ class Releases:
         watch_poll: timedelta,
     ) -> None:
         self._releases = releases
-        self._traffic = traffic
+        self._traffic = TrafficReader(traffic)
         self._experiments = experiments
         self._registry = registry
         self._clock = clock
@@ -75,19 +79,39 @@ class Releases:
         return Page([await self._view(release) for release in page.items], page.next_page_token)
 
     async def roll_back(self, release_id: str, reason: str, actor: str = "") -> ReleaseView:
-        """All traffic back to the baseline, now. Idempotent.
+        """All traffic back to the baseline, now. Idempotent, as the three below are.
 
-        Raises NotFound, FailedPrecondition when it has ended otherwise, Aborted when it moved at the same moment.
+        Each raises NotFound, FailedPrecondition when its state does not allow it, Aborted when it moved at the same
+        moment.
         """
         release = await self._releases.get(release_id)
-        rolled_back = release.roll_back(self._clock.now(), reason or "rolled back by a user", actor)
-        if rolled_back is not release:
-            rolled_back = await self._releases.save(rolled_back)
-        return await self._view(rolled_back)
+        return await self._saved(
+            release, release.roll_back(self._clock.now(), reason or "rolled back by a user", actor)
+        )
+
+    async def pause(self, release_id: str, reason: str, actor: str = "") -> ReleaseView:
+        """All traffic to the baseline, until it is resumed."""
+        release = await self._releases.get(release_id)
+        return await self._saved(release, release.pause(self._clock.now(), reason or "paused by a user", actor))
+
+    async def resume(self, release_id: str, reason: str, actor: str = "") -> ReleaseView:
+        """On with the stage that was paused."""
+        release = await self._releases.get(release_id)
+        return await self._saved(release, release.resume(self._clock.now(), reason or "resumed by a user", actor))
+
+    async def promote(self, release_id: str, reason: str, actor: str = "") -> ReleaseView:
+        """The candidate becomes the champion whatever its stages say; while it is watched, that ends."""
+        release = await self._releases.get(release_id)
+        return await self._saved(release, release.promote(self._clock.now(), reason or "promoted by a user", actor))
 
     def watch(self, release_id: str) -> AsyncIterator[ReleaseView]:
         """The release now, then at each change of it or of its traffic, until it ends. Raises NotFound."""
-        return watch(lambda: self.get(release_id), lambda view: not view.release.active, interval=self._watch_poll)
+        return watch(
+            lambda: self.get(release_id),
+            lambda view: not view.release.active,
+            key=lambda view: replace(view, waits_for=""),  # which counts the seconds
+            interval=self._watch_poll,
+        )
 
     async def _new(self, spec: ReleaseSpec, actor: str) -> Release:
         candidate, model = spec.candidate, spec.candidate.model
@@ -101,7 +125,7 @@ class Releases:
         await self._check_gate(release)
         active = await self._releases.active(model)
         if active is not None:
-            raise FailedPrecondition(f"release {active.id} of model {model} is under way")
+            raise FailedPrecondition(f"release {active.id} of model {model} is under way: {active.state}")
         for experiment in await self._experiments.active():
             if experiment.model == model:
                 raise FailedPrecondition(
@@ -125,6 +149,24 @@ class Releases:
         if not gate.passed:
             raise FailedPrecondition(f"gate {gate_id} was not passed: {gate.reason}")
 
+    async def _saved(self, before: Release, after: Release) -> ReleaseView:
+        return await self._view(after if after is before else await self._releases.save(after))
+
     async def _view(self, release: Release) -> ReleaseView:
-        traffic = await self._traffic.traffic(release.id, release.stage, release.baseline, release.create_time)
-        return ReleaseView(release, traffic.baseline, traffic.candidate)
+        traffic = await self._traffic.read(release)
+        return ReleaseView(release, traffic.baseline, traffic.candidate, self._waits_for(release, traffic))
+
+    def _waits_for(self, release: Release, traffic: Traffic) -> str:
+        match release.state:
+            case State.PREPARING:
+                return "the candidate's engine is being loaded"
+            case State.PROGRESSING | State.WATCHING:
+                return decide(release, traffic, self._clock.now()).reason
+            case State.PAUSED:
+                return "somebody has to resume it"
+            case State.PROMOTING:
+                return f"the registry has to make {release.candidate} the champion"
+            case State.FALLING_BACK:
+                return f"the registry has to have {release.baseline} as the champion again"
+            case _:
+                return ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from scipy import special
 
 from gateway_service.domain.statistics.moments import Mean
-from ratchet_kit.statistics import Estimate, wilson
+from ratchet_kit.statistics import Estimate, newcombe
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,10 @@ def welch(a: Mean, b: Mean, alpha: float) -> Finding:
 
 
 def two_proportions(passed_a: float, n_a: float, passed_b: float, n_b: float, alpha: float) -> Finding:
-    """a's share minus b's, of independent requests: the pooled z test, and Newcombe's interval (Statistics in Medicine
-    17, 1998, method 10), which behaves at shares of 0 and 1."""
+    """a's share minus b's, of independent requests: the pooled z test, and Newcombe's interval."""
     a, b = passed_a / n_a, passed_b / n_b
-    z = float(special.ndtri(1 - alpha / 2))
-    of_a, of_b = wilson(a, n_a, z), wilson(b, n_b, z)
-    low = a - b - math.hypot(a - of_a.low, of_b.high - b)
-    high = a - b + math.hypot(of_a.high - a, b - of_b.low)
+    difference = newcombe(a, n_a, b, n_b, float(special.ndtri(1 - alpha / 2)))
     pooled = (passed_a + passed_b) / (n_a + n_b)
     error = math.sqrt(pooled * (1 - pooled) * (1 / n_a + 1 / n_b))
     p_value = 2 * float(special.ndtr(-abs(a - b) / error)) if error else 1.0
-    return Finding(Estimate(a - b, low, high), p_value)
+    return Finding(difference, p_value)

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from gateway_service.domain.statistics.moments import Moments
 from gateway_service.domain.traffic.measure import Measure
-from gateway_service.domain.traffic.record import CompletionRecord, ProblemRef, Unit
-from gateway_service.domain.traffic.sample import Period, Traffic, UnitCount, UnitLatency
+from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit
+from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
 
@@ -37,11 +37,13 @@ class CompletionLog(Protocol):
         """The score that the request stored. Raises AlreadyExists when its id was used for other feedback."""
         ...
 
-    async def traffic(self, release_id: str, stage: int, baseline: VersionRef, reference_from: datetime) -> Traffic:
-        """The arms of a release's stage, and all traffic of its baseline from `reference_from` on.
+    async def release_sample(self, release_id: str, arm: Arm, from_stage: int) -> ArmSample:
+        """An arm of a release in the stages from that one on: by sums that are kept as records and scores come, so
+        that its cost does not grow with the requests."""
+        ...
 
-        Latencies are those of the latest 10,000 answers of an arm.
-        """
+    async def version_sample(self, ref: VersionRef, period: Period) -> ArmSample:
+        """All traffic of a version in the period that no experiment had, and no fallback."""
         ...
 
     async def experiment_units(self, experiment_id: str) -> Mapping[str, UnitCount]:

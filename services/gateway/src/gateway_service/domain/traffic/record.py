@@ -76,3 +76,5 @@ class CompletionRecord:
     """Of the experiment; empty without one."""
     unit: str = ""
     """Which unit the request is of: the experiment's kind of unit, or its user where no experiment has it."""
+    left: bool = False
+    """The caller left before the end: that says nothing of the version, but that it took `latency` at least."""

@@ -3,42 +3,12 @@
 import math
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
+
+from gateway_service.domain.statistics.moments import Moments
 
 LATENCY_QUANTILE = 0.95
-
-
-@dataclass(frozen=True, slots=True)
-class ArmSample:
-    """The traffic of one version."""
-
-    requests: int = 0
-    errors: int = 0
-    latencies: tuple[float, ...] = ()
-    """Seconds, of answered requests only, ascending."""
-    scored: int = 0
-    mean_score: float = 0.0
-    """In [0, 1]; 0 without a score."""
-
-    @property
-    def latency_p95(self) -> float:
-        """Seconds; 0 without a latency."""
-        return quantile(self.latencies, LATENCY_QUANTILE)
-
-    @property
-    def error_rate(self) -> float:
-        return self.errors / self.requests if self.requests else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """The traffic that a release is judged by."""
-
-    candidate: ArmSample = ArmSample()
-    """The candidate's arm in the present stage."""
-    baseline: ArmSample = ArmSample()
-    """The baseline's arm in the present stage."""
-    reference: ArmSample = ArmSample()
-    """All recent traffic of the baseline's version: used where the stage's own baseline is too small, as at 100 %."""
+NO_MOMENTS = Moments()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +27,59 @@ class UnitCount:
     requests: int
 
 
-@dataclass(frozen=True, slots=True)
-class UnitLatency:
-    """An answer's latency in seconds, and whose it was."""
+class UnitLatency(NamedTuple):
+    """An answer's latency in seconds, and whose it was. A tuple: thousands are made at each look."""
 
     unit: str
     latency: float
+
+
+@dataclass(frozen=True, slots=True)
+class ArmSample:
+    """The traffic of one version. A unit is a user, or a request that names none."""
+
+    failures: Moments = NO_MOMENTS
+    """Of each unit's requests, how many failed."""
+    scores: Moments = NO_MOMENTS
+    """Of each unit's scored answers, the sum of the scores, which are in [0, 1]."""
+    latencies: tuple[UnitLatency, ...] = ()
+    """Of the latest 1,000 answers. A caller who left would have waited for so long at least."""
+    left: int = 0
+    """Requests whose callers left before the end: they are no failures, and not in `failures`."""
+
+    @property
+    def answered(self) -> int:
+        """Requests that were answered or failed."""
+        return int(self.failures.x)
+
+    @property
+    def requests(self) -> int:
+        return self.answered + self.left
+
+    @property
+    def errors(self) -> int:
+        return int(self.failures.y)
+
+    @property
+    def error_rate(self) -> float:
+        return self.failures.y / self.failures.x if self.failures.x else 0.0
+
+    @property
+    def scored(self) -> int:
+        return int(self.scores.x)
+
+    @property
+    def mean_score(self) -> float:
+        """In [0, 1]; 0 without a score."""
+        return self.scores.y / self.scores.x if self.scores.x else 0.0
+
+    @property
+    def latency_p95(self) -> float:
+        """Seconds; 0 without a latency."""
+        return quantile(tuple(sorted(one.latency for one in self.latencies)), LATENCY_QUANTILE)
+
+
+NO_TRAFFIC = ArmSample()
 
 
 def quantile(ascending: tuple[float, ...], q: float) -> float:

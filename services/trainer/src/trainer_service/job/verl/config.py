@@ -1,4 +1,4 @@
-"""A job's config as verl's: pure functions from JobConfig to lists of Hydra overrides. Nothing of verl is imported.
+"""A job's config as verl's: functions from JobConfig to lists of Hydra overrides. Nothing of verl is imported.
 
 verl's own defaults are kept where they serve; each override below is a hyperparameter of the run, a resource, a path,
 or a need of the device. The spec is complete and valid: nothing is checked or chosen here.
@@ -6,6 +6,7 @@ or a need of the device. The spec is complete and valid: nothing is checked or c
 
 import importlib.util
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -57,13 +58,17 @@ def environment(job: JobConfig) -> dict[str, str]:
             "VERL_PLATFORM": "cpu",
             # verl finds its FSDP engine under the device "cuda" only; the platform above is what it then runs on.
             "VERL_ENGINE_DEVICE": "cuda",
-            # Two threads per rank were slower than one on two cores: ranks, vLLM and the sandbox share them.
-            "OMP_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": str(_threads(job)),
             # The logical GPUs of a CPU machine have no device behind them.
             "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         }
         | ({"GLOO_SOCKET_IFNAME": "lo"} if job.spec.resources.nodes == 1 else {})
     )
+
+
+def _threads(job: JobConfig) -> int:
+    """Of each rank: engine and sandbox have little to do while ranks compute."""
+    return max(1, len(os.sched_getaffinity(0)) // (job.spec.resources.accelerators_per_node or 1))
 
 
 def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
