@@ -195,6 +195,7 @@ def run_spec(make_complete_spec: Callable[..., RunSpec]) -> Callable[..., RunSpe
     return make
 
 
+@pytest.mark.timeout(900)  # three jobs
 async def test_a_killed_job_resumes_and_ends_as_one_that_was_not_killed(world: World, run_spec: Any) -> None:
     spec, reports = run_spec(), world.reports
     async with world.running(world.job(spec)) as job:
