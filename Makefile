@@ -4,7 +4,7 @@ export DEVICE
 LIGHT := .venvs/light/bin
 SETUP := scripts/setup.sh
 
-.PHONY: help setup runtimes demo test lint test-quick test-unit test-honest test-e2e test-engines e2e-full chaos soak bench compose-test protos locks \
+.PHONY: help setup runtimes demo test lint test-quick test-unit test-honest test-e2e test-engines e2e-full chaos soak soak-runs bench compose-test protos locks \
         starter smollm2 clean
 
 help:  ## What can be made
@@ -66,6 +66,9 @@ soak:  ## An hour of mixed load on four services; 100,000 programs, a tenth of t
 	HONEST_PROGRAMS=5000 $(LIGHT)/pytest tests/honest -n 0
 	HONEST_PROGRAMS=5000 HONEST_LOAD=4 $(LIGHT)/pytest tests/honest -n 0 -k among
 	RATCHET_FUZZ_CASES=10000 $(LIGHT)/pytest -n 0 services/sandbox/tests/integration/test_fuzz_answers.py
+
+soak-runs: setup  ## 60 runs of three steps, one random fault each: some three hours
+	$(LIGHT)/python -m tests.soak.runs --runs 60
 
 bench: setup  ## Speed, as ratios against a limit and against peers measured in the same run; simulated gates, experiments and releases
 	.venvs/tools/bin/uv venv --quiet --allow-existing --python .venvs/light/bin/python .venvs/peers

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +52,13 @@ def platform() -> Iterator[Platform]:
     missing = missing_environments(environments_folder())
     if missing:
         pytest.skip(f"the environments {', '.join(missing)} are not built: make setup")
+    with running() as platform:
+        yield platform
+
+
+@contextmanager
+def running() -> Iterator[Platform]:
+    """Up here, and down with nothing left of it at the end."""
     # A short path: Ray's sockets lie below it, and a socket's path may have 107 characters.
     folder = Path(tempfile.mkdtemp(prefix="rat-"))
     platform = Platform(Home(folder))

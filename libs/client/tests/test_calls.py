@@ -14,6 +14,7 @@ def test_the_protos_say_where_a_message_goes() -> None:
         "GET", "/api/v1/models/m/versions", query={"page_size": 2}
     )
     assert request_of(trainer_pb2.CancelRunRequest(id="a b")) == Request("POST", "/api/v1/runs/a%20b/cancel", body={})
+    assert request_of(trainer_pb2.ResumeRunRequest(id="r")) == Request("POST", "/api/v1/runs/r/resume", body={})
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "starter/versions/1", "/"])

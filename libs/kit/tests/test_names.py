@@ -114,5 +114,5 @@ def test_a_location_is_a_folder_or_a_url():
     assert not Location("./m").is_url
 
 
-def test_the_policy_of_a_run_has_a_name():
-    assert policy_name("run_01") == "run-run_01"
+def test_the_policy_of_an_attempt_has_a_name():
+    assert policy_name("run_01", 2) == "run-run_01-2"

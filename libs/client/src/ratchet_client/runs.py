@@ -26,6 +26,11 @@ class Runs(Resource[S]):
         """Its checkpoints stay."""
         return call(pb.CancelRunRequest(id=run_id), pb.CancelRunResponse, lambda reply: reply.run)
 
+    @unary
+    def resume(self, run_id: str) -> Call[pb.Run]:
+        """One that failed or was cancelled goes on at its last checkpoint."""
+        return call(pb.ResumeRunRequest(id=run_id), pb.ResumeRunResponse, lambda reply: reply.run)
+
     @streamed
     def watch(self, run_id: str, after_step: int = 0) -> Stream[pb.WatchRunResponse]:
         """The run and its new steps at every change, until it has ended."""

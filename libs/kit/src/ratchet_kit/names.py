@@ -139,9 +139,10 @@ class ModelRef:
         return BareModel(check_model_name(text, field))
 
 
-def policy_name(run_id: str) -> str:
-    """The name under which the policy that a run trains is loaded in the rollout service."""
-    return f"run-{run_id}"
+def policy_name(run_id: str, attempt: int) -> str:
+    """The name under which an attempt of a run loads the policy that it trains in the rollout service. One that is over
+    and lives on cannot touch that of the next."""
+    return f"run-{run_id}-{attempt}"
 
 
 def _invalid(field: str, rule: str, value: str | int) -> InvalidArgument:

@@ -44,7 +44,7 @@ class Trainer:
         if request.after_step:
             raise errors.Unavailable("trainer went away")
 
-    CancelRun = ListSteps = ListCheckpoints = GetRun
+    CancelRun = ResumeRun = ListSteps = ListCheckpoints = GetRun
 
 
 class Registry:

@@ -47,7 +47,7 @@ class Trainer:
         if request.after_step:
             raise errors.Unavailable("trainer went away")
 
-    CancelRun = DeleteRun = ListSteps = ListCheckpoints = GetRun
+    CancelRun = ResumeRun = DeleteRun = ListSteps = ListCheckpoints = GetRun
 
 
 class Registry:

@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +60,12 @@ class Service:
         (pid,) = [pid for pid, args in self.tree().items() if args.startswith(title)]
         return pid
 
-    def generate(self, **sampling: Any) -> pb.GenerateResponse:
+    def generate(self, prompt: Sequence[int] = PROMPT, **sampling: Any) -> pb.GenerateResponse:
         """Retries while the policy is not there, as clients do."""
         defaults = {"max_tokens": 24, "logprobs": True, "ignore_eos": True}
         request = pb.GenerateRequest(
             policy="p",
-            prompt=generation_pb2.Prompt(tokens=generation_pb2.Tokens(ids=PROMPT)),
+            prompt=generation_pb2.Prompt(tokens=generation_pb2.Tokens(ids=prompt)),
             sampling=generation_pb2.SamplingParams(**(defaults | sampling)),
         )
         end = time.monotonic() + 240
@@ -171,6 +172,19 @@ def test_log_probs_are_those_of_the_new_weights_after_each_update(service: Servi
         response = service.generate()
         assert response.policy_id == announced
         assert worst_difference(model, response) < 1e-3
+
+
+def test_more_prompts_at_a_time_than_a_pass_takes_have_seeds(service: Service, model: Any) -> None:
+    """Together 4,000 tokens, of which some would be read in parts."""
+    rows = [[1, *range(20, 120), row] for row in range(20, 60)]
+
+    def sample(row: int) -> list[list[int]]:
+        completions = service.generate(prompt=rows[row], n=4, seed=row, max_tokens=8).completions
+        return [list(completion.token_ids) for completion in completions]
+
+    with ThreadPoolExecutor(len(rows)) as pool:
+        together = list(pool.map(sample, range(len(rows))))
+    assert [sample(row) for row in (0, 20, 39)] == [together[row] for row in (0, 20, 39)]
 
 
 def test_greedy_repeats_itself_and_a_seed_does(service: Service, model: Any) -> None:

@@ -17,7 +17,8 @@ from ratchet_kit.grpc_errors import failure_from_proto, failure_to_proto
 from ratchet_kit.pages import Page
 from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
 from ratchet_rewards import convert as rewards
-from trainer_service.domain.run import Checkpoint, Estimate, Phase, Run, State, Step
+from trainer_service.domain.checkpoint import Checkpoint
+from trainer_service.domain.run import Estimate, Phase, Run, State, Step
 from trainer_service.domain.runs import Progress
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
 from trainer_service.domain.thresholds import Thresholds
@@ -118,6 +119,8 @@ def run_to_proto(run: Run) -> pb.Run:
         phase_time=timestamp_to_proto(run.phase_time) if run.phase_time else None,
         actor=run.actor,
         cancel_actor=run.cancel_actor,
+        resumes=run.resumes,
+        resume_actor=run.resume_actor,
         estimate=_estimate_to_proto(run.estimate) if run.estimate else None,
         out_of_memory=run.out_of_memory,
         notices=[

@@ -210,7 +210,8 @@ def _ray(settings: Settings) -> LocalRay | RemoteRay:
             cpus=settings.ray_cpus,
             environment=settings.ray_environment,
             logical_accelerators=settings.device == "cpu",
-        )
+        ),
+        place=settings.worker_name(),
     )
 
 

@@ -36,6 +36,9 @@ class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
     async def CancelRun(self, request: pb.CancelRunRequest, context: Context) -> pb.CancelRunResponse:
         return pb.CancelRunResponse(run=convert.run_to_proto(await self._runs.cancel(RunId(request.id), actor())))
 
+    async def ResumeRun(self, request: pb.ResumeRunRequest, context: Context) -> pb.ResumeRunResponse:
+        return pb.ResumeRunResponse(run=convert.run_to_proto(await self._runs.resume(RunId(request.id), actor())))
+
     async def DeleteRun(self, request: pb.DeleteRunRequest, context: Context) -> pb.DeleteRunResponse:
         await self._runs.delete(RunId(request.id))
         return pb.DeleteRunResponse()
@@ -65,6 +68,12 @@ class JobReportServicer(job_report_pb2_grpc.JobReportServiceServicer):
     ) -> job_report_pb2.ReportStartedResponse:
         await self._reports.started(RunId(request.run_id), request.attempt)
         return job_report_pb2.ReportStartedResponse()
+
+    async def ReportHeartbeat(
+        self, request: job_report_pb2.ReportHeartbeatRequest, context: Context
+    ) -> job_report_pb2.ReportHeartbeatResponse:
+        await self._reports.heartbeat(RunId(request.run_id), request.attempt)
+        return job_report_pb2.ReportHeartbeatResponse()
 
     async def ReportPhase(
         self, request: job_report_pb2.ReportPhaseRequest, context: Context

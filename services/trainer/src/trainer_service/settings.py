@@ -41,8 +41,8 @@ class Settings(ServiceSettings):
     reconcile_every: timedelta = timedelta(seconds=15)
     max_attempts: int = Field(default=5, ge=1)
     """Starts of a run's job, the first included."""
-    silence: timedelta = timedelta(hours=1)
-    """A job that reports nothing for so long hangs, and is started again."""
+    silence: timedelta = timedelta(minutes=10)
+    """A job that runs and sends no heartbeat for so long hangs, and is started again."""
 
     memory_gib: float | None = Field(default=None, gt=0)
     """What the training processes of a run may take: on CPU of this machine, on CUDA of one GPU. A run that needs more

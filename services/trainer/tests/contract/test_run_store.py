@@ -17,8 +17,9 @@ from ratchet_kit.sql import Database
 from trainer_service.adapters.memory import MemoryRunStore
 from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.adapters.tables import runs, steps
+from trainer_service.domain.checkpoint import Checkpoint, best
 from trainer_service.domain.ports import RunStore
-from trainer_service.domain.run import Checkpoint, Estimate, Notice, Phase, Run, RunId, State, Step, best
+from trainer_service.domain.run import Estimate, Notice, Phase, Run, RunId, State, Step
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 
@@ -129,9 +130,14 @@ async def test_a_change_keeps_every_field(store: RunStore, make_run: Any) -> Non
         estimate=Estimate(2**33, 2**34, timedelta(seconds=90)),
         out_of_memory=1,
         notices=(Notice(3, "a sentence", NOW),),
+        place="http://ray:8265",
+        heartbeat_time=NOW,
+        resumes=2,
+        resume_actor="key_2",
     )
     assert await store.change(run.id, lambda _: changed) == changed
     assert await store.get(run.id) == changed
+    assert (await store.get(run.id)).heartbeat_time == NOW  # which is not compared
 
 
 async def test_a_deleted_run_leaves_nothing(store: RunStore, make_run: Any) -> None:

@@ -1,8 +1,8 @@
 """Stands in for `python -m trainer_service.job` where a test is about the service around the job: reports its steps
 through JobReportService as the real one does, writes a checkpoint of the base at each, and dies when it should.
 
-The run's display name says how: "die at 2" kills attempt 1 before step 2 is reported, "fail at 2" reports an error,
-"slow" takes a second per step.
+The run's display name says how: "die at 2" kills attempt 1 before step 2 is reported, "fail at 2" has it report an
+error, "slow" takes a second per step.
 """
 
 import asyncio
@@ -46,9 +46,10 @@ async def main() -> int:
         await send(reports.ReportStarted, pb.ReportStartedRequest(**of_run))
         for number in range(done + 1, spec.steps + 1):
             await asyncio.sleep(1 if "slow" in spec.display_name else 0.1)
-            if how.get("step") == str(number) and how["what"] == "die" and job.attempt == 1:
+            is_its_time = how.get("step") == str(number) and job.attempt == 1
+            if is_its_time and how["what"] == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
-            if how.get("step") == str(number) and how["what"] == "fail":
+            if is_its_time and how["what"] == "fail":
                 failure = failure_pb2.Failure(message="the stub should fail")
                 await send(reports.ReportFinished, pb.ReportFinishedRequest(**of_run, failure=failure))
                 return 1

@@ -14,7 +14,8 @@ from ratchet_kit import streams
 from ratchet_testing.ports import free_port
 from ratchet_testing.redis_server import redis_server
 from trainer_service.adapters.events import NAME, RedisEvents
-from trainer_service.domain.run import Checkpoint, Run, State, Step
+from trainer_service.domain.checkpoint import Checkpoint
+from trainer_service.domain.run import Run, State, Step
 from trainer_service.main import provision
 from trainer_service.settings import Settings
 

@@ -17,7 +17,7 @@ from ratchet.registry.v1 import registry_pb2, registry_pb2_grpc
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet.trainer.v1 import trainer_pb2_grpc
 from ratchet_kit.client import channel, wait_healthy
-from ratchet_kit.errors import InvalidArgument, NotFound
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_testing.ports import free_port
 from ratchet_testing.services import serving
@@ -206,13 +206,19 @@ async def test_jobs_run_and_die_and_are_cancelled(service: Service, registry: tu
         with pytest.raises(NotFound), rpc_errors():
             await stub.GetRun(pb.GetRunRequest(id=run.id))
 
-        # What the job reports as wrong is final.
+        # What the job reports as wrong is final, until somebody takes the run up again.
         failed = await is_over(stub, (await stub.CreateRun(service.request("fail at 2"))).run.id)
         assert (failed.state, failed.attempt, failed.failure.message) == (
             pb.Run.STATE_FAILED,
             1,
             "the stub should fail",
         )
+        assert (await stub.ResumeRun(pb.ResumeRunRequest(id=failed.id))).run.state == pb.Run.STATE_QUEUED
+        done = await is_over(stub, failed.id)
+        assert (done.state, done.attempt, done.step, done.resumes) == (pb.Run.STATE_SUCCEEDED, 2, 4, 1)
+        assert not done.HasField("failure")
+        with pytest.raises(FailedPrecondition), rpc_errors():
+            await stub.ResumeRun(pb.ResumeRunRequest(id=failed.id))
 
         # A cancelled job is stopped.
         slow = (await stub.CreateRun(service.request("slow", steps=500))).run

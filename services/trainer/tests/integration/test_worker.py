@@ -5,16 +5,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import redis.asyncio
 
+from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.queues import StreamQueue
 from ratchet_kit.streams import Stream
 from ratchet_kit.work import Priority
 from ratchet_kit.worker import Timing, Worker
-from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
+from trainer_service.adapters.memory import MemoryJobs
+from trainer_service.domain.checkpoint import Checkpoint
+from trainer_service.domain.run import Run, RunId, State, Step
 from trainer_service.main import provision
 from trainer_service.settings import Settings
 
@@ -180,3 +184,62 @@ async def test_a_message_for_no_run_is_done_with(queue: StreamQueue, worker: Wor
     await queue.publish("run_0", Priority.NORMAL)
     async with working(worker.run):
         await is_held(queue)
+
+
+@pytest.fixture
+async def other(trainer: Any, make_queue: Callable[..., StreamQueue]) -> AsyncIterator[Any]:
+    """Another service beside it, with a cluster of its own."""
+    jobs = MemoryJobs()
+    jobs.place = "there"
+    timing = Timing(beat=LEASE / 4, reconcile=timedelta(seconds=0.1), block=timedelta(seconds=0.2))
+    ports = replace(trainer.ports, queue=make_queue("worker-2"), jobs=jobs)
+    async with provision(Settings(), ports=ports, deadlines=trainer.deadlines, timing=timing) as service:
+        yield SimpleNamespace(worker=service.worker, jobs=jobs)
+
+
+async def leave(trainer: Any, queue: StreamQueue, worker: Worker[Any], run: Run) -> None:
+    """The worker takes the run, and ends once its job is up, without a word to anyone."""
+    await queue.publish(run.id, Priority.NORMAL)
+    working = asyncio.create_task(worker.run(asyncio.Event()))
+    await job_is_up(trainer, run)
+    await trainer.reports.heartbeat(run.id, 1)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+
+
+async def test_a_service_follows_the_job_of_another_that_lost_its_lease(
+    trainer: Any, queue: StreamQueue, worker: Worker[Any], run: Run, other: Any
+) -> None:
+    await leave(trainer, queue, worker, run)
+    async with working(other.worker.run):
+        for _ in range(5):
+            await asyncio.sleep(LEASE.total_seconds() / 2)
+            trainer.clock.advance(timedelta(seconds=50))
+            await trainer.reports.heartbeat(run.id, 1)
+        assert other.jobs.submitted == []
+        await job_ends(trainer, run)
+        await is_held(queue)
+    assert (await trainer.store.get(run.id)).attempt == 1
+
+
+async def test_a_service_starts_anew_what_died_with_another(
+    trainer: Any, queue: StreamQueue, worker: Worker[Any], run: Run, other: Any
+) -> None:
+    await leave(trainer, queue, worker, run)
+
+    async def is_started() -> bool:
+        trainer.clock.advance(timedelta(seconds=20))
+        return bool(other.jobs.submitted)
+
+    async with working(other.worker.run):
+        await until(is_started)
+        assert other.jobs.submitted == [(run.id, 2)]
+        with pytest.raises(FailedPrecondition, match="attempt 1 is stale"):
+            await trainer.reports.step(run.id, Step(1, {}, "sha256:1", trainer.clock.now(), 1))
+        await trainer.reports.started(run.id, 2)
+        await trainer.reports.step(run.id, Step(1, {}, "sha256:1", trainer.clock.now(), 2))
+        await trainer.reports.checkpoint(run.id, 2, Checkpoint(1, "/exports/1", "sha256:1", trainer.clock.now()))
+        await trainer.reports.finished(run.id, 2, None)
+        other.jobs.end(run.id, 2)
+        await is_held(queue)
+    assert (await trainer.store.get(run.id)).state is State.SUCCEEDED

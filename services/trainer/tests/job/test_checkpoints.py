@@ -1,18 +1,19 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from ratchet_kit import storage
-from ratchet_kit.errors import ResourceExhausted
+from ratchet_kit.errors import NotFound, ResourceExhausted
 from ratchet_kit.storage import Folder
-from trainer_service.job.checkpoints import MARKER, Checkpoints
+from trainer_service.job.checkpoints import MARKER, Checkpoints, Saved
 
 
 @pytest.fixture
 def checkpoints(tmp_path: Path) -> Checkpoints:
-    return Checkpoints(tmp_path)
+    return Checkpoints(tmp_path, attempt=2)
 
 
 def write(checkpoints: Checkpoints, step: int, content: bytes = b"") -> Path:
@@ -30,19 +31,52 @@ def test_no_checkpoint_to_resume_from(checkpoints: Checkpoints):
     assert checkpoints.latest() is None
 
 
-def test_a_half_written_checkpoint_is_removed(checkpoints: Checkpoints):
+def step_of(saved: Saved | None) -> int:
+    assert saved is not None
+    return saved.step
+
+
+def test_a_half_written_checkpoint_is_none_and_removed_by_the_next_attempt(checkpoints: Checkpoints, tmp_path: Path):
     write(checkpoints, 5)
     checkpoints.complete(5)
     write(checkpoints, 10)
-    assert checkpoints.latest() == 5
+    assert step_of(checkpoints.latest()) == 5
+    following = Checkpoints(tmp_path, attempt=3)
+    following.sweep()
+    assert step_of(following.latest()) == 5
     assert not checkpoints.folder(10).exists()
+
+
+def test_an_attempt_goes_on_from_the_one_before_and_then_replaces_it(checkpoints: Checkpoints, tmp_path: Path):
+    first = Checkpoints(tmp_path, attempt=1)
+    write(first, 5)
+    first.complete(5)
+    assert checkpoints.latest() == Saved(1, 5, first.folder(5))
+    write(checkpoints, 6)
+    assert step_of(checkpoints.latest()) == 5
+    checkpoints.complete(6)
+    assert checkpoints.latest() == Saved(2, 6, checkpoints.folder(6))
+    assert not first.folder(5).exists()
+
+
+def test_an_attempt_that_lives_on_harms_nothing_of_the_next(checkpoints: Checkpoints, tmp_path: Path):
+    write(checkpoints, 5)
+    checkpoints.complete(5)
+    write(checkpoints, 6)
+    old = Checkpoints(tmp_path, attempt=1)
+    write(old, 9)
+    old.complete(9)
+    old.sweep()
+    assert checkpoints.latest() == Saved(2, 5, checkpoints.folder(5))
+    assert checkpoints.folder(6).exists()
+    assert step_of(Checkpoints(tmp_path, attempt=3).latest()) == 5
 
 
 def test_one_complete_checkpoint_is_kept(checkpoints: Checkpoints):
     for step in (5, 10):
         write(checkpoints, step)
         checkpoints.complete(step)
-    assert checkpoints.latest() == 10
+    assert step_of(checkpoints.latest()) == 10
     assert not checkpoints.folder(5).exists()
     assert (checkpoints.folder(10) / MARKER).is_file()
 
@@ -62,7 +96,7 @@ def test_a_checkpoint_needs_as_much_space_as_the_last_one(checkpoints: Checkpoin
 def exporting(request: pytest.FixtureRequest, tmp_path: Path) -> Checkpoints:
     """Checkpoints whose exports are kept in the run's folder, in another one, or behind a URL."""
     places = {"run": "", "local": str(tmp_path / "exported"), "memory": f"memory://{uuid4().hex}"}
-    return Checkpoints(tmp_path, places[request.param])
+    return Checkpoints(tmp_path, 2, places[request.param])
 
 
 def test_exports_outlive_their_checkpoint(exporting: Checkpoints):
@@ -80,6 +114,17 @@ def test_a_repeated_step_replaces_its_export(exporting: Checkpoints):
     again = exporting.export(5, write(exporting, 5, b"anew"))
     assert Folder(again).read("model.safetensors").endswith(b"anew")
     assert set(Folder(again).sizes()) == {"config.json", "model.safetensors"}
+
+
+def test_a_step_that_an_attempt_repeats_has_an_export_of_its_own(exporting: Checkpoints):
+    old = replace(exporting, attempt=1)
+    first = old.export(5, write(old, 5, b"once"))
+    again = exporting.export(5, write(exporting, 5, b"anew"))
+    assert Folder(first).read("model.safetensors").endswith(b"once")
+    exporting.remove_repeated_exports(5)
+    assert Folder(again).read("model.safetensors").endswith(b"anew")
+    with pytest.raises(NotFound):
+        Folder(first).sizes()
 
 
 def test_an_export_says_what_dtype_it_holds(exporting: Checkpoints):

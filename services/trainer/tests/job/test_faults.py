@@ -3,7 +3,8 @@ import math
 import pytest
 
 from ratchet_kit.errors import DataLoss, Unavailable
-from trainer_service.job.faults import check_faults, check_probabilities
+from trainer_service.domain.spec import ProblemSetRef
+from trainer_service.job.faults import check_data, check_faults, check_probabilities
 
 
 @pytest.mark.parametrize("gap", [0.0, 2.5e-7, 0.01])
@@ -24,3 +25,11 @@ def test_a_few_faults_are_masked():
 def test_more_stop_the_attempt():
     with pytest.raises(Unavailable, match="the platform failed 7 of 128 samples, more than 5%: no lane"):
         check_faults(1, lost=7, expected=128, limit=0.05, reason="no lane")
+
+
+def test_what_is_trained_on_is_what_is_on_record():
+    recorded = ProblemSetRef("mine.jsonl", digest="sha256:a")
+    check_data(recorded, "sha256:a")
+    check_data(ProblemSetRef("mine.jsonl"), "sha256:b")
+    with pytest.raises(DataLoss, match=r"mine\.jsonl has changed since the run was created: it was sha256:a"):
+        check_data(recorded, "sha256:b")

@@ -13,7 +13,8 @@ from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRe
 from ratchet_kit.work import Priority
 from trainer_service import convert
 from trainer_service.domain.algorithms import ALGORITHMS
-from trainer_service.domain.run import Checkpoint, Estimate, Phase, Run, RunId, State
+from trainer_service.domain.checkpoint import Checkpoint
+from trainer_service.domain.run import Estimate, Phase, Run, RunId, State
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
 from trainer_service.domain.thresholds import Thresholds
 

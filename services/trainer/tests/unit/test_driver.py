@@ -21,9 +21,10 @@ from ratchet_kit.errors import (
     Unavailable,
 )
 from ratchet_kit.names import Location, VersionRef
+from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.ports import VersionState
-from trainer_service.domain.run import Checkpoint, Phase, Run, State, Step
-from trainer_service.domain.spec import Hyperparameters
+from trainer_service.domain.run import Phase, Run, State, Step
+from trainer_service.domain.spec import Hyperparameters, ProblemSetRef
 
 LOST = Failure("FAILED_PRECONDITION", "more than 5 % of the samples were lost")
 
@@ -87,7 +88,7 @@ async def test_the_best_checkpoint_becomes_a_version_with_its_lineage(trainer: A
     )
     assert lineage.config_digest.startswith("sha256:")
     assert len(lineage.training_fingerprints) == 1000
-    assert trainer.policies.released == [run.id]
+    assert trainer.policies.released == [(run.id, 1)]
     assert [state for _, state in trainer.events.published] == [
         State.QUEUED,
         State.STARTING,
@@ -263,12 +264,22 @@ async def test_a_registry_that_refuses_fails_the_run(trainer: Any, run: Run, mon
     assert failure.message == "the registry refused the best checkpoint: the folder holds no model"
 
 
-async def test_a_version_is_waited_for_until_it_is_ready(trainer: Any, run: Run) -> None:
+async def test_a_version_is_waited_for_until_it_is_ready(
+    trainer: Any, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_up, reads = trainer.ports.problems.look_up, list[ProblemSetRef]()
+
+    async def count(ref: ProblemSetRef) -> Any:
+        reads.append(ref)
+        return await look_up(ref)
+
+    monkeypatch.setattr(trainer.ports.problems, "look_up", count)
     trainer.registry.state = VersionState.PENDING
     async with driving(trainer, run.id) as driver:
         await train(trainer, run)
         await until(lambda: trainer.registry.registered)
         await asyncio.sleep(0.02)
+        assert len(reads) == 1  # however often it looks
         going_on = await trainer.runs.get(run.id)
         assert (going_on.state, going_on.phase) == (State.RUNNING, Phase.REGISTERING)
         driver.cancel()  # the service is started again
@@ -295,15 +306,141 @@ async def test_cancel_stops_the_job(trainer: Any, run: Run) -> None:
         await trainer.runs.cancel(run.id)
         await asyncio.wait_for(driver, 5)
     assert trainer.jobs.stopped == [(run.id, 1)]
-    assert trainer.policies.released == [run.id]
+    assert trainer.policies.released == [(run.id, 1)]
 
 
-async def test_a_job_that_says_nothing_for_long_is_started_again(trainer: Any, run: Run) -> None:
+async def pause() -> None:
+    """For some looks of the driver."""
+    await asyncio.sleep(0.02)
+
+
+async def test_a_job_that_sends_no_heartbeat_is_started_again(trainer: Any, run: Run) -> None:
     async with driving(trainer, run.id):
         await submitted(trainer, run, 1)
-        trainer.clock.advance(timedelta(hours=2))
+        for _ in range(3):  # a step may take as long as it likes
+            await trainer.reports.heartbeat(run.id, 1)
+            await pause()
+            trainer.clock.advance(timedelta(minutes=9))
+        await pause()
+        assert trainer.jobs.submitted == [(run.id, 1)]
+        trainer.clock.advance(timedelta(minutes=2))
         await submitted(trainer, run, 2)
-    assert trainer.jobs.stopped == [(run.id, 1)]
+        with pytest.raises(FailedPrecondition, match="attempt 1 is stale"):
+            await trainer.reports.heartbeat(run.id, 1)
+    assert (trainer.jobs.stopped, trainer.policies.released) == ([(run.id, 1)], [(run.id, 1)])
+
+
+async def test_a_job_that_waits_for_room_on_the_cluster_is_left_alone(trainer: Any, run: Run) -> None:
+    async with driving(trainer, run.id):
+        await submitted(trainer, run, 1)
+        trainer.jobs.wait(run.id, 1)
+        trainer.clock.advance(timedelta(days=1))
+        await pause()
+    assert trainer.jobs.submitted == [(run.id, 1)]
+
+
+async def test_heartbeats_that_the_service_could_not_hear_are_not_missed(
+    trainer: Any, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: Any) -> Run:
+        raise Unavailable("the database is away")
+
+    async with driving(trainer, run.id):
+        await submitted(trainer, run, 1)
+        await pause()
+        with monkeypatch.context() as patch:
+            patch.setattr(trainer.store, "get", away)
+            await pause()
+            trainer.clock.advance(timedelta(hours=1))
+            await pause()
+        await pause()
+    assert trainer.jobs.submitted == [(run.id, 1)]
+
+
+async def test_a_job_of_another_service_is_left_alone_while_it_lives(trainer: Any, run: Run) -> None:
+    """Its lease passed on: this service's Ray does not know the job that the other's runs."""
+    async with driving(trainer, run.id):
+        await submitted(trainer, run, 1)
+    trainer.jobs.forget()
+    trainer.jobs.place = "another"
+    async with driving(trainer, run.id) as driver:
+        await pause()
+        trainer.clock.advance(timedelta(minutes=9))  # it may be starting
+        for _ in range(3):
+            await trainer.reports.heartbeat(run.id, 1)
+            await pause()
+            trainer.clock.advance(timedelta(seconds=50))
+        await pause()
+        assert trainer.jobs.submitted == [(run.id, 1)]
+        trainer.clock.advance(timedelta(seconds=61))
+        await submitted(trainer, run, 2)
+        assert (await trainer.runs.get(run.id)).place == "another"
+        await trainer.reports.started(run.id, 2)
+        await do_steps(trainer, run, 2, 1, 2, 3)
+        await trainer.reports.finished(run.id, 2, None)
+        trainer.jobs.end(run.id, 2)
+        await asyncio.wait_for(driver, 5)
+    assert (await trainer.runs.get(run.id)).state is State.SUCCEEDED
+
+
+async def test_the_job_of_another_service_may_end_the_run(trainer: Any, run: Run) -> None:
+    async with driving(trainer, run.id):
+        await submitted(trainer, run, 1)
+    trainer.jobs.forget()
+    trainer.jobs.place = "another"
+    async with driving(trainer, run.id) as driver:
+        await train(trainer, run)
+        await asyncio.wait_for(driver, 5)
+    assert (await trainer.runs.get(run.id)).state is State.SUCCEEDED
+    assert trainer.jobs.submitted == [(run.id, 1)]
+
+
+async def test_a_failed_run_is_resumed_under_the_next_attempt(trainer: Any, run: Run) -> None:
+    async with driving(trainer, run.id) as driver:
+        await submitted(trainer, run, 1)
+        await trainer.reports.started(run.id, 1)
+        await do_steps(trainer, run, 1, 1)
+        await trainer.reports.finished(run.id, 1, LOST)
+        trainer.jobs.end(run.id, 1)
+        await asyncio.wait_for(driver, 5)
+    await trainer.runs.resume(run.id)
+    async with driving(trainer, run.id) as driver:
+        await submitted(trainer, run, 2)
+        await trainer.reports.started(run.id, 2)
+        await do_steps(trainer, run, 2, 2, 3)
+        await trainer.reports.finished(run.id, 2, None)
+        trainer.jobs.end(run.id, 2)
+        await asyncio.wait_for(driver, 5)
+    done = await trainer.runs.get(run.id)
+    assert (done.state, done.step, done.attempt, done.resumes) == (State.SUCCEEDED, 3, 2, 1)
+
+
+async def test_a_cancelled_run_can_be_resumed_before_its_job_is_gone(trainer: Any, run: Run) -> None:
+    async with driving(trainer, run.id):
+        await submitted(trainer, run, 1)
+        await trainer.runs.cancel(run.id)
+        await trainer.runs.resume(run.id)
+        await submitted(trainer, run, 2)
+        assert (await trainer.runs.get(run.id)).state is State.STARTING
+    assert (run.id, 1) in trainer.jobs.stopped
+
+
+async def test_a_version_that_was_refused_is_asked_for_anew_when_the_run_is_resumed(trainer: Any, run: Run) -> None:
+    trainer.registry.state = VersionState.FAILED
+    async with driving(trainer, run.id) as driver:
+        await train(trainer, run)
+        await asyncio.wait_for(driver, 5)
+    trainer.registry.state = VersionState.READY
+    trainer.registry.failures = {run.id: Failure("INVALID_ARGUMENT", "no weights")}
+    await trainer.runs.resume(run.id)
+    async with driving(trainer, run.id) as driver:
+        await submitted(trainer, run, 2)
+        await trainer.reports.started(run.id, 2)
+        await trainer.reports.finished(run.id, 2, None)
+        trainer.jobs.end(run.id, 2)
+        await asyncio.wait_for(driver, 5)
+    assert (await trainer.runs.get(run.id)).version == VersionRef("coder", 2)
+    assert list(trainer.registry.registered) == [run.id, f"{run.id}-resumed-1"]
 
 
 async def test_a_base_that_is_gone_fails_the_run(trainer: Any, run: Run) -> None:

@@ -102,7 +102,7 @@ async def test_a_job_is_submitted_once(ray: RayApi, jobs: RayJobs, run: Run) -> 
 @pytest.mark.parametrize(
     ("details", "status"),
     [
-        ({"status": "PENDING"}, JobStatus(JobState.ACTIVE)),
+        ({"status": "PENDING"}, JobStatus(JobState.WAITING)),
         ({"status": "RUNNING"}, JobStatus(JobState.ACTIVE)),
         ({"status": "FAILED", "driver_exit_code": -9}, JobStatus(JobState.ENDED, "it was killed by SIGKILL")),
         ({"status": "FAILED", "driver_exit_code": 1}, JobStatus(JobState.ENDED, "it ended with exit code 1")),
@@ -124,6 +124,10 @@ async def test_a_job_that_ended_is_quoted(ray: RayApi, jobs: RayJobs, run: Run, 
     (tmp_path / "run_1" / "logs" / "attempt-1.log").write_text("first\nMemoryError\n\n")
     ray.jobs["run_1-1"] = {"status": "FAILED", "driver_exit_code": 1}
     assert (await jobs.status(run.id, 1)).message == "it ended with exit code 1, after the line 'MemoryError'"
+
+
+async def test_jobs_are_where_their_cluster_is(jobs: RayJobs) -> None:
+    assert jobs.place == "http://ray:8265"
 
 
 async def test_a_job_that_ray_does_not_know_is_unknown(jobs: RayJobs) -> None:

@@ -3,7 +3,8 @@
 from typing import Any
 
 from ratchet_kit.errors import Failure
-from trainer_service.domain.run import Checkpoint, Run, State, Step
+from trainer_service.domain.checkpoint import Checkpoint
+from trainer_service.domain.run import Run, State, Step
 from trainer_service.domain.thresholds import Thresholds
 
 
@@ -39,7 +40,7 @@ async def test_a_stopped_run_says_what_it_was_and_keeps_its_best(trainer: Any, m
     assert [(notice.guard, notice.step) for notice in stopped.notices] == [("kl", 4)]
     assert trainer.events.published[-1] == (run.id, State.FAILED)
     await trainer.driver.drive(run.id)  # its job is cleared away, and what it could resume from stays
-    assert (trainer.policies.released, trainer.folders.tidied, trainer.registry.registered) == ([run.id], [], {})
+    assert (trainer.policies.released, trainer.folders.tidied, trainer.registry.registered) == ([(run.id, 1)], [], {})
 
 
 async def test_at_the_last_step_there_is_nothing_left_to_stop(trainer: Any, make_spec: Any) -> None:

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -6,7 +7,8 @@ import pytest
 
 from ratchet_kit.errors import FailedPrecondition, Failure
 from ratchet_kit.names import VersionRef
-from trainer_service.domain.run import Checkpoint, Phase, Run, RunId, State, Step, best
+from trainer_service.domain.checkpoint import Checkpoint, best
+from trainer_service.domain.run import Phase, Run, RunId, State, Step
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)
@@ -37,7 +39,7 @@ def test_a_run_goes_from_queued_to_succeeded(queued: Run) -> None:
 
 
 def test_an_attempt_that_died_is_stale_once_the_next_began(queued: Run) -> None:
-    run = queued.start(NOW).begin(1, NOW).resume(1, NOW)
+    run = queued.start(NOW).begin(1, NOW).again(1, NOW)
     assert (run.state, run.attempt) == (State.STARTING, 2)
     for report in (
         lambda: run.begin(1, NOW),
@@ -45,7 +47,8 @@ def test_an_attempt_that_died_is_stale_once_the_next_began(queued: Run) -> None:
         lambda: run.checkpointed(1, [], NOW),
         lambda: run.trained(1, NOW),
         lambda: run.broken(1, FAILURE, NOW),
-        lambda: run.resume(1, NOW),
+        lambda: run.again(1, NOW),
+        lambda: run.beat(1, NOW),
     ):
         with pytest.raises(FailedPrecondition, match="attempt 1 is stale"):
             report()
@@ -58,7 +61,8 @@ def test_what_is_over_stays_over(queued: Run) -> None:
             lambda over=over: over.start(NOW),
             lambda over=over: over.begin(over.attempt, NOW),
             lambda over=over: over.progress(step(1, over.attempt), None, NOW),
-            lambda over=over: over.resume(over.attempt, NOW),
+            lambda over=over: over.again(over.attempt, NOW),
+            lambda over=over: over.beat(over.attempt, NOW),
             lambda over=over: over.fail(FAILURE, NOW),
             lambda over=over: over.succeed(None, NOW),
         ):
@@ -79,13 +83,13 @@ def test_a_job_that_ends_early_has_failed(queued: Run) -> None:
     assert (run.state, run.failure) == (State.FAILED, Failure("INTERNAL", "the job ended after 1 of 2 steps"))
 
 
-def test_success_and_resume_ask_what_the_job_has_done(queued: Run) -> None:
+def test_success_and_another_attempt_ask_what_the_job_has_done(queued: Run) -> None:
     running = queued.start(NOW).begin(1, NOW)
     with pytest.raises(FailedPrecondition, match="has steps to do"):
         running.succeed(None, NOW)
     trained = replace(running, step=2).trained(1, NOW)
     with pytest.raises(FailedPrecondition, match="has done all its steps"):
-        trained.resume(1, NOW)
+        trained.again(1, NOW)
 
 
 def test_a_phase_is_of_a_run_that_goes_on(queued: Run) -> None:
@@ -94,13 +98,45 @@ def test_a_phase_is_of_a_run_that_goes_on(queued: Run) -> None:
     assert (run.phase, run.phase_time) == (Phase.SUBMITTING, NOW)
     run = run.enter(1, Phase.LOADING_MODEL, NOW).enter(1, Phase.LOADING_MODEL, LATER)
     assert (run.phase, run.phase_time, run.update_time) == (Phase.LOADING_MODEL, NOW, LATER)
-    assert run.resume(1, LATER).phase is Phase.SUBMITTING
+    assert run.again(1, LATER).phase is Phase.SUBMITTING
     with pytest.raises(FailedPrecondition, match="attempt 2 is stale"):
         run.enter(2, Phase.UPDATING, NOW)
     trained = replace(run.begin(1, NOW), step=2).trained(1, LATER)
     assert (trained.phase, trained.succeed(CODER, LATER).phase) == (Phase.REGISTERING, None)
     with pytest.raises(FailedPrecondition):
         queued.cancel(NOW).enter(0, Phase.UPDATING, NOW)
+
+
+@pytest.mark.parametrize("end", [lambda run: run.cancel(NOW, "key_1"), lambda run: run.fail(FAILURE, NOW)])
+def test_a_run_that_failed_or_was_cancelled_is_taken_up(queued: Run, end: Callable[[Run], Run]) -> None:
+    over = end(queued.start(NOW).begin(1, NOW).progress(step(1), None, NOW).again(1, NOW))
+    run = over.resume(LATER, "key_2")
+    assert (run.state, run.failure, run.end_time, run.cancel_actor) == (State.QUEUED, None, None, "")
+    assert (run.step, run.attempt, run.resumes, run.resume_actor) == (1, 2, 1, "key_2")
+    with pytest.raises(FailedPrecondition, match="QUEUED: it cannot be broken"):
+        run.broken(2, FAILURE, LATER)  # by the job that was there before
+    run = run.start(LATER, "another place")
+    assert (run.attempt, run.futile_attempts, run.place) == (3, 1, "another place")
+    assert (run.start_time, run.resume(LATER)) == (NOW, run)
+
+
+def test_a_run_that_succeeded_is_not_taken_up(queued: Run) -> None:
+    done = replace(queued.start(NOW).begin(1, NOW), step=2).trained(1, NOW).succeed(None, NOW)
+    with pytest.raises(FailedPrecondition, match="SUCCEEDED: it cannot be resumed"):
+        done.resume(NOW)
+
+
+def test_a_run_that_could_not_be_registered_trains_no_more_when_it_is_taken_up(queued: Run) -> None:
+    trained = replace(queued.start(NOW).begin(1, NOW), step=2).trained(1, NOW).fail(FAILURE, NOW)
+    run = trained.resume(LATER).start(LATER).begin(2, LATER).trained(2, LATER)
+    assert (run.phase, run.trained_time) == (Phase.REGISTERING, LATER)
+
+
+def test_a_heartbeat_is_no_change(queued: Run) -> None:
+    run = queued.start(NOW)
+    beaten = run.beat(1, LATER)
+    assert (beaten, beaten.heartbeat_time, beaten.update_time) == (run, LATER, NOW)
+    assert beaten.again(1, LATER).heartbeat_time is None
 
 
 def test_a_run_under_way_cannot_be_deleted(queued: Run) -> None:
@@ -115,7 +151,7 @@ def test_faults_count_once_for_each_attempt_that_met_them(queued: Run) -> None:
     run = queued.start(NOW).begin(1, NOW).progress(step(1, faults=3), None, NOW)
     run = run.progress(step(1, faults=3), step(1, faults=3), NOW)  # the report was sent again
     assert run.platform_faults == 3
-    run = run.resume(1, NOW).begin(2, NOW).progress(step(1, attempt=2, faults=1), step(1, faults=3), NOW)
+    run = run.again(1, NOW).begin(2, NOW).progress(step(1, attempt=2, faults=1), step(1, faults=3), NOW)
     assert run.platform_faults == 4
 
 

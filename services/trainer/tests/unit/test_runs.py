@@ -123,6 +123,32 @@ async def test_cancel_is_final_and_reaches_the_workers(trainer: Any, make_spec: 
         await trainer.runs.cancel("run_0")
 
 
+async def test_a_run_that_was_cancelled_is_resumed_and_queued_again(trainer: Any, make_spec: Any) -> None:
+    run = await trainer.create("r1", make_spec())
+    await trainer.runs.cancel(run.id)
+    trainer.queue.flush()
+    resumed = await trainer.runs.resume(run.id, "key_1")
+    assert (resumed.state, resumed.resume_actor, trainer.queue.ids) == (State.QUEUED, "key_1", [run.id])
+    assert trainer.events.published[-1] == (run.id, State.QUEUED)
+    assert await trainer.runs.resume(run.id) == resumed
+    with pytest.raises(NotFound):
+        await trainer.runs.resume("run_0")
+
+
+async def test_a_heartbeat_wakes_no_watcher(trainer: Any, make_spec: Any) -> None:
+    run = await trainer.create("r1", make_spec())
+    await trainer.store.change(run.id, lambda run: run.start(trainer.clock.now()))
+    updates = trainer.runs.watch(run.id, 0)
+    assert (await anext(updates)).run.state is State.STARTING
+    await trainer.reports.heartbeat(run.id, 1)
+    following = asyncio.ensure_future(anext(updates))
+    await asyncio.sleep(0.05)
+    assert not following.done()
+    await trainer.reports.started(run.id, 1)
+    assert (await asyncio.wait_for(following, 5)).run.state is State.RUNNING
+    await updates.aclose()
+
+
 async def test_a_watcher_sees_each_change_and_each_step_once(trainer: Any, make_spec: Any) -> None:
     run = await trainer.create("r1", make_spec(steps=2))
 
@@ -199,7 +225,7 @@ async def test_a_run_is_deleted_with_all_it_left(trainer: Any, make_spec: Any) -
     trainer.jobs.down = False
     await trainer.runs.delete(run.id)
     assert trainer.jobs.stopped == [(run.id, 1)]
-    assert trainer.folders.removed == trainer.policies.released == [run.id]
+    assert (trainer.folders.removed, trainer.policies.released) == ([run.id], [(run.id, 1)])
     with pytest.raises(NotFound):
         await trainer.runs.delete(run.id)
     assert (await trainer.create("r1", make_spec())).id != run.id

@@ -66,6 +66,7 @@ def test_an_actor_that_could_not_start_is_one():
         DeadlineExceeded("the completions took too long"),
         Internal("a bug of another service"),
         NotFound("the policy is gone"),
+        FailedPrecondition("the policy has other weights"),
         OSError(errno.ENOSPC, "No space left on device"),
         MemoryError(),
         RuntimeError("CUDA error: an illegal memory access was encountered"),
@@ -82,10 +83,16 @@ def test_what_may_be_over_by_the_next_attempt_is_not_final(error):
     [
         InvalidArgument("no such field"),
         DataLoss("other weights"),
-        FailedPrecondition("refused"),
         AssertionError("7 of 32"),
     ],
 )
 def test_what_each_attempt_would_meet_is_final(error):
     assert is_final(error)
     assert is_final(in_a_rank(error))
+
+
+def test_a_bug_that_shows_after_a_step_may_be_of_the_moment():
+    for error in (KeyError("a sample"), in_a_rank(ValueError("bad batch"))):
+        assert is_final(error)
+        assert not is_final(error, has_stepped=True)
+    assert is_final(in_a_rank(DataLoss("other weights")), has_stepped=True)

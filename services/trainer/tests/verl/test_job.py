@@ -53,11 +53,29 @@ class Reports(job_report_pb2_grpc.JobReportServiceServicer):
     ending: str | None = None
     phases: list[str] = field(default_factory=list)
 
+    def policy_ids(self) -> list[str]:
+        return [self.steps[number].policy_id for number in sorted(self.steps)]
+
+    def scores(self) -> list[float]:
+        return [self.checkpoints[step].validation_score for step in sorted(self.checkpoints)]
+
+    def forget(self) -> None:
+        """For another run."""
+        self.attempt, self.ending = 1, None
+        self.steps.clear()
+        self.checkpoints.clear()
+
     async def ReportStarted(
         self, request: Any, context: grpc.aio.ServicerContext
     ) -> job_report_pb2.ReportStartedResponse:
         await self._fence(request, context)
         return job_report_pb2.ReportStartedResponse()
+
+    async def ReportHeartbeat(
+        self, request: Any, context: grpc.aio.ServicerContext
+    ) -> job_report_pb2.ReportHeartbeatResponse:
+        await self._fence(request, context)
+        return job_report_pb2.ReportHeartbeatResponse()
 
     async def ReportPhase(self, request: Any, context: grpc.aio.ServicerContext) -> job_report_pb2.ReportPhaseResponse:
         self.phases.append(trainer_pb2.Run.Phase.Name(request.phase).removeprefix("PHASE_"))
@@ -113,14 +131,14 @@ class World:
     rollout: str
     sandbox: str
 
-    def job(self, spec: RunSpec, attempt: int = 1, dtype: Dtype = "float32") -> JobConfig:
+    def job(self, spec: RunSpec, attempt: int = 1, dtype: Dtype = "float32", name: str = "run") -> JobConfig:
         return JobConfig(
-            run_id="job_test",
+            run_id=f"job_{name}",
             attempt=attempt,
             spec=spec,
             base_path=str(STARTER),
             base_uri=str(STARTER),
-            work_dir=self.folder / "run",
+            work_dir=self.folder / name,
             trainer_target=self.trainer,
             rollout_target=self.rollout,
             sandbox_target=self.sandbox,
@@ -129,7 +147,7 @@ class World:
 
     @asynccontextmanager
     async def running(self, job: JobConfig) -> AsyncIterator[ProcessGroup]:
-        log = self.folder / f"job-{job.attempt}.log"
+        log = self.folder / f"{job.run_id}-{job.attempt}.log"
         async with process(log, str(TRAINER), "-m", "trainer_service.job", **job.to_env()) as group:
             yield group
 
@@ -178,7 +196,8 @@ def run_spec(make_complete_spec: Callable[..., RunSpec]) -> Callable[..., RunSpe
     return make
 
 
-async def test_a_killed_job_resumes_and_ends_with_all_its_steps(world: World, run_spec: Any) -> None:
+@pytest.mark.timeout(900)  # three jobs
+async def test_a_killed_job_resumes_and_ends_as_one_that_was_not_killed(world: World, run_spec: Any) -> None:
     spec, reports = run_spec(), world.reports
     async with world.running(world.job(spec)) as job:
         # Step 3 is after the checkpoint of step 2: it is lost with the job, and done again.
@@ -205,6 +224,12 @@ async def test_a_killed_job_resumes_and_ends_with_all_its_steps(world: World, ru
     assert reports.faults == 0
     assert reports.phases[:5] == ["LOADING_MODEL", "LOADING_POLICY", "VALIDATING", "GENERATING", "UPDATING"]
     assert {"SAVING", "VALIDATING"} <= set(reports.phases)
+
+    made, scores = reports.policy_ids(), reports.scores()
+    reports.forget()
+    async with world.running(world.job(spec, name="whole")) as job:
+        await reports.until(job, lambda now: now.ending is not None)
+    assert (reports.policy_ids(), reports.scores()) == (made, scores)
 
 
 async def test_two_ranks_with_a_reference_policy_and_a_critic(world: World, run_spec: Any) -> None:

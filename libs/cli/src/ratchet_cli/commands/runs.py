@@ -1,4 +1,4 @@
-"""`ratchet train` and `ratchet runs`: create training runs, look at them, follow and cancel them."""
+"""`ratchet train` and `ratchet runs`: create training runs, look at them, follow, cancel and resume them."""
 
 import difflib
 from collections.abc import Sequence
@@ -224,6 +224,14 @@ def cancel_run(id: Id, as_json: JsonFlag = False) -> None:
     """Stop a run; its checkpoints stay."""
     with Client() as client:
         run = client.runs.cancel(id)
+    print_json(run) if as_json else say(f"{run.id} {state_name(run)}")
+
+
+@app.command("resume")
+def resume_run(id: Id, as_json: JsonFlag = False) -> None:
+    """Take up a run that failed or was cancelled, at its last checkpoint."""
+    with Client() as client:
+        run = client.runs.resume(id)
     print_json(run) if as_json else say(f"{run.id} {state_name(run)}")
 
 

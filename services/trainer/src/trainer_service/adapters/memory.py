@@ -8,6 +8,7 @@ from datetime import datetime
 from ratchet_kit.errors import Failure, NotFound, Unavailable
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import AliasRef, BareModel, VersionRef
+from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.ports import (
     FetchedModel,
     FoundModel,
@@ -18,7 +19,7 @@ from trainer_service.domain.ports import (
     RegisteredVersion,
     VersionState,
 )
-from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
+from trainer_service.domain.run import Run, RunId, State, Step
 from trainer_service.domain.spec import ProblemSetRef
 
 
@@ -104,6 +105,7 @@ class MemoryJobs:
     """Jobs that do nothing until a test says so: `end` is a job that died, `forget` a cluster that did."""
 
     def __init__(self) -> None:
+        self.place = "here"
         self.submitted: list[tuple[RunId, int]] = []
         self.stopped: list[tuple[RunId, int]] = []
         self.down = False
@@ -124,6 +126,9 @@ class MemoryJobs:
         if (id, attempt) in self._status:
             self.stopped.append((id, attempt))
             self.end(id, attempt, "stopped")
+
+    def wait(self, id: RunId, attempt: int) -> None:
+        self._status[id, attempt] = JobStatus(JobState.WAITING)
 
     def end(self, id: RunId, attempt: int, message: str = "", out_of_memory: bool = False) -> None:
         self._status[id, attempt] = JobStatus(JobState.ENDED, message, out_of_memory)
@@ -219,10 +224,10 @@ class MemoryProblems:
 
 class MemoryPolicies:
     def __init__(self) -> None:
-        self.released: list[RunId] = []
+        self.released: list[tuple[RunId, int]] = []
 
-    async def release(self, id: RunId) -> None:
-        self.released.append(id)
+    async def release(self, id: RunId, attempt: int) -> None:
+        self.released.append((id, attempt))
 
 
 class MemoryEvents:

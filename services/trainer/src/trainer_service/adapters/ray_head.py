@@ -62,10 +62,13 @@ class Cluster:
 
 
 class LocalRay:
-    """Everything listens on loopback, and asks for a token that only this service and its jobs know: to reach Ray is
+    """`place` is the name of this service, whose end is the end of its jobs.
+
+    Everything listens on loopback, and asks for a token that only this service and its jobs know: to reach Ray is
     to run code."""
 
-    def __init__(self, options: RayHeadOptions) -> None:
+    def __init__(self, options: RayHeadOptions, place: str) -> None:
+        self.place = place
         self._options = options
         self._token = secrets.token_urlsafe(32)
         # Sockets are made in it, whose paths have at most 107 characters; Ray adds some 65. The name is fixed, so that

@@ -30,6 +30,11 @@ _STOP_POLL = 0.5
 class Ray(Protocol):
     """Where the cluster is."""
 
+    @property
+    def place(self) -> str:
+        """Its name, under which it knows its jobs."""
+        ...
+
     def running(self) -> Cluster | None:
         """The cluster, None while there is none: then there is no job either."""
         ...
@@ -44,6 +49,10 @@ class RemoteRay:
     """A cluster that others run."""
 
     cluster: Cluster
+
+    @property
+    def place(self) -> str:
+        return self.cluster.address
 
     def running(self) -> Cluster | None:
         return self.cluster
@@ -82,6 +91,10 @@ class RayJobs:
     async def close(self) -> None:
         await self._http.aclose()
 
+    @property
+    def place(self) -> str:
+        return self._ray.place
+
     async def submit(self, run: Run, base: FetchedModel) -> None:
         cluster = await self._ray.ensure()
         name = _name(run.id, run.attempt)
@@ -107,7 +120,7 @@ class RayJobs:
         if details is None:
             return JobStatus(JobState.UNKNOWN, "Ray does not know the job: it was killed, and its jobs with it")
         if details["status"] not in _ENDED:
-            return JobStatus(JobState.ACTIVE)
+            return JobStatus(JobState.WAITING if details["status"] == "PENDING" else JobState.ACTIVE)
         last = await asyncio.to_thread(last_words, self._log_file(id, attempt))
         return JobStatus(
             JobState.ENDED,

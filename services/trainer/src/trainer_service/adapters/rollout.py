@@ -10,13 +10,16 @@ log = get_logger(__name__)
 
 
 class RolloutPolicyHost:
-    """Jobs load their policy as `policy_name(run_id)`."""
+    """Jobs load their policy as `policy_name(run_id, attempt)`."""
 
     def __init__(self, engine: PolicyEngine) -> None:
         self._engine = engine
 
-    async def release(self, id: RunId) -> None:
+    async def release(self, id: RunId, attempt: int) -> None:
+        over = {policy_name(id, number) for number in range(1, attempt + 1)}
         try:
-            await unload(self._engine, policy_name(id))
+            for policy in await self._engine.all():
+                if policy.name in over:
+                    await unload(self._engine, policy.name)
         except RatchetError as error:
             log.warning("policy.not_unloaded", run_id=id, reason=error.message)

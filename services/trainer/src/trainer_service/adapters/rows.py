@@ -8,7 +8,8 @@ from sqlalchemy import Row
 
 from ratchet_kit.errors import Failure
 from ratchet_kit.names import VersionRef
-from trainer_service.domain.run import Checkpoint, Estimate, Notice, Phase, Run, RunId, State, Step
+from trainer_service.domain.checkpoint import Checkpoint
+from trainer_service.domain.run import Estimate, Notice, Phase, Run, RunId, State, Step
 from trainer_service.domain.spec import RunSpec
 
 _SPEC = TypeAdapter(RunSpec)
@@ -40,6 +41,10 @@ def run_row(run: Run) -> dict[str, Any]:
         "fruitful_attempt": run.fruitful_attempt,
         "estimate": _ESTIMATE.dump_json(run.estimate).decode(),
         "out_of_memory": run.out_of_memory,
+        "place": run.place,
+        "heartbeat_time": run.heartbeat_time,
+        "resumes": run.resumes,
+        "resume_actor": run.resume_actor,
         "notices": _NOTICES.dump_json(run.notices).decode(),
     }
 
@@ -67,6 +72,10 @@ def to_run(row: Row[Any], best: Checkpoint | None) -> Run:
         fruitful_attempt=row.fruitful_attempt,
         estimate=_ESTIMATE.validate_json(row.estimate),
         out_of_memory=row.out_of_memory,
+        place=row.place,
+        heartbeat_time=row.heartbeat_time,
+        resumes=row.resumes,
+        resume_actor=row.resume_actor,
         notices=_NOTICES.validate_json(row.notices),
     )
 

@@ -35,6 +35,10 @@ runs = Table(
     Column("estimate", Text, nullable=False),
     Column("out_of_memory", Integer, nullable=False),
     Column("notices", Text, nullable=False),
+    Column("place", String(200), nullable=False),
+    Column("heartbeat_time", UtcDateTime),
+    Column("resumes", Integer, nullable=False),
+    Column("resume_actor", String(64), nullable=False),
 )
 
 steps = Table(

@@ -2,7 +2,7 @@
 
 A driver may die at any line, and another one may drive the same run, later or at the same time. So every decision is
 made in RunStore, which refuses a transition that somebody else made first. A job is named by its run and attempt, so
-that there is one of each.
+that there is one of each. One that another driver has submitted elsewhere is known by its heartbeats alone.
 """
 
 import asyncio
@@ -36,11 +36,14 @@ from trainer_service.domain.ports import (
     RunStore,
     VersionState,
 )
+from trainer_service.domain.pulse import Pulse
 from trainer_service.domain.registration import Registration
 from trainer_service.domain.run import Run, RunId, State
 from trainer_service.domain.run_updates import RunUpdates
 
 log = get_logger(__name__)
+
+SILENT = "it sent no heartbeat for too long"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,10 @@ class Deadlines:
 
     max_attempts: int = 5
     """Starts of the job in a row that bring the run no further."""
-    silence: timedelta = timedelta(hours=1)
-    """A job that reports nothing for so long hangs."""
+    silence: timedelta = timedelta(minutes=10)
+    """A job that runs and sends no heartbeat for so long hangs."""
+    lost: timedelta = timedelta(seconds=60)
+    """The same, of a job that was submitted elsewhere, and may be gone with that place, once it has sent one."""
     finish: timedelta = timedelta(seconds=60)
     """What the job of a run that is over gets to end by itself."""
     stop: timedelta = timedelta(seconds=10)
@@ -107,6 +112,7 @@ class Driver:
         runs have their turn; and what nobody foresaw, when it has lasted.
         """
         waiting_since: datetime | None = None
+        pulse = Pulse(self._clock)
         with bound(run_id=id):
             while True:
                 run: Run | None = None
@@ -114,8 +120,10 @@ class Driver:
                     run = await self._store.get(id)
                     if run.state.is_final:
                         await self._clear(run)
-                        return
-                    await self._advance(run)
+                        if (await self._store.get(id)).state.is_final:
+                            return
+                        continue  # it was resumed meanwhile
+                    await self._advance(run, pulse)
                     waiting_since = None
                     continue
                 except FailedPrecondition as error:  # somebody was faster: look again
@@ -126,6 +134,7 @@ class Driver:
                     raise
                 except Exception as error:  # noqa: BLE001 (it is logged below, and raised where it lasts)
                     fault = error
+                pulse.forget()  # while nothing could be read, nothing could be heard
                 waiting_since = waiting_since or self._clock.now()
                 self._bear(fault, run, self._clock.now() - waiting_since)
                 await self._updates.wait(id, self._deadlines.retry)
@@ -147,20 +156,26 @@ class Driver:
             raise Unavailable(error.message)
         await self._fail(id, Failure.of(error))
 
-    async def _advance(self, run: Run) -> None:
+    async def _advance(self, run: Run, pulse: Pulse) -> None:
         """One step towards the end."""
         if run.state is State.QUEUED:
-            started = await self._store.change(run.id, lambda run: run.start(self._clock.now()))
+            await self._stop_job(run)  # of the attempt before, where it was resumed
+            started = await self._store.change(run.id, lambda now: now.start(self._clock.now(), self._jobs.place))
             await self._submit(started)
             return
         if run.trained_time:
             await self._finish(run)
             return
         job = await self._jobs.status(run.id, run.attempt)
-        if job.state is not JobState.ACTIVE:
-            await self._restart(run, job)
-        elif self._clock.now() - run.update_time >= self._deadlines.silence:
-            await self._restart(run, JobStatus(job.state, "it reported nothing for too long"))
+        silent = pulse.silent_for(run)
+        if job.state is JobState.UNKNOWN and run.place != self._jobs.place:
+            is_gone = silent >= (self._deadlines.lost if run.heartbeat_time else self._deadlines.silence)
+        elif job.state is JobState.ACTIVE:
+            is_gone = silent >= self._deadlines.silence
+        else:
+            is_gone = job.state is not JobState.WAITING
+        if is_gone:
+            await self._restart(run, replace(job, message=SILENT) if job.state is JobState.ACTIVE else job)
         else:
             await self._updates.wait(run.id, self._deadlines.poll)
 
@@ -191,7 +206,7 @@ class Driver:
         fresh = await self._store.get(run.id)
         if fresh.attempt != run.attempt or fresh.state.is_final or fresh.trained_time:
             return  # its last report came in between
-        await self._jobs.stop(run.id, run.attempt)
+        await self._stop_job(run)
         reason = job.message
         log.warning("job.lost", attempt=run.attempt, step=run.step, reason=reason, out_of_memory=job.out_of_memory)
         if job.out_of_memory and fresh.is_leanest:
@@ -202,9 +217,11 @@ class Driver:
             died = f"the job died {times}, the last at step {fresh.step}: {reason or 'no reason known'}"
             await self.give_up(run.id, Internal(died))
             return
-        again = Run.leaner if job.out_of_memory else Run.resume
-        resumed = await self._store.change(run.id, lambda now: again(now, run.attempt, self._clock.now()))
-        await self._submit(resumed)
+        again = Run.leaner if job.out_of_memory else Run.again
+        next_attempt = await self._store.change(
+            run.id, lambda now: again(now, run.attempt, self._clock.now(), self._jobs.place)
+        )
+        await self._submit(next_attempt)
 
     async def _finish(self, run: Run) -> None:
         """Registers the best checkpoint where the spec wants that, without waiting for the registry's copy of it."""
@@ -246,10 +263,15 @@ class Driver:
                     await asyncio.sleep(self._deadlines.poll.total_seconds())
         except TimeoutError:
             log.warning("job.overdue", attempt=run.attempt)
-        await self._jobs.stop(run.id, run.attempt)
-        await self._policies.release(run.id)
+        await self._stop_job(run)
         if run.state is State.SUCCEEDED:
             await self._folders.tidy(run.id)
+
+    async def _stop_job(self, run: Run) -> None:
+        """Of its attempt, and frees the policies of that and of those before."""
+        if run.attempt:
+            await self._jobs.stop(run.id, run.attempt)
+            await self._policies.release(run.id, run.attempt)
 
     async def _base(self, run: Run) -> FoundModel:
         assert run.spec.base is not None

@@ -10,8 +10,9 @@ from typing import Protocol
 from ratchet_kit.errors import Failure
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
+from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.footprint import Shape
-from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
+from trainer_service.domain.run import Run, RunId, State, Step
 from trainer_service.domain.spec import ProblemSetRef
 
 
@@ -85,8 +86,9 @@ class RunStore(Protocol):
 
 
 class JobState(StrEnum):
+    WAITING = "waiting"
+    """For room on the cluster."""
     ACTIVE = "active"
-    """Waiting to run, or running."""
     ENDED = "ended"
     """Ended by itself, whatever its exit status, or stopped."""
     UNKNOWN = "unknown"
@@ -113,6 +115,11 @@ class FetchedModel:
 
 class JobRunner(Protocol):
     """Runs jobs beside this service, on a cluster. A job is named by its run and attempt."""
+
+    @property
+    def place(self) -> str:
+        """Where it submits jobs: what it says of a job that was submitted at another place means nothing."""
+        ...
 
     async def submit(self, run: Run, base: FetchedModel) -> None:
         """Starts the job of the run's attempt; a job of that name that is there already is left alone.
@@ -272,10 +279,10 @@ class ProblemSets(Protocol):
 
 
 class PolicyHost(Protocol):
-    """Where the jobs of a run load their policy."""
+    """Where the jobs of a run load their policies."""
 
-    async def release(self, id: RunId) -> None:
-        """Unloads what the run's jobs left loaded. Best effort: raises nothing."""
+    async def release(self, id: RunId, attempt: int) -> None:
+        """Unloads what the run's attempts up to this one left loaded. Best effort: raises nothing."""
         ...
 
 

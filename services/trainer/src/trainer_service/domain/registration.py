@@ -37,6 +37,8 @@ class Registration:
         self._clock = clock
         self._code_version = code_version
         self._again = again
+        self._known: tuple[ProblemSetRef, tuple[str, ...]] | None = None
+        """The set that was read last, and what was learned from it: a version is asked for every second."""
 
     async def version(self, run: Run) -> RegisteredVersion:
         """The version of the best checkpoint, as it is now: the registry makes one per run, however often it is asked.
@@ -50,7 +52,7 @@ class Registration:
         while True:
             number += 1
             try:
-                version = await self._ask_for_version(run, run.id if number == 1 else f"{run.id}-{number}", lineage)
+                version = await self._ask_for_version(run, _request_id(run, number), lineage)
             except AlreadyExists:  # with another lineage: this service was updated since
                 continue
             failure = version.failure
@@ -85,12 +87,22 @@ class Registration:
         )
 
     async def _learned(self, problems: ProblemSetRef) -> tuple[str, ...]:
+        if self._known and self._known[0] == problems:
+            return self._known[1]
         try:
             found = await self._problems.look_up(problems)
         except (NotFound, InvalidArgument) as error:
             log.warning("problems.gone", problems=problems.name, reason=error.message)
             return ()
-        return found.fingerprints if found.ref.digest == problems.digest else ()
+        learned = found.fingerprints if found.ref.digest == problems.digest else ()
+        self._known = (problems, learned)
+        return learned
+
+
+def _request_id(run: Run, number: int) -> str:
+    """What was refused before a run was resumed is asked for anew."""
+    base = f"{run.id}-resumed-{run.resumes}" if run.resumes else run.id
+    return base if number == 1 else f"{base}-{number}"
 
 
 def config_digest(spec: RunSpec) -> str:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from ratchet_kit.errors import FailedPrecondition, Failure
 from ratchet_kit.times import Clock
 from trainer_service.domain import guards
+from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.ports import Events, Meter, RunStore
-from trainer_service.domain.run import Checkpoint, Phase, Run, RunId, State, Step
+from trainer_service.domain.run import Phase, Run, RunId, State, Step
 from trainer_service.domain.run_updates import RunUpdates
 from trainer_service.domain.thresholds import FIRST
 
@@ -31,6 +32,10 @@ class Reports:
 
     async def started(self, id: RunId, attempt: int) -> None:
         await self._announce(await self._store.change(id, lambda run: run.begin(attempt, self._clock.now())))
+
+    async def heartbeat(self, id: RunId, attempt: int) -> None:
+        """Announces nothing: the run has not changed."""
+        await self._store.change(id, lambda run: run.beat(attempt, self._clock.now()))
 
     async def phase(self, id: RunId, attempt: int, phase: Phase) -> None:
         await self._store.change(id, lambda run: run.enter(attempt, phase, self._clock.now()))

@@ -1,17 +1,19 @@
 """A training run and what may become of it.
 
 QUEUED -> STARTING -> RUNNING -> SUCCEEDED      any of the first three -> FAILED, CANCELLED
-              ^__________|  resume: the job died, the next attempt goes on from its last checkpoint
+              ^__________|  again: the job died, the next attempt goes on from its last checkpoint
+FAILED, CANCELLED -> QUEUED  resume: somebody wants it taken up where it was
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NewType
 
 from ratchet_kit.errors import FailedPrecondition, Failure
 from ratchet_kit.names import VersionRef
+from trainer_service.domain.checkpoint import Checkpoint, best
 from trainer_service.domain.spec import Passes, RunSpec
 
 RunId = NewType("RunId", str)
@@ -64,19 +66,6 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """An exported model."""
-
-    step: int
-    uri: str
-    """Its folder."""
-    policy_id: str
-    create_time: datetime
-    validation_score: float | None = None
-    """Higher is better; None when it was not validated."""
-
-
-@dataclass(frozen=True, slots=True)
 class Estimate:
     """What a run was expected to take when it was created."""
 
@@ -97,14 +86,6 @@ class Notice:
     create_time: datetime
     guard: str = ""
     """Its name (`guards.GUARDS`); empty where it is of the run's own."""
-
-
-def best(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
-    """The one that validated best, the later of equals; where none was validated, the last."""
-    validated = [c for c in checkpoints if c.validation_score is not None]
-    if validated:
-        return max(validated, key=lambda c: (c.validation_score or 0.0, c.step))
-    return max(checkpoints, key=lambda c: c.step, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +116,15 @@ class Run:
     cancel_actor: str = ""
     """The same, of its cancellation."""
     fruitful_attempt: int = 0
-    """The last that did a step which none had done before."""
+    """The last that did a step which none had done before, or the last before the run was resumed."""
+    place: str = ""
+    """Where the job of this attempt was submitted, see `JobRunner.place`."""
+    heartbeat_time: datetime | None = field(default=None, compare=False)
+    """When the job of this attempt last said that it lives: no change of the run."""
+    resumes: int = 0
+    """How often it was taken up again."""
+    resume_actor: str = ""
+    """The id of the API key that asked for the last of them."""
     estimate: Estimate | None = None
     out_of_memory: int = 0
     """Attempts that ran out of memory: the next one makes half as many tokens a pass."""
@@ -155,17 +144,22 @@ class Run:
             id=id, spec=spec, state=State.QUEUED, create_time=now, update_time=now, actor=actor, estimate=estimate
         )
 
-    def start(self, now: datetime) -> "Run":
-        """The first job of the run is about to be submitted."""
+    def start(self, now: datetime, place: str = "") -> "Run":
+        """A job of the run is about to be submitted at `place`: the first, or the first since it was resumed."""
         self._require("start", State.QUEUED)
-        started = replace(self, state=State.STARTING, attempt=1, start_time=now, update_time=now)
-        return _in_phase(started, Phase.SUBMITTING, now)
+        return _next_attempt(replace(self, start_time=self.start_time or now), now, place)
 
     def begin(self, attempt: int, now: datetime) -> "Run":
         """The job of this attempt is up. Reported twice, it changes nothing."""
         self._require_attempt(attempt)
         self._require("begin", *_STARTED)
         return replace(self, state=State.RUNNING, update_time=now)
+
+    def beat(self, attempt: int, now: datetime) -> "Run":
+        """The job of this attempt lives."""
+        self._require_attempt(attempt)
+        self._require("hear of its job", *_STARTED)
+        return replace(self, heartbeat_time=now)
 
     def enter(self, attempt: int, phase: Phase, now: datetime) -> "Run":
         """The job of this attempt does something else from now on."""
@@ -205,26 +199,26 @@ class Run:
         """The job reports that it cannot go on, and that another attempt could not either. Of a run that has done all
         its steps, no job can say that."""
         self._require_attempt(attempt)
+        self._require("be broken", *_STARTED)
         if self.trained_time:
             raise FailedPrecondition(f"run {self.id} has done all its steps")
         return self.fail(failure, now)
 
-    def resume(self, attempt: int, now: datetime) -> "Run":
-        """The job of `attempt` is gone before its end: the next one may start."""
+    def again(self, attempt: int, now: datetime, place: str = "") -> "Run":
+        """The job of `attempt` is gone before its end: the next one is about to be submitted at `place`."""
         self._require_attempt(attempt)
-        self._require("resume", *_STARTED)
+        self._require("start again", *_STARTED)
         if self.trained_time:
             raise FailedPrecondition(f"run {self.id} has done all its steps")
-        resumed = replace(self, state=State.STARTING, attempt=self.attempt + 1, update_time=now)
-        return _in_phase(resumed, Phase.SUBMITTING, now)
+        return _next_attempt(self, now, place)
 
-    def leaner(self, attempt: int, now: datetime) -> "Run":
+    def leaner(self, attempt: int, now: datetime, place: str = "") -> "Run":
         """The job of `attempt` ran out of memory: the next one makes half as many tokens a pass, and no activation is
         kept. Only once: see `passes`."""
         before = self.passes
-        resumed = replace(self.resume(attempt, now), out_of_memory=self.out_of_memory + 1)
-        after = resumed.passes
-        return resumed.noticed(
+        started = replace(self.again(attempt, now, place), out_of_memory=self.out_of_memory + 1)
+        after = started.passes
+        return started.noticed(
             f"attempt {attempt} ran out of memory with passes of {before.tokens} tokens: the next makes passes of"
             f" {after.tokens}, and activations a second time",
             now,
@@ -269,6 +263,25 @@ class Run:
         self._require("cancel", *UNFINISHED)
         return _ended(replace(self, cancel_actor=actor), State.CANCELLED, now)
 
+    def resume(self, now: datetime, actor: str = "") -> "Run":
+        """Taken up again by `actor` at its last checkpoint, or at its base where there is none. A run that is under way
+        is what was asked for: nothing changes."""
+        if not self.state.is_final:
+            return self
+        self._require("be resumed", State.FAILED, State.CANCELLED)
+        return replace(
+            self,
+            state=State.QUEUED,
+            failure=None,
+            trained_time=None,
+            end_time=None,
+            update_time=now,
+            cancel_actor="",
+            fruitful_attempt=self.attempt,
+            resumes=self.resumes + 1,
+            resume_actor=actor,
+        )
+
     def check_deletable(self) -> None:
         """Raises FailedPrecondition while the run is under way."""
         self._require("be deleted", *(state for state in State if state.is_final))
@@ -284,6 +297,13 @@ class Run:
 
 def _ended(run: Run, state: State, now: datetime) -> Run:
     return replace(run, state=state, phase=None, phase_time=None, end_time=now, update_time=now)
+
+
+def _next_attempt(run: Run, now: datetime, place: str) -> Run:
+    started = replace(
+        run, state=State.STARTING, attempt=run.attempt + 1, place=place, heartbeat_time=None, update_time=now
+    )
+    return _in_phase(started, Phase.SUBMITTING, now)
 
 
 def _in_phase(run: Run, phase: Phase, now: datetime) -> Run:

@@ -1,4 +1,4 @@
-"""What callers do with runs: create, read, watch, cancel, delete."""
+"""What callers do with runs: create, read, watch, cancel, resume, delete."""
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import asdict, dataclass
@@ -13,10 +13,11 @@ from ratchet_kit.pages import Page
 from ratchet_kit.times import Clock
 from ratchet_kit.work import Priority, Queue, enqueue
 from trainer_service.domain import defaults, validation
+from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.ports import Events, FoundModel, JobRunner, ModelFolders, PolicyHost, RunStore
 from trainer_service.domain.references import References
-from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
+from trainer_service.domain.run import Run, RunId, State, Step
 from trainer_service.domain.run_updates import RunUpdates
 from trainer_service.domain.spec import RunSpec
 
@@ -120,6 +121,18 @@ class Runs:
         await self._enqueue(run)  # it may have a job, and no worker
         return run
 
+    async def resume(self, id: RunId, actor: str = "") -> Run:
+        """A run that has failed or was cancelled goes on at its last checkpoint, or at its base where there is none.
+
+        Raises:
+            NotFound: no such run.
+            FailedPrecondition: it has succeeded.
+        """
+        run = await self._store.change(id, lambda run: run.resume(self._clock.now(), actor))
+        await self._announce(run)
+        await self._enqueue(run)
+        return run
+
     async def delete(self, id: RunId) -> None:
         """Deletes a run that is over: its steps, checkpoints and files, and what is left of its job.
 
@@ -131,7 +144,7 @@ class Runs:
         run = await self._store.get(id)
         run.check_deletable()
         await self._jobs.stop(id, run.attempt)
-        await self._policies.release(id)
+        await self._policies.release(id, run.attempt)
         await self._folders.remove(id)
         await self._store.delete(id)
         self._updates.announce(id)

@@ -8,7 +8,9 @@ nothing, and the service starts the next attempt.
 
 import contextlib
 import os
+import signal
 import sys
+import threading
 import time
 from dataclasses import replace
 
@@ -33,6 +35,8 @@ from trainer_service.job.verl import engine
 GRADING_ATTEMPTS = 8
 
 LOST = os.EX_TEMPFAIL
+LAST_S = 30.0
+"""What a job that is no longer wanted gets to end by itself, in seconds."""
 
 log = logs.get_logger(__name__)
 
@@ -45,16 +49,20 @@ def main() -> int:
     engine.set_environment(job)
     job.work_dir.mkdir(parents=True, exist_ok=True)
     os.chdir(job.work_dir)
-    unfinished = Checkpoints(job.work_dir).latest() != job.spec.steps
+    checkpoints = Checkpoints(job.work_dir, job.attempt, job.export_uri)
+    checkpoints.sweep()
+    latest = checkpoints.latest()
+    unfinished = latest is None or latest.step < job.spec.steps
     if unfinished:
         # First of all: a local Ray is forked off, which a process with gRPC's threads must not do.
         engine.connect(job)
     with Background() as background, contextlib.ExitStack() as stack:
         clients = contextlib.AsyncExitStack()
         stack.callback(lambda: background.wait(clients.aclose()))
-        session = background.wait(_open(job, background, clients))
+        session = background.wait(_open(job, background, clients, checkpoints))
         try:
             session.reporter.started()
+            background.start(session.reporter.beat(_end))
             if unfinished:
                 engine.train(session)
             session.reporter.finished()
@@ -65,7 +73,7 @@ def main() -> int:
             failure = engine.failure_of(error)
             if memory_was_short := engine.ran_out_of_memory(error):
                 failure = replace(failure, message=f"out of memory: {failure.message}")
-            if memory_was_short or not engine.is_final(error):
+            if memory_was_short or not engine.is_final(error, session.reporter.has_stepped):
                 log.exception("job.failed")
                 log.error("job.lost", reason=failure.message)  # the last line, which the service reads
                 return OUT_OF_MEMORY if memory_was_short else LOST
@@ -76,7 +84,18 @@ def main() -> int:
     return 0
 
 
-async def _open(job: JobConfig, background: Background, clients: contextlib.AsyncExitStack) -> Session:
+def _end(reason: str) -> None:
+    """Ends this process as Ray would stop it: with what it started, in whatever it is."""
+    log.info("job.stopped", reason=reason)
+    last = threading.Timer(LAST_S, os._exit, [LOST])
+    last.daemon = True
+    last.start()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def _open(
+    job: JobConfig, background: Background, clients: contextlib.AsyncExitStack, checkpoints: Checkpoints
+) -> Session:
     """Runs on the background loop, since grpc.aio binds a channel to the loop that it is made on."""
 
     async def channel(target: str) -> grpc.aio.Channel:
@@ -93,7 +112,7 @@ async def _open(job: JobConfig, background: Background, clients: contextlib.Asyn
         policy=RunPolicy.of(job, await channel(job.rollout_target)),
         environment=CodeEnvironment(executor, forgeable=job.spec.forgeable_rewards),
         rewarding=Rewarding(job.spec.reward, measurer, job.spec.thresholds.reward_limit),
-        checkpoints=Checkpoints(job.work_dir, job.export_uri),
+        checkpoints=checkpoints,
     )
 
 

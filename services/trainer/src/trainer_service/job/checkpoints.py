@@ -1,11 +1,12 @@
 """The checkpoints of a run on disk. Paths and files: no torch, no verl.
 
-    work_dir/checkpoints/global_step_<n>/   what verl wrote: model, optimizer, RNG, data position
-    work_dir/checkpoints/global_step_<n>/COMPLETE
-    work_dir/exports/step-<n>/              the Hugging Face model of a validated step; or export_uri/step-<n>/
+    work_dir/checkpoints/attempt-<a>/global_step_<n>/   what verl wrote: model, optimizer, RNG, data position
+    work_dir/checkpoints/attempt-<a>/global_step_<n>/COMPLETE
+    work_dir/exports/step-<n>-attempt-<a>/              the Hugging Face model of a validated step; or below export_uri
 
 A checkpoint counts once COMPLETE is there, which is written after the step has been reported: a job that is killed
-at any moment resumes from a step that the service knows of, and repeats the steps after it.
+at any moment resumes from a step that the service knows of, and repeats the steps after it. An attempt writes below its
+own name only, and removes what older ones left: one that lives on when the next has begun can harm nothing of it.
 """
 
 import json
@@ -22,7 +23,7 @@ from ratchet_kit.storage import Folder
 MARKER = "COMPLETE"
 # The names of safetensors' header, and those of Transformers' config.
 _DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-_STEP = re.compile(r"global_step_(\d+)")
+_CHECKPOINT = re.compile(r"attempt-(\d+)/global_step_(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,40 +37,47 @@ class Export:
     """Higher is better; None when the step was not validated."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Saved:
+    """A checkpoint on disk. The newest is of the newest attempt, whatever an older one that lives on has done since."""
+
+    attempt: int
+    step: int
+    folder: Path
+
+    @property
+    def is_complete(self) -> bool:
+        return (self.folder / MARKER).is_file()
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
     work_dir: Path
+    attempt: int
     export_uri: str = ""
     """Folder or URL that exports are moved to. Empty: they stay in `work_dir`."""
 
     @property
     def root(self) -> Path:
-        return self.work_dir / "checkpoints"
+        """Of the checkpoints that this attempt writes."""
+        return self.work_dir / "checkpoints" / f"attempt-{self.attempt}"
 
     def folder(self, step: int) -> Path:
         return self.root / f"global_step_{step}"
 
-    def export_folder(self, step: int) -> Path:
-        return self.work_dir / "exports" / f"step-{step}"
+    def latest(self) -> Saved | None:
+        """The newest complete one, of this attempt or of those before."""
+        return max((one for one in self._saved() if one.is_complete), default=None)
 
-    def latest(self) -> int | None:
-        """The newest complete step. Removes what a killed job left half-written."""
-        steps = []
-        for folder in sorted(self.root.glob("global_step_*")):
-            match = _STEP.fullmatch(folder.name)
-            if match is None:
-                continue
-            if (folder / MARKER).is_file():
-                steps.append(int(match[1]))
-            else:
-                shutil.rmtree(folder)
-        return max(steps, default=None)
+    def sweep(self) -> None:
+        """Removes what attempts before this one left, but for the checkpoint that it resumes from."""
+        self._keep(self.latest())
 
     def require_space(self) -> None:
         """Raises ResourceExhausted where the disk has no room for another checkpoint like the last one."""
         latest = self.latest()
         if latest is not None:
-            storage.require_space(self.root, _size(self.folder(latest)))
+            storage.require_space(self.work_dir, _size(latest.folder))
 
     def export(self, step: int, written: Path) -> str:
         """Moves the Hugging Face model that verl wrote inside the checkpoint to where it is kept, and returns its URI.
@@ -77,17 +85,21 @@ class Checkpoints:
         Raises what `ratchet_kit.storage.Folder` raises.
         """
         _correct_config(written)
+        folder = self._export_folder(step, self.attempt)
+        folder.delete()
         if self.export_uri:
-            folder = Folder(self.export_uri).child(f"step-{step}")
-            folder.delete()
             folder.upload(written)
             shutil.rmtree(written)
             return folder.uri
-        target = self.export_folder(step)
-        shutil.rmtree(target, ignore_errors=True)
+        target = Path(folder.uri)
         target.parent.mkdir(parents=True, exist_ok=True)
         os.replace(written, target)
         return str(target)
+
+    def remove_repeated_exports(self, step: int) -> None:
+        """Those of the step that attempts before this one made: the service knows this one's now."""
+        for attempt in range(1, self.attempt):
+            self._export_folder(step, attempt).delete()
 
     def complete(self, step: int) -> None:
         """Marks the checkpoint of `step` and removes the older ones: one is enough to resume from."""
@@ -97,9 +109,24 @@ class Checkpoints:
         with temporary.open() as opened:
             os.fsync(opened.fileno())
         os.replace(temporary, folder / MARKER)
-        for other in self.root.glob("global_step_*"):
-            if other != folder:
-                shutil.rmtree(other)
+        self._keep(Saved(self.attempt, step, folder))
+
+    def _keep(self, kept: Saved | None) -> None:
+        for one in self._saved():
+            if one != kept:
+                shutil.rmtree(one.folder, ignore_errors=True)  # whoever writes there is no longer wanted
+
+    def _saved(self) -> list[Saved]:
+        """Complete or not; none of an attempt after this one."""
+        found = []
+        for folder in (self.work_dir / "checkpoints").glob("attempt-*/global_step_*"):
+            match = _CHECKPOINT.fullmatch(f"{folder.parent.name}/{folder.name}")
+            if match and int(match[1]) <= self.attempt:
+                found.append(Saved(int(match[1]), int(match[2]), folder))
+        return found
+
+    def _export_folder(self, step: int, attempt: int) -> Folder:
+        return Folder(self.export_uri or str(self.work_dir / "exports")).child(f"step-{step}-attempt-{attempt}")
 
 
 def _size(folder: Path) -> int:

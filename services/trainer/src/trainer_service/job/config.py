@@ -69,8 +69,8 @@ class JobConfig(BaseModel):
 
     @property
     def policy(self) -> str:
-        """Name of the run's policy in rollout-service."""
-        return policy_name(self.run_id)
+        """Name of the attempt's policy in rollout-service."""
+        return policy_name(self.run_id, self.attempt)
 
     @property
     def passes(self) -> Passes:

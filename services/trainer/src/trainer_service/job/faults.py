@@ -1,6 +1,7 @@
 """When a job has to end because it would learn from wrong data. Pure; each function raises with one sentence."""
 
 from ratchet_kit.errors import DataLoss, Unavailable
+from trainer_service.domain.spec import ProblemSetRef
 
 
 def check_probabilities(step: int, gap: float, limit: float) -> None:
@@ -13,6 +14,15 @@ def check_probabilities(step: int, gap: float, limit: float) -> None:
         raise DataLoss(
             f"step {step}: the rollout engine does not compute with the trained weights: token probabilities differ by"
             f" {gap:.4f} on average, more than {limit}"
+        )
+
+
+def check_data(ref: ProblemSetRef, digest: str) -> None:
+    """`digest`: of what was read just now. Raises DataLoss when it is not what the run was created with, and what its
+    lineage says."""
+    if ref.digest and digest != ref.digest:
+        raise DataLoss(
+            f"{ref.name} has changed since the run was created: it was {ref.digest} and is {digest}; create another run"
         )
 
 

@@ -1,6 +1,7 @@
 """The job's reports to trainer-service. From the answers a job learns that it is no longer wanted."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TypeVar
 
@@ -9,7 +10,7 @@ from google.protobuf import timestamp_pb2
 
 from ratchet.trainer.v1 import job_report_pb2 as pb
 from ratchet.trainer.v1 import job_report_pb2_grpc, trainer_pb2
-from ratchet_kit.errors import FailedPrecondition, Failure, RatchetError
+from ratchet_kit.errors import FailedPrecondition, Failure, NotFound, RatchetError
 from ratchet_kit.grpc_errors import failure_to_proto, rpc_errors
 from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import OUTSIDE, patiently
@@ -18,6 +19,7 @@ from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Export
 
 CALL_DEADLINE_S = 20
+HEARTBEAT = timedelta(seconds=10)
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
@@ -53,9 +55,28 @@ class Reporter:
         self._attempt = attempt
         self._patience = patience
         self._phase: Phase | None = None
+        self._over = False
+        self.has_stepped = False
+        """Whether the attempt has done a step."""
 
     def started(self) -> None:
         self._send(self._stub.ReportStarted, pb.ReportStartedRequest(run_id=self._run_id, attempt=self._attempt))
+
+    async def beat(self, stop: Callable[[str], None]) -> None:
+        """Says every few seconds that the job lives. Once the service answers that the attempt is over, calls `stop`
+        with its reason, and returns. Runs on the background loop, whatever the main thread does."""
+        request = pb.ReportHeartbeatRequest(run_id=self._run_id, attempt=self._attempt)
+        while not self._over:
+            try:
+                with rpc_errors():
+                    await self._stub.ReportHeartbeat(request, timeout=CALL_DEADLINE_S)
+            except (FailedPrecondition, NotFound) as error:
+                if not self._over:  # else the job knows it, and is ending
+                    stop(error.message)
+                return
+            except RatchetError as error:
+                log.debug("heartbeat.not_heard", reason=error.message)
+            await asyncio.sleep(HEARTBEAT.total_seconds())
 
     def phase(self, phase: Phase) -> None:
         """What the job does from now on. Returns at once and raises nothing: a lost one costs nothing."""
@@ -71,7 +92,10 @@ class Reporter:
         request = pb.ReportStepRequest(
             run_id=self._run_id, attempt=self._attempt, step=step, platform_faults=platform_faults
         )
-        if self._send(self._stub.ReportStep, request).cancelled:
+        reply = self._send(self._stub.ReportStep, request)
+        self.has_stepped = True
+        if reply.cancelled:
+            self._over = True
             raise Cancelled("the run was cancelled, or a guard has stopped it")
 
     def checkpoint(self, export: Export) -> None:
@@ -87,6 +111,7 @@ class Reporter:
 
     def finished(self, failure: Failure | None = None) -> None:
         """`failure`: the reason that the run failed; None when it did all its steps."""
+        self._over = True
         request = pb.ReportFinishedRequest(
             run_id=self._run_id, attempt=self._attempt, failure=failure_to_proto(failure)
         )
@@ -110,6 +135,7 @@ class Reporter:
             # INTERNAL too: what the service met with may be mended, and the job has days of work to lose.
             return self._background.wait(patiently(call, self._patience, type(request).__name__, OUTSIDE))
         except FailedPrecondition as error:
+            self._over = True
             raise Superseded(error.message) from error
 
 

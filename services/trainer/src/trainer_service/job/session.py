@@ -1,8 +1,10 @@
 """What one attempt works with: its config, its clients, its checkpoints. Built by `__main__`, used by the trainers."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from ratchet_environments import Environment
 from ratchet_kit.retry import patiently
@@ -13,6 +15,9 @@ from trainer_service.job.policy import RunPolicy
 from trainer_service.job.report import Reporter
 from trainer_service.job.rewarding import Rewarding
 from trainer_service.job.schedule import Schedule
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +36,14 @@ class Session:
     def resume_from(self) -> Path | None:
         """The newest complete checkpoint; None when the run starts at its base."""
         latest = self.checkpoints.latest()
-        return None if latest is None else self.checkpoints.folder(latest)
+        return latest.folder if latest else None
 
     def require_space(self) -> None:
         """Waits, for as long as the job's patience, until the disk has room for the next checkpoint.
 
         Raises ResourceExhausted then, which says how much is missing: what is half written can't be resumed from.
         """
-
-        async def look() -> None:
-            await asyncio.to_thread(self.checkpoints.require_space)
-
-        self.background.wait(patiently(look, self.job.patience, "space for a checkpoint"))
+        self._patiently("space for a checkpoint", self.checkpoints.require_space)
 
     def keep(self, step: int, model: Path, policy_id: str, score: float | None) -> None:
         """Ends a checkpoint: exports and reports the model of a validated step, then lets the checkpoint count.
@@ -50,11 +51,13 @@ class Session:
         `model`: the Hugging Face folder inside the checkpoint.
         """
         if self.schedule.is_validated(step):
-            self.reporter.checkpoint(Export(step, self._export(step, model), policy_id, score))
+            uri = self._patiently("export", self.checkpoints.export, step, model)
+            self.reporter.checkpoint(Export(step, uri, policy_id, score))
+            self._patiently("remove exports", self.checkpoints.remove_repeated_exports, step)
         self.checkpoints.complete(step)
 
-    def _export(self, step: int, model: Path) -> str:
-        async def export() -> str:
-            return await asyncio.to_thread(self.checkpoints.export, step, model)
+    def _patiently(self, what: str, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        async def do() -> T:
+            return await asyncio.to_thread(work, *args, **kwargs)
 
-        return self.background.wait(patiently(export, self.job.patience, "export"))
+        return self.background.wait(patiently(do, self.job.patience, what))

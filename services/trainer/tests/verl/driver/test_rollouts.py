@@ -1,21 +1,25 @@
 """Groups of samples: what the platform failed is left out, what it lost is given back, what is foreign is refused."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 
 pytest.importorskip("verl", reason="needs the trainer environment")
 
+from verl.utils import tensordict_utils as tu
+
 from ratchet_environments import Episode, Outcome, Task
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, RatchetError, Unavailable
-from ratchet_policies import Completion, Generation, Sampling
+from ratchet_policies import Completion, FinishReason, Generation, Sampling
 from ratchet_problems import CallTest, Problem
 from ratchet_quality.own import Sample
 from ratchet_rewards import Component, Grade, Measured, Reward
 from trainer_service.job.background import Background
 from trainer_service.job.rewarding import Rewarding
-from trainer_service.job.verl.driver.rollouts import Rollouts, Weights
+from trainer_service.job.verl.driver.rollouts import Group, Rollouts, Weights
 
 pytestmark = pytest.mark.verl
 
@@ -25,16 +29,25 @@ PROBLEMS = [Problem(id=f"p{i}", prompt="Return x.", entry_point="f", tests=(Call
 
 @dataclass
 class Policy:
-    """Answers with the tokens 1..n of a sample's index; raises `error` until the weights are pushed."""
+    """Answers with the tokens 1..n of a sample's index; raises `error` until the weights are pushed. Those in `broken`
+    were broken off, those in `empty` have no token."""
 
     weights: str | None = "sha256:mine"
     error: RatchetError | None = None
+    broken: set[int] = field(default_factory=set)
+    empty: set[int] = field(default_factory=set)
+    seeds: list[int | None] = field(default_factory=list)
 
     async def generate(self, prompt: Sequence[int], sampling: Sampling, policy_id: str) -> Generation:
         if self.error is not None:
             raise self.error
-        completions = [Completion(i, "", token_ids=(i,), log_probs=(-float(i),)) for i in range(sampling.n)]
-        return Generation(tuple(completions), policy_id, len(prompt))
+        self.seeds.append(sampling.seed)
+        return Generation(tuple(map(self._completion, range(sampling.n))), policy_id, len(prompt))
+
+    def _completion(self, index: int) -> Completion:
+        reason = FinishReason.ABORTED if index in self.broken else FinishReason.STOP
+        tokens = () if index in self.empty else (index,)
+        return Completion(index, "", reason, tokens, tuple(-float(token) for token in tokens))
 
     async def loaded_weights(self) -> str | None:
         return self.weights
@@ -83,8 +96,10 @@ def build(background: Background) -> Callable[..., Rollouts]:
         push: Callable[[], str] = lambda: "",
         measurer: Measurer | None = None,
         limit: float = 0.5,
+        fewest: int = 1,
     ) -> Rollouts:
         return Rollouts(
+            fewest=fewest,
             background=background,
             policy=policy,
             environment=environment,
@@ -136,6 +151,53 @@ def test_a_group_that_cannot_be_measured_is_lost_and_the_run_goes_on(build):
     (group,) = rollouts.validate(PROBLEMS[:1], samples=2)
     assert group.samples == []
     assert rollouts.last_fault == "the reward loud printed no JSON"
+
+
+def test_a_completion_that_the_engine_broke_off_is_not_the_policys(build):
+    rollouts = build(Policy(broken={1}, empty={2}), Environment())
+    (group,) = rollouts.validate(PROBLEMS[:1], samples=4)
+    assert [sample.earned.reward for sample in group.samples] == [0.0, 0.5]
+    assert rollouts.last_fault == "p0: the engine broke a completion off after 0 tokens"
+
+
+def test_samples_are_drawn_by_seeds_of_run_step_and_problem(build):
+    drawn = []
+    for step in (1, 1, 2):
+        policy = Policy()
+        build(policy, Environment()).validate(PROBLEMS, samples=2, step=step)
+        drawn.append(policy.seeds)
+    assert drawn[0] == drawn[1]
+    assert len({*drawn[0], *drawn[2]}) == 6
+
+
+def published(rollouts: Rollouts, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, bool]]:
+    """Samples of each group of a step, and whether it was complete."""
+    groups: dict[str, tuple[int, bool]] = {}
+
+    def put(uid: str, group: Group, step: int, complete: bool) -> None:
+        groups[uid] = (len(group.samples), complete)
+
+    monkeypatch.setattr("trainer_service.job.verl.driver.rollouts._put", put)
+    prompts = tu.get_tensordict({"uid": np.array(["b", "a"], dtype=object), "index": np.array([2, 0], dtype=object)})
+    tu.assign_non_tensor_data(prompts, "global_steps", 1)
+    rollouts.generate_sequences(prompts)
+    end = time.monotonic() + 5
+    while len(groups) < 2 and time.monotonic() < end:
+        rollouts.raise_failure()
+        time.sleep(0.01)
+    return groups
+
+
+def test_a_lone_survivor_teaches_nothing(build, monkeypatch):
+    environment = Environment(faulty={"0", "1", "2"})
+    assert published(build(Policy(), environment, fewest=2), monkeypatch) == {"a": (0, False), "b": (0, False)}
+    assert published(build(Policy(), environment), monkeypatch) == {"a": (1, False), "b": (1, False)}
+
+
+def test_prompts_keep_the_order_in_which_they_were_drawn(build, monkeypatch):
+    rollouts = build(Policy(), Environment())
+    assert published(rollouts, monkeypatch) == {"a": (4, True), "b": (4, True)}
+    assert [rollouts.place_of(uid) for uid in ("b", "a")] == [0, 1]
 
 
 def test_a_lost_policy_gets_its_weights_back_once_for_all_groups(build):

@@ -41,6 +41,11 @@ class JobReportServiceStub(object):
                 request_serializer=ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportStartedRequest.SerializeToString,
                 response_deserializer=ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportStartedResponse.FromString,
                 _registered_method=True)
+        self.ReportHeartbeat = channel.unary_unary(
+                '/ratchet.trainer.v1.JobReportService/ReportHeartbeat',
+                request_serializer=ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportHeartbeatRequest.SerializeToString,
+                response_deserializer=ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportHeartbeatResponse.FromString,
+                _registered_method=True)
         self.ReportPhase = channel.unary_unary(
                 '/ratchet.trainer.v1.JobReportService/ReportPhase',
                 request_serializer=ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportPhaseRequest.SerializeToString,
@@ -70,6 +75,13 @@ class JobReportServiceServicer(object):
 
     def ReportStarted(self, request, context):
         """The job runs: STARTING becomes RUNNING. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReportHeartbeat(self, request, context):
+        """The job lives: a job that runs says so every few seconds. FAILED_PRECONDITION, too, when the run is over: stop.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -110,6 +122,11 @@ def add_JobReportServiceServicer_to_server(servicer, server):
                     servicer.ReportStarted,
                     request_deserializer=ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportStartedRequest.FromString,
                     response_serializer=ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportStartedResponse.SerializeToString,
+            ),
+            'ReportHeartbeat': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportHeartbeat,
+                    request_deserializer=ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportHeartbeatRequest.FromString,
+                    response_serializer=ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportHeartbeatResponse.SerializeToString,
             ),
             'ReportPhase': grpc.unary_unary_rpc_method_handler(
                     servicer.ReportPhase,
@@ -161,6 +178,33 @@ class JobReportService(object):
             '/ratchet.trainer.v1.JobReportService/ReportStarted',
             ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportStartedRequest.SerializeToString,
             ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportStartedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportHeartbeat(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.trainer.v1.JobReportService/ReportHeartbeat',
+            ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportHeartbeatRequest.SerializeToString,
+            ratchet_dot_trainer_dot_v1_dot_job__report__pb2.ReportHeartbeatResponse.FromString,
             options,
             channel_credentials,
             insecure,

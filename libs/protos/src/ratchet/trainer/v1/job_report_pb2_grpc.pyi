@@ -37,6 +37,8 @@ class JobReportServiceStub:
     def __new__(cls, channel: _aio.Channel) -> JobReportServiceAsyncStub: ...
     ReportStarted: _grpc.UnaryUnaryMultiCallable[_job_report_pb2.ReportStartedRequest, _job_report_pb2.ReportStartedResponse]
     """The job runs: STARTING becomes RUNNING. Idempotent."""
+    ReportHeartbeat: _grpc.UnaryUnaryMultiCallable[_job_report_pb2.ReportHeartbeatRequest, _job_report_pb2.ReportHeartbeatResponse]
+    """The job lives: a job that runs says so every few seconds. FAILED_PRECONDITION, too, when the run is over: stop."""
     ReportPhase: _grpc.UnaryUnaryMultiCallable[_job_report_pb2.ReportPhaseRequest, _job_report_pb2.ReportPhaseResponse]
     """What the job does from now on. Best effort: a lost one costs nothing. Idempotent."""
     ReportStep: _grpc.UnaryUnaryMultiCallable[_job_report_pb2.ReportStepRequest, _job_report_pb2.ReportStepResponse]
@@ -55,6 +57,8 @@ class JobReportServiceAsyncStub(JobReportServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ReportStarted: _aio.UnaryUnaryMultiCallable[_job_report_pb2.ReportStartedRequest, _job_report_pb2.ReportStartedResponse]  # type: ignore[assignment]
     """The job runs: STARTING becomes RUNNING. Idempotent."""
+    ReportHeartbeat: _aio.UnaryUnaryMultiCallable[_job_report_pb2.ReportHeartbeatRequest, _job_report_pb2.ReportHeartbeatResponse]  # type: ignore[assignment]
+    """The job lives: a job that runs says so every few seconds. FAILED_PRECONDITION, too, when the run is over: stop."""
     ReportPhase: _aio.UnaryUnaryMultiCallable[_job_report_pb2.ReportPhaseRequest, _job_report_pb2.ReportPhaseResponse]  # type: ignore[assignment]
     """What the job does from now on. Best effort: a lost one costs nothing. Idempotent."""
     ReportStep: _aio.UnaryUnaryMultiCallable[_job_report_pb2.ReportStepRequest, _job_report_pb2.ReportStepResponse]  # type: ignore[assignment]
@@ -76,6 +80,14 @@ class JobReportServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_job_report_pb2.ReportStartedResponse, _abc.Awaitable[_job_report_pb2.ReportStartedResponse]]:
         """The job runs: STARTING becomes RUNNING. Idempotent."""
+
+    @_abc_1.abstractmethod
+    def ReportHeartbeat(
+        self,
+        request: _job_report_pb2.ReportHeartbeatRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_job_report_pb2.ReportHeartbeatResponse, _abc.Awaitable[_job_report_pb2.ReportHeartbeatResponse]]:
+        """The job lives: a job that runs says so every few seconds. FAILED_PRECONDITION, too, when the run is over: stop."""
 
     @_abc_1.abstractmethod
     def ReportPhase(

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class TrainerServiceStub(object):
-    """Training runs: create, follow, cancel.
+    """Training runs: create, follow, cancel, resume.
     """
 
     def __init__(self, channel):
@@ -55,6 +55,11 @@ class TrainerServiceStub(object):
                 request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.CancelRunRequest.SerializeToString,
                 response_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.CancelRunResponse.FromString,
                 _registered_method=True)
+        self.ResumeRun = channel.unary_unary(
+                '/ratchet.trainer.v1.TrainerService/ResumeRun',
+                request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ResumeRunRequest.SerializeToString,
+                response_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ResumeRunResponse.FromString,
+                _registered_method=True)
         self.DeleteRun = channel.unary_unary(
                 '/ratchet.trainer.v1.TrainerService/DeleteRun',
                 request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.DeleteRunRequest.SerializeToString,
@@ -78,7 +83,7 @@ class TrainerServiceStub(object):
 
 
 class TrainerServiceServicer(object):
-    """Training runs: create, follow, cancel.
+    """Training runs: create, follow, cancel, resume.
     """
 
     def CreateRun(self, request, context):
@@ -105,6 +110,15 @@ class TrainerServiceServicer(object):
 
     def CancelRun(self, request, context):
         """Ends a run; its checkpoints stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeRun(self, request, context):
+        """Takes up a run that FAILED or was CANCELLED: it is QUEUED again, and goes on at its last checkpoint, or at its base
+        where it has none any more. A run that is under way is left as it is. NOT_FOUND; FAILED_PRECONDITION when it has
+        SUCCEEDED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -162,6 +176,11 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.CancelRunRequest.FromString,
                     response_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.CancelRunResponse.SerializeToString,
             ),
+            'ResumeRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeRun,
+                    request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ResumeRunRequest.FromString,
+                    response_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ResumeRunResponse.SerializeToString,
+            ),
             'DeleteRun': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteRun,
                     request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.DeleteRunRequest.FromString,
@@ -191,7 +210,7 @@ def add_TrainerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TrainerService(object):
-    """Training runs: create, follow, cancel.
+    """Training runs: create, follow, cancel, resume.
     """
 
     @staticmethod
@@ -292,6 +311,33 @@ class TrainerService(object):
             '/ratchet.trainer.v1.TrainerService/CancelRun',
             ratchet_dot_trainer_dot_v1_dot_trainer__pb2.CancelRunRequest.SerializeToString,
             ratchet_dot_trainer_dot_v1_dot_trainer__pb2.CancelRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.trainer.v1.TrainerService/ResumeRun',
+            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ResumeRunRequest.SerializeToString,
+            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ResumeRunResponse.FromString,
             options,
             channel_credentials,
             insecure,

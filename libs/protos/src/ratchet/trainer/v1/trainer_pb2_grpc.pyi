@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class TrainerServiceStub:
-    """Training runs: create, follow, cancel."""
+    """Training runs: create, follow, cancel, resume."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -43,6 +43,11 @@ class TrainerServiceStub:
     """Runs, newest first."""
     CancelRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.CancelRunRequest, _trainer_pb2.CancelRunResponse]
     """Ends a run; its checkpoints stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
+    ResumeRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ResumeRunRequest, _trainer_pb2.ResumeRunResponse]
+    """Takes up a run that FAILED or was CANCELLED: it is QUEUED again, and goes on at its last checkpoint, or at its base
+    where it has none any more. A run that is under way is left as it is. NOT_FOUND; FAILED_PRECONDITION when it has
+    SUCCEEDED.
+    """
     DeleteRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.DeleteRunRequest, _trainer_pb2.DeleteRunResponse]
     """Deletes a run that has ended, with its steps, checkpoints and files. Versions that it registered stay. NOT_FOUND;
     FAILED_PRECONDITION while it is under way.
@@ -56,7 +61,7 @@ class TrainerServiceStub:
 
 @_typing.type_check_only
 class TrainerServiceAsyncStub(TrainerServiceStub):
-    """Training runs: create, follow, cancel."""
+    """Training runs: create, follow, cancel, resume."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.CreateRunRequest, _trainer_pb2.CreateRunResponse]  # type: ignore[assignment]
@@ -69,6 +74,11 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
     """Runs, newest first."""
     CancelRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.CancelRunRequest, _trainer_pb2.CancelRunResponse]  # type: ignore[assignment]
     """Ends a run; its checkpoints stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
+    ResumeRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ResumeRunRequest, _trainer_pb2.ResumeRunResponse]  # type: ignore[assignment]
+    """Takes up a run that FAILED or was CANCELLED: it is QUEUED again, and goes on at its last checkpoint, or at its base
+    where it has none any more. A run that is under way is left as it is. NOT_FOUND; FAILED_PRECONDITION when it has
+    SUCCEEDED.
+    """
     DeleteRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.DeleteRunRequest, _trainer_pb2.DeleteRunResponse]  # type: ignore[assignment]
     """Deletes a run that has ended, with its steps, checkpoints and files. Versions that it registered stay. NOT_FOUND;
     FAILED_PRECONDITION while it is under way.
@@ -81,7 +91,7 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
     """The checkpoints of a run, first to last. NOT_FOUND."""
 
 class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Training runs: create, follow, cancel."""
+    """Training runs: create, follow, cancel, resume."""
 
     @_abc_1.abstractmethod
     def CreateRun(
@@ -116,6 +126,17 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.CancelRunResponse, _abc.Awaitable[_trainer_pb2.CancelRunResponse]]:
         """Ends a run; its checkpoints stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
+
+    @_abc_1.abstractmethod
+    def ResumeRun(
+        self,
+        request: _trainer_pb2.ResumeRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.ResumeRunResponse, _abc.Awaitable[_trainer_pb2.ResumeRunResponse]]:
+        """Takes up a run that FAILED or was CANCELLED: it is QUEUED again, and goes on at its last checkpoint, or at its base
+        where it has none any more. A run that is under way is left as it is. NOT_FOUND; FAILED_PRECONDITION when it has
+        SUCCEEDED.
+        """
 
     @_abc_1.abstractmethod
     def DeleteRun(

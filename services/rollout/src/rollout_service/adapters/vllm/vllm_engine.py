@@ -202,6 +202,9 @@ def engine_args(spec: wire.EngineSpec) -> "AsyncEngineArgs":
         distributed_executor_backend="uni" if _is_alone_on_cpu(spec) else None,
         enforce_eager=spec.enforce_eager,
         enable_prefix_caching=True,
+        # On CPU, vLLM 0.32 dies of a prompt that is read in parts where its request has a seed: a generator cannot take
+        # back the draw of a part there (v1/worker/gpu_model_runner.py, _bookkeeping_sync).
+        enable_chunked_prefill=False if spec.device == "cpu" else None,
         scheduling_policy="priority",  # of equal priority the first that came, as without
         seed=secrets.randbits(31),  # with vLLM's fixed default, two engines would draw the same samples
         logprobs_mode="processed_logprobs",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ratchet_rewards import Combination
 from trainer_service.domain.spec import Hyperparameters
+from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import JobConfig
 from trainer_service.job.verl.algorithms import VERL_ALGORITHMS, Override
 
@@ -276,7 +277,7 @@ def _trainer(job: JobConfig, epochs: int) -> Sequence[Override]:
         "trainer.project_name=ratchet",
         f"trainer.experiment_name={quote(job.run_id)}",
         f"trainer.logger={json.dumps(spec.loggers)}",
-        f"trainer.default_local_dir={quote(str(job.work_dir / 'checkpoints'))}",
+        f"trainer.default_local_dir={quote(str(Checkpoints(job.work_dir, job.attempt).root))}",
         # verl asks at each step whether it is saved, and the trainer decides (`Schedule`).
         "trainer.save_freq=1",
         # verl validates the last step, too, when this is above 0.

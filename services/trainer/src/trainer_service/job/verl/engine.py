@@ -5,8 +5,7 @@ import warnings
 
 from ray.exceptions import ActorDiedError, RayError, RayTaskError
 
-from ratchet_kit.errors import Failure, NotFound, RatchetError
-from ratchet_kit.retry import OUTSIDE
+from ratchet_kit.errors import DataLoss, Failure, InvalidArgument, PermissionDenied, RatchetError, Unimplemented
 from trainer_service.domain.run import Phase
 from trainer_service.job.config import JobConfig
 from trainer_service.job.session import Session
@@ -14,9 +13,10 @@ from trainer_service.job.verl import runtime
 from trainer_service.job.verl.config import environment
 from trainer_service.job.verl.out_of_memory import KernelKills, ran_out
 
+_PERMANENT = (InvalidArgument, DataLoss, PermissionDenied, Unimplemented)
+"""Of the run's spec, its data or its weights."""
 _BUGS = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, TypeError, ValueError)
 """What the same code makes of the same input each time. CUDA's and torch's own errors are plain RuntimeErrors."""
-
 
 _kernel = KernelKills()  # from the start of the job
 
@@ -53,24 +53,26 @@ def train(session: Session) -> None:
         rl.run(session, loading)
 
 
-def is_final(error: BaseException) -> bool:
-    """Whether another attempt would meet it again: it is of the run's spec, data or weights, or a bug.
+def is_final(error: BaseException, has_stepped: bool = False) -> bool:
+    """Whether another attempt would meet it again. These are the permanent faults; all else is tried again, and may be
+    over by the next attempt: a process that was killed, a machine that was lost, a full disk or memory, a service that
+    was away for too long, a policy that somebody else holds.
 
-    All else may be over by the next attempt: a process that was killed, a machine that was lost, a full disk or
-    memory, a service that was away for too long.
+    A bug is permanent where the attempt has not done a step (`has_stepped`): one that comes later may be of a moment.
     """
     match error:
         case ActorDiedError():
-            return error.actor_init_failed
+            return error.actor_init_failed and not has_stepped
         case RayTaskError():
-            return is_final(error.cause)
+            return is_final(error.cause, has_stepped)
         case RatchetError():
-            return not isinstance(error, (*OUTSIDE, NotFound))
+            return isinstance(error, _PERMANENT)
         case RayError() | OSError() | MemoryError():
             return False
-        case _:
-            cause = error.__cause__
-            return is_final(cause) if cause is not None and cause is not error else isinstance(error, _BUGS)
+    cause = error.__cause__
+    if cause is not None and cause is not error:
+        return is_final(cause, has_stepped)
+    return isinstance(error, _BUGS) and not has_stepped
 
 
 def failure_of(error: BaseException) -> Failure:

@@ -3,16 +3,17 @@
 import os
 import time
 from collections.abc import Sequence
-from datetime import timedelta
 
 import ray
 from hydra import compose, initialize_config_module
 from omegaconf import DictConfig
 
-from ratchet_kit.errors import ResourceExhausted
+from ratchet_kit.logs import get_logger
 from trainer_service.job.config import JobConfig
 from trainer_service.job.verl import ray_start
 from trainer_service.job.verl.config import environment
+
+log = get_logger(__name__)
 
 # Ray would otherwise publish the machine's own address and listen there; 127.0.0.1 itself it rewrites.
 LOOPBACK = "127.0.0.2"
@@ -46,17 +47,18 @@ def connect(job: JobConfig) -> None:
     )
 
 
-def wait_for_transfer_queue(patience: timedelta) -> None:
+def wait_for_transfer_queue() -> None:
     """Returns when no other job of this cluster holds the TransferQueue, of which verl has one per cluster.
 
-    A job that was killed holds it for some seconds more. Raises ResourceExhausted after `patience`.
+    A job that was killed holds it for some seconds more; one of another trainer-service, to its end.
     """
-    end = time.monotonic() + patience.total_seconds()
+    waited = 0
     while True:
         try:
             ray.get_actor(QUEUE, namespace=QUEUE_NAMESPACE)
         except ValueError:
             return
-        if time.monotonic() > end:
-            raise ResourceExhausted(f"another job of this Ray cluster has held the TransferQueue for {patience}")
-        time.sleep(0.5)
+        if waited % 60 == 0:
+            log.info("job.waiting", reason="another job of this Ray cluster trains")
+        waited += 1
+        time.sleep(1)

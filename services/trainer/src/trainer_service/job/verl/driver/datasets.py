@@ -7,13 +7,13 @@ import torch
 from torch.utils.data import Dataset
 
 from ratchet_environments import Task
-from ratchet_problems import Problem, load
+from ratchet_problems import Problem, data_digest, load
 from trainer_service.job.lengths import fitting
 
 
 class PromptDataset(Dataset[dict[str, Any]]):
     """One row per problem whose prompt has at most `config.max_prompt_length` tokens. The problem itself stays here,
-    under the row's `index`.
+    under the row's `index`. `digest`: of all problems that were read.
 
     Raises InvalidArgument where none has so few, and for the first that has more where `config` says not to filter.
     """
@@ -22,6 +22,7 @@ class PromptDataset(Dataset[dict[str, Any]]):
         self, data_files: str | None, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any
     ) -> None:
         problems: Sequence[Problem] = load(data_files, limit=_limit(max_samples)) if data_files else ()
+        self.digest = data_digest(problems)
         lengths = [len(prompt_ids(tokenizer, problem)) for problem in problems]
         self.fitting = fitting(problems, lengths, config.max_prompt_length, config.filter_overlong_prompts)
         self.problems = self.fitting.problems
@@ -46,7 +47,9 @@ class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
     """
 
     def __init__(self, parquet_files: str, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any) -> None:
-        problems = [problem for problem in load(parquet_files, limit=_limit(max_samples)) if problem.references]
+        read = load(parquet_files, limit=_limit(max_samples))
+        self.digest = data_digest(read)
+        problems = [problem for problem in read if problem.references]
         rows = {problem.id: self._row(problem, tokenizer) for problem in problems}
         lengths = [len(row["input_ids"]) for row in rows.values()]
         self.fitting = fitting(problems, lengths, config.max_length, config.filter_overlong_prompts)

@@ -2,11 +2,13 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+from ratchet_kit.errors import Unavailable
 
 FAULTS = "training/platform_faults"
 
@@ -22,12 +24,23 @@ class Replay(ReplayBuffer):
     step takes the groups it gets, whose advantages are then 0.
 
     `raise_failure`: called while waiting; raises what ended the generation, since nothing more would arrive.
+    `last_fault`: the reason that the platform failed a sample. `place_of`: a prompt's, by its uid, among those of the
+    run: samples come in that order, whichever ended first, since sums of floats depend on it.
     """
 
     def __init__(
-        self, *, group_size: int, max_filtered: int, raise_failure: Callable[[], None], **verl_arguments: Any
+        self,
+        *,
+        group_size: int,
+        max_filtered: int,
+        raise_failure: Callable[[], None],
+        last_fault: Callable[[], str],
+        place_of: Callable[[str], int],
+        **verl_arguments: Any,
     ) -> None:
         super().__init__(poll_interval=POLL_S, **verl_arguments)
+        self._last_fault = last_fault
+        self._place_of = place_of
         self._group_size = group_size
         self._max_filtered = max_filtered
         self._raise_failure = raise_failure
@@ -36,9 +49,17 @@ class Replay(ReplayBuffer):
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict[str, Any]]:
         """`batch_size` prompts' samples. A lost sample is absent: verl fills its place with a row whose mask is 0, in a
         group of its own (padding_utils.upsample_batch_to_divisible_size), so it moves no gradient and no baseline.
+
+        Raises Unavailable when not one is left.
         """
         self._filtered = 0
-        batch, metrics = super().sample(global_steps, partition_id, batch_size)
+        try:
+            batch, metrics = super().sample(global_steps, partition_id, batch_size)
+        except RuntimeError as error:
+            if "no materializable trajectories" not in str(error):
+                raise
+            reason = self._last_fault() or "no reason was given"
+            raise Unavailable(f"step {global_steps}: the platform failed all samples: {reason}") from error
         return batch, metrics | {FAULTS: batch_size * self._group_size - len(batch.keys)}
 
     def _dapo_filtered_keys(self, partition_id: str) -> tuple[set[str], Counter[float]]:
@@ -50,6 +71,19 @@ class Replay(ReplayBuffer):
         evicted = super()._evict_terminal_groups(*args, **kwargs)
         self._filtered += evicted[2]
         return evicted
+
+    def _select_prompt_uids(self, partition_id: str, sampleable_keys: Iterable[str], batch_size: int) -> Any:
+        return super()._select_prompt_uids(partition_id, sorted(sampleable_keys, key=self._place_of), batch_size)
+
+    def _materialize_batch(self, partition_id: str, *selected: Any) -> KVBatchMeta:
+        batch = super()._materialize_batch(partition_id, *selected)
+        rows = sorted(zip(batch.keys, batch.tags, strict=True), key=lambda row: self._place_of_sample(row[0]))
+        return KVBatchMeta([key for key, _ in rows], [tag for _, tag in rows], partition_id=partition_id)
+
+    def _place_of_sample(self, key: str) -> tuple[int, int]:
+        """Keys are `<uid>_<session>_<index>`."""
+        uid, session, _ = key.rsplit("_", 2)
+        return self._place_of(uid), int(session)
 
     def _wait_for_next_poll(self, partition_id: str, last_debug_time: float) -> float:
         self._raise_failure()

@@ -1,7 +1,6 @@
 """Reinforcement learning: verl's V1 trainer, driven from this process."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import timedelta
 
 import transfer_queue
 from omegaconf import OmegaConf
@@ -30,7 +29,7 @@ def run(session: Session, loading: Future[None]) -> None:
     config.transfer_queue.enable = True
     OmegaConf.resolve(config)
 
-    wait_for_transfer_queue(timedelta(minutes=1))
+    wait_for_transfer_queue()
     try:
         with ThreadPoolExecutor(max_workers=1) as pool:
             queue = pool.submit(transfer_queue.init, config.transfer_queue)
@@ -40,7 +39,7 @@ def run(session: Session, loading: Future[None]) -> None:
         trainer.fit(trainer.build_rollouts())
     finally:
         transfer_queue.close()
-    # Otherwise the policy stays: the next attempt takes it over, or the service unloads it when the run is over.
+    # Otherwise the service unloads it before the next attempt, or when the run is over.
     try:
         session.background.wait(session.policy.unload())
     except RatchetError as error:

@@ -19,7 +19,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from ratchet_rewards import Combination
 from trainer_service.domain.run import Phase
-from trainer_service.job.faults import check_faults, check_probabilities
+from trainer_service.job.faults import check_data, check_faults, check_probabilities
 from trainer_service.job.lengths import left_out
 from trainer_service.job.policy import WeightSync
 from trainer_service.job.session import Session
@@ -75,8 +75,12 @@ class RatchetTrainer(PPOTrainerSync):
         super()._setup()
 
     def _init_dataloader(self) -> None:
-        """Raises InvalidArgument when the problems that have room make no batch."""
+        """Raises InvalidArgument when the problems that have room make no batch, DataLoss when they have changed."""
         super()._init_dataloader()
+        spec = self._session.job.spec
+        check_data(spec.problems, self.train_dataset.digest)
+        if spec.validation_problems:
+            check_data(spec.validation_problems, self.val_dataset.digest)
         self.train_dataset.fitting.require(self.config.data.train_batch_size)
         of_validation = self.val_dataset.fitting if self.val_dataset.problems else None
         self._excluded = left_out(self.train_dataset.fitting, of_validation)
@@ -89,6 +93,8 @@ class RatchetTrainer(PPOTrainerSync):
             group_size=self.config.actor_rollout_ref.rollout.n,
             max_filtered=MAX_FILTERED_BATCHES * prompts,
             raise_failure=lambda: self.rollouts.raise_failure(),
+            last_fault=lambda: self.rollouts.last_fault,
+            place_of=lambda uid: self.rollouts.place_of(uid),
             trainer_mode=self.trainer_mode,
             trainer_config=self.config.trainer.v1.sync,
             max_off_policy_threshold=sampler.max_off_policy_threshold,
@@ -121,6 +127,8 @@ class RatchetTrainer(PPOTrainerSync):
             detokenize=lambda tokens: self.tokenizer.decode(tokens, skip_special_tokens=True),
             problems=self.train_dataset.problems,
             group_size=rollout.n,
+            fewest=2 if session.job.algorithm.is_grouped else 1,
+            seed=session.job.spec.seed,
             temperature=rollout.temperature,
             max_tokens=self.config.data.max_response_length,
             rewarding=session.rewarding,
@@ -182,7 +190,7 @@ class RatchetTrainer(PPOTrainerSync):
             return {}
         self._session.reporter.phase(Phase.VALIDATING)
         samples = self._session.job.validation_samples
-        groups = self.rollouts.validate(self.val_dataset.problems, samples)
+        groups = self.rollouts.validate(self.val_dataset.problems, samples, self.global_steps)
         earned = [sample.earned for group in groups for sample in group.samples]
         expected = len(groups) * samples
         self._check_faults(expected - len(earned), expected)

@@ -5,6 +5,7 @@ where the replay buffer takes them. The work is waiting for two services, so it 
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,11 +16,12 @@ from verl.utils import tensordict_utils as tu
 
 from ratchet_environments import Environment, Task, judge
 from ratchet_kit.errors import InvalidArgument, RatchetError, Unavailable
-from ratchet_policies import Completion, Sampling, with_recovery
+from ratchet_policies import Completion, FinishReason, Sampling, with_recovery
 from ratchet_problems import Problem
 from trainer_service.job.background import Background
 from trainer_service.job.policy import RunPolicy
 from trainer_service.job.rewarding import Earned, Graded, Rewarding
+from trainer_service.job.seeds import group_seed
 from trainer_service.job.tally import Tallied, Tally, repetition
 
 
@@ -54,7 +56,8 @@ class Group:
 class Rollouts:
     """Makes groups. `group_size` completions per training prompt are sampled at `temperature` with weights.policy_id.
     Validations are scored by the weights that the reward has at the `last_step` of the run. `tally` counts what
-    training is given.
+    training is given. A group of which fewer than `fewest` samples are left teaches nothing: a lone one would be its
+    own baseline.
 
     A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `raise_failure`.
     """
@@ -70,6 +73,8 @@ class Rollouts:
         detokenize: Callable[[Sequence[int]], str],
         problems: Sequence[Problem],
         group_size: int,
+        fewest: int = 1,
+        seed: int = 0,
         temperature: float,
         max_tokens: int,
         rewarding: Rewarding,
@@ -83,6 +88,11 @@ class Rollouts:
         self._detokenize = detokenize
         self._problems = problems
         self._group_size = group_size
+        self._fewest = fewest
+        self._seed = seed
+        self._places: dict[str, int] = {}
+        self._drawn: Counter[str] = Counter()
+        self._step = 0
         self._sampling = Sampling(temperature=temperature, top_p=1.0, max_tokens=max_tokens, logprobs=True)
         self._rewarding = rewarding
         self._last_step = last_step
@@ -92,25 +102,42 @@ class Rollouts:
 
     def generate_sequences(self, prompts: TensorDict) -> None:
         """verl's entry: starts one group per row, by its "uid" and the "index" of its problem, and returns at once."""
-        step = tu.get(prompts, "global_steps")
+        step = int(tu.get(prompts, "global_steps"))
+        if step != self._step:
+            self._step, self._places, self._drawn = step, {}, Counter()
         for uid, index in zip(prompts["uid"], prompts["index"], strict=True):
-            self._background.start(self._publish(str(uid), self._problems[int(index)], int(step)))
+            problem = self._problems[int(index)]
+            self._places[str(uid)] = len(self._places)
+            seed = group_seed(self._seed, "train", step, problem.id, self._drawn[problem.id])
+            self._drawn[problem.id] += 1
+            self._background.start(self._publish(str(uid), problem, step, seed))
+
+    def place_of(self, uid: str) -> int:
+        """Of a prompt among those of the step, in the order in which verl drew them."""
+        return self._places[uid]
 
     def raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
 
-    def validate(self, problems: Sequence[Problem], samples: int) -> list[Group]:
-        """`samples` completions of each problem, graded, made by the weights now loaded."""
+    def validate(self, problems: Sequence[Problem], samples: int, step: int = 0) -> list[Group]:
+        """`samples` completions of each problem, graded, made by the weights now loaded, which are those of `step`."""
 
         async def all_groups() -> list[Group]:
-            return await asyncio.gather(*(self._group(problem, samples, self._last_step) for problem in problems))
+            seeds = [group_seed(self._seed, "validate", step, problem.id) for problem in problems]
+            groups = (
+                self._group(problem, samples, self._last_step, seed)
+                for problem, seed in zip(problems, seeds, strict=True)
+            )
+            return await asyncio.gather(*groups)
 
         return self._background.wait(all_groups())
 
-    async def _publish(self, uid: str, problem: Problem, step: int) -> None:
+    async def _publish(self, uid: str, problem: Problem, step: int, seed: int) -> None:
         try:
-            group = await self._group(problem, self._group_size, step)
+            group = await self._group(problem, self._group_size, step, seed)
+            if len(group.samples) < self._fewest:
+                group = replace(group, samples=[])
             self.tally.add(
                 [Tallied(sample.verdict, sample.earned, repetition(sample.tokens)) for sample in group.samples]
             )
@@ -119,9 +146,9 @@ class Rollouts:
         except Exception as error:  # noqa: BLE001 - the main thread waits for this group, and raises what failed
             self._failure = self._failure or error
 
-    async def _group(self, problem: Problem, size: int, step: int) -> Group:
+    async def _group(self, problem: Problem, size: int, step: int, seed: int) -> Group:
         prompt = self._tokenize(problem)
-        completions = await self._complete(prompt, size)
+        completions = await self._complete(prompt, size, seed)
         graded = await asyncio.gather(*(self._grade(problem, completion) for completion in completions))
         known = [(completion, one) for completion, one in zip(completions, graded, strict=True) if one is not None]
         earned = await self._earn(problem, [one for _, one in known], step)
@@ -133,8 +160,13 @@ class Rollouts:
         return Group(prompt, samples)
 
     async def _grade(self, problem: Problem, completion: Completion) -> Graded | None:
-        """None when the platform could not reach a verdict, or the problem's tests can judge no program: that says
-        nothing about the completion."""
+        """None when the engine broke it off, the platform could not reach a verdict, or the problem's tests can judge
+        no program: that says nothing about the policy. One that ends at once has its end token, and is judged."""
+        if completion.finish_reason is FinishReason.ABORTED or not completion.token_ids:
+            self.last_fault = (
+                f"{problem.id}: the engine broke a completion off after {len(completion.token_ids)} tokens"
+            )
+            return None
         try:
             answer = self._detokenize(completion.token_ids)
             return Graded(answer, (await judge(self._environment, Task.of(problem), answer)).grade)
@@ -153,9 +185,9 @@ class Rollouts:
             self.last_fault = f"{problem.id}: a reward must be a finite number"
         return earned
 
-    async def _complete(self, prompt: Sequence[int], size: int) -> Sequence[Completion]:
+    async def _complete(self, prompt: Sequence[int], size: int, seed: int) -> Sequence[Completion]:
         """`size` completions by the trainer's weights, which are pushed once more if rollout-service has lost them."""
-        sampling = replace(self._sampling, n=size)
+        sampling = replace(self._sampling, n=size, seed=seed)
         generation = await with_recovery(
             lambda: self._policy.generate(prompt, sampling, self._weights.policy_id), self._restore
         )

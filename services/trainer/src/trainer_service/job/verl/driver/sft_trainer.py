@@ -20,6 +20,7 @@ from verl.utils.dataset.dataset_utils import SFTTensorCollator
 from ratchet_kit import policy_id
 from ratchet_kit.errors import InvalidArgument
 from trainer_service.domain.run import Phase
+from trainer_service.job.faults import check_data
 from trainer_service.job.lengths import left_out
 from trainer_service.job.session import Session
 from trainer_service.job.verl import metrics as names
@@ -124,7 +125,10 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
         Raises InvalidArgument when the training set has no batch of examples, or the validation set fewer than there
         are ranks.
         """
-        config = self.config
+        config, spec = self.config, self._session.job.spec
+        check_data(spec.problems, self.train_dataset.digest)
+        if self.val_dataset and spec.validation_problems:
+            check_data(spec.validation_problems, self.val_dataset.digest)
         self.train_dataset.fitting.require(config.data.train_batch_size)
         self.global_batch_size = config.data.train_batch_size
         self.train_sampler = DistributedSampler(

@@ -1,6 +1,6 @@
 """A spec's reward is a list of components.
 
-Revision ID: trainer_0006
+Revision ID: trainer_0007
 """
 
 import json
@@ -9,8 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-revision = "trainer_0006"
-down_revision = "trainer_0005"
+revision = "trainer_0007"
+down_revision = "trainer_0006"
 branch_labels = None
 depends_on = None
 

@@ -1,0 +1,13 @@
+"""The seeds of completions. With them, a run draws the same samples again, also when it was killed and resumed."""
+
+import hashlib
+
+
+def group_seed(run_seed: int, purpose: str, step: int, problem_id: str, time: int = 0) -> int:
+    """48 bits, for the completions of a problem at a step: rollout-service adds a completion's number to it.
+
+    `purpose`: what the completions are for, so that validation and training draw different ones. `time`: how often the
+    problem was drawn in the step before.
+    """
+    digest = hashlib.sha256(f"{run_seed}:{purpose}:{step}:{time}:{problem_id}".encode()).digest()
+    return int.from_bytes(digest[:6], "big")

@@ -1,0 +1,110 @@
+"""A job's reports over a service in this process."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import grpc
+import pytest
+
+from ratchet.trainer.v1 import job_report_pb2 as pb
+from ratchet.trainer.v1 import job_report_pb2_grpc
+from ratchet_kit import client
+from ratchet_testing.services import serving
+from trainer_service.job import report
+from trainer_service.job.background import Background
+from trainer_service.job.report import Cancelled, Reporter, Superseded
+
+
+class Service(job_report_pb2_grpc.JobReportServiceServicer):
+    """Knows attempt 2."""
+
+    def __init__(self) -> None:
+        self.heartbeats = 0
+        self.away = False
+        self.cancelled = False
+
+    async def ReportHeartbeat(self, request: Any, context: grpc.aio.ServicerContext) -> pb.ReportHeartbeatResponse:
+        self.heartbeats += 1
+        if self.away:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the database is away")
+        await self._fence(request, context)
+        return pb.ReportHeartbeatResponse()
+
+    async def ReportStep(self, request: Any, context: grpc.aio.ServicerContext) -> pb.ReportStepResponse:
+        await self._fence(request, context)
+        return pb.ReportStepResponse(cancelled=self.cancelled)
+
+    async def _fence(self, request: Any, context: grpc.aio.ServicerContext) -> None:
+        if request.attempt != 2:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"attempt {request.attempt} is stale")
+
+
+@pytest.fixture
+def service() -> Service:
+    return Service()
+
+
+@pytest.fixture
+def background() -> Iterator[Background]:
+    with Background() as running:
+        yield running
+
+
+@pytest.fixture
+def build(service: Service, background: Background, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setattr(report, "HEARTBEAT", timedelta(milliseconds=5))
+
+    def add(server: grpc.aio.Server) -> list[str]:
+        job_report_pb2_grpc.add_JobReportServiceServicer_to_server(service, server)
+        return ["ratchet.trainer.v1.JobReportService"]
+
+    served = serving(add)
+
+    async def open_channel() -> grpc.aio.Channel:
+        return await client.channel(await served.__aenter__()).__aenter__()
+
+    channel = background.wait(open_channel())
+    yield lambda attempt: Reporter(background, channel, "run_1", attempt, timedelta(seconds=1))
+    background.wait(channel.close())
+    background.wait(served.__aexit__(None, None, None))
+
+
+def wait_for(background: Background, holds: Any) -> None:
+    async def wait() -> None:
+        async with asyncio.timeout(5):
+            while not holds():
+                await asyncio.sleep(0.005)
+
+    background.wait(wait())
+
+
+def test_a_job_says_that_it_lives_whether_it_is_heard_or_not(build: Any, service: Service, background: Background):
+    reasons: list[str] = []
+    beating = background.start(build(2).beat(reasons.append))
+    wait_for(background, lambda: service.heartbeats > 2)
+    service.away = True
+    heard = service.heartbeats
+    wait_for(background, lambda: service.heartbeats > heard + 1)
+    assert (reasons, beating.done()) == ([], False)
+
+
+def test_a_job_whose_attempt_is_over_is_stopped(build: Any, background: Background):
+    reasons: list[str] = []
+    background.wait(build(1).beat(reasons.append))
+    assert reasons == ["attempt 1 is stale"]
+
+
+def test_a_job_that_is_ending_is_not_stopped(build: Any, service: Service, background: Background):
+    reasons: list[str] = []
+    stale, cancelled = build(1), build(2)
+    with pytest.raises(Superseded):
+        stale.step(1, {}, "sha256:1", 0)
+    background.wait(stale.beat(reasons.append))
+    service.cancelled = True
+    assert not cancelled.has_stepped
+    with pytest.raises(Cancelled):
+        cancelled.step(1, {}, "sha256:1", 0)
+    background.wait(cancelled.beat(reasons.append))
+    assert (reasons, cancelled.has_stepped) == ([], True)
