@@ -16,7 +16,7 @@ from . import traffic
 from .conftest import Screen, sign_in
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
-STEPS = 8
+STEPS = 6
 
 
 @pytest.fixture(scope="module")
@@ -150,8 +150,8 @@ class TestEvaluations:
         page = screen.page
         one = next(one for one in client.evaluations.list() if one.spec.model.version.number == 1)
         screen.show(f"evaluations/{one.id}")
-        page.get_by_label("Verdict").select_option(label="runtime error")
-        sample = page.locator("details").filter(has_text="runtime error").first
+        page.get_by_label("Verdict").select_option(label="compile error")
+        sample = page.locator("details").filter(has_text="compile error").first
         sample.locator("summary").click()
         sample.locator("pre").wait_for()
         assert sample.locator("pre").inner_text() == traffic.HOSTILE

@@ -32,7 +32,8 @@ export class Chart {
     drawn.add(this);
   }
 
-  // `series`: [{ label, points: [[x, y]], low: [y], high: [y] }]; with `low` and `high` it has a band.
+  // `series`: [{ label, brief, points: [[x, y]], low: [y], high: [y] }]; with `low` and `high` it has a band. `brief`: for
+  // the legend, where the label is long.
   draw(series) {
     this.series = series;
     const shape = JSON.stringify(series.map(({ label, low, hue }) => [label, !!low, hue]));
@@ -71,12 +72,12 @@ export class Chart {
     };
     const columns = [{ label: xlabel, value: time ? undefined : (_, x) => (x == null ? "" : String(x)) }];
     const bands = [];
-    this.series.forEach(({ label, low, hue }, place) => {
+    this.series.forEach(({ label, brief = label, low, hue }, place) => {
       const index = hue ?? place;
       const paths = step ? uPlot.paths.stepped({ align: 1 }) : undefined;
       const value = (_, y) => (y == null ? "" : short(y));
       columns.push({
-        label,
+        label: brief,
         stroke: colour(index),
         width: 2,
         dash: DASHES[index % SERIES],
@@ -88,9 +89,14 @@ export class Chart {
       if (!low) return;
       const at = columns.length;
       const edge = { stroke: colour(index), width: 1, spanGaps: true, points: { show: false }, value };
-      columns.push({ ...edge, label: "to" }, { ...edge, label: "from" });
+      columns.push({ ...edge, label: "high" }, { ...edge, label: "low" });
       bands.push({ series: [at, at + 1], fill: `${colour(index)}2e` });
     });
+    const around = (_, low, high) => {
+      const [least, most] = [Math.min(low, ...lines), Math.max(high, ...lines)];
+      const room = least === most ? Math.abs(least) || 1 : 0.1 * (most - least);
+      return [least - room, most + room];
+    };
     const marked = (plot) => {
       for (const y of lines) {
         const at = plot.valToPos(y, "y", true);
@@ -111,9 +117,9 @@ export class Chart {
         ...this.#size(),
         series: columns,
         bands,
-        scales: { x: { time }, y: range ? { range } : {} },
+        scales: { x: { time }, y: { range: range ?? around } },
         axes: [
-          { ...axis, size: 34, incrs: time ? undefined : WHOLE },
+          { ...axis, size: time ? 48 : 34, incrs: time ? undefined : WHOLE },
           { ...axis, size: 58, values: (_, found) => found.map(short) },
         ],
         cursor: { drag: { x: true, y: false } },

@@ -63,6 +63,8 @@ const GOOD = [
   "progressing",
   "watching",
   "promoting",
+  "better",
+  "holds",
 ];
 const BAD = ["failed", "rolled back", "not serving", "away", "refused", "falling back", "broken", "worse"];
 export const mood = (state) => (BAD.includes(state) ? "bad" : GOOD.includes(state) ? "good" : "plain");

@@ -95,6 +95,7 @@ export class Curves {
         [...this.runs]
           .map(([id, { hue, steps }]) => ({
             label: id,
+            brief: `…${id.slice(-5)}`,
             hue,
             points: [...steps]
               .filter(([, metrics]) => name in metrics)

@@ -10,7 +10,8 @@ const START = "ratchet evaluate --model starter --benchmark composed/test";
 const DONE = "STATE_SUCCEEDED";
 
 export const sets = (one) => one.spec.problems?.name || one.spec.suite.map(({ problems }) => problems.name).join(", ");
-export const titled = (one) => `${one.id}: ${model(one.spec.model) || "imported samples"} on ${sets(one)}`;
+export const measured = (one) => model(one.spec.model) || "imported samples";
+export const titled = (one) => `${measured(one)} on ${sets(one)}, ${one.id}`;
 const first = (one) => one.pass_at_k?.[0];
 const pass = (it) => (it ? `pass@${it.k} ${interval(it.estimate)}` : "");
 

@@ -24,7 +24,8 @@ const ACTIONS = {
 export async function experiment({ host, parts: [id], signal }) {
   const about = el("div"),
     buttons = el("div", { class: "actions" }),
-    said = el("div");
+    said = el("div"),
+    details = el("div");
   const charts = new Map();
   const closing = el("div", { class: "charts" });
   signal.addEventListener("abort", () => charts.forEach((chart) => chart.remove()), { once: true });
@@ -57,7 +58,7 @@ export async function experiment({ host, parts: [id], signal }) {
     if (fresh) [past, read] = [now.past, Date.now()];
     return { ...now, past };
   }
-  host.append(about, buttons, said, section("How the intervals close", closing));
+  host.append(about, buttons, said, section("How the intervals close", closing), details);
 
   function draw(now) {
     for (const [name, one] of offered) {
@@ -67,32 +68,30 @@ export async function experiment({ host, parts: [id], signal }) {
     }
     closing.hidden = closing.parentNode.hidden = !now.report;
     if (now.report) drawClosing(now, charts, closing);
-    keepingFocus(about, () => about.replaceChildren(...shown(now)));
+    keepingFocus(about, () => about.replaceChildren(...summary(now)));
+    keepingFocus(details, () => details.replaceChildren(...(now.report ? numbers(now) : []), way(now)));
     return "";
   }
   await live(said, signal, load, draw, 10);
 }
 
-function shown(now) {
-  const { spec, report } = now;
-  const head = facts([
-    ["state", state(now.state)],
-    ["model", modelLink(spec.variants[0].version.model)],
-    ["lasted", between(now.start_time, now.end_time)],
-    ["unit", word(spec.unit, "UNIT_")],
-    ["share of units", percentOf(spec.traffic)],
-    ["analysis", word(spec.analysis, "ANALYSIS_")],
-    ["description", spec.description],
-  ]);
-  if (!report)
-    return [
-      head,
-      el(
-        "p",
-        { class: "verdict" },
-        now.state === "STATE_STOPPED" ? "It was stopped without a conclusion." : "It was not started yet.",
-      ),
-    ];
+function summary({ spec, report, state: now, start_time, end_time }) {
+  const unconcluded = now === "STATE_STOPPED" ? "It was stopped without a conclusion." : "It was not started yet.";
+  return [
+    facts([
+      ["state", state(now)],
+      ["model", modelLink(spec.variants[0].version.model)],
+      ["lasted", between(start_time, end_time)],
+      ["unit", word(spec.unit, "UNIT_")],
+      ["share of units", percentOf(spec.traffic)],
+      ["analysis", word(spec.analysis, "ANALYSIS_")],
+      ["description", spec.description],
+    ]),
+    el("p", { class: "verdict" }, report?.conclusion ?? unconcluded),
+  ];
+}
+
+function numbers({ spec, report }) {
   const rows = report.comparisons
     .filter((one) => one.difference)
     .map((one) => ({
@@ -102,8 +101,6 @@ function shown(now) {
       text: `${short(one.difference.value)} [${short(one.difference.low)}, ${short(one.difference.high)}]`,
     }));
   return [
-    head,
-    el("p", { class: "verdict" }, report.conclusion),
     section(
       "Against the first variant",
       table(
@@ -149,23 +146,20 @@ function shown(now) {
         `Sample ratio: p = ${short(report.sample_ratio_p_value)}; below 0.001 something is broken.`,
       ),
     ),
-    section(
-      "Its way so far",
-      el(
-        "ol",
-        { class: "history" },
-        now.events.map((event) =>
-          el(
-            "li",
-            {},
-            el("span", {}, clock(event.create_time)),
-            el("span", {}, word(event.state)),
-            el("span", {}, event.reason),
-          ),
-        ),
-      ),
-    ),
   ];
+}
+
+function way({ events }) {
+  const line = (event) =>
+    [clock(event.create_time), word(event.state), event.reason].map((text) => el("span", {}, text));
+  return section(
+    "Its way so far",
+    el(
+      "ol",
+      { class: "history" },
+      events.map((event) => el("li", {}, line(event))),
+    ),
+  );
 }
 
 // Metrics have units of their own: each has a picture of its own.

@@ -42,11 +42,7 @@ export function intervals(rows, { zero = 0, label, from, to } = {}) {
     },
     svg("line", { class: "axis", x1: left, x2: left + width, y1: height - 20, y2: height - 20 }),
     [low, high].map((value, end) =>
-      svg(
-        "text",
-        { class: "soft", x: end ? left + width : left, y: height - 5, "text-anchor": end ? "end" : "start" },
-        short(value),
-      ),
+      svg("text", { class: "soft", x: x(value), y: height - 5, "text-anchor": end ? "end" : "start" }, short(value)),
     ),
     low <= zero &&
       zero <= high &&

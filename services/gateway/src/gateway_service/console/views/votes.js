@@ -3,7 +3,7 @@
 import { list, post, requestId } from "../api.js";
 import { el, empty, field, form, number, problem, section, select, table } from "../dom.js";
 import { short } from "../format.js";
-import { titled } from "./evaluations.js";
+import { measured, titled } from "./evaluations.js";
 import { evaluationLink, intervals, to } from "./parts.js";
 
 const CHOICES = [
@@ -96,21 +96,22 @@ async function ask(host, ids, voter, voted) {
 async function rank(host, ids, found) {
   try {
     const { ranks, votes: many } = await post("preferences/rank", { evaluation_ids: ids });
-    const name = (id) => titled(found.find((one) => one.id === id) ?? { id, spec: { suite: [] } });
+    const of = (id) => found.find((one) => one.id === id);
+    const name = (id) => (of(id) ? `${measured(of(id))} (${id.slice(-5)})` : id);
     host.replaceChildren(
       intervals(
         ranks.map((one) => ({
           ...one.strength,
-          label: one.evaluation_id,
+          label: name(one.evaluation_id),
           text: `${short(one.strength.value)} [${short(one.strength.low)}, ${short(one.strength.high)}]`,
         })),
         { label: "Strength" },
       ),
       table(
-        ["evaluation", "", "votes", "wins"],
+        ["evaluation", "model", "votes", "wins"],
         ranks.map((one) => [
           evaluationLink(one.evaluation_id),
-          name(one.evaluation_id),
+          of(one.evaluation_id) ? measured(of(one.evaluation_id)) : "",
           number(one.votes),
           number(one.wins),
         ]),
