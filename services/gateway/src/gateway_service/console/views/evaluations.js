@@ -18,13 +18,16 @@ const pass = (it) => (it ? `pass@${it.k} ${interval(it.estimate)}` : "");
 export async function evaluations({ host, signal }) {
   const compare = el("div"),
     all = el("div");
+  let offered;
   host.append(all, section("Compare two", compare));
   await live(
     all,
     signal,
     () => list("evaluations", "evaluations", { signal, limit: 200 }),
     (found) => {
-      compare.replaceChildren(compareForm(found.filter((one) => one.state === DONE)));
+      const done = found.filter((one) => one.state === DONE);
+      if (done.length !== offered) compare.replaceChildren(compareForm(done)); // else somebody may be choosing in it
+      offered = done.length;
       return table(
         ["evaluation", "state", "model", "problems", "judged", "score", "took", "made"],
         found.map((one) => [
