@@ -1,5 +1,6 @@
 """Programming problems with tests: the type, the generator, the named sets and the JSONL loader."""
 
+from ratchet_problems.examination import examine
 from ratchet_problems.fingerprint import fingerprint
 from ratchet_problems.messages import Message
 from ratchet_problems.problem import (
@@ -24,6 +25,7 @@ __all__ = [
     "TestCase",
     "UnknownProblemSet",
     "data_digest",
+    "examine",
     "fingerprint",
     "load",
 ]
