@@ -49,7 +49,6 @@ def grpo(rate: float) -> trainer_pb2.RunSpec:
             batch_size=8,
             group_size=4,
             learning_rate=rate,
-            kl_coefficient=0.01,
             max_prompt_tokens=64,
             max_response_tokens=72,
         ),
@@ -295,6 +294,7 @@ class TestRuns:
         )
         row.get_by_role("link", name=runs[0]).wait_for()
         screen.picture("model")
+        client.chat("starter", "say hi", max_tokens=4)
         screen.show()
-        screen.page.get_by_role("region", name="Engines").wait_for()
+        screen.page.get_by_role("region", name="Engines").get_by_text("starter@1").wait_for()
         screen.picture("health")

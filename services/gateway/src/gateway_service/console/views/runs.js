@@ -104,6 +104,11 @@ export async function run({ host, parts: [id], signal }) {
         ["masked samples", Number(now.platform_faults) || ""],
       ]),
       now.failure ? problem({ message: now.failure.message }) : "",
+      el(
+        "ul",
+        {},
+        now.notices.map((one) => el("li", {}, one.step > 0 && `step ${one.step}: `, one.message)),
+      ),
       el("details", {}, el("summary", {}, "Settings"), el("pre", {}, el("code", {}, JSON.stringify(spec, null, 2)))),
     );
     if (ENDED.includes(now.state)) cancel.remove();
