@@ -4,7 +4,8 @@ export DEVICE
 LIGHT := .venvs/light/bin
 SETUP := scripts/setup.sh
 
-.PHONY: help setup runtimes demo test lint test-quick test-unit test-honest test-e2e test-engines e2e-full chaos soak soak-runs bench compose-test protos locks \
+.PHONY: help setup runtimes demo test lint test-quick test-unit test-honest test-e2e test-engines e2e-full chaos soak soak-runs bench console-test compose-test \
+        protos locks \
         starter smollm2 clean
 
 help:  ## What can be made
@@ -82,6 +83,11 @@ bench: setup  ## Speed, as ratios against a limit and against peers measured in 
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/peers gbstats==0.8.0 statsmodels==0.14.6
 	$(LIGHT)/python -m tests.bench.simulated_experiments
 	$(LIGHT)/python -m tests.bench.simulated_releases 100
+
+console-test: setup  ## The console in a real Chromium over real services (as root it installs Debian's chromium)
+	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || { apt-get update -qq && apt-get install -y -qq chromium fonts-dejavu-core; } >/dev/null
+	.venvs/tools/bin/uv pip install --quiet --python .venvs/light --target .venvs/playwright playwright==1.65.2
+	PYTHONPATH=.venvs/playwright $(LIGHT)/pytest tests/console -n 0
 
 compose-test: setup  ## Build the images, docker compose up, a completion, an evaluation, a run (needs root or docker)
 	deploy/docker/compose_test.sh

@@ -25,6 +25,7 @@ from .doubles import ScriptedEngine, ScriptedGrader, ScriptedRegistry
 ADMIN_KEY = "rk_admin_0123456789abcdef0123456789"
 PEER_SERVICES = (
     "ratchet.trainer.v1.TrainerService",
+    "ratchet.rollout.v1.RolloutService",
     "ratchet.eval.v1.EvalService",
     "ratchet.eval.v1.PreferenceService",
     "ratchet.registry.v1.RegistryService",
@@ -84,7 +85,7 @@ class World:
     async def another(self) -> AsyncIterator[main.Service]:
         """One more gateway on the same stores and peers."""
         stores = main.Stores(self.releases, self.experiments, self.completions, self.keys, ready)
-        peers = main.Peers(self.engine, self.registry, self.grader, self.stubs)
+        peers = main.Peers(self.engine, self.registry, self.grader, {}, self.stubs)
         async with main.provision(
             SETTINGS, stores=stores, peers=peers, clock=self.clock, chance=random.Random(7)
         ) as gateway:

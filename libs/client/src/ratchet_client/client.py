@@ -10,6 +10,7 @@ from ratchet_client.evaluations import Evaluations
 from ratchet_client.experiments import Experiments
 from ratchet_client.keys import Keys
 from ratchet_client.models import Models
+from ratchet_client.platform import Platform
 from ratchet_client.preferences import Preferences
 from ratchet_client.releases import Releases
 from ratchet_client.resource import S
@@ -31,6 +32,7 @@ class _Resources(Chat[S]):
         self.experiments = Experiments(transport)
         self.keys = Keys(transport)
         self.batches = Batches(transport)
+        self.platform = Platform(transport)
 
 
 class Client(_Resources[SyncTransport]):

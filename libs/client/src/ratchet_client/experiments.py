@@ -18,9 +18,9 @@ class Experiments(Resource[S]):
         return call(request, pb.CreateExperimentResponse, lambda reply: reply.experiment)
 
     @unary
-    def get(self, experiment_id: str) -> Call[pb.Experiment]:
-        """With its report as it is now."""
-        request = pb.GetExperimentRequest(id=experiment_id)
+    def get(self, experiment_id: str, points: int = 0) -> Call[pb.Experiment]:
+        """With its report as it is now, and `points` earlier ones in `past`."""
+        request = pb.GetExperimentRequest(id=experiment_id, points=points)
         return call(request, pb.GetExperimentResponse, lambda reply: reply.experiment)
 
     @listed

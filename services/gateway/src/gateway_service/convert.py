@@ -2,23 +2,27 @@
 
 from datetime import datetime, timedelta
 
+from gateway_service.domain import platform
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse, ResponseDelta
 from gateway_service.domain.keys.key import ApiKey, Scope
+from gateway_service.domain.releases.decision import Bound, Finding
 from gateway_service.domain.releases.release import DEFAULT_STAGES, Bounds, ReleaseSpec, Stage, State, Unproven
 from gateway_service.domain.releases.releases import ReleaseView
 from gateway_service.domain.traffic.sample import ArmSample
 from ratchet.common.v1 import access_pb2
-from ratchet.gateway.v1 import gateway_pb2, key_pb2, release_pb2
+from ratchet.gateway.v1 import gateway_pb2, key_pb2, platform_pb2, release_pb2
 from ratchet_kit import refs
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import failure_to_proto
 from ratchet_kit.names import Location, VersionRef
+from ratchet_kit.statistics import estimate_to_proto
 from ratchet_kit.times import duration_from_proto, duration_to_proto, timestamp_from_proto, timestamp_to_proto
 from ratchet_policies import convert as policies
 
 STATES = {state: release_pb2.Release.State.Value(f"STATE_{state.name}") for state in State}
 UNPROVEN = {one: release_pb2.ReleaseSpec.Unproven.Value(f"UNPROVEN_{one.name}") for one in Unproven}
+BOUNDS = {bound: release_pb2.BoundCheck.Bound.Value(f"BOUND_{bound.name}") for bound in Bound}
 _UNPROVEN = {value: one for one, value in UNPROVEN.items()} | {0: Unproven.HOLD}
 SCOPES = {access_pb2.SCOPE_INFERENCE: Scope.INFERENCE, access_pb2.SCOPE_ADMIN: Scope.ADMIN}
 SCOPES_TO_PROTO = {scope: value for value, scope in SCOPES.items()}
@@ -112,6 +116,19 @@ def release_to_proto(view: ReleaseView) -> release_pb2.Release:
         end_time=timestamp_to_proto(release.end_time) if release.end_time else None,
         actor=release.actor,
         waits_for=view.waits_for,
+        checks=[_check_to_proto(finding) for finding in view.findings],
+    )
+
+
+def _check_to_proto(finding: Finding) -> release_pb2.BoundCheck:
+    check = release_pb2.BoundCheck
+    state = check.STATE_BROKEN if finding.broken else check.STATE_HOLDS if finding.holds else check.STATE_UNDECIDED
+    return check(
+        bound=BOUNDS[finding.bound],
+        state=state,
+        beyond=estimate_to_proto(finding.interval) if finding.interval else None,
+        level=finding.level,
+        sentence=finding.text,
     )
 
 
@@ -179,4 +196,16 @@ def key_to_proto(key: ApiKey) -> key_pb2.Key:
         expire_time=timestamp_to_proto(key.expire_time) if key.expire_time else None,
         actor=key.actor,
         revoke_actor=key.revoke_actor,
+    )
+
+
+# The platform
+
+
+def health_to_proto(name: str, health: platform.Health) -> platform_pb2.ServiceHealth:
+    return platform_pb2.ServiceHealth(
+        name=name,
+        state=platform_pb2.ServiceHealth.State.Value(f"STATE_{health.state.name}"),
+        latency=duration_to_proto(health.latency) if health.latency is not None else None,
+        detail=health.detail,
     )

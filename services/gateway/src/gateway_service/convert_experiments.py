@@ -106,6 +106,7 @@ def experiment_to_proto(experiment: Experiment) -> pb.Experiment:
         end_time=timestamp_to_proto(experiment.end_time) if experiment.end_time else None,
         actor=experiment.actor,
         report=_report_to_proto(experiment.report) if experiment.report else None,
+        past=[_report_to_proto(report) for report in experiment.past],
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from sqlalchemy import text
 
 from gateway_service.adapters.grading import SandboxGrader
+from gateway_service.adapters.health import GrpcHealthCheck
 from gateway_service.adapters.registry import GrpcModelRegistry
 from gateway_service.adapters.sql.completions import SqlCompletionLog
 from gateway_service.adapters.sql.experiments import SqlExperimentStore
@@ -31,6 +32,7 @@ from gateway_service.domain.keys.known_keys import KnownKeys
 from gateway_service.domain.keys.ports import KeyStore
 from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.known_models import KnownModels
+from gateway_service.domain.platform import HealthCheck, Platform
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.domain.refresher import Refresher
 from gateway_service.domain.releases.controller import ControlOptions, ReleaseController
@@ -43,11 +45,24 @@ from gateway_service.domain.traffic.ports import CompletionLog, Grader
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.rest import app
 from gateway_service.rest.resources import Backends
-from gateway_service.servicer import ExperimentServicer, GatewayServicer, KeyServicer, ReleaseServicer
+from gateway_service.servicer import (
+    ExperimentServicer,
+    GatewayServicer,
+    KeyServicer,
+    PlatformServicer,
+    ReleaseServicer,
+)
 from gateway_service.settings import Settings
 from ratchet.eval.v1 import eval_pb2_grpc, preference_pb2_grpc
-from ratchet.gateway.v1 import experiment_pb2_grpc, gateway_pb2_grpc, key_pb2_grpc, release_pb2_grpc
+from ratchet.gateway.v1 import (
+    experiment_pb2_grpc,
+    gateway_pb2_grpc,
+    key_pb2_grpc,
+    platform_pb2_grpc,
+    release_pb2_grpc,
+)
 from ratchet.registry.v1 import registry_pb2_grpc
+from ratchet.rollout.v1 import rollout_pb2_grpc
 from ratchet.sandbox.v1 import batch_pb2_grpc
 from ratchet.trainer.v1 import trainer_pb2_grpc
 from ratchet_environments.code import CodeEnvironment
@@ -89,6 +104,8 @@ class Peers:
     policies: PolicyEngine
     registry: ModelRegistry
     grader: Grader
+    health: Mapping[str, HealthCheck]
+    """By the services' names."""
     backends: Backends
     """The stubs that answer /api/v1."""
 
@@ -101,12 +118,14 @@ class Servicers:
     releases: ReleaseServicer
     experiments: ExperimentServicer
     keys: KeyServicer
+    platform: PlatformServicer
 
     def add(self, server: grpc.aio.Server) -> Sequence[str]:
         gateway_pb2_grpc.add_GatewayServiceServicer_to_server(self.gateway, server)
         release_pb2_grpc.add_ReleaseServiceServicer_to_server(self.releases, server)
         experiment_pb2_grpc.add_ExperimentServiceServicer_to_server(self.experiments, server)
         key_pb2_grpc.add_KeyServiceServicer_to_server(self.keys, server)
+        platform_pb2_grpc.add_PlatformServiceServicer_to_server(self.platform, server)
         return list(self.backends)
 
     @property
@@ -117,6 +136,7 @@ class Servicers:
             "ratchet.gateway.v1.ReleaseService": self.releases,
             "ratchet.gateway.v1.ExperimentService": self.experiments,
             "ratchet.gateway.v1.KeyService": self.keys,
+            "ratchet.gateway.v1.PlatformService": self.platform,
         }
 
 
@@ -194,6 +214,7 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
         ReleaseServicer(releases),
         ExperimentServicer(experiments),
         KeyServicer(keys),
+        PlatformServicer(Platform(peers.health, stores.check_ready)),
     )
     http = app.build(
         completer=completer,
@@ -257,6 +278,14 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
         rollout = await channel(settings.rollout_target)
         sandbox = await channel(settings.sandbox_target)
         evaluation = await channel(settings.eval_target)
+        trainer = await channel(settings.trainer_target)
+        services = {
+            "trainer": trainer,
+            "rollout": rollout,
+            "sandbox": sandbox,
+            "eval": evaluation,
+            "registry": registry,
+        }
         executor = await stack.enter_async_context(Executor(GrpcSandbox(sandbox, caller="gateway")))
         yield Peers(
             policies=RolloutEngine(
@@ -264,10 +293,10 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
             ),
             registry=GrpcModelRegistry(registry_pb2_grpc.RegistryServiceStub(routing)),
             grader=SandboxGrader(CodeEnvironment(executor), settings.problems_folder),
+            health={name: GrpcHealthCheck(peer) for name, peer in services.items()},
             backends={
-                "ratchet.trainer.v1.TrainerService": trainer_pb2_grpc.TrainerServiceStub(
-                    await channel(settings.trainer_target)
-                ),
+                "ratchet.trainer.v1.TrainerService": trainer_pb2_grpc.TrainerServiceStub(trainer),
+                "ratchet.rollout.v1.RolloutService": rollout_pb2_grpc.RolloutServiceStub(rollout),
                 "ratchet.eval.v1.EvalService": eval_pb2_grpc.EvalServiceStub(evaluation),
                 "ratchet.eval.v1.PreferenceService": preference_pb2_grpc.PreferenceServiceStub(evaluation),
                 "ratchet.registry.v1.RegistryService": registry_pb2_grpc.RegistryServiceStub(registry),

@@ -9,6 +9,7 @@ from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.experiments.experiments import Experiments
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.keys import Keys
+from gateway_service.domain.platform import Platform
 from gateway_service.domain.releases.releases import Releases
 from gateway_service.domain.traffic.feedback import Feedback
 from gateway_service.domain.traffic.record import ProblemRef
@@ -18,6 +19,8 @@ from ratchet.gateway.v1 import (
     gateway_pb2_grpc,
     key_pb2,
     key_pb2_grpc,
+    platform_pb2,
+    platform_pb2_grpc,
     release_pb2,
     release_pb2_grpc,
 )
@@ -137,7 +140,7 @@ class ExperimentServicer(experiment_pb2_grpc.ExperimentServiceServicer):
     async def GetExperiment(
         self, request: experiment_pb2.GetExperimentRequest, context: Context = None
     ) -> experiment_pb2.GetExperimentResponse:
-        experiment = await self._experiments.get(request.id)
+        experiment = await self._experiments.get(request.id, request.points)
         return experiment_pb2.GetExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
 
     async def ListExperiments(
@@ -194,3 +197,15 @@ class KeyServicer(key_pb2_grpc.KeyServiceServicer):
 
     async def RevokeKey(self, request: key_pb2.RevokeKeyRequest, context: Context = None) -> key_pb2.RevokeKeyResponse:
         return key_pb2.RevokeKeyResponse(key=convert.key_to_proto(await self._keys.revoke(request.id, caller().id)))
+
+
+class PlatformServicer(platform_pb2_grpc.PlatformServiceServicer):
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+
+    async def GetPlatform(
+        self, request: platform_pb2.GetPlatformRequest, context: Context = None
+    ) -> platform_pb2.GetPlatformResponse:
+        found = await self._platform.health()
+        services = [convert.health_to_proto(name, health) for name, health in found]
+        return platform_pb2.GetPlatformResponse(services=services)

@@ -38,7 +38,8 @@ class TestExperimentStore:
         assert await stores.experiments.get("exp_1") == made == await stores.experiments.find(request())
         started = await stores.experiments.save(made.start(NOW, "key_1"))
         report = analyse(started, Evidence({}, {Measure.QUALITY: {}}, {}), NOW)
-        ended = await stores.experiments.save(started.conclude(NOW, report, "enough", early=False))
+        concluded = replace(started.conclude(NOW, report, "enough", early=False), past=(report, report))
+        ended = await stores.experiments.save(concluded)
         assert (ended.revision, ended.report) == (2, report)
         assert await stores.experiments.get("exp_1") == ended
 
@@ -135,6 +136,12 @@ class TestUnits:
             UnitLatency("u", 2.0),
             UnitLatency("u", 1.0),
         ]
+        for until, units, answers in ((NOW, {}, []), (NOW + timedelta(hours=1), {"b": UnitCount(1, 1)}, [5.0])):
+            found = await log.experiment_units("exp_1", until)
+            assert {name: count for name, count in found.items() if name == "b"} == units
+            assert [one.latency for one in await log.experiment_latencies("exp_1", "b", until)] == answers
+            by_then = await log.experiment_moments("exp_1", Measure.QUALITY, PAST, until)
+            assert ("b" in by_then) == bool(units)
         recent = await log.recent_moments("starter", Measure.QUALITY, Unit.USER, PAST)
         assert recent == Moments(2, 3.0, 1.5, 5.0, 2.25, 3.0)
         assert (await log.recent_moments("starter", Measure.QUALITY, Unit.REQUEST, PAST)).units == 4

@@ -243,6 +243,40 @@ class TestReport:
         assert (early.mature, early.comparisons[0].verdict) == (False, Verdict.UNDECIDED)
         assert (late.mature, late.comparisons[0].verdict) == (True, Verdict.BETTER)
 
+    async def test_what_it_showed_earlier(self, world: World) -> None:
+        experiments = world.gateway.experiments
+        experiment = await started(world)
+        for _ in range(2):
+            world.clock.advance(timedelta(hours=1))
+            await answers(world, 120, {1: 0.2, 2: 0.8})
+        world.clock.advance(timedelta(hours=1))
+        assert (await experiments.get(experiment.id)).past == ()
+        shown = await experiments.get(experiment.id, points=5)  # each half hour
+        assert experiment.start_time is not None
+        assert [one.create_time - experiment.start_time for one in shown.past] == [
+            timedelta(minutes=30 * number) for number in range(1, 6)
+        ]
+        requests = [sum(variant.requests for variant in one.variants) for one in shown.past]
+        assert requests == [0, 120, 120, 240, 240]
+        assert shown.past[0].comparisons[0].difference is None
+        assert shown.report is not None
+        assert shown.past[-1].comparisons == shown.report.comparisons
+        with pytest.raises(InvalidArgument, match="points"):
+            await experiments.get(experiment.id, points=101)
+
+    async def test_a_concluded_one_keeps_them(self, world: World) -> None:
+        experiments = world.gateway.experiments
+        experiment = await started(world)
+        await answers(world, 120, {1: 0.2, 2: 0.8})
+        world.clock.advance(timedelta(hours=1))
+        ended = await experiments.conclude(experiment.id, "enough")
+        world.completions.records.clear()
+        kept = await experiments.get(experiment.id, points=5)
+        assert len(kept.past) == 24
+        assert kept.past[-1].comparisons == kept.report.comparisons
+        assert (ended.past, (await experiments.get(experiment.id)).past) == ((), ())
+        assert [one.past for one in (await experiments.page("starter", 10, "")).items] == [()]
+
     async def test_a_broken_sample_ratio_is_an_alarm(self, world: World) -> None:
         experiment = await started(world)
         await answers(world, 120, {1: 0.2, 2: 0.8})

@@ -90,3 +90,26 @@ async def test_list_pages_newest_first(world: World) -> None:
     rest = await world.gateway.releases.page("", 2, first.next_page_token)
     assert [view.release.id for view in (*first.items, *rest.items)] == made[::-1]
     assert rest.next_page_token == ""
+
+
+async def test_each_bound_is_shown_with_its_interval(world: World) -> None:
+    release = await progressing(world)
+    assert [check.beyond for check in (await world.gateway.releases.get(release.id)).findings] == [None] * 3
+    for n in range(200):
+        answer = await world.ask(key=f"user-{n}")
+        await world.gateway.feedback.score(answer.id, 1.0 if answer.version.number == 1 else n % 2 / 2)
+    await world.gateway.recorder.flush()
+    async with world.http() as http:
+        shown = (await http.get(f"/api/v1/releases/{release.id}")).json()["release"]
+    errors, latency, quality = shown["checks"]
+    assert [check["bound"] for check in (errors, latency, quality)] == [
+        "BOUND_ERROR_RATE",
+        "BOUND_LATENCY",
+        "BOUND_QUALITY",
+    ]
+    assert quality["state"] == "STATE_BROKEN"
+    assert 0 < quality["beyond"]["low"] < quality["beyond"]["value"] == pytest.approx(0.7, abs=0.1)
+    assert errors["beyond"]["value"] == pytest.approx(-0.02)
+    assert "quality 0." in quality["sentence"]
+    await world.gateway.releases.roll_back(release.id, "")
+    assert (await world.gateway.releases.get(release.id)).findings == ()

@@ -29,7 +29,7 @@ def up(
     already = control.is_running(home)
     state = bring_up(home, port_base, timeout)
     word = "is up already" if already else "is up"
-    say(f"The platform {word}: http://127.0.0.1:{state.ports['gateway-http']} (docs at /docs)")
+    say(f"The platform {word}: http://127.0.0.1:{state.ports['gateway-http']} (console at /console/, docs at /docs)")
     say(f"API key: {home.key_file}   logs: ratchet logs   stop: ratchet down")
 
 

@@ -101,14 +101,21 @@ class MemoryCompletionLog:
         found = memory_experiments.outside(self.records.values(), period)
         return memory_experiments.sample([record for record in found if record.version == ref])
 
-    async def experiment_units(self, experiment_id: str) -> Mapping[str, UnitCount]:
-        return memory_experiments.counts(self.records.values(), experiment_id)
+    async def experiment_units(self, experiment_id: str, until: datetime | None = None) -> Mapping[str, UnitCount]:
+        return memory_experiments.counts(self._by(until), experiment_id)
 
-    async def experiment_moments(self, experiment_id: str, measure: Measure, past: Period) -> Mapping[str, Moments]:
-        return memory_experiments.moments(list(self.records.values()), experiment_id, measure, past)
+    async def experiment_moments(
+        self, experiment_id: str, measure: Measure, past: Period, until: datetime | None = None
+    ) -> Mapping[str, Moments]:
+        return memory_experiments.moments(self._by(until), experiment_id, measure, past)
 
-    async def experiment_latencies(self, experiment_id: str, variant: str) -> Sequence[UnitLatency]:
-        return memory_experiments.latencies(self.records.values(), experiment_id, variant)
+    async def experiment_latencies(
+        self, experiment_id: str, variant: str, until: datetime | None = None
+    ) -> Sequence[UnitLatency]:
+        return memory_experiments.latencies(self._by(until), experiment_id, variant)
+
+    def _by(self, until: datetime | None) -> Sequence[CompletionRecord]:
+        return [record for record in self.records.values() if until is None or record.start_time <= until]
 
     async def recent_moments(self, model: str, measure: Measure, unit: Unit, period: Period) -> Moments:
         return memory_experiments.recent(self.records.values(), model, measure, unit, period)

@@ -12,7 +12,7 @@ from gateway_service.domain.completions.router import Router
 from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.ports import ModelRegistry
-from gateway_service.rest import errors, messages, openai, resources, schemas
+from gateway_service.rest import console, errors, messages, openai, resources, schemas
 from gateway_service.rest.door import Door
 from gateway_service.rest.express import Express
 from gateway_service.rest.middleware import RequestMiddleware
@@ -42,6 +42,7 @@ def build(
     app.include_router(openai.build(completions, router, registry))
     api, shown = resources.build(backends, refresh)
     app.include_router(api)
+    console.install(app)
     _describe(app, shown)
     express = Express(app.build_middleware_stack(), {track.path: track for track in completions.tracks})
     app.middleware_stack = RequestMiddleware(Door(express, authenticator, usage, max_body_bytes))

@@ -457,6 +457,7 @@ class Experiment(_message.Message):
     END_TIME_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
     REPORT_FIELD_NUMBER: _builtins.int
+    PAST_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Experiment.State.ValueType
     actor: _builtins.str
@@ -477,6 +478,12 @@ class Experiment(_message.Message):
     def report(self) -> Global___ExperimentReport:
         """Absent in lists and before the start."""
 
+    @_builtins.property
+    def past(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExperimentReport]:
+        """What it showed at earlier moments, the first one first, by the scores that are known now. As many as were asked for;
+        of one that was concluded, those 24 that were kept then.
+        """
+
     def __init__(
         self,
         *,
@@ -489,10 +496,11 @@ class Experiment(_message.Message):
         end_time: _timestamp_pb2.Timestamp | None = ...,
         actor: _builtins.str = ...,
         report: Global___ExperimentReport | None = ...,
+        past: _abc.Iterable[Global___ExperimentReport] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "report", b"report", "spec", b"spec", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "create_time", b"create_time", "end_time", b"end_time", "events", b"events", "id", b"id", "report", b"report", "spec", b"spec", "start_time", b"start_time", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "create_time", b"create_time", "end_time", b"end_time", "events", b"events", "id", b"id", "past", b"past", "report", b"report", "spec", b"spec", "start_time", b"start_time", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -660,15 +668,19 @@ class GetExperimentRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
+    POINTS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
+    points: _builtins.int
+    """So many earlier reports, spread evenly from its start to now; 100 at most. 0: none."""
     def __init__(
         self,
         *,
         id: _builtins.str = ...,
+        points: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "points", b"points"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

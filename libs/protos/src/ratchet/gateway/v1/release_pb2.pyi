@@ -12,6 +12,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from ratchet.common.v1 import failure_pb2 as _failure_pb2
 from ratchet.common.v1 import model_pb2 as _model_pb2
+from ratchet.common.v1 import statistics_pb2 as _statistics_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -246,6 +247,89 @@ class ReleaseEvent(_message.Message):
 Global___ReleaseEvent: _TypeAlias = ReleaseEvent  # noqa: Y015
 
 @_typing.final
+class BoundCheck(_message.Message):
+    """One bound against the traffic."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Bound:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _BoundEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[BoundCheck._Bound.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        BOUND_UNSPECIFIED: BoundCheck._Bound.ValueType  # 0
+        BOUND_ERROR_RATE: BoundCheck._Bound.ValueType  # 1
+        """In error rate."""
+        BOUND_LATENCY: BoundCheck._Bound.ValueType  # 2
+        """In the share of answers that are slower than the baseline's p95 times the ratio allows: 5 % of them may be."""
+        BOUND_QUALITY: BoundCheck._Bound.ValueType  # 3
+        """In mean score."""
+
+    class Bound(_Bound, metaclass=_BoundEnumTypeWrapper): ...
+    BOUND_UNSPECIFIED: BoundCheck.Bound.ValueType  # 0
+    BOUND_ERROR_RATE: BoundCheck.Bound.ValueType  # 1
+    """In error rate."""
+    BOUND_LATENCY: BoundCheck.Bound.ValueType  # 2
+    """In the share of answers that are slower than the baseline's p95 times the ratio allows: 5 % of them may be."""
+    BOUND_QUALITY: BoundCheck.Bound.ValueType  # 3
+    """In mean score."""
+
+    class _State:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[BoundCheck._State.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        STATE_UNSPECIFIED: BoundCheck._State.ValueType  # 0
+        STATE_UNDECIDED: BoundCheck._State.ValueType  # 1
+        STATE_HOLDS: BoundCheck._State.ValueType  # 2
+        """It is shown to hold."""
+        STATE_BROKEN: BoundCheck._State.ValueType  # 3
+        """It is shown to be broken: the release is rolled back."""
+
+    class State(_State, metaclass=_StateEnumTypeWrapper): ...
+    STATE_UNSPECIFIED: BoundCheck.State.ValueType  # 0
+    STATE_UNDECIDED: BoundCheck.State.ValueType  # 1
+    STATE_HOLDS: BoundCheck.State.ValueType  # 2
+    """It is shown to hold."""
+    STATE_BROKEN: BoundCheck.State.ValueType  # 3
+    """It is shown to be broken: the release is rolled back."""
+
+    BOUND_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    BEYOND_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    SENTENCE_FIELD_NUMBER: _builtins.int
+    bound: Global___BoundCheck.Bound.ValueType
+    state: Global___BoundCheck.State.ValueType
+    level: _builtins.float
+    """1 minus the confidence of the interval."""
+    sentence: _builtins.str
+    @_builtins.property
+    def beyond(self) -> _statistics_pb2.Estimate:
+        """How far the candidate is beyond the bound, below 0 where it is within it; with its interval at `level`, which holds at
+        all looks at once. Absent while too few units are known.
+        """
+
+    def __init__(
+        self,
+        *,
+        bound: Global___BoundCheck.Bound.ValueType = ...,
+        state: Global___BoundCheck.State.ValueType = ...,
+        beyond: _statistics_pb2.Estimate | None = ...,
+        level: _builtins.float = ...,
+        sentence: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["beyond", b"beyond"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["beyond", b"beyond", "bound", b"bound", "level", b"level", "sentence", b"sentence", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BoundCheck: _TypeAlias = BoundCheck  # noqa: Y015
+
+@_typing.final
 class Release(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -304,6 +388,7 @@ class Release(_message.Message):
     END_TIME_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
     WAITS_FOR_FIELD_NUMBER: _builtins.int
+    CHECKS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Release.State.ValueType
     stage: _builtins.int
@@ -335,6 +420,10 @@ class Release(_message.Message):
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___BoundCheck]:
+        """While its traffic is judged: PROGRESSING and WATCHING."""
+
     def __init__(
         self,
         *,
@@ -352,10 +441,11 @@ class Release(_message.Message):
         end_time: _timestamp_pb2.Timestamp | None = ...,
         actor: _builtins.str = ...,
         waits_for: _builtins.str = ...,
+        checks: _abc.Iterable[Global___BoundCheck] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "baseline_stats", b"baseline_stats", "candidate_stats", b"candidate_stats", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "baseline", b"baseline", "baseline_stats", b"baseline_stats", "candidate_stats", b"candidate_stats", "create_time", b"create_time", "end_time", b"end_time", "events", b"events", "failure", b"failure", "id", b"id", "percent", b"percent", "spec", b"spec", "stage", b"stage", "state", b"state", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "baseline", b"baseline", "baseline_stats", b"baseline_stats", "candidate_stats", b"candidate_stats", "checks", b"checks", "create_time", b"create_time", "end_time", b"end_time", "events", b"events", "failure", b"failure", "id", b"id", "percent", b"percent", "spec", b"spec", "stage", b"stage", "state", b"state", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -22,6 +22,7 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from ratchet.common.v1 import failure_pb2 as ratchet_dot_common_dot_v1_dot_failure__pb2
@@ -29,53 +30,55 @@ from ratchet.common.v1 import generation_pb2 as ratchet_dot_common_dot_v1_dot_ge
 from ratchet.common.v1 import priority_pb2 as ratchet_dot_common_dot_v1_dot_priority__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/rollout/v1/rollout.proto\x12\x12ratchet.rollout.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fratchet/common/v1/failure.proto\x1a\"ratchet/common/v1/generation.proto\x1a ratchet/common/v1/priority.proto\"\xf0\x03\n\x06Policy\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x05state\x18\x02 \x01(\x0e\x32 .ratchet.rollout.v1.Policy.State\x12+\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12\x11\n\tpolicy_id\x18\x04 \x01(\t\x12\x12\n\nsource_uri\x18\x05 \x01(\t\x12(\n\x05\x64type\x18\x06 \x01(\x0e\x32\x19.ratchet.rollout.v1.Dtype\x12\x15\n\rmax_model_len\x18\x07 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nready_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0eweight_updates\x18\n \x01(\x03\x12\x19\n\x11has_chat_template\x18\x0b \x01(\x08\x12\x13\n\x0bsettings_id\x18\x0c \x01(\t\"i\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_LOADING\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03\x12\x13\n\x0fSTATE_UNLOADING\x10\x04\"\xff\x01\n\rEngineOptions\x12(\n\x05\x64type\x18\x01 \x01(\x0e\x32\x19.ratchet.rollout.v1.Dtype\x12\x1a\n\rmax_model_len\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x19\n\x0cmax_num_seqs\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x1b\n\x0ekv_cache_bytes\x18\x04 \x01(\x03H\x02\x88\x01\x01\x12!\n\x14tensor_parallel_size\x18\x05 \x01(\x05H\x03\x88\x01\x01\x42\x10\n\x0e_max_model_lenB\x0f\n\r_max_num_seqsB\x11\n\x0f_kv_cache_bytesB\x17\n\x15_tensor_parallel_size\"\x99\x01\n\x11LoadPolicyRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\nsource_uri\x18\x03 \x01(\t\x12\x32\n\x07options\x18\x04 \x01(\x0b\x32!.ratchet.rollout.v1.EngineOptions\x12\x1a\n\x12\x65xpected_policy_id\x18\x05 \x01(\t\"@\n\x12LoadPolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\" \n\x10GetPolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"?\n\x11GetPolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\"<\n\x13ListPoliciesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"]\n\x14ListPoliciesResponse\x12,\n\x08policies\x18\x01 \x03(\x0b\x32\x1a.ratchet.rollout.v1.Policy\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"#\n\x13UnloadPolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x16\n\x14UnloadPolicyResponse\"\xcc\x01\n\x0fGenerateRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12)\n\x06prompt\x18\x02 \x01(\x0b\x32\x19.ratchet.common.v1.Prompt\x12\x33\n\x08sampling\x18\x03 \x01(\x0b\x32!.ratchet.common.v1.SamplingParams\x12\x1a\n\x12\x65xpected_policy_id\x18\x04 \x01(\t\x12-\n\x08priority\x18\x05 \x01(\x0e\x32\x1b.ratchet.common.v1.Priority\"\xa0\x01\n\x10GenerateResponse\x12\x32\n\x0b\x63ompletions\x18\x01 \x03(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x18\n\x10prompt_token_ids\x18\x03 \x03(\x05\x12+\n\x08\x64uration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"M\n\x15StreamGenerateRequest\x12\x34\n\x07request\x18\x01 \x01(\x0b\x32#.ratchet.rollout.v1.GenerateRequest\"p\n\x16StreamGenerateResponse\x12,\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x15\n\rprompt_tokens\x18\x03 \x01(\x05\"J\n\x0cTensorHeader\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x0e\n\x06sha256\x18\x04 \x01(\t\"F\n\x13UpdateWeightsHeader\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x0c\n\x04step\x18\x03 \x01(\x03\"\xa1\x01\n\x14UpdateWeightsRequest\x12\x39\n\x06header\x18\x01 \x01(\x0b\x32\'.ratchet.rollout.v1.UpdateWeightsHeaderH\x00\x12\x32\n\x06tensor\x18\x02 \x01(\x0b\x32 .ratchet.rollout.v1.TensorHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x03 \x01(\x0cH\x00\x42\t\n\x07message\"\xd3\x01\n\x15UpdateWeightsResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x33\n\x10receive_duration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rload_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bprobe_error\x18\x05 \x01(\x01*X\n\x05\x44type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\x11\n\rDTYPE_FLOAT32\x10\x01\x12\x12\n\x0e\x44TYPE_BFLOAT16\x10\x02\x12\x11\n\rDTYPE_FLOAT16\x10\x03\x32\xb7\x05\n\x0eRolloutService\x12[\n\nLoadPolicy\x12%.ratchet.rollout.v1.LoadPolicyRequest\x1a&.ratchet.rollout.v1.LoadPolicyResponse\x12X\n\tGetPolicy\x12$.ratchet.rollout.v1.GetPolicyRequest\x1a%.ratchet.rollout.v1.GetPolicyResponse\x12\x61\n\x0cListPolicies\x12\'.ratchet.rollout.v1.ListPoliciesRequest\x1a(.ratchet.rollout.v1.ListPoliciesResponse\x12\x61\n\x0cUnloadPolicy\x12\'.ratchet.rollout.v1.UnloadPolicyRequest\x1a(.ratchet.rollout.v1.UnloadPolicyResponse\x12U\n\x08Generate\x12#.ratchet.rollout.v1.GenerateRequest\x1a$.ratchet.rollout.v1.GenerateResponse\x12i\n\x0eStreamGenerate\x12).ratchet.rollout.v1.StreamGenerateRequest\x1a*.ratchet.rollout.v1.StreamGenerateResponse0\x01\x12\x66\n\rUpdateWeights\x12(.ratchet.rollout.v1.UpdateWeightsRequest\x1a).ratchet.rollout.v1.UpdateWeightsResponse(\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/rollout/v1/rollout.proto\x12\x12ratchet.rollout.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fratchet/common/v1/failure.proto\x1a\"ratchet/common/v1/generation.proto\x1a ratchet/common/v1/priority.proto\"\xf0\x03\n\x06Policy\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x05state\x18\x02 \x01(\x0e\x32 .ratchet.rollout.v1.Policy.State\x12+\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12\x11\n\tpolicy_id\x18\x04 \x01(\t\x12\x12\n\nsource_uri\x18\x05 \x01(\t\x12(\n\x05\x64type\x18\x06 \x01(\x0e\x32\x19.ratchet.rollout.v1.Dtype\x12\x15\n\rmax_model_len\x18\x07 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nready_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0eweight_updates\x18\n \x01(\x03\x12\x19\n\x11has_chat_template\x18\x0b \x01(\x08\x12\x13\n\x0bsettings_id\x18\x0c \x01(\t\"i\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_LOADING\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03\x12\x13\n\x0fSTATE_UNLOADING\x10\x04\"\xff\x01\n\rEngineOptions\x12(\n\x05\x64type\x18\x01 \x01(\x0e\x32\x19.ratchet.rollout.v1.Dtype\x12\x1a\n\rmax_model_len\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x19\n\x0cmax_num_seqs\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x1b\n\x0ekv_cache_bytes\x18\x04 \x01(\x03H\x02\x88\x01\x01\x12!\n\x14tensor_parallel_size\x18\x05 \x01(\x05H\x03\x88\x01\x01\x42\x10\n\x0e_max_model_lenB\x0f\n\r_max_num_seqsB\x11\n\x0f_kv_cache_bytesB\x17\n\x15_tensor_parallel_size\"\x99\x01\n\x11LoadPolicyRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\nsource_uri\x18\x03 \x01(\t\x12\x32\n\x07options\x18\x04 \x01(\x0b\x32!.ratchet.rollout.v1.EngineOptions\x12\x1a\n\x12\x65xpected_policy_id\x18\x05 \x01(\t\"@\n\x12LoadPolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\" \n\x10GetPolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"?\n\x11GetPolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\"<\n\x13ListPoliciesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"]\n\x14ListPoliciesResponse\x12,\n\x08policies\x18\x01 \x03(\x0b\x32\x1a.ratchet.rollout.v1.Policy\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"#\n\x13UnloadPolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x16\n\x14UnloadPolicyResponse\"\xcc\x01\n\x0fGenerateRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12)\n\x06prompt\x18\x02 \x01(\x0b\x32\x19.ratchet.common.v1.Prompt\x12\x33\n\x08sampling\x18\x03 \x01(\x0b\x32!.ratchet.common.v1.SamplingParams\x12\x1a\n\x12\x65xpected_policy_id\x18\x04 \x01(\t\x12-\n\x08priority\x18\x05 \x01(\x0e\x32\x1b.ratchet.common.v1.Priority\"\xa0\x01\n\x10GenerateResponse\x12\x32\n\x0b\x63ompletions\x18\x01 \x03(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x18\n\x10prompt_token_ids\x18\x03 \x03(\x05\x12+\n\x08\x64uration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"M\n\x15StreamGenerateRequest\x12\x34\n\x07request\x18\x01 \x01(\x0b\x32#.ratchet.rollout.v1.GenerateRequest\"p\n\x16StreamGenerateResponse\x12,\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x15\n\rprompt_tokens\x18\x03 \x01(\x05\"J\n\x0cTensorHeader\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x0e\n\x06sha256\x18\x04 \x01(\t\"F\n\x13UpdateWeightsHeader\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x0c\n\x04step\x18\x03 \x01(\x03\"\xa1\x01\n\x14UpdateWeightsRequest\x12\x39\n\x06header\x18\x01 \x01(\x0b\x32\'.ratchet.rollout.v1.UpdateWeightsHeaderH\x00\x12\x32\n\x06tensor\x18\x02 \x01(\x0b\x32 .ratchet.rollout.v1.TensorHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x03 \x01(\x0cH\x00\x42\t\n\x07message\"\xd3\x01\n\x15UpdateWeightsResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x33\n\x10receive_duration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rload_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bprobe_error\x18\x05 \x01(\x01*X\n\x05\x44type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\x11\n\rDTYPE_FLOAT32\x10\x01\x12\x12\n\x0e\x44TYPE_BFLOAT16\x10\x02\x12\x11\n\rDTYPE_FLOAT16\x10\x03\x32\xd1\x05\n\x0eRolloutService\x12[\n\nLoadPolicy\x12%.ratchet.rollout.v1.LoadPolicyRequest\x1a&.ratchet.rollout.v1.LoadPolicyResponse\x12X\n\tGetPolicy\x12$.ratchet.rollout.v1.GetPolicyRequest\x1a%.ratchet.rollout.v1.GetPolicyResponse\x12{\n\x0cListPolicies\x12\'.ratchet.rollout.v1.ListPoliciesRequest\x1a(.ratchet.rollout.v1.ListPoliciesResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/policies\x12\x61\n\x0cUnloadPolicy\x12\'.ratchet.rollout.v1.UnloadPolicyRequest\x1a(.ratchet.rollout.v1.UnloadPolicyResponse\x12U\n\x08Generate\x12#.ratchet.rollout.v1.GenerateRequest\x1a$.ratchet.rollout.v1.GenerateResponse\x12i\n\x0eStreamGenerate\x12).ratchet.rollout.v1.StreamGenerateRequest\x1a*.ratchet.rollout.v1.StreamGenerateResponse0\x01\x12\x66\n\rUpdateWeights\x12(.ratchet.rollout.v1.UpdateWeightsRequest\x1a).ratchet.rollout.v1.UpdateWeightsResponse(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.rollout.v1.rollout_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DTYPE']._serialized_start=2609
-  _globals['_DTYPE']._serialized_end=2697
-  _globals['_POLICY']._serialized_start=225
-  _globals['_POLICY']._serialized_end=721
-  _globals['_POLICY_STATE']._serialized_start=616
-  _globals['_POLICY_STATE']._serialized_end=721
-  _globals['_ENGINEOPTIONS']._serialized_start=724
-  _globals['_ENGINEOPTIONS']._serialized_end=979
-  _globals['_LOADPOLICYREQUEST']._serialized_start=982
-  _globals['_LOADPOLICYREQUEST']._serialized_end=1135
-  _globals['_LOADPOLICYRESPONSE']._serialized_start=1137
-  _globals['_LOADPOLICYRESPONSE']._serialized_end=1201
-  _globals['_GETPOLICYREQUEST']._serialized_start=1203
-  _globals['_GETPOLICYREQUEST']._serialized_end=1235
-  _globals['_GETPOLICYRESPONSE']._serialized_start=1237
-  _globals['_GETPOLICYRESPONSE']._serialized_end=1300
-  _globals['_LISTPOLICIESREQUEST']._serialized_start=1302
-  _globals['_LISTPOLICIESREQUEST']._serialized_end=1362
-  _globals['_LISTPOLICIESRESPONSE']._serialized_start=1364
-  _globals['_LISTPOLICIESRESPONSE']._serialized_end=1457
-  _globals['_UNLOADPOLICYREQUEST']._serialized_start=1459
-  _globals['_UNLOADPOLICYREQUEST']._serialized_end=1494
-  _globals['_UNLOADPOLICYRESPONSE']._serialized_start=1496
-  _globals['_UNLOADPOLICYRESPONSE']._serialized_end=1518
-  _globals['_GENERATEREQUEST']._serialized_start=1521
-  _globals['_GENERATEREQUEST']._serialized_end=1725
-  _globals['_GENERATERESPONSE']._serialized_start=1728
-  _globals['_GENERATERESPONSE']._serialized_end=1888
-  _globals['_STREAMGENERATEREQUEST']._serialized_start=1890
-  _globals['_STREAMGENERATEREQUEST']._serialized_end=1967
-  _globals['_STREAMGENERATERESPONSE']._serialized_start=1969
-  _globals['_STREAMGENERATERESPONSE']._serialized_end=2081
-  _globals['_TENSORHEADER']._serialized_start=2083
-  _globals['_TENSORHEADER']._serialized_end=2157
-  _globals['_UPDATEWEIGHTSHEADER']._serialized_start=2159
-  _globals['_UPDATEWEIGHTSHEADER']._serialized_end=2229
-  _globals['_UPDATEWEIGHTSREQUEST']._serialized_start=2232
-  _globals['_UPDATEWEIGHTSREQUEST']._serialized_end=2393
-  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_start=2396
-  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_end=2607
-  _globals['_ROLLOUTSERVICE']._serialized_start=2700
-  _globals['_ROLLOUTSERVICE']._serialized_end=3395
+  _globals['_ROLLOUTSERVICE'].methods_by_name['ListPolicies']._loaded_options = None
+  _globals['_ROLLOUTSERVICE'].methods_by_name['ListPolicies']._serialized_options = b'\202\323\344\223\002\022\022\020/api/v1/policies'
+  _globals['_DTYPE']._serialized_start=2639
+  _globals['_DTYPE']._serialized_end=2727
+  _globals['_POLICY']._serialized_start=255
+  _globals['_POLICY']._serialized_end=751
+  _globals['_POLICY_STATE']._serialized_start=646
+  _globals['_POLICY_STATE']._serialized_end=751
+  _globals['_ENGINEOPTIONS']._serialized_start=754
+  _globals['_ENGINEOPTIONS']._serialized_end=1009
+  _globals['_LOADPOLICYREQUEST']._serialized_start=1012
+  _globals['_LOADPOLICYREQUEST']._serialized_end=1165
+  _globals['_LOADPOLICYRESPONSE']._serialized_start=1167
+  _globals['_LOADPOLICYRESPONSE']._serialized_end=1231
+  _globals['_GETPOLICYREQUEST']._serialized_start=1233
+  _globals['_GETPOLICYREQUEST']._serialized_end=1265
+  _globals['_GETPOLICYRESPONSE']._serialized_start=1267
+  _globals['_GETPOLICYRESPONSE']._serialized_end=1330
+  _globals['_LISTPOLICIESREQUEST']._serialized_start=1332
+  _globals['_LISTPOLICIESREQUEST']._serialized_end=1392
+  _globals['_LISTPOLICIESRESPONSE']._serialized_start=1394
+  _globals['_LISTPOLICIESRESPONSE']._serialized_end=1487
+  _globals['_UNLOADPOLICYREQUEST']._serialized_start=1489
+  _globals['_UNLOADPOLICYREQUEST']._serialized_end=1524
+  _globals['_UNLOADPOLICYRESPONSE']._serialized_start=1526
+  _globals['_UNLOADPOLICYRESPONSE']._serialized_end=1548
+  _globals['_GENERATEREQUEST']._serialized_start=1551
+  _globals['_GENERATEREQUEST']._serialized_end=1755
+  _globals['_GENERATERESPONSE']._serialized_start=1758
+  _globals['_GENERATERESPONSE']._serialized_end=1918
+  _globals['_STREAMGENERATEREQUEST']._serialized_start=1920
+  _globals['_STREAMGENERATEREQUEST']._serialized_end=1997
+  _globals['_STREAMGENERATERESPONSE']._serialized_start=1999
+  _globals['_STREAMGENERATERESPONSE']._serialized_end=2111
+  _globals['_TENSORHEADER']._serialized_start=2113
+  _globals['_TENSORHEADER']._serialized_end=2187
+  _globals['_UPDATEWEIGHTSHEADER']._serialized_start=2189
+  _globals['_UPDATEWEIGHTSHEADER']._serialized_end=2259
+  _globals['_UPDATEWEIGHTSREQUEST']._serialized_start=2262
+  _globals['_UPDATEWEIGHTSREQUEST']._serialized_end=2423
+  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_start=2426
+  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_end=2637
+  _globals['_ROLLOUTSERVICE']._serialized_start=2730
+  _globals['_ROLLOUTSERVICE']._serialized_end=3451
 # @@protoc_insertion_point(module_scope)

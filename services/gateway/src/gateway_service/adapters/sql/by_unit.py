@@ -1,6 +1,7 @@
 """The request log summed up by the units of experiments: the database adds, so that no row per request is read."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Float, Row, and_, case, cast, func, select, true
@@ -31,20 +32,22 @@ _VALUES: Mapping[Measure, tuple[ColumnElement[Any], ColumnElement[bool]]] = {
 """The value of a record, and which records have one."""
 
 
-async def counts(database: Database, experiment_id: str) -> Mapping[str, UnitCount]:
+async def counts(database: Database, experiment_id: str, until: datetime | None) -> Mapping[str, UnitCount]:
     query = (
         select(_c.variant, func.count(_c.unit.distinct()).label("units"), func.count().label("requests"))
-        .where(_c.experiment_id == experiment_id)
+        .where(_of_experiment(experiment_id, until))
         .group_by(_c.variant)
     )
     return {row.variant: UnitCount(row.units, row.requests) for row in await database.rows(query)}
 
 
-async def moments(database: Database, experiment_id: str, measure: Measure, past: Period) -> Mapping[str, Moments]:
+async def moments(
+    database: Database, experiment_id: str, measure: Measure, past: Period, until: datetime | None
+) -> Mapping[str, Moments]:
     value, has_one = _VALUES[measure]
     of_unit = (
         select(_c.variant, _c.unit, *_totals(value))
-        .where(_c.experiment_id == experiment_id, has_one)
+        .where(_of_experiment(experiment_id, until), has_one)
         .group_by(_c.variant, _c.unit)
         .subquery()
     )
@@ -78,10 +81,12 @@ async def moments(database: Database, experiment_id: str, measure: Measure, past
     }
 
 
-async def latencies(database: Database, experiment_id: str, variant: str, limit: int) -> Sequence[UnitLatency]:
+async def latencies(
+    database: Database, experiment_id: str, variant: str, until: datetime | None, limit: int
+) -> Sequence[UnitLatency]:
     query = (
         select(_c.unit, _c.latency_s)
-        .where(_c.experiment_id == experiment_id, _c.variant == variant, _answered)
+        .where(_of_experiment(experiment_id, until), _c.variant == variant, _answered)
         .order_by(_c.id.desc())
         .limit(limit)
     )
@@ -126,6 +131,11 @@ async def latest(database: Database, where: ColumnElement[bool], order: ColumnEl
     query = select(_c.id, _c.unit, _c.latency_s).where(where, _c.error == "").order_by(order.desc())
     rows = await database.rows(query.limit(MAX_SAMPLE_LATENCIES))
     return tuple(UnitLatency(row.unit or row.id, row.latency_s) for row in rows)
+
+
+def _of_experiment(experiment_id: str, until: datetime | None) -> ColumnElement[bool]:
+    own = _c.experiment_id == experiment_id
+    return own if until is None else and_(own, _c.start_time <= until)
 
 
 def _of_no_experiment(period: Period) -> ColumnElement[bool]:

@@ -77,14 +77,18 @@ class SqlCompletionLog:
     async def version_sample(self, ref: VersionRef, period: Period) -> ArmSample:
         return await by_unit.version(self._database, ref, period)
 
-    async def experiment_units(self, experiment_id: str) -> Mapping[str, UnitCount]:
-        return await by_unit.counts(self._database, experiment_id)
+    async def experiment_units(self, experiment_id: str, until: datetime | None = None) -> Mapping[str, UnitCount]:
+        return await by_unit.counts(self._database, experiment_id, until)
 
-    async def experiment_moments(self, experiment_id: str, measure: Measure, past: Period) -> Mapping[str, Moments]:
-        return await by_unit.moments(self._database, experiment_id, measure, past)
+    async def experiment_moments(
+        self, experiment_id: str, measure: Measure, past: Period, until: datetime | None = None
+    ) -> Mapping[str, Moments]:
+        return await by_unit.moments(self._database, experiment_id, measure, past, until)
 
-    async def experiment_latencies(self, experiment_id: str, variant: str) -> Sequence[UnitLatency]:
-        return await by_unit.latencies(self._database, experiment_id, variant, MAX_LATENCIES)
+    async def experiment_latencies(
+        self, experiment_id: str, variant: str, until: datetime | None = None
+    ) -> Sequence[UnitLatency]:
+        return await by_unit.latencies(self._database, experiment_id, variant, until, MAX_LATENCIES)
 
     async def recent_moments(self, model: str, measure: Measure, unit: Unit, period: Period) -> Moments:
         return await by_unit.recent(self._database, model, measure, unit, period)

@@ -126,6 +126,8 @@ class Experiment:
     events: tuple[ExperimentEvent, ...] = ()
     report: Report | None = None
     """As it was when the experiment was concluded."""
+    past: tuple[Report, ...] = ()
+    """What it showed at earlier moments, the first one first; kept when it is concluded."""
     actor: str = ""
     """The id of the API key that created it."""
     revision: int = 0

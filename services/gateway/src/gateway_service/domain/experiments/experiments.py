@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from gateway_service.domain.experiments.analysis import Evidence, analyse
 from gateway_service.domain.experiments.experiment import Experiment, ExperimentSpec
 from gateway_service.domain.experiments.known_experiments import KnownExperiments
 from gateway_service.domain.experiments.plan import Plan, PlanRequest, plan
 from gateway_service.domain.experiments.ports import ExperimentStore, ReleasesUnderWay
+from gateway_service.domain.experiments.report import Report
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, mean
 from gateway_service.domain.statistics.quantiles import quantile
@@ -17,6 +18,7 @@ from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.recorder import Recorder
 from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, Period
 from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.faults import Faults
 from ratchet_kit.idempotency import Request, once
 from ratchet_kit.ids import new_id
 from ratchet_kit.pages import Page, fetch_page
@@ -26,6 +28,9 @@ PAST = timedelta(days=14)
 """Before an experiment's start: what its units did then is taken out of what they do in it (CUPED)."""
 LEARNED = timedelta(days=7)
 """The traffic that a plan learns from."""
+MAX_POINTS = 100
+KEPT_POINTS = 24
+"""Earlier reports that a concluded experiment keeps: its records are dropped some day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +93,23 @@ class Experiments:
 
         return await self._shown(await once(lambda: self._store.find(request), create))
 
-    async def get(self, experiment_id: str) -> Experiment:
-        """With its report as it is now, once it was started. Raises NotFound."""
-        return await self._shown(await self._store.get(experiment_id))
+    async def get(self, experiment_id: str, points: int = 0) -> Experiment:
+        """With its report as it is now, once it was started; and for `points` above 0 with that many earlier ones, or
+        those that were kept when it was concluded. Raises NotFound, InvalidArgument."""
+        faults = Faults()
+        faults.bounds("points", points, at_least=0, at_most=MAX_POINTS)
+        faults.raise_if_any()
+        shown = await self._shown(await self._store.get(experiment_id))
+        if not points:
+            return replace(shown, past=())
+        return replace(shown, past=await self._past(shown, points)) if shown.active else shown
 
     async def page(self, model: str, page_size: int, page_token: str) -> Page[Experiment]:
         """Newest first, with the reports of concluded ones only. Raises InvalidArgument for a page token that no list
         returned."""
 
         async def fetch(limit: int, after: str | None) -> Sequence[Experiment]:
-            return await self._store.page(model, limit, after)
+            return [replace(one, past=()) for one in await self._store.page(model, limit, after)]
 
         return await fetch_page(fetch, lambda experiment: experiment.id, str, page_size, page_token)
 
@@ -130,7 +142,9 @@ class Experiments:
         if shown.report is None:
             raise FailedPrecondition(f"experiment {experiment.id} was not started")
         ended = experiment.conclude(self._clock.now(), shown.report, reason, early, actor)
-        return await self._save(experiment, ended)
+        if ended is not experiment:
+            ended = replace(ended, past=await self._past(shown, KEPT_POINTS))
+        return replace(await self._save(experiment, ended), past=())
 
     async def _check_room(self, experiment: Experiment) -> None:
         model = experiment.model
@@ -153,28 +167,35 @@ class Experiments:
         now = self._clock.now()
         return replace(experiment, report=analyse(experiment, await self._evidence(experiment), now))
 
-    async def _evidence(self, experiment: Experiment) -> Evidence:
+    async def _past(self, experiment: Experiment, points: int) -> tuple[Report, ...]:
+        """What it showed at moments that are spread evenly from its start to now, by the scores that are known now."""
+        assert experiment.start_time is not None, "an experiment that was started has a start"
+        apart = (self._clock.now() - experiment.start_time) / (points + 1)
+        moments = [experiment.start_time + number * apart for number in range(1, points + 1)]
+        return tuple([analyse(experiment, await self._evidence(experiment, moment), moment) for moment in moments])
+
+    async def _evidence(self, experiment: Experiment, until: datetime | None = None) -> Evidence:
         assert experiment.start_time is not None, "an experiment that was started has a start"
         past = Period(experiment.start_time - PAST, experiment.start_time)
         measures = [metric.measure for metric in experiment.spec.metrics]
         return Evidence(
-            counts=await self._traffic.experiment_units(experiment.id),
+            counts=await self._traffic.experiment_units(experiment.id, until),
             moments={
-                measure: await self._traffic.experiment_moments(experiment.id, measure, past)
+                measure: await self._traffic.experiment_moments(experiment.id, measure, past, until)
                 for measure in measures
                 if measure is not Measure.LATENCY_P95
             },
             quantiles={
-                measure: await self._latency_quantiles(experiment)
+                measure: await self._latency_quantiles(experiment, until)
                 for measure in measures
                 if measure is Measure.LATENCY_P95
             },
         )
 
-    async def _latency_quantiles(self, experiment: Experiment) -> dict[str, Mean]:
+    async def _latency_quantiles(self, experiment: Experiment, until: datetime | None) -> dict[str, Mean]:
         found = {}
         for variant in experiment.spec.variants:
-            rows = await self._traffic.experiment_latencies(experiment.id, variant.name)
+            rows = await self._traffic.experiment_latencies(experiment.id, variant.name, until)
             if rows:
                 found[variant.name] = quantile(
                     [row.latency for row in rows], [row.unit for row in rows], LATENCY_QUANTILE

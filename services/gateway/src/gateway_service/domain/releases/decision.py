@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from gateway_service.domain.releases.release import Release, State, Unproven
 from gateway_service.domain.statistics import sequences
 from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, Moments, mean
 from gateway_service.domain.traffic.sample import LATENCY_QUANTILE, ArmSample, UnitLatency
+from ratchet_kit.statistics import Estimate
 
 ALPHA = 0.05
 """Chance, over all bounds, stages and looks, that a candidate within its bounds is rolled back."""
@@ -58,10 +60,17 @@ class Expire:
 Decision = Hold | Advance | RollBack | Expire
 
 
+class Bound(StrEnum):
+    ERROR_RATE = "error_rate"
+    LATENCY = "latency"
+    QUALITY = "quality"
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One bound against the traffic."""
 
+    bound: Bound
     text: str
     beyond: Mean | None
     """How far the candidate is beyond the bound; None while an arm has fewer than MIN_UNITS units."""
@@ -74,8 +83,13 @@ class Finding:
         return self.beyond is not None and self.beyond.value > 0
 
     @property
+    def interval(self) -> Estimate | None:
+        """Of how far the candidate is beyond the bound, at all looks at once; None as `beyond`."""
+        return None if self.beyond is None else sequences.interval(self.beyond, self.level, MIXTURE)
+
+    @property
     def broken(self) -> bool:
-        return self.beyond is not None and sequences.interval(self.beyond, self.level, MIXTURE).low > 0
+        return self.interval is not None and self.interval.low > 0
 
     @property
     def holds(self) -> bool:
@@ -85,9 +99,14 @@ class Finding:
 MIXTURE = sequences.mixture(TUNED_FOR, ALPHA)
 
 
+def look(release: Release, traffic: Traffic) -> Sequence[Finding]:
+    """Each bound against the traffic."""
+    return [_error_rate(release, traffic), _latency(release, traffic), _quality(release, traffic)]
+
+
 def decide(release: Release, traffic: Traffic, now: datetime) -> Decision:
     """What to do with a release that is PROGRESSING or WATCHING."""
-    findings = [_error_rate(release, traffic), _latency(release, traffic), _quality(release, traffic)]
+    findings = look(release, traffic)
     broken = [finding.text for finding in findings if finding.broken]
     if broken:
         return RollBack("; ".join(broken))
@@ -133,7 +152,8 @@ def _error_rate(release: Release, traffic: Traffic) -> Finding:
         f"error rate {candidate.error_rate:.1%} ({candidate.errors} of {candidate.answered}) against "
         f"{baseline.error_rate:.1%}, at most {bound:.1%} more is allowed"
     )
-    return Finding(text, _beyond(candidate.failures, baseline.failures, bound), _level(len(release.spec.stages) + 1))
+    beyond = _beyond(candidate.failures, baseline.failures, bound)
+    return Finding(Bound.ERROR_RATE, text, beyond, _level(len(release.spec.stages) + 1))
 
 
 def _latency(release: Release, traffic: Traffic) -> Finding:
@@ -154,7 +174,7 @@ def _latency(release: Release, traffic: Traffic) -> Finding:
     enough = baseline.latencies and slow.units >= MIN_UNITS
     share = mean(slow, bounded=True) if enough else None
     beyond = Mean(share.value - (1 - LATENCY_QUANTILE), share.variance, share.units) if share else None
-    return Finding(text, beyond, _level(len(release.spec.stages) + 1))
+    return Finding(Bound.LATENCY, text, beyond, _level(len(release.spec.stages) + 1))
 
 
 def _quality(release: Release, traffic: Traffic) -> Finding:
@@ -166,7 +186,7 @@ def _quality(release: Release, traffic: Traffic) -> Finding:
         f"{baseline.mean_score:.3f} over {baseline.scored}, a drop of at most {bound:g} is allowed"
     )
     beyond = _beyond(candidate.scores, baseline.scores, bound, drop=True)
-    return Finding(text, beyond, _level(2))
+    return Finding(Bound.QUALITY, text, beyond, _level(2))
 
 
 def _first_with_units(samples: Sequence[ArmSample], sums: str) -> ArmSample:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from gateway_service.domain.experiments.ports import ExperimentStore
 from gateway_service.domain.ports import ModelRegistry
-from gateway_service.domain.releases.decision import decide
+from gateway_service.domain.releases.decision import Finding, decide, look
 from gateway_service.domain.releases.evidence import Traffic, TrafficReader
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Release, ReleaseSpec, State
@@ -29,6 +29,8 @@ class ReleaseView:
     candidate: ArmSample
     waits_for: str = ""
     """What keeps it from moving on, in words; empty when it has ended."""
+    findings: Sequence[Finding] = ()
+    """What its traffic says of each bound; empty unless it is judged now."""
 
 
 class Releases:
@@ -154,7 +156,9 @@ class Releases:
 
     async def _view(self, release: Release) -> ReleaseView:
         traffic = await self._traffic.read(release)
-        return ReleaseView(release, traffic.baseline, traffic.candidate, self._waits_for(release, traffic))
+        findings = look(release, traffic) if release.state in (State.PROGRESSING, State.WATCHING) else ()
+        waits_for = self._waits_for(release, traffic)
+        return ReleaseView(release, traffic.baseline, traffic.candidate, waits_for, findings)
 
     def _waits_for(self, release: Release, traffic: Traffic) -> str:
         match release.state:

@@ -46,16 +46,21 @@ class CompletionLog(Protocol):
         """All traffic of a version in the period that no experiment had, and no fallback."""
         ...
 
-    async def experiment_units(self, experiment_id: str) -> Mapping[str, UnitCount]:
-        """How many units and requests each variant of an experiment has had; absent where none."""
+    async def experiment_units(self, experiment_id: str, until: datetime | None = None) -> Mapping[str, UnitCount]:
+        """How many units and requests each variant of an experiment has had; absent where none. Here and below, with
+        `until`: of the requests that had come by then."""
         ...
 
-    async def experiment_moments(self, experiment_id: str, measure: Measure, past: Period) -> Mapping[str, Moments]:
+    async def experiment_moments(
+        self, experiment_id: str, measure: Measure, past: Period, until: datetime | None = None
+    ) -> Mapping[str, Moments]:
         """The sums of a measure over the units of each variant that have one; with the units' means in `past`, before
         the experiment, in requests that no experiment had."""
         ...
 
-    async def experiment_latencies(self, experiment_id: str, variant: str) -> Sequence[UnitLatency]:
+    async def experiment_latencies(
+        self, experiment_id: str, variant: str, until: datetime | None = None
+    ) -> Sequence[UnitLatency]:
         """The latest 10,000 answers of a variant."""
         ...
 

@@ -1,0 +1,247 @@
+// Evaluations, what is in one, and two of them compared.
+
+import { get, list, post } from "../api.js";
+import { button, el, empty, facts, field, form, number, problem, section, select, table } from "../dom.js";
+import { ago, between, count, interval, model, percentOf, short, signed, word } from "../format.js";
+import { live } from "../live.js";
+import { bar, evaluationLink, hash, intervals, state, to } from "./parts.js";
+
+const START = "ratchet evaluate --model starter --benchmark composed/test";
+const DONE = "STATE_SUCCEEDED";
+
+export const sets = (one) => one.spec.problems?.name || one.spec.suite.map(({ problems }) => problems.name).join(", ");
+export const measured = (one) => model(one.spec.model) || "imported samples";
+export const titled = (one) => `${measured(one)} on ${sets(one)}, ${one.id}`;
+const first = (one) => one.pass_at_k?.[0];
+const pass = (it) => (it ? `pass@${it.k} ${interval(it.estimate)}` : "");
+
+export async function evaluations({ host, signal }) {
+  const compare = el("div"),
+    all = el("div");
+  let offered;
+  host.append(all, section("Compare two", compare));
+  await live(
+    all,
+    signal,
+    () => list("evaluations", "evaluations", { signal, limit: 200 }),
+    (found) => {
+      const done = found.filter((one) => one.state === DONE);
+      if (done.length !== offered) compare.replaceChildren(compareForm(done)); // else somebody may be choosing in it
+      offered = done.length;
+      return table(
+        ["evaluation", "state", "model", "problems", "judged", "score", "took", "made"],
+        found.map((one) => [
+          evaluationLink(one.id),
+          el("td", {}, state(one.state), one.failure && el("div", { class: "note" }, one.failure.message)),
+          model(one.spec.model) || "imported",
+          sets(one),
+          bar(Number(one.samples_done), Number(one.samples_total)),
+          number(pass(first(one))),
+          number(between(one.start_time, one.end_time)),
+          number(ago(one.create_time)),
+        ]),
+        { caption: "Evaluations", empty: empty("There is no evaluation yet. Measure a version:", START) },
+      );
+    },
+  );
+}
+
+function compareForm(found) {
+  if (found.length < 2) return empty("It takes two that have succeeded, on the same problems.", START);
+  const options = found.map((one) => [one.id, titled(one)]);
+  return form({
+    action: "Compare",
+    fields: [
+      field("Baseline", select("baseline", options, found[1].id)),
+      field("Candidate", select("candidate", options, found[0].id)),
+    ],
+    act: (data) => void (location.hash = `#/${to("compare", data.get("baseline"), data.get("candidate"))}`),
+  });
+}
+
+export async function comparison({ host, parts: [baseline_id, candidate_id], signal }) {
+  host.append(el("p", { class: "note" }, "Compared, problem by problem …"));
+  const both = await Promise.all([baseline_id, candidate_id].map((id) => get(to("evaluations", id), {}, signal)));
+  const [before, after] = both.map(({ evaluation: one }) => one);
+  const { comparison: whole, benchmarks } = await post("evaluations/compare", { baseline_id, candidate_id });
+  if (signal.aborted) return;
+  const { difference } = whole;
+  const words =
+    difference.low > 0
+      ? "The candidate is better"
+      : difference.high < 0
+        ? "The candidate is worse"
+        : "No difference is shown";
+  const rows = [
+    ["whole score", whole],
+    ...(benchmarks.length > 1 ? benchmarks.map((one) => [one.name, one.comparison]) : []),
+  ];
+  host.replaceChildren(
+    facts([
+      ["baseline", el("span", {}, evaluationLink(before.id), ` ${model(before.spec.model)} on ${sets(before)}`)],
+      ["candidate", el("span", {}, evaluationLink(after.id), ` ${model(after.spec.model)} on ${sets(after)}`)],
+    ]),
+    el(
+      "p",
+      { class: "verdict" },
+      `${words}: ${signed(difference.value)} in pass@1, ${percentOf(whole.confidence)} interval [${signed(difference.low)}, ${signed(difference.high)}], p = ${short(whole.p_value)}, over ${whole.problems} problems.`,
+    ),
+    section(
+      "Scores",
+      intervals(
+        [
+          ["baseline", whole.baseline],
+          ["candidate", whole.candidate],
+        ].map(([label, it]) => ({ ...it, label, text: interval(it) })),
+        { label: "pass@1", from: 0, to: 1 },
+      ),
+    ),
+    section(
+      "Difference, paired by problem",
+      intervals(
+        rows.map(([label, { difference: it }]) => ({
+          ...it,
+          label,
+          mood: it.low > 0 ? "good" : it.high < 0 ? "bad" : "plain",
+          text: `${signed(it.value)} [${signed(it.low)}, ${signed(it.high)}]`,
+        })),
+        { label: "Differences in pass@1" },
+      ),
+      table(
+        ["", "problems", "families", "won", "lost", "p", "smallest difference that it shows"],
+        rows.map(([name, it]) => [
+          name,
+          number(it.problems),
+          number(it.clusters),
+          number(it.won),
+          number(it.lost),
+          number(short(it.p_value)),
+          number(short(it.detectable_difference)),
+        ]),
+        { caption: "Comparison" },
+      ),
+    ),
+    el(
+      "div",
+      {},
+      benchmarks.map(
+        (one) =>
+          one.unsolved.length > 0 &&
+          section(`Solved before and no more, ${one.name}`, el("p", {}, one.unsolved.join(", "))),
+      ),
+    ),
+  );
+}
+
+export async function evaluation({ host, parts: [id], signal }) {
+  const about = el("div"),
+    samples = el("div");
+  host.append(about, section("Samples", samples));
+  browse(samples, id, signal).catch((error) => signal.aborted || samples.append(problem(error)));
+  await live(
+    about,
+    signal,
+    () => get(to("evaluations", id), {}, signal),
+    ({ evaluation: one }) => [
+      facts([
+        ["state", state(one.state)],
+        ["model", model(one.spec.model) || "imported samples"],
+        ["problems", sets(one)],
+        ["judged", bar(Number(one.samples_done), Number(one.samples_total))],
+        ["weights", hash(one.policy_id)],
+        ["temperature", short(one.spec.temperature)],
+        ["took", between(one.start_time, one.end_time)],
+        ["forgeable passes", Number(one.forgeable_passes) || ""],
+      ]),
+      one.failure && problem({ message: one.failure.message }),
+      scores(one),
+      Object.keys(one.verdicts).length > 0 &&
+        section(
+          "What became of the samples",
+          table(
+            ["verdict", "samples"],
+            Object.entries(one.verdicts)
+              .sort((a, b) => b[1] - a[1])
+              .map(([name, many]) => [word(name, ""), number(count(many))]),
+            { caption: "Verdicts" },
+          ),
+        ),
+    ],
+  );
+}
+
+function scores(one) {
+  const rows = one.benchmarks.flatMap((set) =>
+    set.pass_at_k.map((it) => ({
+      ...it.estimate,
+      label: `${set.problems.name}, pass@${it.k}`,
+      text: interval(it.estimate),
+    })),
+  );
+  if (one.benchmarks.length > 1)
+    rows.unshift(
+      ...one.pass_at_k.map((it) => ({
+        ...it.estimate,
+        label: `whole score, pass@${it.k}`,
+        text: interval(it.estimate),
+      })),
+    );
+  return rows.length
+    ? section("Score, with its 95 % interval", intervals(rows, { label: "pass@k", from: 0, to: 1 }))
+    : el("p", { class: "note" }, "No problem is judged yet.");
+}
+
+// A page of samples at a time: some evaluations have a hundred thousand.
+async function browse(host, id, signal) {
+  const verdicts = [
+    "",
+    "PASSED",
+    "FAILED",
+    "RUNTIME_ERROR",
+    "COMPILE_ERROR",
+    "TIME_LIMIT",
+    "MEMORY_LIMIT",
+    "OUTPUT_LIMIT",
+    "TAMPERED",
+  ].map((name) => [name && `VERDICT_${name}`, word(name, "") || "all"]);
+  const chosen = select("verdict", verdicts);
+  const shown = el("div");
+  const more = button("More", () => page().catch((error) => shown.append(problem(error))));
+  let token = "";
+  async function page(fresh = false) {
+    more.disabled = true;
+    const found = await get(
+      to("evaluations", id, "samples"),
+      { page_size: 20, page_token: token, verdict: chosen.value },
+      signal,
+    );
+    token = found.next_page_token;
+    if (fresh) shown.replaceChildren();
+    shown.append(...found.samples.map(sample));
+    if (!shown.childElementCount) shown.append(el("p", { class: "note" }, "There is no such sample."));
+    more.hidden = !token;
+    more.disabled = false;
+  }
+  chosen.addEventListener(
+    "change",
+    () => ((token = ""), page(true).catch((error) => shown.replaceChildren(problem(error)))),
+  );
+  host.append(field("Verdict", chosen), shown, more);
+  await page(true);
+}
+
+const sample = (one) =>
+  el(
+    "details",
+    {},
+    el(
+      "summary",
+      {},
+      one.problem_id,
+      ` #${one.index} `,
+      state(one.verdict, "VERDICT_"),
+      ` ${one.tests_passed} of ${one.tests_total} tests`,
+    ),
+    one.detail && el("p", { class: "note" }, one.detail),
+    el("pre", {}, el("code", {}, one.completion)),
+  );

@@ -1,0 +1,209 @@
+// One experiment: its conclusion in words, and how its intervals close.
+
+import { get, post } from "../api.js";
+import { Chart } from "../chart.js";
+import { button, confirmed, el, facts, number, section, table } from "../dom.js";
+import { between, clock, count, percentOf, short, word } from "../format.js";
+import { keepingFocus, live } from "../live.js";
+import { intervals, modelLink, state, to, versionLink } from "./parts.js";
+
+const POINTS = 24;
+const PAST_EVERY = 60_000;
+const ACTIONS = {
+  start: ["Start", "Its variants get their traffic.", false, ["STATE_DRAFT", "STATE_PAUSED"]],
+  pause: [
+    "Pause",
+    "The champion answers everything. Users keep their variants for when it is started again.",
+    false,
+    ["STATE_RUNNING"],
+  ],
+  conclude: ["Conclude", "It ends, and its report is kept as it is now.", false, ["STATE_RUNNING", "STATE_PAUSED"]],
+  stop: ["Stop", "It ends without a conclusion.", true, ["STATE_DRAFT", "STATE_RUNNING", "STATE_PAUSED"]],
+};
+
+export async function experiment({ host, parts: [id], signal }) {
+  const about = el("div"),
+    buttons = el("div", { class: "actions" }),
+    said = el("div"),
+    details = el("div");
+  const charts = new Map();
+  const closing = el("div", { class: "charts" });
+  signal.addEventListener("abort", () => charts.forEach((chart) => chart.remove()), { once: true });
+  const offered = Object.entries(ACTIONS).map(([name, [label, text, danger]]) => [
+    name,
+    button(
+      label,
+      () =>
+        confirmed({
+          title: `${label}: ${id}?`,
+          text,
+          action: label,
+          danger,
+          reason: name !== "start",
+          async act(reason) {
+            await post(to("experiments", id, name), name === "start" ? {} : { reason });
+            read = 0;
+            draw(await load());
+          },
+        }),
+      danger ? "danger" : "",
+    ),
+  ]);
+  let past = [],
+    read = 0;
+  // The earlier reports cost the gateway a look at all records each: they are read again once in a while.
+  async function load() {
+    const fresh = Date.now() - read > PAST_EVERY;
+    const { experiment: now } = await get(to("experiments", id), fresh ? { points: POINTS } : {}, signal);
+    if (fresh) [past, read] = [now.past, Date.now()];
+    return { ...now, past };
+  }
+  host.append(about, buttons, said, section("How the intervals close", closing), details);
+
+  function draw(now) {
+    for (const [name, one] of offered) {
+      const can = ACTIONS[name][3].includes(now.state);
+      if (can && !one.isConnected) buttons.append(one);
+      if (!can) one.remove();
+    }
+    closing.hidden = closing.parentNode.hidden = !now.report;
+    if (now.report) drawClosing(now, charts, closing);
+    keepingFocus(about, () => about.replaceChildren(...summary(now)));
+    keepingFocus(details, () => details.replaceChildren(...(now.report ? numbers(now) : []), way(now)));
+    return "";
+  }
+  await live(said, signal, load, draw, 10);
+}
+
+function summary({ spec, report, state: now, start_time, end_time }) {
+  const unconcluded = now === "STATE_STOPPED" ? "It was stopped without a conclusion." : "It was not started yet.";
+  return [
+    facts([
+      ["state", state(now)],
+      ["model", modelLink(spec.variants[0].version.model)],
+      ["lasted", between(start_time, end_time)],
+      ["unit", word(spec.unit, "UNIT_")],
+      ["share of units", percentOf(spec.traffic)],
+      ["analysis", word(spec.analysis, "ANALYSIS_")],
+      ["description", spec.description],
+    ]),
+    el("p", { class: "verdict" }, report?.conclusion ?? unconcluded),
+  ];
+}
+
+function numbers({ spec, report }) {
+  const rows = report.comparisons
+    .filter((one) => one.difference)
+    .map((one) => ({
+      ...one.difference,
+      label: `${one.variant}, ${word(one.measure, "MEASURE_")}`,
+      mood: { VERDICT_BETTER: "good", VERDICT_WORSE: "bad" }[one.verdict],
+      text: `${short(one.difference.value)} [${short(one.difference.low)}, ${short(one.difference.high)}]`,
+    }));
+  return [
+    section(
+      "Against the first variant",
+      table(
+        ["variant", "metric", "verdict", "difference", "interval at", "p"],
+        report.comparisons.map((one) => [
+          one.variant,
+          word(one.measure, "MEASURE_"),
+          state(one.verdict, "VERDICT_"),
+          number(
+            one.difference
+              ? `${short(one.difference.value)} [${short(one.difference.low)}, ${short(one.difference.high)}]`
+              : "too few units yet",
+          ),
+          number(percentOf(1 - one.level)),
+          number(short(one.p_value)),
+        ]),
+        { caption: "Comparisons" },
+      ),
+      grouped(rows),
+    ),
+    section(
+      "Variants",
+      table(
+        [
+          "variant",
+          "version",
+          "units",
+          "requests",
+          ...report.variants[0].values.map((one) => word(one.measure, "MEASURE_")),
+        ],
+        report.variants.map((one, place) => [
+          one.name,
+          versionLink(spec.variants[place].version),
+          number(count(one.units)),
+          number(count(one.requests)),
+          ...one.values.map(({ value }) => number(short(value))),
+        ]),
+        { caption: "Variants" },
+      ),
+      el(
+        "p",
+        { class: "note" },
+        `Sample ratio: p = ${short(report.sample_ratio_p_value)}; below 0.001 something is broken.`,
+      ),
+    ),
+  ];
+}
+
+function way({ events }) {
+  const line = (event) =>
+    [clock(event.create_time), word(event.state), event.reason].map((text) => el("span", {}, text));
+  return section(
+    "Its way so far",
+    el(
+      "ol",
+      { class: "history" },
+      events.map((event) => el("li", {}, line(event))),
+    ),
+  );
+}
+
+// Metrics have units of their own: each has a picture of its own.
+function grouped(rows) {
+  const metrics = [...new Set(rows.map(({ label }) => label.split(", ").at(-1)))];
+  return metrics.map((metric) =>
+    intervals(
+      rows.filter(({ label }) => label.endsWith(`, ${metric}`)),
+      { label: `Differences in ${metric}` },
+    ),
+  );
+}
+
+// One chart for each variant and metric: the difference and its interval, as they were at earlier moments.
+function drawClosing(now, charts, host) {
+  const all = [...now.past, now.report];
+  for (const { variant, measure } of now.report.comparisons) {
+    const metric = [now.spec.primary, ...now.spec.guardrails].find((one) => one.measure === measure);
+    const name = `${variant} minus ${now.spec.variants[0].name}, ${word(measure, "MEASURE_")}`;
+    const found = all
+      .map((report) => [
+        Date.parse(report.create_time) / 1000,
+        report.comparisons.find((one) => one.variant === variant && one.measure === measure)?.difference,
+      ])
+      .filter(([, difference]) => difference);
+    if (!found.length) continue;
+    if (!charts.has(name)) {
+      const chart = new Chart(name, {
+        time: true,
+        xlabel: "time",
+        lines: metric.margin ? [-metric.margin, 0, metric.margin] : [0],
+        height: 220,
+      });
+      charts.set(name, chart);
+      host.append(chart.node);
+    }
+    charts.get(name).draw([
+      {
+        label: "difference",
+        hue: 0,
+        points: found.map(([x, it]) => [x, it.value]),
+        low: found.map(([, it]) => it.low),
+        high: found.map(([, it]) => it.high),
+      },
+    ]);
+  }
+}

@@ -1,0 +1,79 @@
+// What runs, what it serves, and where to begin.
+
+import { get, list } from "../api.js";
+import { el, empty, number, section, table } from "../dom.js";
+import { ago, seconds, span, word } from "../format.js";
+import { live } from "../live.js";
+import { hash, modelLink, state } from "./parts.js";
+
+const BEGIN = ["ratchet models add my-model /path/to/hf-folder", "ratchet train --model starter --algorithm grpo"];
+
+export async function health({ host, signal }) {
+  const services = el("div"),
+    engines = el("div"),
+    models = el("div");
+  host.append(section("Services", services), section("Engines", engines), section("Models", models));
+  await Promise.all([
+    live(services, signal, () => get("platform", {}, signal).then((found) => found.services), drawServices),
+    live(engines, signal, () => list("policies", "policies", { signal }), drawEngines),
+    live(
+      models,
+      signal,
+      () => list("models", "models", { signal }),
+      (found) =>
+        table(
+          ["model", "champion", "aliases", "versions"],
+          found.map((one) => [
+            modelLink(one.name),
+            one.aliases.champion ? `@${one.aliases.champion}` : "none yet",
+            aliases(one),
+            number(one.latest_version),
+          ]),
+          {
+            caption: "Models",
+            empty: empty(
+              "There is no model yet. Register one, or train the one that comes with the project:",
+              ...BEGIN,
+            ),
+          },
+        ),
+      10,
+    ),
+  ]);
+}
+
+export const aliases = (one) =>
+  Object.entries(one.aliases)
+    .map(([name, to]) => `${name} → ${to}`)
+    .join(", ");
+
+const drawServices = (found) =>
+  table(
+    ["service", "state", "answers in", ""],
+    found.map((one) => [
+      one.name,
+      state(one.state),
+      number(one.latency == null ? "" : span(seconds(one.latency))),
+      one.detail,
+    ]),
+    { caption: "Services" },
+  );
+
+const drawEngines = (found) =>
+  table(
+    ["policy", "state", "weights", "computes in", "context", "loaded", "weights replaced", ""],
+    found.map((one) => [
+      one.name,
+      state(one.state),
+      hash(one.policy_id),
+      word(one.dtype, "DTYPE_").replace("unspecified", ""),
+      number(one.max_model_len ? `${one.max_model_len} tokens` : ""),
+      ago(one.ready_time),
+      number(Number(one.weight_updates) || ""),
+      one.failure?.message ?? "",
+    ]),
+    {
+      caption: "Engines",
+      empty: empty("No engine is loaded. A version is loaded at its first request, evaluation or release."),
+    },
+  );

@@ -1,0 +1,136 @@
+// Models, their versions with where each is from, and where their aliases pointed when.
+
+import { get, list } from "../api.js";
+import { el, empty, facts, number, section, table } from "../dom.js";
+import { ago, clock, model as nameOf, signed } from "../format.js";
+import { live } from "../live.js";
+import { aliases } from "./health.js";
+import { evaluationLink, hash, link, modelLink, runLink, state, to, versionLink } from "./parts.js";
+
+const ADD = "ratchet models add my-model /path/to/hf-folder";
+
+export async function models({ host, signal }) {
+  await live(
+    host,
+    signal,
+    () => list("models", "models", { signal }),
+    (found) =>
+      table(
+        ["model", "champion", "aliases", "versions", "", "made"],
+        found.map((one) => [
+          modelLink(one.name),
+          one.aliases.champion ? `@${one.aliases.champion}` : "none yet",
+          aliases(one),
+          number(one.latest_version),
+          one.description,
+          ago(one.create_time),
+        ]),
+        { caption: "Models", empty: empty("There is no model yet. Register one:", ADD) },
+      ),
+  );
+}
+
+export async function model({ host, parts: [name], signal }) {
+  const about = el("div"),
+    versions = el("div"),
+    gates = el("div"),
+    history = el("div");
+  host.append(about, section("Versions", versions), section("Gates", gates), section("Where aliases pointed", history));
+  await Promise.all([
+    live(
+      about,
+      signal,
+      () => get(to("models", name), {}, signal),
+      ({ model: one }) =>
+        facts([
+          ["champion", one.aliases.champion ? `${name}@${one.aliases.champion}` : "none yet"],
+          ["aliases", aliases(one)],
+          ["description", one.description],
+          ["", link(`releases?model=${encodeURIComponent(name)}`, "Releases")],
+          ["", link(`experiments?model=${encodeURIComponent(name)}`, "Experiments")],
+        ]),
+    ),
+    live(versions, signal, () => list(to("models", name, "versions"), "versions", { signal }), drawVersions),
+    live(gates, signal, () => list(to("models", name, "gates"), "gates", { signal }), drawGates),
+    live(
+      history,
+      signal,
+      () => list(to("models", name, "alias-history"), "changes", { signal }),
+      (found) =>
+        table(
+          ["when", "alias", "from", "to", "reason", "gate", "by key"],
+          found.map((one) => [
+            number(clock(one.create_time)),
+            one.alias,
+            number(one.from_number || "–"),
+            number(one.to_number),
+            one.reason,
+            one.gate_id,
+            one.actor,
+          ]),
+          { caption: "History of aliases", empty: empty("No alias was set yet.", `ratchet models promote ${name}@1`) },
+        ),
+    ),
+  ]);
+}
+
+const drawVersions = (found) => {
+  const byNumber = new Map(found.map((one) => [one.ref.number, one]));
+  return table(
+    ["version", "state", "made of", "by", "step", "labels", "weights", "made"],
+    found.map((one) => [
+      el("strong", {}, `@${one.ref.number}`),
+      el("td", {}, state(one.state), one.failure && el("div", { class: "note" }, one.failure.message)),
+      lineage(one, byNumber),
+      runLink(one.lineage?.run_id),
+      number(one.lineage?.step || ""),
+      Object.entries(one.labels)
+        .map(([key, value]) => `${key}: ${value}`)
+        .join(", "),
+      hash(one.policy_id),
+      ago(one.create_time),
+    ]),
+    { caption: "Versions", empty: empty("No version is registered yet.") },
+  );
+};
+
+// What it was made of, and what that was made of: "starter@2 ← starter@1 ← /path".
+function lineage(one, byNumber) {
+  const chain = [];
+  for (let ref = one.lineage?.base; ref && chain.length < 20;) {
+    chain.push(ref.version?.number ? versionLink(ref.version) : nameOf(ref));
+    const own = ref.version?.model === one.ref.model && byNumber.get(ref.version.number);
+    ref = own ? own.lineage?.base : null;
+  }
+  return el(
+    "span",
+    {},
+    chain.flatMap((base, place) => (place ? [" ← ", base] : [base])),
+  );
+}
+
+const drawGates = (found) =>
+  table(
+    ["gate", "state", "candidate", "against", "difference in pass@1", "evaluations", "reason", "made"],
+    found.map((one) => [
+      one.id,
+      state(one.state),
+      versionLink(one.candidate),
+      versionLink(one.champion),
+      number(
+        one.comparison?.difference
+          ? `${signed(one.comparison.difference.value)} [${signed(one.comparison.difference.low)}, ${signed(one.comparison.difference.high)}]`
+          : "",
+      ),
+      el("span", {}, evaluationLink(one.candidate_evaluation_id), " ", evaluationLink(one.champion_evaluation_id)),
+      one.failure?.message ?? one.reason,
+      ago(one.create_time),
+    ]),
+    {
+      caption: "Gates",
+      empty: empty(
+        "No gate was asked for yet. A version is promoted and released after it passed one:",
+        "ratchet gate --model NAME@NUMBER",
+      ),
+    },
+  );

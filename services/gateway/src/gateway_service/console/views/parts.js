@@ -1,0 +1,67 @@
+// What several views draw.
+
+import { el, svg } from "../dom.js";
+import { digest, mood, short, version, word } from "../format.js";
+
+export const link = (path, text) => el("a", { href: `#/${path}` }, text);
+export const to = (...parts) => parts.map(encodeURIComponent).join("/");
+export const runLink = (id) => (id ? link(to("runs", id), id) : "");
+export const modelLink = (name) => link(to("models", name), name);
+export const versionLink = (ref) => (version(ref) ? link(to("models", ref.model), version(ref)) : "");
+export const evaluationLink = (id) => (id ? link(to("evaluations", id), id) : "");
+export const hash = (text) => (text ? el("code", { title: text }, digest(text)) : "");
+
+export function state(value, prefix) {
+  const text = word(value, prefix);
+  return el("span", { class: `state ${mood(text)}` }, text);
+}
+
+export function bar(done, total) {
+  const text = `${done} of ${total}`;
+  return el("span", {}, el("progress", { value: done, max: Math.max(1, total), "aria-label": text }), ` ${text}`);
+}
+
+// Rows of { label, low, value, high, mood, text } as dots with their intervals on one axis, with a line at 0 or `zero`.
+export function intervals(rows, { zero = 0, label, from, to } = {}) {
+  const left = 190,
+    width = 330,
+    line = 30,
+    right = 200;
+  const low = from ?? Math.min(zero, ...rows.map((row) => row.low)),
+    high = to ?? Math.max(zero, ...rows.map((row) => row.high));
+  const room = (high - low || 1) * (from == null ? 0.06 : 0);
+  const x = (value) => left + (width * (value - low + room)) / (high - low + 2 * room || 1);
+  const height = rows.length * line + 26;
+  return svg(
+    "svg",
+    {
+      class: "bars",
+      viewBox: `0 0 ${left + width + right} ${height}`,
+      role: "img",
+      "aria-label": `${label}: ${rows.map((row) => `${row.label} ${row.text}`).join("; ")}`,
+    },
+    svg("line", { class: "axis", x1: left, x2: left + width, y1: height - 20, y2: height - 20 }),
+    [low, high].map((value, end) =>
+      svg("text", { class: "soft", x: x(value), y: height - 5, "text-anchor": end ? "end" : "start" }, short(value)),
+    ),
+    low <= zero &&
+      zero <= high &&
+      from == null &&
+      svg("line", { class: "zero", x1: x(zero), x2: x(zero), y1: 4, y2: height - 20 }),
+    rows.map((row, place) => {
+      const y = place * line + 18;
+      return svg(
+        "g",
+        {},
+        svg(
+          "text",
+          { x: left - 10, y: y + 4, "text-anchor": "end" },
+          row.label.length > 28 ? `${row.label.slice(0, 27)}…` : row.label,
+        ),
+        svg("line", { class: `range ${row.mood ?? "plain"}`, x1: x(row.low), x2: x(row.high), y1: y, y2: y }),
+        svg("circle", { class: row.mood ?? "plain", cx: x(row.value), cy: y, r: 5 }),
+        svg("text", { x: left + width + 12, y: y + 4 }, row.text),
+      );
+    }),
+  );
+}

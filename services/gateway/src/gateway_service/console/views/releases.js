@@ -1,0 +1,122 @@
+// Releases, and a form to start one.
+
+import { list, post, requestId } from "../api.js";
+import { el, empty, field, form, number, section, select, table } from "../dom.js";
+import { ago, version } from "../format.js";
+import { later, live } from "../live.js";
+import { link, state, to, versionLink } from "./parts.js";
+
+export async function releases({ host, query, signal }) {
+  const model = query.get("model") ?? "";
+  const all = el("div");
+  const start = section("Start a release");
+  host.append(all, start);
+  later(start, startForm(signal, model));
+  await live(
+    all,
+    signal,
+    () => list("releases", "releases", { query: { model }, signal, limit: 100 }),
+    (found) =>
+      table(
+        ["release", "state", "candidate", "baseline", "traffic", "waits for", "started"],
+        found.map((one) => [
+          link(to("releases", one.id), one.id),
+          state(one.state),
+          versionLink(one.spec.candidate),
+          versionLink(one.baseline),
+          number(`${one.percent} %`),
+          one.failure?.message ?? one.waits_for,
+          number(ago(one.create_time)),
+        ]),
+        {
+          caption: "Releases",
+          empty: empty(
+            "There is no release yet. It takes a candidate that passed a gate against the champion:",
+            "ratchet gate --model starter@2",
+            "ratchet deploy --model starter@2",
+          ),
+        },
+      ),
+  );
+}
+
+async function startForm(signal, model) {
+  const models = (await list("models", "models", { signal })).filter((one) => !model || one.name === model);
+  const gates = (
+    await Promise.all(models.map((one) => list(to("models", one.name, "gates"), "gates", { signal })))
+  ).flat();
+  const champion = Object.fromEntries(models.map((one) => [one.name, one.aliases.champion]));
+  const open = gates.filter(
+    (one) => one.state === "STATE_PASSED" && one.champion.number === champion[one.champion.model],
+  );
+  if (!open.length)
+    return empty(
+      "No version has passed a gate against the present champion. A gate compares two evaluations of the same problems:",
+      "ratchet gate --model starter@2",
+    );
+  return form({
+    action: "Start the release",
+    fields: [
+      field(
+        "Candidate",
+        select(
+          "gate",
+          open.map((one) => [one.id, `${version(one.candidate)} over ${version(one.champion)}: ${one.reason}`]),
+        ),
+      ),
+      field(
+        "Stages, percent of traffic",
+        el("input", {
+          name: "stages",
+          value: "1, 5, 25, 50, 100",
+          pattern: "\\s*\\d+(\\s*,\\s*\\d+)*\\s*",
+          required: true,
+        }),
+      ),
+      field(
+        "Least minutes of a stage",
+        el("input", { name: "minutes", type: "number", min: "0", step: "any", value: "5", required: true }),
+      ),
+      field(
+        "Least answers of a stage",
+        el("input", { name: "samples", type: "number", min: "0", value: "50", required: true }),
+      ),
+      field(
+        "Least scored answers so far",
+        el("input", { name: "scored", type: "number", min: "0", value: "0", required: true }),
+      ),
+      field(
+        "Where traffic shows nothing",
+        select("unproven", [
+          ["UNPROVEN_HOLD", "wait until it does"],
+          ["UNPROVEN_PROCEED", "go on, unless a bound looks broken"],
+        ]),
+      ),
+      field(
+        "Minutes it is watched after promotion",
+        el("input", { name: "watch", type: "number", min: "0", step: "any", value: "60", required: true }),
+      ),
+    ],
+    async act(data) {
+      const gate = open.find((one) => one.id === data.get("gate"));
+      const stage = (percent) => ({
+        percent,
+        min_duration: `${60 * Number(data.get("minutes"))}s`,
+        min_samples: Number(data.get("samples")),
+        min_scored: Number(data.get("scored")),
+      });
+      const spec = {
+        candidate: gate.candidate,
+        gate_id: gate.id,
+        stages: data
+          .get("stages")
+          .split(",")
+          .map((text) => stage(Number(text))),
+        unproven: data.get("unproven"),
+        watch: `${60 * Number(data.get("watch"))}s`,
+      };
+      const { release: made } = await post("releases", { request_id: requestId(), spec });
+      location.hash = `#/${to("releases", made.id)}`;
+    },
+  });
+}

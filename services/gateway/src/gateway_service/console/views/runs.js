@@ -1,0 +1,139 @@
+// Training runs.
+
+import { get, list, post } from "../api.js";
+import { button, confirmed, el, empty, facts, number, problem, section, table } from "../dom.js";
+import { ago, between, model, short, word } from "../format.js";
+import { live } from "../live.js";
+import { bar, hash, link, runLink, state, to, versionLink } from "./parts.js";
+import { Curves, ENDED } from "./curves.js";
+
+const START = "ratchet train --model starter --algorithm grpo";
+const TOGETHER = 4; // more streams than that at once, and a browser has no connection left for anything else
+
+export async function runs({ host, query, signal }) {
+  const chosen = new Set((query.get("show") ?? "").split(",").filter(Boolean).slice(0, TOGETHER));
+  const said = el("p", { class: "note", "aria-live": "polite" });
+  const curves = new Curves(signal);
+  const all = el("div");
+  host.append(
+    el("p", { class: "note" }, `Tick up to ${TOGETHER} to see their curves side by side.`),
+    all,
+    said,
+    curves.node,
+  );
+  for (const id of chosen) curves.add(id);
+
+  function choose(id, input) {
+    if (input.checked && chosen.size === TOGETHER) {
+      input.checked = false;
+      said.textContent = `${TOGETHER} runs are side by side: untick one first.`;
+      return;
+    }
+    said.textContent = "";
+    if (input.checked) (chosen.add(id), curves.add(id));
+    else (chosen.delete(id), curves.drop(id));
+    history.replaceState(null, "", chosen.size ? `#/runs?show=${[...chosen].join(",")}` : "#/runs");
+  }
+
+  await live(
+    all,
+    signal,
+    () => list("runs", "runs", { signal, limit: 100 }),
+    (found) =>
+      table(
+        ["", "run", "state", "algorithm", "base", "steps", "took", "version", "started"],
+        found.map((run) => [
+          el("input", {
+            type: "checkbox",
+            name: run.id,
+            checked: chosen.has(run.id),
+            "aria-label": `Curves of ${run.id}`,
+            onchange: (event) => choose(run.id, event.target),
+          }),
+          el("td", {}, runLink(run.id), run.spec.display_name && el("div", { class: "note" }, run.spec.display_name)),
+          state(run.state),
+          word(run.spec.algorithm, "ALGORITHM_"),
+          model(run.spec.base),
+          bar(run.step, run.spec.steps),
+          number(between(run.start_time, run.end_time)),
+          versionLink(run.version),
+          number(ago(run.create_time)),
+        ]),
+        {
+          caption: "Training runs",
+          empty: empty("There is no training run yet. Start one, and it shows up here:", START),
+        },
+      ),
+  );
+}
+
+export async function run({ host, parts: [id], signal }) {
+  const about = el("div");
+  const buttons = el("div", { class: "actions" });
+  const curves = new Curves(signal, (now) => show(now));
+  host.append(about, buttons, curves.node);
+  buttons.append(link(`runs?show=${encodeURIComponent(id)}`, "Beside other runs"));
+  const cancel = button("Cancel the run", () =>
+    confirmed({
+      title: `Cancel ${id}?`,
+      text: "It ends after its present step. Its checkpoints stay.",
+      action: "Cancel the run",
+      danger: true,
+      reason: false,
+      act: () => post(to("runs", id, "cancel")),
+    }),
+  );
+
+  function show(now) {
+    const { spec } = now;
+    about.replaceChildren(
+      facts([
+        ["state", el("span", {}, state(now.state), now.attempt > 1 && ` attempt ${now.attempt}`)],
+        ["now", ENDED.includes(now.state) ? "" : word(now.phase, "PHASE_").replace("unspecified", "")],
+        ["steps", bar(now.step, spec.steps)],
+        ["algorithm", word(spec.algorithm, "ALGORITHM_")],
+        ["base", model(spec.base)],
+        ["version", versionLink(now.version)],
+        [
+          "best checkpoint",
+          now.best_checkpoint &&
+            `step ${now.best_checkpoint.step}, score ${short(now.best_checkpoint.validation_score)}`,
+        ],
+        ["problems", spec.problems?.name],
+        ["took", between(now.start_time, now.end_time)],
+        ["masked samples", Number(now.platform_faults) || ""],
+      ]),
+      now.failure ? problem({ message: now.failure.message }) : "",
+      el(
+        "ul",
+        {},
+        now.notices.map((one) => el("li", {}, one.step > 0 && `step ${one.step}: `, one.message)),
+      ),
+      el("details", {}, el("summary", {}, "Settings"), el("pre", {}, el("code", {}, JSON.stringify(spec, null, 2)))),
+    );
+    if (ENDED.includes(now.state)) cancel.remove();
+    else if (!cancel.isConnected) buttons.append(cancel);
+  }
+
+  show((await get(to("runs", id), {}, signal)).run);
+  curves.add(id);
+  const checkpoints = el("div");
+  host.append(section("Checkpoints", checkpoints));
+  await live(
+    checkpoints,
+    signal,
+    () => list(to("runs", id, "checkpoints"), "checkpoints", { signal }),
+    (found) =>
+      table(
+        ["step", "validation score", "weights", "made"],
+        found.map((one) => [
+          number(one.step),
+          number(short(one.validation_score)),
+          hash(one.policy_id),
+          ago(one.create_time),
+        ]),
+        { caption: "Checkpoints", empty: empty("None is written yet.") },
+      ),
+    15,
+  );
+}

@@ -1,0 +1,53 @@
+"""The services of the platform, as this gateway sees them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Protocol
+
+from ratchet_kit.errors import RatchetError
+
+
+class State(StrEnum):
+    SERVING = "serving"
+    NOT_SERVING = "not_serving"
+    """It answers, and says that it cannot work now."""
+    AWAY = "away"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    state: State
+    latency: timedelta | None = None
+    """None of one that is away, and of the gateway itself."""
+    detail: str = ""
+    """Of one that does not serve: one sentence."""
+
+
+class HealthCheck(Protocol):
+    """Asks one service."""
+
+    async def check(self) -> Health:
+        """Raises nothing: a service that does not answer in time is AWAY."""
+        ...
+
+
+class Platform:
+    def __init__(self, peers: Mapping[str, HealthCheck], check_ready: Callable[[], Awaitable[None]]) -> None:
+        """`peers`: by the names of their services. `check_ready` raises while the gateway itself cannot work."""
+        self._peers = peers
+        self._check_ready = check_ready
+
+    async def health(self) -> Sequence[tuple[str, Health]]:
+        """Of each service by its name, the gateway first."""
+        found = await asyncio.gather(self._own(), *(peer.check() for peer in self._peers.values()))
+        return list(zip(["gateway", *self._peers], found, strict=True))
+
+    async def _own(self) -> Health:
+        try:
+            await self._check_ready()
+        except RatchetError as error:
+            return Health(State.NOT_SERVING, detail=error.message)
+        return Health(State.SERVING)

@@ -1,0 +1,300 @@
+"""What people do in the console, done by a browser: sign in, watch, compare, experiment, release, roll back, vote."""
+
+import re
+import time
+from collections.abc import Callable
+
+import pytest
+
+from ratchet.common.v1 import access_pb2, model_pb2, problem_pb2
+from ratchet.eval.v1 import preference_pb2
+from ratchet.gateway.v1 import experiment_pb2, release_pb2
+from ratchet.trainer.v1 import trainer_pb2
+from ratchet_client import Client
+
+from ..e2e.conftest import Platform
+from . import traffic
+from .conftest import Screen, sign_in
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+STEPS = 6
+
+
+@pytest.fixture(scope="module")
+def known(platform: Platform) -> None:
+    with platform.client() as client:
+        traffic.register(platform, client)
+
+
+@pytest.fixture(scope="module")
+def runs(platform: Platform) -> tuple[str, str]:
+    """Two runs under way."""
+    with platform.client() as client:
+        first, second = [client.runs.create(grpo(rate), request_id=f"console-{rate}").id for rate in (5e-5, 2e-5)]
+    return first, second
+
+
+def grpo(rate: float) -> trainer_pb2.RunSpec:
+    return trainer_pb2.RunSpec(
+        display_name=f"rate {rate:g} <script>window.broken = 3</script>",
+        base=model_pb2.ModelRef(alias=model_pb2.AliasRef(model="starter", alias="champion")),
+        algorithm=trainer_pb2.ALGORITHM_GRPO,
+        problems=problem_pb2.ProblemSetRef(name="composed/train"),
+        validation_problems=problem_pb2.ProblemSetRef(name="composed/validation", limit=8),
+        reward=trainer_pb2.RewardSpec(name="tests_passed"),
+        steps=STEPS,
+        validate_every=2,
+        seed=1,
+        hyperparameters=trainer_pb2.Hyperparameters(
+            batch_size=8,
+            group_size=4,
+            learning_rate=rate,
+            max_prompt_tokens=64,
+            max_response_tokens=72,
+        ),
+        output_model="starter",
+    )
+
+
+def until(true: Callable[[], object], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come true in time"
+        time.sleep(0.3)
+
+
+def inert(screen: Screen) -> bool:
+    return bool(screen.page.evaluate("window.broken === undefined"))
+
+
+class TestSignIn:
+    def test_a_key_opens_it_and_stays_in_the_tab(self, stranger: Screen, platform: Platform) -> None:
+        page = stranger.page
+        sign_in(stranger, "rk_wrong_0123456789abcdef0123456789")
+        page.get_by_role("alert").wait_for()
+        page.get_by_label("API key").press_sequentially(platform.home.admin_key())
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="Health").wait_for()
+        secret = platform.home.admin_key()
+        assert secret not in page.url
+        assert page.context.cookies() == []
+        assert page.evaluate("JSON.stringify(localStorage)") == "{}"
+        page.reload()
+        page.get_by_role("heading", name="Health").wait_for()
+        page.get_by_role("button", name="Sign out").click()
+        page.get_by_label("API key").wait_for()
+        assert page.evaluate("sessionStorage.length") == 0
+
+    def test_a_key_for_completions_is_told_so(self, stranger: Screen, client: Client) -> None:
+        made = client.keys.create("an app", [access_pb2.SCOPE_INFERENCE])
+        sign_in(stranger, made.secret)
+        stranger.page.get_by_text("This key is for completions").wait_for()
+
+    def test_a_key_that_is_revoked_leads_back(self, stranger: Screen, client: Client) -> None:
+        made = client.keys.create("somebody", [access_pb2.SCOPE_ADMIN])
+        sign_in(stranger, made.secret)
+        stranger.page.get_by_role("heading", name="Health").wait_for()
+        client.keys.revoke(made.key.id)
+        stranger.page.get_by_role("heading", name="Sign in").wait_for()
+
+
+class TestFirstLook:
+    def test_where_there_is_nothing_it_says_what_to_do(self, screen: Screen) -> None:
+        for view, command in (
+            ("runs", "ratchet train"),
+            ("releases", "ratchet deploy"),
+            ("experiments", "ratchet experiments create"),
+            ("evaluations", "ratchet evaluate"),
+            ("votes", "ratchet evaluate"),
+        ):
+            screen.show(view)
+            screen.page.locator(".empty code", has_text=command).first.wait_for()
+
+    def test_services_and_models(self, screen: Screen) -> None:
+        services = screen.page.get_by_role("region", name="Services")
+        for name in ("gateway", "trainer", "rollout", "sandbox", "eval", "registry"):
+            services.get_by_role("row", name=re.compile(rf"^{name} serving")).wait_for()
+        screen.page.get_by_role("link", name="starter", exact=True).click()
+        screen.page.get_by_role("region", name="Versions").get_by_text("@1").wait_for()
+        screen.page.get_by_text("first version").wait_for()
+
+    def test_by_keyboard_and_on_a_phone(self, screen: Screen) -> None:
+        page = screen.page
+        page.keyboard.press("Tab")
+        for _ in range(30):
+            if page.evaluate("document.activeElement.textContent") == "Runs":
+                break
+            page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="Runs").wait_for()
+        assert page.evaluate("document.activeElement.tagName") == "H1"
+        page.set_viewport_size({"width": 360, "height": 700})
+        for view in ("", "models", "runs", "releases", "experiments", "evaluations", "votes"):
+            screen.show(view)
+            page.wait_for_timeout(500)
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+
+
+@pytest.mark.usefixtures("known")
+class TestEvaluations:
+    def test_two_are_compared(self, screen: Screen) -> None:
+        page = screen.page
+        screen.show("evaluations")
+        form = page.locator("form")
+        versions = form.get_by_label("Baseline").locator("option").all_inner_texts()
+        for label, version in (("Baseline", "table@1"), ("Candidate", "table@2")):
+            chosen = next(text for text in versions if version in text)
+            form.get_by_label(label).select_option(label=chosen)
+        page.get_by_role("button", name="Compare").click()
+        page.get_by_text("The candidate is better: +0.500 in pass@1").wait_for()
+        screen.picture("comparison")
+
+    def test_what_a_model_wrote_is_text(self, screen: Screen, client: Client) -> None:
+        page = screen.page
+        one = next(one for one in client.evaluations.list() if one.spec.model.version.number == 1)
+        screen.show(f"evaluations/{one.id}")
+        page.get_by_label("Verdict").select_option(label="compile error")
+        sample = page.locator("details").filter(has_text="compile error").first
+        sample.locator("summary").click()
+        sample.locator("pre").wait_for()
+        assert sample.locator("pre").inner_text() == traffic.HOSTILE
+        assert inert(screen)
+
+    def test_votes(self, screen: Screen, client: Client) -> None:
+        page = screen.page
+        ids = [one.id for one in client.evaluations.list(model=traffic.MODEL)]
+
+        def voted() -> int:
+            return sum(pair.choice != preference_pb2.CHOICE_UNSPECIFIED for pair in client.preferences.list())
+
+        start = voted()
+        screen.show(f"votes?of={','.join(ids[:2])}&as=me")
+        for number in range(4):
+            until(page.get_by_role("button", name="No difference").is_enabled)
+            before = page.get_by_label("Left answer").inner_text()
+            if number == 3:
+                screen.picture("votes")
+            page.keyboard.press("3" if "<script>" in before else "1")
+            page.get_by_text(f"over {start + number + 1} votes").wait_for()
+        assert inert(screen)
+        assert voted() == start + 4
+
+
+@pytest.mark.usefixtures("known")
+class TestTraffic:
+    def test_an_experiment_from_its_form_to_its_conclusion(self, screen: Screen, client: Client) -> None:
+        page = screen.page
+        screen.show("experiments")
+        form = page.locator("form")
+        form.get_by_label("Control").select_option("table@1")
+        form.get_by_label("Treatment").select_option("table@2")
+        form.get_by_label("Least hours").fill("0")
+        form.get_by_label("Least units of each variant").fill("20")
+        form.get_by_label("Description").fill("<img src=x onerror='window.broken = 4'>")
+        page.get_by_role("button", name="Start the experiment").click()
+        page.get_by_role("heading", name=re.compile("exp_")).wait_for()
+        id = page.url.rsplit("/", 1)[1]
+        with traffic.users(client) as answered:
+            until(lambda: answered() >= 200)
+        until(lambda: "treatment: better in quality" in client.experiments.get(id).report.conclusion)
+        page.reload()
+        page.get_by_text("treatment: better in quality").first.wait_for()
+        closing = page.get_by_role("group", name="treatment minus control, quality")
+        closing.get_by_role("img").wait_for()
+        assert inert(screen)
+        page.get_by_role("button", name="Conclude").click()
+        page.get_by_role("dialog").get_by_label("Reason").fill("it is clear")
+        page.get_by_role("dialog").get_by_role("button", name="Conclude").click()
+        page.get_by_text("it is clear").wait_for()
+        ended = client.experiments.get(id, points=24)
+        assert ended.state == experiment_pb2.Experiment.STATE_CONCLUDED
+        assert len(ended.past) == 24
+        screen.picture("experiment")
+        screen.show("experiments")
+        page.get_by_role("link", name=id).wait_for()
+
+    def test_a_release_from_its_form_to_its_rollback(self, screen: Screen, client: Client) -> None:
+        page = screen.page
+        screen.show("releases")
+        form = page.locator("form")
+        form.get_by_label("Stages").fill("20, 100")
+        form.get_by_label("Least minutes").fill("20")
+        form.get_by_label("Least answers").fill("20")
+        page.get_by_role("button", name="Start the release").click()
+        page.get_by_role("heading", name=re.compile("rel_")).wait_for()
+        id = page.url.rsplit("/", 1)[1]
+        until(lambda: client.releases.get(id).state == release_pb2.Release.STATE_PROGRESSING)
+        with traffic.users(client) as answered:
+            until(lambda: answered() >= 200)
+        page.get_by_role("img", name=re.compile("Bounds")).wait_for()
+        page.get_by_text("20 % to the candidate").wait_for()
+        screen.picture("release")
+        page.get_by_role("button", name="Roll back").click()
+        dialog = page.get_by_role("dialog")
+        dialog.wait_for()
+        page.keyboard.press("Escape")
+        dialog.wait_for(state="detached")
+        assert client.releases.get(id).state == release_pb2.Release.STATE_PROGRESSING
+        page.get_by_role("button", name="Roll back").click()
+        dialog.get_by_label("Reason").fill("customers complain <script>window.broken = 5</script>")
+        dialog.get_by_role("button", name="Roll back").click()
+        page.locator(".state", has_text="rolled back").wait_for()
+        assert client.releases.get(id).percent == 0
+        assert page.get_by_role("button", name="Roll back").count() == 0
+        page.get_by_text("customers complain <script>").first.wait_for()
+        assert inert(screen)
+
+    def test_what_the_api_refuses_is_shown_in_the_form(self, screen: Screen) -> None:
+        screen.show("experiments")
+        page = screen.page
+        page.get_by_label("Least units of each variant").fill("9999999999999")
+        page.get_by_role("button", name="Start the experiment").click()
+        page.get_by_role("alert").get_by_text("spec.min_units must be").first.wait_for()
+
+
+class TestRuns:
+    """Last: training takes the longest."""
+
+    def test_curves_come_while_it_runs(self, screen: Screen, client: Client, runs: tuple[str, str]) -> None:
+        page = screen.page
+        screen.show(f"runs/{runs[0]}")
+        curve = page.get_by_role("group", name="Reward, mean of a step").get_by_role("img")
+        curve.wait_for(timeout=400_000)
+        first = curve.get_attribute("aria-label")
+        assert client.runs.get(runs[0]).state == trainer_pb2.Run.STATE_RUNNING
+        until(lambda: client.runs.get(runs[0]).step >= STEPS, 400)
+        until(lambda: curve.get_attribute("aria-label") != first)
+        page.locator(".state", has_text="succeeded").wait_for(timeout=200_000)
+        page.get_by_role("link", name=re.compile(r"starter@\d")).first.wait_for()
+        assert inert(screen)
+
+    def test_two_side_by_side(self, screen: Screen, client: Client, runs: tuple[str, str]) -> None:
+        page = screen.page
+        until(lambda: client.runs.get(runs[1]).step >= STEPS, 500)
+        screen.show("runs")
+        for id in runs:
+            page.get_by_label(f"Curves of {id}").check()
+        curve = page.get_by_role("group", name="Reward, mean of a step").get_by_role("img")
+        until(lambda: all(id in (curve.get_attribute("aria-label") or "") for id in runs))
+        for measure in ("KL", "Tokens of an answer, mean", "Validation score"):
+            page.get_by_role("group", name=measure, exact=True).wait_for()
+        assert page.url.endswith(f"show={runs[0]},{runs[1]}")
+        screen.picture("runs")
+        screen.picture("runs-dark", dark=True)
+        page.reload()
+        until(lambda: all(id in (curve.get_attribute("aria-label") or "") for id in runs))
+        page.get_by_label(f"Curves of {runs[0]}").uncheck()
+        until(lambda: runs[0] not in (curve.get_attribute("aria-label") or ""))
+
+    def test_the_version_names_the_run(self, screen: Screen, client: Client, runs: tuple[str, str]) -> None:
+        version = client.runs.get(runs[0]).version
+        screen.show("models/starter")
+        row = screen.page.get_by_role("region", name="Versions").get_by_role(
+            "row", name=re.compile(f"@{version.number} ")
+        )
+        row.get_by_role("link", name=runs[0]).wait_for()
+        screen.picture("model")
+        client.chat("starter", "say hi", max_tokens=4)
+        screen.show()
+        screen.page.get_by_role("region", name="Engines").get_by_text("starter@1").wait_for()
+        screen.picture("health")
