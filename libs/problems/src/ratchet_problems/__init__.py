@@ -1,7 +1,7 @@
 """Programming problems with tests: the type, the generator, the named sets and the JSONL loader."""
 
 from ratchet_problems.fingerprint import fingerprint
-from ratchet_problems.messages import Message
+from ratchet_problems.messages import Message, ToolCall
 from ratchet_problems.problem import (
     CallTest,
     CheckTest,
@@ -22,6 +22,7 @@ __all__ = [
     "Problem",
     "StdioTest",
     "TestCase",
+    "ToolCall",
     "UnknownProblemSet",
     "data_digest",
     "fingerprint",
