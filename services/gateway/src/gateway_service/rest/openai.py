@@ -191,7 +191,8 @@ async def _merged(streams: Sequence[AsyncGenerator[ResponseDelta]]) -> AsyncGene
 
 def _headers(answer: CompletionResponse | ResponseDelta) -> dict[str, str]:
     policy_id = answer.generation.policy_id if isinstance(answer, CompletionResponse) else answer.delta.policy_id
-    return {"x-ratchet-version": str(answer.version), "x-ratchet-policy-id": policy_id}
+    kept = {"x-ratchet-cache": "hit"} if isinstance(answer, CompletionResponse) and answer.is_cached else {}
+    return {"x-ratchet-version": str(answer.version), "x-ratchet-policy-id": policy_id} | kept
 
 
 class _Chunks:
