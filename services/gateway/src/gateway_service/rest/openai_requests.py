@@ -122,6 +122,7 @@ class Message(BaseModel):
     function_call: None = None
     audio: None = None
     annotations: list[Any] | None = Field(default=None, max_length=0)
+    provider_specific_fields: dict[str, Any] | None = Field(default=None, description="LiteLLM's. Ignored.")
 
     @model_validator(mode="after")
     def _fits_its_role(self) -> Self:
