@@ -19,8 +19,9 @@ NOT_PRIVATE = {
     "_make",
     "_name_",
 }  # documented by those who made them
-NO_OTHER_WAY = {  # of alembic, threading, atexit, sys, asyncio and subprocess
+NO_OTHER_WAY = {  # of alembic, threading, atexit, sys, asyncio, subprocess and verl
     "_upgrade_revs", "_shutdown", "_run_exitfuncs", "_getframe", "_get_running_loop", "_execute_child",
+    "_select_fsdp2_wrap_targets",
 }  # fmt: skip
 BUILDERS = {"client.channel", "streams.connect", "sql.create_engine", "Database.opened"}
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ratchet_cli.commands.runs import hyperparameters
+from ratchet_cli.commands.runs import hyperparameters, thresholds
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_testing.gateway import ScriptedGateway
 
@@ -24,6 +24,13 @@ def test_hyperparameters_keep_their_kinds() -> None:
     assert not parsed.HasField("batch_size")
     with pytest.raises(CommandError, match="not a number"):
         hyperparameters(["group_size=8.5"])
+
+
+def test_thresholds_of_guards_are_given_by_their_names() -> None:
+    parsed = thresholds(["kl_limit=0", "length_drift=3"])
+    assert (parsed.HasField("kl_limit"), parsed.length_drift) == (True, 3)
+    with pytest.raises(CommandError, match=r"'kl' is no threshold of a guard\."):
+        thresholds(["kl=1"])
 
 
 @pytest.mark.usefixtures("address")

@@ -55,6 +55,16 @@ def test_before_the_first_step_each_situation_is_a_line() -> None:
     assert "sampling and grading completions" in panel(view)
 
 
+def test_what_a_guard_says_is_said_once() -> None:
+    view = RunView("run_1")
+    told = message(pb.Run.STATE_QUEUED)
+    told.run.notices.append(pb.Notice(step=3, message="completions repeat themselves", guard="repetition"))
+    view.update(told)
+    assert "run_1: at step 3: completions repeat themselves" in view.news()
+    assert view.news() == []
+    assert "completions repeat themselves" in panel(view)
+
+
 def test_every_phase_has_its_words() -> None:
     assert set(PHASES) == {phase for phase in pb.Run.Phase.values() if phase}
 

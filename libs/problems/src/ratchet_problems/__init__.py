@@ -1,5 +1,6 @@
 """Programming problems with tests: the type, the generator, the named sets and the JSONL loader."""
 
+from ratchet_problems.examination import examine
 from ratchet_problems.fingerprint import fingerprint
 from ratchet_problems.messages import Message, ToolCall
 from ratchet_problems.problem import (
@@ -25,6 +26,7 @@ __all__ = [
     "ToolCall",
     "UnknownProblemSet",
     "data_digest",
+    "examine",
     "fingerprint",
     "load",
 ]

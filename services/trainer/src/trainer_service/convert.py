@@ -16,9 +16,10 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import failure_from_proto, failure_to_proto
 from ratchet_kit.pages import Page
 from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
-from trainer_service.domain.run import Checkpoint, Phase, Run, State, Step
+from trainer_service.domain.run import Checkpoint, Estimate, Phase, Run, State, Step
 from trainer_service.domain.runs import Progress
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
+from trainer_service.domain.thresholds import Thresholds
 
 
 def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
@@ -50,6 +51,8 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         priority=_enum_from_proto(priority_pb2.Priority.DESCRIPTOR, message.priority),
         verl_overrides=tuple(message.verl_overrides),
         forgeable_rewards=message.forgeable_rewards,
+        refuse_long_prompts=message.refuse_long_prompts,
+        thresholds=Thresholds(**{field.name: value for field, value in message.thresholds.ListFields()}),
     )
 
 
@@ -79,6 +82,8 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         priority=priority_pb2.Priority.Value(f"PRIORITY_{spec.priority.upper()}"),
         verl_overrides=spec.verl_overrides,
         forgeable_rewards=spec.forgeable_rewards,
+        refuse_long_prompts=spec.refuse_long_prompts,
+        thresholds=pb.Thresholds(**asdict(spec.thresholds)),
     )
 
 
@@ -112,7 +117,25 @@ def run_to_proto(run: Run) -> pb.Run:
         phase_time=timestamp_to_proto(run.phase_time) if run.phase_time else None,
         actor=run.actor,
         cancel_actor=run.cancel_actor,
+        estimate=_estimate_to_proto(run.estimate) if run.estimate else None,
+        out_of_memory=run.out_of_memory,
+        notices=[
+            pb.Notice(
+                step=notice.step,
+                message=notice.message,
+                create_time=timestamp_to_proto(notice.create_time),
+                guard=notice.guard,
+            )
+            for notice in run.notices
+        ],
     )
+
+
+def _estimate_to_proto(estimate: Estimate) -> pb.Estimate:
+    message = pb.Estimate(peak_bytes=estimate.peak_bytes, limit_bytes=estimate.limit_bytes)
+    if estimate.step_time is not None:
+        message.step_time.FromTimedelta(estimate.step_time)
+    return message
 
 
 def step_from_proto(request: job_report_pb2.ReportStepRequest) -> Step:

@@ -216,11 +216,15 @@ def _ray(settings: Settings) -> LocalRay | RemoteRay:
 
 
 def _limits(settings: Settings) -> Limits:
-    rewards = tuple(ratchet_rewards.names())
-    if settings.ray_address:
-        other = "cpu" if settings.device == "cuda" else "cuda"
-        return Limits(rewards, devices=(settings.device, other), accelerators=None)
-    return Limits(rewards, devices=(settings.device,), accelerators=settings.accelerators)
+    own = settings.ray_address is None
+    other = "cpu" if settings.device == "cuda" else "cuda"
+    return Limits(
+        rewards=tuple(ratchet_rewards.names()),
+        devices=(settings.device,) if own else (settings.device, other),
+        accelerators=settings.accelerators if own else None,
+        memory_bytes=settings.memory_bytes,
+        activation_bytes=4 if settings.job_dtype == "float32" else 2,
+    )
 
 
 def _job_options(settings: Settings) -> JobOptions:

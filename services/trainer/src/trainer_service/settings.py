@@ -9,8 +9,9 @@ from typing import Literal
 from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from ratchet_kit import gpus
+from ratchet_kit import gpus, memory
 from ratchet_kit.settings import ServiceSettings
+from trainer_service.domain.footprint import GIB
 from trainer_service.job.config import MAX_FAULT_SHARE, Dtype, FaultShare
 
 
@@ -42,6 +43,10 @@ class Settings(ServiceSettings):
     """Starts of a run's job, the first included."""
     silence: timedelta = timedelta(hours=1)
     """A job that reports nothing for so long hangs, and is started again."""
+
+    memory_gib: float | None = Field(default=None, gt=0)
+    """What the training processes of a run may take: on CPU of this machine, on CUDA of one GPU. A run that needs more
+    is refused. None: on CPU half of the machine; on CUDA it is not known."""
 
     keep_checkpoints: timedelta = timedelta(days=14)
     """How long the last checkpoint of a run that failed or was cancelled is kept; 0: until the run is deleted."""
@@ -95,6 +100,12 @@ class Settings(ServiceSettings):
         if self.ray_accelerators is not None:
             return self.ray_accelerators
         return 2 if self.device == "cpu" else len(gpus.visible(self.ray_environment or os.environ))
+
+    @property
+    def memory_bytes(self) -> int | None:
+        if self.memory_gib is not None:
+            return int(self.memory_gib * GIB)
+        return memory.of_machine() // 2 if self.device == "cpu" and not self.ray_address else None
 
     @property
     def ray_environment(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ from trainer_service.adapters.memory import MemoryRunStore
 from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.adapters.tables import runs, steps
 from trainer_service.domain.ports import RunStore
-from trainer_service.domain.run import Checkpoint, Phase, Run, RunId, State, Step, best
+from trainer_service.domain.run import Checkpoint, Estimate, Notice, Phase, Run, RunId, State, Step, best
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 
@@ -126,6 +126,9 @@ async def test_a_change_keeps_every_field(store: RunStore, make_run: Any) -> Non
         update_time=NOW,
         phase=Phase.SAVING,
         phase_time=NOW,
+        estimate=Estimate(2**33, 2**34, timedelta(seconds=90)),
+        out_of_memory=1,
+        notices=(Notice(3, "a sentence", NOW),),
     )
     assert await store.change(run.id, lambda _: changed) == changed
     assert await store.get(run.id) == changed

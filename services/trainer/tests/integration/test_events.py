@@ -1,6 +1,7 @@
 """An event never fails, nor holds up, what it tells of: over a Redis that is brought into each state."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -69,6 +70,17 @@ async def test_a_run_trains_to_its_end_whatever_becomes_of_its_events(
         async with asyncio.timeout(60):
             await driving
     assert (await trainer.store.get(run.id)).state is State.SUCCEEDED
+
+
+async def test_an_event_has_what_a_guard_said_at_its_step(
+    trainer: Any, make_spec: Any, own_redis: redis.asyncio.Redis
+) -> None:
+    run: Run = await trainer.create("r1", make_spec())
+    noticed = run.noticed("completions repeat themselves", trainer.clock.now(), "repetition")
+    for changed in (run, noticed, replace(noticed, step=3)):
+        await RedisEvents(own_redis).changed(changed)
+    events = [json.loads(fields["event"]) for _, fields in await own_redis.xrange(f"{NAME}:normal")]
+    assert [event["attributes"]["notice"] for event in events] == ["", "completions repeat themselves", ""]
 
 
 async def test_a_fault_of_our_own_fails_nothing_either(

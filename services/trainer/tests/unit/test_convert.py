@@ -1,5 +1,5 @@
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,8 +13,9 @@ from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRe
 from ratchet_kit.work import Priority
 from trainer_service import convert
 from trainer_service.domain.algorithms import ALGORITHMS
-from trainer_service.domain.run import Checkpoint, Phase, Run, RunId, State
+from trainer_service.domain.run import Checkpoint, Estimate, Phase, Run, RunId, State
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
+from trainer_service.domain.thresholds import Thresholds
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -33,6 +34,12 @@ def test_zero_is_a_number_and_not_an_open_choice() -> None:
     assert convert.spec_from_proto(message, Faults()).hyperparameters == Hyperparameters(
         kl_coefficient=0.0, batch_size=0
     )
+
+
+def test_a_guard_that_is_turned_off_is_no_open_choice() -> None:
+    message = pb.RunSpec(thresholds=pb.Thresholds(kl_limit=0.0))
+    assert convert.spec_from_proto(message, Faults()).thresholds == Thresholds(kl_limit=0.0)
+    assert convert.spec_from_proto(pb.RunSpec(), Faults()).thresholds == Thresholds()
 
 
 def test_what_is_not_known_is_kept_to_be_named() -> None:
@@ -65,6 +72,8 @@ def test_a_complete_spec_survives_the_way_there_and_back(
         output_model="coder",
         priority=Priority.HIGH,
         verl_overrides=("trainer.x=1",),
+        thresholds=Thresholds(tampered_limit=0.5),
+        refuse_long_prompts=True,
     )
     assert convert.spec_from_proto(convert.spec_to_proto(spec), Faults()) == spec
 
@@ -102,6 +111,16 @@ def test_every_phase_has_its_counterpart(phase: Phase, make_complete_spec: Any) 
     message = convert.run_to_proto(replace(run, phase=phase, phase_time=NOW))
     assert convert.phase_from_proto(message.phase) is phase
     assert convert.run_to_proto(run).phase == pb.Run.PHASE_UNSPECIFIED
+
+
+def test_what_a_run_takes_and_what_was_said_of_it_go_out(make_complete_spec: Any) -> None:
+    run = Run.create(RunId("run_1"), make_complete_spec(), NOW)
+    assert not convert.run_to_proto(run).HasField("estimate")
+    estimate = Estimate(8 << 30, None, timedelta(seconds=90))
+    message = convert.run_to_proto(replace(run, estimate=estimate).noticed("a sentence", NOW, "kl"))
+    assert (message.estimate.peak_bytes, message.estimate.step_time.seconds) == (8 << 30, 90)
+    assert not message.estimate.HasField("limit_bytes")
+    assert [(one.step, one.message, one.guard) for one in message.notices] == [(0, "a sentence", "kl")]
 
 
 def test_a_failure_and_a_version_go_out(make_complete_spec: Any) -> None:

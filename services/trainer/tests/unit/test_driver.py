@@ -23,6 +23,7 @@ from ratchet_kit.errors import (
 from ratchet_kit.names import Location, VersionRef
 from trainer_service.domain.ports import VersionState
 from trainer_service.domain.run import Checkpoint, Phase, Run, State, Step
+from trainer_service.domain.spec import Hyperparameters
 
 LOST = Failure("FAILED_PRECONDITION", "more than 5 % of the samples were lost")
 
@@ -122,6 +123,30 @@ async def test_a_job_that_dies_is_started_again_and_goes_on(trainer: Any, run: R
         await asyncio.wait_for(driver, 5)
     done = await trainer.runs.get(run.id)
     assert (done.state, done.attempt, done.step) == (State.SUCCEEDED, 2, 3)
+
+
+async def test_a_job_that_ran_out_of_memory_is_tried_once_with_half_as_much_at_a_time(
+    trainer: Any, make_spec: Any
+) -> None:
+    run = await trainer.create("r2", make_spec(hyperparameters=Hyperparameters(micro_batch_tokens=2048)))
+    async with driving(trainer, run.id) as driver:
+        await submitted(trainer, run, 1)
+        trainer.jobs.end(run.id, 1, "it ended with exit code 77", out_of_memory=True)
+        await submitted(trainer, run, 2)
+        again = await trainer.runs.get(run.id)
+        assert (again.passes.tokens, again.passes.recomputed) == (1024, True)
+        assert [notice.message for notice in again.notices] == [
+            "attempt 1 ran out of memory with passes of 2048 tokens: the next makes passes of 1024, and activations a"
+            " second time"
+        ]
+        trainer.jobs.end(run.id, 2, "it ended with exit code 77", out_of_memory=True)
+        await asyncio.wait_for(driver, 5)
+    done = await trainer.runs.get(run.id)
+    assert done.failure == Failure(
+        "RESOURCE_EXHAUSTED",
+        "training ran out of memory at step 0, also with passes of 1024 tokens and activations made a second time: take"
+        " shorter sequences, a smaller base, or give it more memory",
+    )
 
 
 async def test_a_job_that_always_dies_fails_the_run_with_its_reason(trainer: Any, run: Run) -> None:

@@ -12,6 +12,7 @@ from ratchet_kit.names import Location
 from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
 from trainer_service.adapters.folders import FsspecModelFolders
+from trainer_service.domain.footprint import Shape
 from trainer_service.domain.ports import FetchedModel, FoundModel
 from trainer_service.domain.run import RunId
 
@@ -28,6 +29,16 @@ def model(tmp_path: Path) -> Path:
 @pytest.fixture
 def folders(tmp_path: Path) -> FsspecModelFolders:
     return FsspecModelFolders(tmp_path / "runs", Places([str(tmp_path), "memory://"]))
+
+
+async def test_the_shape_of_a_decoder_is_read(folders: FsspecModelFolders, model: Path) -> None:
+    config = {"num_hidden_layers": 4, "hidden_size": 192, "intermediate_size": 512, "vocab_size": 512}
+    (model / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16"}))
+    assert (await folders.inspect(str(model))).shape == Shape(5, 4, 192, 512, 512)  # ten bytes, two each
+    (model / "config.json").write_text(json.dumps({"text_config": config | {"torch_dtype": "float32"}}))
+    assert (await folders.inspect(str(model))).shape == Shape(2, 4, 192, 512, 512)
+    (model / "config.json").write_text(json.dumps({"n_embd": 192}))
+    assert (await folders.inspect(str(model))).shape is None
 
 
 async def test_a_local_model_is_named_by_its_absolute_path(

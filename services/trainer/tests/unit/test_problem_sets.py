@@ -34,6 +34,16 @@ async def test_a_set_that_is_not_there_or_no_set_is_refused(tmp_path: Path) -> N
             await sets.look_up(ProblemSetRef(str(tmp_path / "bad.jsonl")))
 
 
+async def test_a_file_is_examined(tmp_path: Path) -> None:
+    wrong = PROBLEM | {"id": "p/2", "tests": [{"check": "assert 1 +"}]}
+    elsewhere = PROBLEM | {"id": "p/3", "references": ["def g(x): return x + 1"]}
+    (tmp_path / "mine.jsonl").write_text("\n".join(json.dumps(one) for one in (PROBLEM, wrong, elsewhere)))
+    found = await LibraryProblemSets(Places([str(tmp_path)])).look_up(ProblemSetRef(str(tmp_path / "mine.jsonl")))
+    parse, defines = found.faults
+    assert parse.startswith("p/2: tests[0].check: is no Python: invalid syntax")
+    assert defines == "p/3: references[0]: does not define f"
+
+
 async def test_a_limit_is_part_of_what_the_digest_is_of() -> None:
     sets = LibraryProblemSets(Places([]))
     whole = await sets.look_up(ProblemSetRef("basics"))

@@ -106,6 +106,10 @@ async def test_a_job_is_submitted_once(ray: RayApi, jobs: RayJobs, run: Run) -> 
         ({"status": "RUNNING"}, JobStatus(JobState.ACTIVE)),
         ({"status": "FAILED", "driver_exit_code": -9}, JobStatus(JobState.ENDED, "it was killed by SIGKILL")),
         ({"status": "FAILED", "driver_exit_code": 1}, JobStatus(JobState.ENDED, "it ended with exit code 1")),
+        (
+            {"status": "FAILED", "driver_exit_code": 77},
+            JobStatus(JobState.ENDED, "it ended with exit code 77", out_of_memory=True),
+        ),
         ({"status": "SUCCEEDED", "driver_exit_code": 0}, JobStatus(JobState.ENDED, "it ended without a report")),
         ({"status": "FAILED", "message": "No room.\nMore."}, JobStatus(JobState.ENDED, "No room.")),
     ],

@@ -1,11 +1,13 @@
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, Failure, InvalidArgument, NotFound, Unavailable
 from ratchet_kit.names import AliasRef, VersionRef
+from trainer_service.domain.footprint import Shape
 from trainer_service.domain.run import Phase, State, Step
 from trainer_service.domain.runs import Progress
 from trainer_service.domain.spec import ProblemSetRef
@@ -38,6 +40,29 @@ async def test_a_disk_without_room_for_checkpoints_is_told_at_create(trainer: An
         await trainer.create("r1", make_spec())
     trainer.folders.free = 60_000_000
     assert (await trainer.create("r1", make_spec())).state is State.QUEUED
+
+
+SHAPE = Shape(parameters=1_750_000, layers=4, hidden=192, inner=512, vocabulary=512)
+
+
+async def test_what_a_run_will_take_is_told_at_create(trainer: Any, make_spec: Any) -> None:
+    known = trainer.folders.models["/models/starter"]
+    assert (await trainer.create("r0", make_spec())).estimate is None
+    trainer.folders.models["/models/starter"] = replace(known, shape=SHAPE)
+    estimate = (await trainer.create("r1", make_spec())).estimate
+    assert 1 << 30 < estimate.peak_bytes < 4 << 30
+    assert estimate.step_time > timedelta(0)
+
+
+async def test_what_cannot_fit_is_refused_at_create(trainer: Any, make_spec: Any) -> None:
+    large = replace(SHAPE, parameters=700_000_000_000)
+    known = trainer.folders.models["/models/starter"]
+    trainer.folders.models["/models/starter"] = replace(known, shape=large)
+    with pytest.raises(
+        FailedPrecondition, match=r"training takes about 13\d{3}\.\d GiB of this machine, and a run may"
+    ):
+        await trainer.create("r1", make_spec())
+    assert not await trainer.store.unfinished()
 
 
 async def test_what_lies_outside_the_spec_is_named_with_what_lies_in_it(trainer: Any, make_spec: Any) -> None:

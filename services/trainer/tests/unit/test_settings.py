@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from ratchet_kit import memory
 from trainer_service.settings import Settings
 
 
@@ -45,3 +46,10 @@ def test_what_cannot_work_is_refused_at_the_start() -> None:
         Settings(runs_folder="s3://bucket/runs")
     with pytest.raises(ValidationError, match="max_fault_share"):
         Settings(max_fault_share=1.0)
+
+
+def test_a_run_may_take_half_of_a_machine_unless_it_is_said() -> None:
+    assert Settings().memory_bytes == memory.of_machine() // 2
+    assert Settings(memory_gib=6).memory_bytes == 6 << 30
+    assert Settings(device="cuda").memory_bytes is None
+    assert Settings(ray_address="http://head:8265").memory_bytes is None

@@ -11,6 +11,7 @@ from trainer_service.domain.limits import Limits
 from trainer_service.domain.ports import FoundModel, FoundSet
 from trainer_service.domain.references import Found
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
+from trainer_service.domain.thresholds import Thresholds
 from trainer_service.domain.validation import check
 
 REWARDS = ("tests_fraction", "tests_passed")
@@ -37,6 +38,18 @@ def found_sets(problems: int, validation: ProblemSetRef, validation_size: int) -
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_the_defaults_of_every_algorithm_are_valid(algorithm: str, ranks: int, make_spec: Any) -> None:
     assert named(make_spec(algorithm=algorithm, resources=Resources(accelerators_per_node=ranks))) == {}
+
+
+def test_thresholds_are_within_what_they_measure(make_spec: Any) -> None:
+    off = Thresholds(**dict.fromkeys(Thresholds.__dataclass_fields__, 0.0))
+    assert named(make_spec(thresholds=off)) == {}
+    wrong = Thresholds(kl_limit=-1, tampered_share=2, collapse_confidence=1, length_drift=0.5)
+    assert set(named(make_spec(thresholds=wrong))) == {
+        "spec.thresholds.kl_limit",
+        "spec.thresholds.tampered_share",
+        "spec.thresholds.collapse_confidence",
+        "spec.thresholds.length_drift",
+    }
 
 
 def test_every_fault_is_named_at_once(make_spec: Any) -> None:
@@ -81,7 +94,7 @@ def test_every_fault_is_named_at_once(make_spec: Any) -> None:
         (Hyperparameters(batch_size=3, group_size=3), "batch_size"),  # 9 sequences, 2 ranks
         (Hyperparameters(batch_size=16, mini_batch_size=5), "mini_batch_size"),
         (Hyperparameters(batch_size=2, mini_batch_size=1, group_size=3), "mini_batch_size"),  # 3 sequences, 2 ranks
-        (Hyperparameters(micro_batch_size=7), "micro_batch_size"),
+        (Hyperparameters(micro_batch_tokens=7), "micro_batch_tokens"),
         (Hyperparameters(batch_size=0), "batch_size"),
         (Hyperparameters(mini_batch_size=0), "mini_batch_size"),
         (Hyperparameters(micro_batch_size=0), "micro_batch_size"),
@@ -125,12 +138,22 @@ def test_prompt_and_response_fit_into_the_base(make_spec: Any) -> None:
     assert named(too_long, found=Found()) == {}
 
 
+def test_problems_that_nothing_can_be_learned_from_are_named(make_spec: Any) -> None:
+    faults = tuple(f"p/{number}: tests[0].check: never calls the program" for number in range(7))
+    found = replace(FOUND, problems=FoundSet(ProblemSetRef("mine.jsonl"), 1000, faults=faults))
+    [said] = named(make_spec(), found=found).items()
+    assert said[0] == "spec.problems.name"
+    assert said[1].startswith("holds problems that nothing can be learned from: p/0: tests[0].check: never calls the")
+    assert said[1].endswith("p/4: tests[0].check: never calls the program; and 2 more")
+    assert named(make_spec(algorithm="sft"), found=found) == {}
+
+
 def test_a_set_holds_at_least_a_batch(make_spec: Any) -> None:
-    validation = ProblemSetRef("composed/validation", limit=16)
+    validation = ProblemSetRef("composed/validation", limit=1)
     assert set(named(make_spec(), found=found_sets(15, validation, 1))) == {"spec.problems.name"}
-    few = make_spec(algorithm="sft", validation_problems=validation)
-    assert set(named(few, found=found_sets(1000, validation, 16))) == {"spec.validation_problems.limit"}
-    assert named(few, found=found_sets(1000, validation, 32)) == {}
+    few = make_spec(algorithm="sft", validation_problems=validation, resources=Resources(accelerators_per_node=2))
+    assert set(named(few, found=found_sets(1000, validation, 1))) == {"spec.validation_problems.limit"}
+    assert named(few, found=found_sets(1000, validation, 2)) == {}
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from trainer_service.domain import verl_settings
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
+from trainer_service.domain.thresholds import Thresholds
 from trainer_service.job.verl import config
 from trainer_service.job.verl.algorithms import VERL_ALGORITHMS
 from trainer_service.job.verl.config import environment, quote, rl_overrides, sft_overrides
@@ -33,7 +34,8 @@ def test_hyperparameters_reach_verl(make_job: Any, make_complete_spec: Any) -> N
     assert config["data.train_batch_size"] == "8"
     assert config["actor_rollout_ref.rollout.n"] == "4"
     assert config["actor_rollout_ref.actor.ppo_mini_batch_size"] == "4"
-    assert config["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"] == "8"
+    assert config["actor_rollout_ref.actor.use_dynamic_bsz"] == "True"
+    assert config["actor_rollout_ref.actor.ppo_max_token_len_per_gpu"] == "1024"
     assert config["actor_rollout_ref.actor.optim.lr"] == "0.0001"
     assert config["actor_rollout_ref.actor.clip_ratio_high"] == "0.28"
     assert config["actor_rollout_ref.rollout.temperature"] == "0.9"
@@ -43,6 +45,20 @@ def test_hyperparameters_reach_verl(make_job: Any, make_complete_spec: Any) -> N
     assert config["trainer.logger"] == '["console"]'
     assert config["data.val_max_samples"] == "32"
     assert config["data.train_max_samples"] == "-1"
+
+
+def test_the_base_is_validated_where_a_collapse_could_be_stopped(make_job: Any, make_complete_spec: Any) -> None:
+    def before_training(resume_from: Path | None = None, **changes: Any) -> str:
+        spec = {"steps": 10, "validate_every": 4, "validation_problems": ProblemSetRef("composed/validation")}
+        job = make_job(make_complete_spec(**spec | changes))
+        return settings(rl_overrides(job, resume_from))["trainer.val_before_train"]
+
+    assert before_training() == "True"
+    assert before_training(resume_from=Path("/runs/1/checkpoints/global_step_4")) == "False"
+    assert before_training(validate_every=None) == "False"
+    assert before_training(validate_every=10) == "False"
+    assert before_training(validation_problems=None) == "False"
+    assert before_training(thresholds=Thresholds(collapse_confidence=0)) == "False"
 
 
 def test_every_algorithm_that_generates_has_a_row() -> None:
@@ -93,11 +109,25 @@ def test_attention_is_pytorchs_where_flash_attn_is_missing(
 ) -> None:
     monkeypatch.setattr(config, "has_flash_attention", lambda: installed)
     job = make_job(make_complete_spec(algorithm="ppo", resources=Resources(device="cuda")))
-    composed = settings(rl_overrides(job, None)) | settings(sft_overrides(job, None, 20))
+    composed = settings(rl_overrides(job, None)) | settings(sft_overrides(job, None))
     for model in ("actor_rollout_ref.model", "critic.model", "model"):
         assert (composed.get(f"{model}.override_config.attn_implementation") == "sdpa") is not installed
         assert (composed.get(f"{model}.use_remove_padding") == "False") is not installed
-        assert f"{model}.enable_gradient_checkpointing" not in composed
+        assert (composed.get(f"{model}.use_fused_kernels") == "True") is (model != "critic.model")
+
+
+def test_a_job_after_one_that_ran_out_of_memory_takes_half_as_much_at_a_time(
+    make_job: Any, make_complete_spec: Any
+) -> None:
+    chosen = Hyperparameters(
+        max_prompt_tokens=100, max_response_tokens=100, micro_batch_tokens=2048, gradient_checkpointing=False
+    )
+    spec = make_complete_spec(algorithm="ppo", hyperparameters=chosen)
+    first, second = (settings(rl_overrides(make_job(spec, out_of_memory=lost), None)) for lost in (0, 1))
+    for name in ("actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "critic.ppo_infer_max_token_len_per_gpu"):
+        assert (first[name], second[name]) == ("2048", "1024")
+    name = "actor_rollout_ref.model.enable_gradient_checkpointing"
+    assert (first[name], second[name]) == ("False", "True")
 
 
 def test_in_bfloat16_samples_are_weighted_by_how_likely_the_trainer_finds_them(make_job: Any) -> None:
@@ -122,7 +152,7 @@ def test_what_ratchet_sets_is_not_a_callers_to_set(make_job: Any, make_complete_
     hyperparameters = Hyperparameters() if ALGORITHMS[algorithm].takes_examples else Hyperparameters(kl_coefficient=0.1)
     job = make_job(make_complete_spec(algorithm=algorithm, hyperparameters=hyperparameters))
     if job.algorithm.takes_examples:
-        assert not set(settings(sft_overrides(job, Path("/c"), 20))) & set(verl_settings.EXAMPLES)
+        assert not set(settings(sft_overrides(job, Path("/c")))) & set(verl_settings.EXAMPLES)
         return
     of_the_algorithm = settings(list(VERL_ALGORITHMS[algorithm].overrides))
     assert not (set(settings(rl_overrides(job, Path("/c")))) - set(of_the_algorithm)) & set(verl_settings.RL)
@@ -137,9 +167,9 @@ def test_resuming_names_the_checkpoint(make_job: Any) -> None:
 def test_sft_has_epochs_enough_for_its_steps(make_job: Any, make_complete_spec: Any) -> None:
     hyperparameters = Hyperparameters(batch_size=8, max_prompt_tokens=96, max_response_tokens=64)
     spec = make_complete_spec(algorithm="sft", steps=10, hyperparameters=hyperparameters)
-    config = settings(sft_overrides(make_job(spec), None, examples=20))
-    # 20 examples make 2 batches of 8; 10 steps need 5 passes.
-    assert config["trainer.total_epochs"] == "5"
+    config = settings(sft_overrides(make_job(spec), None))
+    # Even where a batch is all that there is; verl stops at the last step.
+    assert (config["trainer.total_epochs"], config["trainer.total_training_steps"]) == ("10", "10")
     assert config["data.max_length"] == "160"
 
 
@@ -152,3 +182,12 @@ def test_a_run_without_validation_problems_has_none(make_job: Any, make_complete
 @pytest.mark.parametrize(("text", "quoted"), [("a,b", "'a,b'"), ("it's", r"'it\'s'"), ("a\\b", r"'a\\b'")])
 def test_quotes_keep_hydra_from_reading_a_string(text: str, quoted: str) -> None:
     assert quote(text) == quoted
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_long_prompts_are_left_out_unless_they_are_refused(
+    make_job: Any, make_complete_spec: Any, refused: bool
+) -> None:
+    job = make_job(make_complete_spec(refuse_long_prompts=refused))
+    for overrides in (rl_overrides(job, None), sft_overrides(job, None)):
+        assert settings(overrides)["data.filter_overlong_prompts"] == str(not refused)

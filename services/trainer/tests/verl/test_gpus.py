@@ -78,7 +78,7 @@ def test_verl_takes_what_is_composed(make_gpu_job, flash_attention, algorithm):
 
 def test_verl_takes_what_is_composed_for_examples(make_gpu_job, flash_attention):
     job = make_gpu_job("sft")
-    composed = compose_config("sft_trainer_engine", config.sft_overrides(job, None, examples=64))
+    composed = compose_config("sft_trainer_engine", config.sft_overrides(job, None))
     OmegaConf.resolve(composed)
     parts = {part: omega_conf_to_dataclass(composed[part]) for part in ("model", "engine", "optim", "checkpoint")}
     assert parts["engine"].strategy == "fsdp2"

@@ -198,8 +198,11 @@ async def test_a_killed_job_resumes_and_ends_with_all_its_steps(world: World, ru
         assert 0 <= checkpoint.validation_score <= 1
     for step in reports.steps.values():
         assert step.metrics["logprob_diff_mean"] < 1e-3
+        assert (step.metrics["groups"], 0 <= step.metrics["verdict_passed"] <= 1) == (4, True)
+    assert [number for number, step in sorted(reports.steps.items()) if "base_score" in step.metrics] == [1]
+    assert reports.steps[4].metrics["validation_problems"] == 8
     assert reports.faults == 0
-    assert reports.phases[:4] == ["LOADING_MODEL", "LOADING_POLICY", "GENERATING", "UPDATING"]
+    assert reports.phases[:5] == ["LOADING_MODEL", "LOADING_POLICY", "VALIDATING", "GENERATING", "UPDATING"]
     assert {"SAVING", "VALIDATING"} <= set(reports.phases)
 
 

@@ -1,4 +1,4 @@
-from trainer_service.job.verl.metrics import RL_NAMES, SFT_NAMES, rename
+from trainer_service.job.verl.metrics import RL_NAMES, SFT_NAMES, memory, rename
 
 
 def test_metrics_take_ratchets_names():
@@ -13,5 +13,11 @@ def test_the_penalised_kl_goes_before_the_sampled_one():
 
 def test_what_is_not_a_number_is_left_out():
     assert rename({"train/loss": float("nan"), "train/grad_norm": float("inf"), "train/lr": 1}, SFT_NAMES) == {
-        "learning_rate": 1.0
+        "learning_rate": 1.0,
+        "not_finite": 2.0,
     }
+    assert rename({"critic/score/mean": float("nan")}, RL_NAMES) == {}
+
+
+def test_the_memory_of_each_rank_is_a_metric():
+    assert memory([5, 7]) == {"memory_bytes_max": 7.0, "memory_bytes_rank_0": 5.0, "memory_bytes_rank_1": 7.0}

@@ -2,9 +2,11 @@
 
 import difflib
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 
 from ratchet.common.v1 import problem_pb2
 from ratchet.trainer.v1 import trainer_pb2
@@ -22,6 +24,7 @@ ALGORITHMS = {
     name.removeprefix("ALGORITHM_").lower(): number for name, number in trainer_pb2.Algorithm.items() if number
 }
 DEVICES = {"": trainer_pb2.DEVICE_UNSPECIFIED, "cpu": trainer_pb2.DEVICE_CPU, "cuda": trainer_pb2.DEVICE_CUDA}
+M = TypeVar("M", bound=Message)
 
 app = typer.Typer(help="Training runs.", no_args_is_help=True)
 
@@ -48,10 +51,14 @@ def train(
     seed: Annotated[int, typer.Option(help="Seed of data order, sampling and initial values.")] = 0,
     priority: Annotated[str, typer.Option(help="low, normal or high.")] = "normal",
     hyper: Annotated[list[str], typer.Option("--set", help="Hyperparameter as key=value; repeat for more.")] = [],  # noqa: B006
+    guard: Annotated[list[str], typer.Option(help="Threshold of a guard as key=value, 0: none; repeat for more.")] = [],  # noqa: B006
     verl: Annotated[list[str], typer.Option("--verl", help="verl setting as key=value; repeat for more.")] = [],  # noqa: B006
     logger: Annotated[list[str], typer.Option(help="verl logger: console, tensorboard, mlflow, wandb; repeat.")] = [],  # noqa: B006
     forgeable_rewards: Annotated[
         bool, typer.Option(help="Take problems whose tests share the program's process: rewards can be forged.")
+    ] = False,
+    refuse_long_prompts: Annotated[
+        bool, typer.Option(help="End the run at a problem that has no room, in place of leaving it out.")
     ] = False,
     detach: DetachFlag = False,
     as_json: JsonFlag = False,
@@ -76,11 +83,13 @@ def train(
             ),
             seed=seed,
             hyperparameters=hyperparameters(hyper),
+            thresholds=thresholds(guard),
             loggers=logger,
             output_model=output or ("" if isinstance(base, Location) else base.model),
             priority=one_of(priority, PRIORITIES, "--priority"),
             verl_overrides=verl,
             forgeable_rewards=forgeable_rewards,
+            refuse_long_prompts=refuse_long_prompts,
         )
     with Client() as client:
         run = client.runs.create(spec)
@@ -97,20 +106,37 @@ def train(
 
 def hyperparameters(pairs: Sequence[str]) -> trainer_pb2.Hyperparameters:
     """Raises CommandError for an unknown key or a value of the wrong kind."""
-    result = trainer_pb2.Hyperparameters()
+    return _filled(trainer_pb2.Hyperparameters(), pairs, "--set", "hyperparameter")
+
+
+def thresholds(pairs: Sequence[str]) -> trainer_pb2.Thresholds:
+    """Raises CommandError like `hyperparameters`."""
+    return _filled(trainer_pb2.Thresholds(), pairs, "--guard", "threshold of a guard")
+
+
+def _filled(result: M, pairs: Sequence[str], option: str, kind: str) -> M:
     fields = result.DESCRIPTOR.fields_by_name
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or key not in fields:
             near = difflib.get_close_matches(key, fields, 1)
             hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(fields)}."
-            raise CommandError(f"--set {pair}: '{key}' is no hyperparameter." + hint, code=2)
+            raise CommandError(f"{option} {pair}: '{key}' is no {kind}." + hint, code=2)
         try:
-            number = int(text) if fields[key].cpp_type == fields[key].CPPTYPE_INT32 else float(text)
-            setattr(result, key, number)
+            setattr(result, key, _value(text, fields[key].cpp_type))
         except ValueError as error:
-            raise CommandError(f"--set {pair}: '{text}' is not a number that {key} can take.", code=2) from error
+            kind = "true or false" if fields[key].cpp_type == FieldDescriptor.CPPTYPE_BOOL else "a number"
+            raise CommandError(f"{option} {pair}: '{text}' is not {kind} that {key} can take.", code=2) from error
     return result
+
+
+def _value(text: str, kind: int) -> bool | int | float:
+    """Raises ValueError for what is none of its kind."""
+    if kind == FieldDescriptor.CPPTYPE_BOOL:
+        if text.lower() not in ("true", "false"):
+            raise ValueError(text)
+        return text.lower() == "true"
+    return int(text) if kind == FieldDescriptor.CPPTYPE_INT32 else float(text)
 
 
 @app.command("list")
@@ -148,12 +174,14 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("now", view.activity(run) or "-"),
         ("step", f"{run.step} of {run.spec.steps}"),
         ("attempt", run.attempt),
+        ("memory", view.memory(run)),
         ("masked samples", run.platform_faults),
         ("result", version_name(run.version) or "-"),
     ]
     for checkpoint in checkpoints:
         score = f"  {checkpoint.validation_score:.3f}" if checkpoint.HasField("validation_score") else ""
         fields.append((f"checkpoint {checkpoint.step}", f"{checkpoint.uri}{score}"))
+    fields.extend((f"at step {notice.step}", notice.message) for notice in run.notices)
     print_fields(fields)
 
 

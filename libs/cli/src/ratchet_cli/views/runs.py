@@ -54,6 +54,18 @@ def activity(run: pb.Run) -> str:
     return ""
 
 
+def memory(run: pb.Run) -> str:
+    """What training was expected to take, and how that was made to fit."""
+    hyper = run.spec.hyperparameters
+    expected = f"about {run.estimate.peak_bytes / 2**30:.1f} GiB" if run.HasField("estimate") else "not estimated"
+    if run.estimate.HasField("limit_bytes"):
+        expected += f" of {run.estimate.limit_bytes / 2**30:.1f}"
+    tokens = max(hyper.micro_batch_tokens >> run.out_of_memory, hyper.max_prompt_tokens + hyper.max_response_tokens)
+    twice = ", activations made a second time" if hyper.gradient_checkpointing or run.out_of_memory else ""
+    time = f", at most {run.estimate.step_time.ToSeconds()} s a step" if run.estimate.HasField("step_time") else ""
+    return f"{expected}{time}, in passes of {tokens} tokens{twice}"
+
+
 def seconds_per_step(steps: Sequence[pb.Step]) -> float | None:
     """By the times of the last steps, so with validation and checkpoints; None before anything is known."""
     recent = [step for step in steps if step.attempt == steps[-1].attempt][-RECENT_STEPS:]
@@ -79,6 +91,7 @@ class RunView:
         self._activity = ""
         self._since = time.monotonic()
         self._said = ""
+        self._noticed: tuple[pb.Notice, ...] = ()
         self._pace = Pace()
 
     def update(self, message: pb.WatchRunResponse) -> None:
@@ -110,6 +123,8 @@ class RunView:
         if steps:
             metrics = steps[-1].metrics
             table.add_row("", "  ".join(f"{key} {metrics[key]:.3g}" for key in METRICS if key in metrics))
+        if run.notices:
+            table.add_row("notice", run.notices[-1].message)
         if run.platform_faults:
             table.add_row("masked", f"{run.platform_faults} samples that the platform failed")
         return table
@@ -118,6 +133,9 @@ class RunView:
         run, lines = self.run, []
         if self._steps and self._pace.is_due(run.step, run.spec.steps):
             lines.append(f"step {run.step} of {run.spec.steps}{self._measured()}{self._time_left()}")
+        notices = [notice for notice in run.notices if notice not in self._noticed]
+        lines.extend(f"at step {notice.step}: {notice.message}" for notice in notices)
+        self._noticed = tuple(run.notices)
         attempt = f" (attempt {run.attempt})" if run.attempt > 1 else ""
         situation = f"{self._activity}{attempt}"
         if self._activity and situation != self._said and not self._is_stepping():

@@ -36,6 +36,7 @@ class RedisEvents:
                 "attempt": str(run.attempt),
                 "version": str(run.version or ""),
                 "failure": run.failure.message if run.failure else "",
+                "notice": run.notices[-1].message if run.notices and run.notices[-1].step == run.step else "",
             },
         )
         # Whatever comes of it, and however long: what it tells of has happened, and the next thing waits.

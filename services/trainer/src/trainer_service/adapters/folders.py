@@ -3,8 +3,9 @@
 import asyncio
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ratchet_kit import storage
 from ratchet_kit.disk_errors import disk_errors
@@ -12,6 +13,7 @@ from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import Location
 from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
+from trainer_service.domain.footprint import Shape
 from trainer_service.domain.ports import FetchedModel, FoundModel
 from trainer_service.domain.run import RunId
 
@@ -85,4 +87,21 @@ def _inspect(places: Places, uri: str) -> FoundModel:
     if not weights:
         raise NotFound(f"{uri} holds no model: there is no *.safetensors file")
     room = config.get("max_position_embeddings") or config.get("text_config", {}).get("max_position_embeddings") or 0
-    return FoundModel(Location(folder.uri), folder.uri, size_bytes=sum(weights), max_tokens=room)
+    size = sum(weights)
+    return FoundModel(Location(folder.uri), folder.uri, size_bytes=size, max_tokens=room, shape=_shape(config, size))
+
+
+def _shape(config: Mapping[str, Any], size: int) -> Shape | None:
+    """None for a config without the fields that decoders have."""
+    config = config.get("text_config") or config
+    each = 4 if "32" in str(config.get("dtype") or config.get("torch_dtype")) else 2
+    try:
+        return Shape(
+            parameters=size // each,
+            layers=int(config["num_hidden_layers"]),
+            hidden=int(config["hidden_size"]),
+            inner=int(config["intermediate_size"]),
+            vocabulary=int(config["vocab_size"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -125,8 +125,8 @@ class MemoryJobs:
             self.stopped.append((id, attempt))
             self.end(id, attempt, "stopped")
 
-    def end(self, id: RunId, attempt: int, message: str = "") -> None:
-        self._status[id, attempt] = JobStatus(JobState.ENDED, message)
+    def end(self, id: RunId, attempt: int, message: str = "", out_of_memory: bool = False) -> None:
+        self._status[id, attempt] = JobStatus(JobState.ENDED, message, out_of_memory)
 
     def forget(self) -> None:
         self._status.clear()

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ratchet_kit.errors import NotFound
 from ratchet_kit.places import Places
-from ratchet_problems import data_digest, fingerprint, load
+from ratchet_problems import data_digest, examine, fingerprint, load
 from trainer_service.domain.ports import FoundSet
 from trainer_service.domain.spec import ProblemSetRef
 
@@ -28,4 +28,7 @@ def _look_up(places: Places, ref: ProblemSetRef) -> FoundSet:
     problems = load(ref.name, limit=ref.limit)
     forgeable = next((problem.id for problem in problems if problem.forgeable), "")
     prints = tuple(fingerprint(problem) for problem in problems)
-    return FoundSet(replace(ref, digest=data_digest(problems)), len(problems), forgeable, prints)
+    # Those by name are our own, and tested.
+    examined = problems if ref.name.endswith(".jsonl") else ()
+    faults = tuple(f"{problem.id}: {fault}" for problem in examined if (fault := examine(problem)))
+    return FoundSet(replace(ref, digest=data_digest(problems)), len(problems), forgeable, prints, faults)

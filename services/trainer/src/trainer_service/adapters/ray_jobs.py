@@ -21,7 +21,7 @@ from ratchet_kit.files import last_words
 from trainer_service.adapters.ray_head import Cluster
 from trainer_service.domain.ports import FetchedModel, JobState, JobStatus
 from trainer_service.domain.run import Run, RunId
-from trainer_service.job.config import Dtype, JobConfig
+from trainer_service.job.config import OUT_OF_MEMORY, Dtype, JobConfig
 
 _ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 _STOP_POLL = 0.5
@@ -109,7 +109,11 @@ class RayJobs:
         if details["status"] not in _ENDED:
             return JobStatus(JobState.ACTIVE)
         last = await asyncio.to_thread(last_words, self._log_file(id, attempt))
-        return JobStatus(JobState.ENDED, _reason(details) + (f", after the line {last!r}" if last else ""))
+        return JobStatus(
+            JobState.ENDED,
+            _reason(details) + (f", after the line {last!r}" if last else ""),
+            out_of_memory=details.get("driver_exit_code") == OUT_OF_MEMORY,
+        )
 
     async def stop(self, id: RunId, attempt: int) -> None:
         """Ray sends SIGTERM, and SIGKILL some seconds later."""
@@ -165,6 +169,7 @@ class RayJobs:
             rollout_target=options.rollout_target,
             sandbox_target=options.sandbox_target,
             dtype=options.dtype,
+            out_of_memory=run.out_of_memory,
             max_fault_share=options.max_fault_share,
             patience=options.patience,
         )

@@ -8,10 +8,12 @@ from sqlalchemy import Row
 
 from ratchet_kit.errors import Failure
 from ratchet_kit.names import VersionRef
-from trainer_service.domain.run import Checkpoint, Phase, Run, RunId, State, Step
+from trainer_service.domain.run import Checkpoint, Estimate, Notice, Phase, Run, RunId, State, Step
 from trainer_service.domain.spec import RunSpec
 
 _SPEC = TypeAdapter(RunSpec)
+_ESTIMATE = TypeAdapter(Estimate | None)
+_NOTICES = TypeAdapter(tuple[Notice, ...])
 
 
 def run_row(run: Run) -> dict[str, Any]:
@@ -36,6 +38,9 @@ def run_row(run: Run) -> dict[str, Any]:
         "actor": run.actor,
         "cancel_actor": run.cancel_actor,
         "fruitful_attempt": run.fruitful_attempt,
+        "estimate": _ESTIMATE.dump_json(run.estimate).decode(),
+        "out_of_memory": run.out_of_memory,
+        "notices": _NOTICES.dump_json(run.notices).decode(),
     }
 
 
@@ -60,6 +65,9 @@ def to_run(row: Row[Any], best: Checkpoint | None) -> Run:
         actor=row.actor,
         cancel_actor=row.cancel_actor,
         fruitful_attempt=row.fruitful_attempt,
+        estimate=_ESTIMATE.validate_json(row.estimate),
+        out_of_memory=row.out_of_memory,
+        notices=_NOTICES.validate_json(row.notices),
     )
 
 

@@ -32,6 +32,9 @@ runs = Table(
     Column("actor", String(64), nullable=False),
     Column("cancel_actor", String(64), nullable=False),
     Column("fruitful_attempt", Integer, nullable=False),
+    Column("estimate", Text, nullable=False),
+    Column("out_of_memory", Integer, nullable=False),
+    Column("notices", Text, nullable=False),
 )
 
 steps = Table(

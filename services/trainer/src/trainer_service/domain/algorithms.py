@@ -10,6 +10,8 @@ from dataclasses import dataclass, fields, replace
 
 from trainer_service.domain.spec import Hyperparameters
 
+_PASSES = ("micro_batch_size", "micro_batch_tokens", "gradient_checkpointing")
+
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
@@ -30,7 +32,7 @@ class Algorithm:
     def applicable(self) -> frozenset[str]:
         """The names of the hyperparameters that the algorithm uses."""
         named = {field.name for field in fields(Hyperparameters) if getattr(self.defaults, field.name) is not None}
-        computed = {"micro_batch_size", "max_prompt_tokens", "max_response_tokens"}
+        computed = {"max_prompt_tokens", "max_response_tokens", *_PASSES}
         return frozenset(named | computed | (set() if self.takes_examples else {"mini_batch_size"}))
 
 

@@ -5,17 +5,20 @@ sets there are: `references` finds it.
 """
 
 from dataclasses import fields, replace
+from datetime import timedelta
 
+from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.work import Priority
 from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
+from trainer_service.domain.footprint import LEAST_TOKENS, MOST_TOKENS, Training, fitting, too_large
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.ports import FoundModel
 from trainer_service.domain.references import Found
-from trainer_service.domain.spec import Hyperparameters, Resources, RunSpec
+from trainer_service.domain.run import Estimate
+from trainer_service.domain.spec import Hyperparameters, Passes, Resources, RunSpec
 
 REWARD = "tests_passed"
 LOGGERS = ("console",)
-MAX_MICRO_BATCH = 32
 TOKENS = 256
 """Of a prompt, and of a response, where the model has room for both."""
 
@@ -41,7 +44,7 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         problems=found.problems.ref if found.problems else spec.problems,
         validation_problems=found.validation_problems.ref if found.validation_problems else spec.validation_problems,
         resources=resources,
-        hyperparameters=_hyperparameters(algorithm, spec.hyperparameters, resources.ranks, found.base)
+        hyperparameters=_hyperparameters(algorithm, spec.hyperparameters, resources, found.base, limits)
         if algorithm
         else spec.hyperparameters,
         reward=spec.reward or ("" if algorithm and algorithm.takes_examples else REWARD),
@@ -51,16 +54,61 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
 
 
 def _hyperparameters(
-    algorithm: Algorithm, chosen: Hyperparameters, ranks: int, base: FoundModel | None
+    algorithm: Algorithm, chosen: Hyperparameters, resources: Resources, base: FoundModel | None, limits: Limits
 ) -> Hyperparameters:
-    """`chosen`, with the algorithm's defaults where it says nothing. `ranks`: training processes in all."""
+    """`chosen`, with the algorithm's defaults where it says nothing."""
     of_size = algorithm.small if base and base.is_small else Hyperparameters()
     taken = _over(_over(chosen, of_size), algorithm.defaults)
     taken = _over(taken, _lengths(taken, base.max_tokens if base else 0))
     if not algorithm.takes_examples:
         # At least 1: a batch of none is a fault of batch_size alone.
         taken = _over(taken, Hyperparameters(mini_batch_size=max(taken.batch_size or 0, 1)))
-    return _over(taken, Hyperparameters(micro_batch_size=_micro_batch(taken.update_sequences(ranks))))
+    return _passes(taken, algorithm, resources, base, limits)
+
+
+def training(
+    hyper: Hyperparameters, algorithm: Algorithm, resources: Resources, base: FoundModel | None, limits: Limits
+) -> Training | None:
+    """What memory is counted from; None where the base's shape is not known, or the device."""
+    if base is None or base.shape is None or resources.device not in MOST_TOKENS:
+        return None
+    return Training.of(
+        base.shape,
+        hyper,
+        resources.ranks,
+        resources.accelerators_per_node or 1,
+        resources.device,
+        limits.activation_bytes,
+        algorithm.has_critic,
+    )
+
+
+def estimate(spec: RunSpec, base: FoundModel | None, limits: Limits) -> Estimate | None:
+    """Of a complete and valid spec. Raises FailedPrecondition where it cannot fit: the numbers, and what to change."""
+    hyper = spec.hyperparameters
+    counted = training(hyper, ALGORITHMS[spec.algorithm], spec.resources, base, limits)
+    if counted is None:
+        return None
+    peak, limit = counted.bytes(hyper.passes()), limits.memory_bytes
+    if limit is not None and peak > limit:
+        raise FailedPrecondition(too_large(counted, hyper.passes(), limit))
+    seconds = counted.step_seconds((hyper.batch_size or 0) * (hyper.group_size or 1))
+    return Estimate(peak, limit, None if seconds is None else timedelta(seconds=round(seconds, 1)))
+
+
+def _passes(
+    taken: Hyperparameters, algorithm: Algorithm, resources: Resources, base: FoundModel | None, limits: Limits
+) -> Hyperparameters:
+    """With the longest passes, and the fewest computed twice, that the memory holds."""
+    if taken.micro_batch_size is not None and taken.micro_batch_size > 0:
+        taken = _over(taken, Hyperparameters(micro_batch_tokens=taken.micro_batch_size * taken.max_tokens))
+    counted = training(taken, algorithm, resources, base, limits)
+    if counted is None or limits.memory_bytes is None:
+        passes = Passes(max(taken.max_tokens, LEAST_TOKENS), recomputed=True)
+    else:
+        passes = fitting(counted, limits.memory_bytes, taken.micro_batch_tokens, taken.gradient_checkpointing)
+    chosen = Hyperparameters(micro_batch_tokens=passes.tokens, gradient_checkpointing=passes.recomputed)
+    return _over(taken, chosen)
 
 
 def _lengths(chosen: Hyperparameters, room: int) -> Hyperparameters:
@@ -71,11 +119,6 @@ def _lengths(chosen: Hyperparameters, room: int) -> Hyperparameters:
     ]
     prompt, response = (max(1, min(TOKENS, tokens)) for tokens in left)
     return Hyperparameters(max_prompt_tokens=prompt, max_response_tokens=response)
-
-
-def _micro_batch(sequences: int) -> int:
-    """The largest divisor of what a rank has in an update that is within MAX_MICRO_BATCH."""
-    return next((size for size in range(min(MAX_MICRO_BATCH, sequences), 0, -1) if sequences % size == 0), 1)
 
 
 def _over(first: Hyperparameters, second: Hyperparameters) -> Hyperparameters:

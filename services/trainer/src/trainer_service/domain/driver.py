@@ -15,6 +15,7 @@ from ratchet_kit.errors import (
     Internal,
     NotFound,
     RatchetError,
+    ResourceExhausted,
     Unavailable,
 )
 from ratchet_kit.logs import bound, get_logger
@@ -26,6 +27,7 @@ from trainer_service.domain.ports import (
     FoundModel,
     JobRunner,
     JobState,
+    JobStatus,
     Meter,
     ModelFolders,
     ModelRegistry,
@@ -156,9 +158,9 @@ class Driver:
             return
         job = await self._jobs.status(run.id, run.attempt)
         if job.state is not JobState.ACTIVE:
-            await self._restart(run, job.message)
+            await self._restart(run, job)
         elif self._clock.now() - run.update_time >= self._deadlines.silence:
-            await self._restart(run, "it reported nothing for too long")
+            await self._restart(run, JobStatus(job.state, "it reported nothing for too long"))
         else:
             await self._updates.wait(run.id, self._deadlines.poll)
 
@@ -185,18 +187,23 @@ class Driver:
                 return
             run = now
 
-    async def _restart(self, run: Run, reason: str) -> None:
+    async def _restart(self, run: Run, job: JobStatus) -> None:
         fresh = await self._store.get(run.id)
         if fresh.attempt != run.attempt or fresh.state.is_final or fresh.trained_time:
             return  # its last report came in between
         await self._jobs.stop(run.id, run.attempt)
-        log.warning("job.lost", attempt=run.attempt, step=run.step, reason=reason)
+        reason = job.message
+        log.warning("job.lost", attempt=run.attempt, step=run.step, reason=reason, out_of_memory=job.out_of_memory)
+        if job.out_of_memory and fresh.is_leanest:
+            await self.give_up(run.id, ResourceExhausted(_ran_out(fresh)))
+            return
         if fresh.futile_attempts >= self._deadlines.max_attempts:
             times = f"{fresh.futile_attempts} times" if fresh.futile_attempts > 1 else "once"
             died = f"the job died {times}, the last at step {fresh.step}: {reason or 'no reason known'}"
             await self.give_up(run.id, Internal(died))
             return
-        resumed = await self._store.change(run.id, lambda now: now.resume(run.attempt, self._clock.now()))
+        again = Run.leaner if job.out_of_memory else Run.resume
+        resumed = await self._store.change(run.id, lambda now: again(now, run.attempt, self._clock.now()))
         await self._submit(resumed)
 
     async def _finish(self, run: Run) -> None:
@@ -254,3 +261,14 @@ class Driver:
         self._updates.announce(run.id)
         self._meter.progressed(run)
         await self._events.changed(run)
+
+
+def _ran_out(run: Run) -> str:
+    passes, estimate = run.passes, run.estimate
+    expected = f", where {estimate.peak_bytes / 2**30:.1f} GiB were expected" if estimate else ""
+    again = "also " if run.out_of_memory else ""
+    return (
+        f"training ran out of memory at step {run.step}, {again}with passes of {passes.tokens} tokens"
+        f"{' and activations made a second time' if passes.recomputed else ''}{expected}: take shorter sequences, a"
+        " smaller base, or give it more memory"
+    )

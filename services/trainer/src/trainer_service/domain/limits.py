@@ -12,6 +12,10 @@ class Limits:
     accelerators: int | None = 2
     """How many the service's own Ray has; None where a cluster decides."""
     loggers: tuple[str, ...] = ("console", "tensorboard", "mlflow", "wandb")
+    memory_bytes: int | None = None
+    """What a run may take: on CPU of this machine, on CUDA of one GPU. None: not known, and nothing is refused."""
+    activation_bytes: int = 4
+    """Of one number in training: 4 in float32, 2 in bfloat16."""
     max_steps: int = 100_000
     max_nodes: int = 64
     max_accelerators_per_node: int = 16

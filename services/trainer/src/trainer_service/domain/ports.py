@@ -10,6 +10,7 @@ from typing import Protocol
 from ratchet_kit.errors import Failure
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
+from trainer_service.domain.footprint import Shape
 from trainer_service.domain.run import Checkpoint, Run, RunId, State, Step
 from trainer_service.domain.spec import ProblemSetRef
 
@@ -97,6 +98,7 @@ class JobStatus:
     state: JobState
     message: str = ""
     """The reason that it ended, as far as that is known."""
+    out_of_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,8 @@ class FoundModel:
     """Of its weights; 0: not known."""
     max_tokens: int = 0
     """Prompt and response together; 0: not known."""
+    shape: Shape | None = None
+    """None where its config does not say."""
 
     @property
     def is_small(self) -> bool:
@@ -248,6 +252,8 @@ class FoundSet:
     """The id of one whose tests share the program's process, where there is one."""
     fingerprints: tuple[str, ...] = ()
     """Of its problems: see ratchet_problems.fingerprint."""
+    faults: tuple[str, ...] = ()
+    """Of problems that nothing can be learned from, each with its id: see ratchet_problems.examination."""
 
 
 class ProblemSets(Protocol):

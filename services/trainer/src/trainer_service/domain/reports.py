@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 from ratchet_kit.errors import FailedPrecondition, Failure
 from ratchet_kit.times import Clock
+from trainer_service.domain import guards
 from trainer_service.domain.ports import Events, Meter, RunStore
 from trainer_service.domain.run import Checkpoint, Phase, Run, RunId, State, Step
 from trainer_service.domain.run_updates import RunUpdates
+from trainer_service.domain.thresholds import FIRST
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +16,7 @@ class StepReply:
     """The answer to a report of a step."""
 
     cancelled: bool
-    """The run was cancelled: the job stops."""
+    """The run was cancelled, or a guard has stopped it: the job stops."""
 
 
 class Reports:
@@ -44,9 +46,33 @@ class Reports:
             if (await self._store.get(id)).state is State.CANCELLED:
                 return StepReply(cancelled=True)
             raise
-        self._updates.announce(id)
-        self._meter.progressed(run)
-        return StepReply(cancelled=False)
+        guarded = await self._guarded(run, step)
+        if guarded.notices != run.notices:
+            await self._announce(guarded)
+        else:
+            self._updates.announce(id)
+            self._meter.progressed(guarded)
+        return StepReply(cancelled=guarded.state.is_final)
+
+    async def _guarded(self, run: Run, step: Step) -> Run:
+        """The run with what its guards say of this step; FAILED where one of them stops it before its last step."""
+        first = await self._store.steps(run.id, FIRST, 0)
+        last = await self._store.steps(run.id, guards.WINDOW, max(FIRST, step.number - guards.WINDOW))
+        series = [one.metrics for one in (*first, *last) if one.number <= step.number]
+        findings = guards.examine(series, run.spec.thresholds, step.number, run.notices)
+        if not findings:
+            return run
+        now = self._clock.now()
+
+        def with_findings(run: Run) -> Run:
+            if run.state.is_final:  # cancelled meanwhile
+                return run
+            for finding in findings:
+                run = run.noticed(finding.message, now, finding.guard)
+            stops = [finding.message for finding in findings if finding.stops]
+            return run.stopped(stops[0], now) if stops and run.step < run.spec.steps else run
+
+        return await self._store.change(run.id, with_findings)
 
     async def checkpoint(self, id: RunId, attempt: int, checkpoint: Checkpoint) -> None:
         await self._store.record_checkpoint(

@@ -6,15 +6,17 @@ QUEUED -> STARTING -> RUNNING -> SUCCEEDED      any of the first three -> FAILED
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NewType
 
 from ratchet_kit.errors import FailedPrecondition, Failure
 from ratchet_kit.names import VersionRef
-from trainer_service.domain.spec import RunSpec
+from trainer_service.domain.spec import Passes, RunSpec
 
 RunId = NewType("RunId", str)
+MAX_NOTICES = 100
+"""That a run keeps: the newest."""
 
 
 class State(StrEnum):
@@ -74,6 +76,29 @@ class Checkpoint:
     """Higher is better; None when it was not validated."""
 
 
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run was expected to take when it was created."""
+
+    peak_bytes: int
+    """On CPU of all training processes on one machine, on CUDA of one GPU."""
+    limit_bytes: int | None = None
+    """None: not known."""
+    step_time: timedelta | None = None
+    """Of the longest step; None where the speed of the device is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A sentence about what a guard saw, or did."""
+
+    step: int
+    message: str
+    create_time: datetime
+    guard: str = ""
+    """Its name (`guards.GUARDS`); empty where it is of the run's own."""
+
+
 def best(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
     """The one that validated best, the later of equals; where none was validated, the last."""
     validated = [c for c in checkpoints if c.validation_score is not None]
@@ -111,6 +136,11 @@ class Run:
     """The same, of its cancellation."""
     fruitful_attempt: int = 0
     """The last that did a step which none had done before."""
+    estimate: Estimate | None = None
+    out_of_memory: int = 0
+    """Attempts that ran out of memory: the next one makes half as many tokens a pass."""
+    notices: tuple[Notice, ...] = ()
+    """The oldest first."""
 
     @property
     def futile_attempts(self) -> int:
@@ -118,8 +148,12 @@ class Run:
         return self.attempt - self.fruitful_attempt
 
     @classmethod
-    def create(cls, id: RunId, spec: RunSpec, now: datetime, actor: str = "") -> "Run":
-        return cls(id=id, spec=spec, state=State.QUEUED, create_time=now, update_time=now, actor=actor)
+    def create(
+        cls, id: RunId, spec: RunSpec, now: datetime, actor: str = "", estimate: Estimate | None = None
+    ) -> "Run":
+        return cls(
+            id=id, spec=spec, state=State.QUEUED, create_time=now, update_time=now, actor=actor, estimate=estimate
+        )
 
     def start(self, now: datetime) -> "Run":
         """The first job of the run is about to be submitted."""
@@ -183,6 +217,39 @@ class Run:
             raise FailedPrecondition(f"run {self.id} has done all its steps")
         resumed = replace(self, state=State.STARTING, attempt=self.attempt + 1, update_time=now)
         return _in_phase(resumed, Phase.SUBMITTING, now)
+
+    def leaner(self, attempt: int, now: datetime) -> "Run":
+        """The job of `attempt` ran out of memory: the next one makes half as many tokens a pass, and no activation is
+        kept. Only once: see `passes`."""
+        before = self.passes
+        resumed = replace(self.resume(attempt, now), out_of_memory=self.out_of_memory + 1)
+        after = resumed.passes
+        return resumed.noticed(
+            f"attempt {attempt} ran out of memory with passes of {before.tokens} tokens: the next makes passes of"
+            f" {after.tokens}, and activations a second time",
+            now,
+        )
+
+    def noticed(self, message: str, now: datetime, guard: str = "") -> "Run":
+        notice = Notice(self.step, message, now, guard)
+        return replace(self, notices=(*self.notices, notice)[-MAX_NOTICES:], update_time=now)
+
+    def stopped(self, message: str, now: datetime) -> "Run":
+        """A guard ends it before its time: FAILED, since it has not done what was asked; what was best stays."""
+        best = self.best_checkpoint
+        score = "" if best is None or best.validation_score is None else f", which scored {best.validation_score:.3f},"
+        kept = f"the best checkpoint, of step {best.step}{score} stays" if best else "it has no checkpoint yet"
+        return self.fail(Failure("ABORTED", f"stopped at step {self.step}: {message}; {kept}"), now)
+
+    @property
+    def is_leanest(self) -> bool:
+        """Nothing is left to try against want of memory: it was tried, or nothing can be had by it."""
+        return self.out_of_memory > 0 or self.spec.hyperparameters.passes(1) == self.passes
+
+    @property
+    def passes(self) -> Passes:
+        """Those of the attempt that is next, or under way."""
+        return self.spec.hyperparameters.passes(self.out_of_memory)
 
     def succeed(self, version: VersionRef | None, now: datetime) -> "Run":
         """All is done. `version`: what the registry made of the best checkpoint, None when that was not asked for."""

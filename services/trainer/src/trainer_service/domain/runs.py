@@ -69,7 +69,7 @@ class Runs:
         Raises:
             InvalidArgument: the spec is at fault; every fault is named.
             AlreadyExists: the request id was used for another spec.
-            FailedPrecondition: the disk has no room for the run's checkpoints.
+            FailedPrecondition: the run does not fit into memory, or the disk has no room for its checkpoints.
             Unavailable: the registry is needed to look at the spec, or the database to store it.
         """
         request = Request.of(request_id, asdict(spec))
@@ -79,8 +79,9 @@ class Runs:
         completed = defaults.complete(spec, found, self._limits)
         validation.check(completed, found, self._limits, faults)
         faults.raise_if_any("the run cannot be made")
+        estimate = defaults.estimate(completed, found.base, self._limits)
         await self._require_space(found.base)
-        run = Run.create(RunId(new_id("run")), completed, self._clock.now(), actor)
+        run = Run.create(RunId(new_id("run")), completed, self._clock.now(), actor, estimate)
         stored = await self._store.create(run, request)
         if stored.id == run.id:
             await self._announce(run)

@@ -1,8 +1,9 @@
 """What a run is asked to do. Plain values: `defaults` makes the open choices, `validation` then says what is wrong."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ratchet_kit.names import AnyModel
+from trainer_service.domain.thresholds import Thresholds
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,21 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True)
+class Passes:
+    """How a batch goes through the model."""
+
+    tokens: int
+    """Of one pass on one rank, padding included."""
+    recomputed: bool
+    """Gradient checkpointing: activations are kept between layers only, and those within made a second time."""
+
+
+@dataclass(frozen=True, slots=True)
 class Hyperparameters:
     """None: the algorithm's default, or, in a complete spec, that the algorithm does not use it.
 
-    Batches count prompts (RL) or examples (SFT); a micro batch counts sequences on one rank; lengths count tokens.
+    Batches count prompts (RL) or examples (SFT); a micro batch counts sequences, or tokens, on one rank; lengths count
+    tokens.
     """
 
     learning_rate: float | None = None
@@ -50,6 +62,8 @@ class Hyperparameters:
     group_size: int | None = None
     mini_batch_size: int | None = None
     micro_batch_size: int | None = None
+    micro_batch_tokens: int | None = None
+    gradient_checkpointing: bool | None = None
     max_prompt_tokens: int | None = None
     max_response_tokens: int | None = None
     temperature: float | None = None
@@ -68,6 +82,12 @@ class Hyperparameters:
     def max_tokens(self) -> int:
         """Prompt and response together."""
         return (self.max_prompt_tokens or 0) + (self.max_response_tokens or 0)
+
+    def passes(self, out_of_memory: int = 0) -> Passes:
+        """Of a complete spec. `out_of_memory`: attempts that ran out of it, each of which halves the tokens, down to
+        those of the longest sequence."""
+        tokens = max((self.micro_batch_tokens or 0) >> out_of_memory, self.max_tokens)
+        return Passes(tokens, bool(self.gradient_checkpointing) or out_of_memory > 0)
 
     def update_sequences(self, ranks: int) -> int:
         """Sequences of one gradient update that fall to one rank; 0 when they do not divide."""
@@ -105,3 +125,7 @@ class RunSpec:
     verl_overrides: tuple[str, ...] = ()
     forgeable_rewards: bool = False
     """Whether problems may be learned from whose tests share the program's process."""
+    refuse_long_prompts: bool = False
+    """Whether a problem that has no room ends the run; else it is left out, and counted."""
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    """Where its guards act."""

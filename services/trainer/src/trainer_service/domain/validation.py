@@ -10,6 +10,7 @@ from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.references import Found
 from trainer_service.domain.spec import Hyperparameters, RunSpec
+from trainer_service.domain.thresholds import Thresholds
 
 _BOUNDS: dict[str, dict[str, float]] = {
     "learning_rate": {"above": 0, "at_most": 1},
@@ -28,9 +29,25 @@ _BOUNDS: dict[str, dict[str, float]] = {
     "group_size": {"at_least": 1},
     "mini_batch_size": {"at_least": 1},
     "micro_batch_size": {"at_least": 1},
+    "micro_batch_tokens": {"at_least": 1},
+    "gradient_checkpointing": {},
     "max_prompt_tokens": {"at_least": 1},
     "max_response_tokens": {"at_least": 1},
 }
+
+NAMED = 5
+"""Problems at fault that an error names."""
+_SHARE: dict[str, float] = {"at_least": 0, "at_most": 1}
+_THRESHOLDS: dict[str, dict[str, float]] = {
+    "no_signal_share": _SHARE,
+    "truncated_share": _SHARE,
+    "repetition_rise": _SHARE,
+    "tampered_share": _SHARE,
+    "tampered_limit": _SHARE,
+    "verdict_shift": _SHARE,
+    "collapse_confidence": {"at_least": 0, "below": 1},
+}
+_FACTORS = ("gradient_spike", "loss_rise", "length_drift")
 
 
 def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
@@ -43,6 +60,7 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
             faults.bounds(name, every, at_least=1)
     _check_resources(spec, limits, faults.under("resources"))
     _check_choices(spec, limits, faults)
+    _check_thresholds(spec.thresholds, faults.under("thresholds"))
     algorithm = ALGORITHMS.get(spec.algorithm)
     verl_settings.check(spec.verl_overrides, bool(algorithm and algorithm.takes_examples), faults)
     if algorithm is None:
@@ -50,6 +68,8 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
         return
     if not algorithm.takes_examples and not spec.forgeable_rewards:
         _check_forgeable(found, faults)
+    if not algorithm.takes_examples:
+        _check_problems(found, faults)
     if spec.reward and algorithm.takes_examples:
         faults.add("reward.name", f"must be empty: {algorithm.name.upper()} learns from references")
     hyperparameters = Faults()
@@ -67,6 +87,15 @@ def _check_forgeable(found: Found, faults: Faults) -> None:
                 f"holds problems whose tests share the program's process ({there.forgeable}): a policy can learn to "
                 "forge their rewards; set forgeable_rewards to take them all the same",
             )
+
+
+def _check_problems(found: Found, faults: Faults) -> None:
+    """Not those of SFT, which runs no tests, and may learn from references that are no programs."""
+    for field, there in (("problems", found.problems), ("validation_problems", found.validation_problems)):
+        if there and there.faults:
+            more = f"; and {len(there.faults) - NAMED} more" if len(there.faults) > NAMED else ""
+            named = "; ".join(there.faults[:NAMED])
+            faults.add(f"{field}.name", f"holds problems that nothing can be learned from: {named}{more}")
 
 
 def _check_resources(spec: RunSpec, limits: Limits, faults: Faults) -> None:
@@ -91,6 +120,13 @@ def _check_choices(spec: RunSpec, limits: Limits, faults: Faults) -> None:
     if spec.output_model:
         faults.read("output_model", check_model_name, spec.output_model)
     faults.one_of("priority", spec.priority.upper(), [priority.name for priority in Priority])
+
+
+def _check_thresholds(thresholds: Thresholds, faults: Faults) -> None:
+    for name, value in asdict(thresholds).items():
+        within = faults.bounds(name, value, **_THRESHOLDS.get(name, {"at_least": 0}))
+        if within and name in _FACTORS:
+            faults.unless(value == 0 or value > 1, name, "must be above 1, or 0 for no such guard")
 
 
 def _check_each(taken: Hyperparameters, algorithm: Algorithm, faults: Faults) -> None:
@@ -121,17 +157,16 @@ def _check_together(spec: RunSpec, found: Found, limits: Limits, algorithm: Algo
     batch = taken.batch_size or 0
     if found.problems and found.problems.size < batch:
         faults.add("problems.name", f"must hold more problems: it has {found.problems.size}, and batch_size is {batch}")
-    # The loss of a validation is measured in whole passes of all ranks.
-    least = (taken.micro_batch_size or 1) * ranks if algorithm.takes_examples else 1
+    least = ranks if algorithm.takes_examples else 1  # each has the same share of a validation
     if found.validation_problems and found.validation_problems.size < least:
         ref, size = found.validation_problems.ref, found.validation_problems.size
         field = "validation_problems.limit" if ref.limit else "validation_problems.name"
-        faults.add(field, f"must leave {least} problems or more (ranks x micro_batch_size), not {size}")
+        faults.add(field, f"must leave {least} problems or more, one for each rank, not {size}")
 
 
 def _check_batches(taken: Hyperparameters, ranks: int, limits: Limits, faults: Faults) -> None:
     batch, group = taken.batch_size or 0, taken.group_size or 1
-    mini, micro = taken.mini_batch_size or batch, taken.micro_batch_size or 1
+    mini = taken.mini_batch_size or batch
     sequences, share = batch * group, taken.update_sequences(ranks)
     most = f"must make at most {limits.max_sequences} sequences per step, not {sequences}"
     faults.unless(sequences <= limits.max_sequences, "batch_size", most)
@@ -141,5 +176,6 @@ def _check_batches(taken: Hyperparameters, ranks: int, limits: Limits, faults: F
         faults.add("mini_batch_size", f"must divide batch_size {batch}, as {mini} does not")
     elif divides and not share:
         faults.add("mini_batch_size", f"must give each of {ranks} ranks as many of its {mini * group} sequences")
-    elif share and share % micro:
-        faults.add("micro_batch_size", f"must divide the {share} sequences of a rank's update, as {micro} does not")
+    longest = taken.max_tokens
+    shorter = f"must be {longest} or more, the tokens of the longest sequence"
+    faults.unless((taken.micro_batch_tokens or longest) >= longest, "micro_batch_tokens", shorter)

@@ -26,9 +26,6 @@ _ENGINE = {
     "reshard_after_forward": _FLAG,
     "forward_prefetch": _FLAG,
     "full_determinism": _FLAG,
-    "entropy_checkpointing": _FLAG,
-    "entropy_from_logits_with_chunking": _FLAG,
-    "entropy_from_logits_chunk_size": _COUNT,
     "fsdp_size": rf"-1|{_COUNT}",
     "ulysses_sequence_parallel_size": _COUNT,
     "wrap_policy.min_num_params": _COUNT,
@@ -43,7 +40,6 @@ _OPTIMIZER = {
 _MODEL = {
     "enable_activation_offload": _FLAG,
     "use_liger": _FLAG,
-    "use_fused_kernels": _FLAG,
 }
 _ACTOR = {
     "clip_ratio_c": _NUMBER,
@@ -56,25 +52,13 @@ _ACTOR = {
     "policy_loss.ppo_kl_coef": _NUMBER,
     "ppo_epochs": _COUNT,
     "shuffle": _FLAG,
-    "use_dynamic_bsz": _FLAG,
-    "ppo_max_token_len_per_gpu": _COUNT,
     "ulysses_sequence_parallel_size": _COUNT,
-    "entropy_checkpointing": _FLAG,
-    "entropy_from_logits_with_chunking": _FLAG,
-    "entropy_from_logits_chunk_size": _COUNT,
     "calculate_entropy": _FLAG,
-}
-_LOG_PROBS = {
-    "log_prob_use_dynamic_bsz": _FLAG,
-    "log_prob_max_token_len_per_gpu": _COUNT,
 }
 _CRITIC = {
     "cliprange_value": _NUMBER,
     "ppo_epochs": _COUNT,
     "shuffle": _FLAG,
-    "use_dynamic_bsz": _FLAG,
-    "ppo_max_token_len_per_gpu": _COUNT,
-    "forward_max_token_len_per_gpu": _COUNT,
     "ulysses_sequence_parallel_size": _COUNT,
 }
 _ALGORITHM = {
@@ -93,9 +77,7 @@ RL: Mapping[str, str] = {
     **_below("actor_rollout_ref.actor", _ACTOR),
     **_below("actor_rollout_ref.actor.fsdp_config", _ENGINE),
     **_below("actor_rollout_ref.actor.optim", _OPTIMIZER),
-    **_below("actor_rollout_ref.ref", _LOG_PROBS),
     **_below("actor_rollout_ref.ref.fsdp_config", _ENGINE),
-    **_below("actor_rollout_ref.rollout", _LOG_PROBS),
     **_below("actor_rollout_ref.model", _MODEL),
     **_below("critic", _CRITIC),
     **_below("critic.fsdp", _ENGINE),
@@ -110,7 +92,6 @@ EXAMPLES: Mapping[str, str] = {
     **_below("engine", _ENGINE),
     **_below("optim", _OPTIMIZER),
     **_below("model", _MODEL),
-    "data.max_token_len_per_gpu": _COUNT,
     "trainer.balance_batch": _FLAG,
 }
 """The same for those that learn from examples."""

@@ -1,14 +1,16 @@
 """`python -m trainer_service.job`: one attempt of one run, as the environment variable RATCHET_JOB describes it.
 
 Exit status: 0 when the run has all its steps, or was cancelled or taken over; 1 when it failed for a reason that every
-attempt would meet, after a report of it to the service; 75 (EX_TEMPFAIL) for any other: a process or a service that was
-lost, a full disk. Then, as when it is killed itself, it has reported nothing, and the service starts the next attempt.
+attempt would meet, after a report of it to the service; 77 (OUT_OF_MEMORY) when memory was too little; 75 (EX_TEMPFAIL)
+for any other: a process or a service that was lost, a full disk. Then, as when it is killed itself, it has reported
+nothing, and the service starts the next attempt.
 """
 
 import contextlib
 import os
 import sys
 import time
+from dataclasses import replace
 
 import grpc
 
@@ -19,7 +21,7 @@ from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, logs
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints
-from trainer_service.job.config import JobConfig
+from trainer_service.job.config import OUT_OF_MEMORY, JobConfig
 from trainer_service.job.policy import RunPolicy
 from trainer_service.job.report import Reporter, Stopped
 from trainer_service.job.schedule import Schedule
@@ -60,10 +62,12 @@ def main() -> int:
             return 0
         except Exception as error:
             failure = engine.failure_of(error)
-            if not engine.is_final(error):
+            if memory_was_short := engine.ran_out_of_memory(error):
+                failure = replace(failure, message=f"out of memory: {failure.message}")
+            if memory_was_short or not engine.is_final(error):
                 log.exception("job.failed")
                 log.error("job.lost", reason=failure.message)  # the last line, which the service reads
-                return LOST
+                return OUT_OF_MEMORY if memory_was_short else LOST
             log.exception("run.failed")
             session.reporter.finished(failure)
             return 1

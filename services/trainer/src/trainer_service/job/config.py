@@ -10,9 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ratchet_kit.names import policy_name
 from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
-from trainer_service.domain.spec import RunSpec
+from trainer_service.domain.spec import Passes, RunSpec
 
 ENV = "RATCHET_JOB"
+OUT_OF_MEMORY = 77
+"""The exit status of a job for which memory was too little."""
 
 Dtype = Literal["float32", "bfloat16"]
 FaultShare = Annotated[float, Field(ge=0, lt=1)]
@@ -45,6 +47,8 @@ class JobConfig(BaseModel):
 
     dtype: Dtype = "float32"
     """Weights and activations of training, and of the rollout engine. float32 where bfloat16 has no hardware."""
+    out_of_memory: int = Field(default=0, ge=0)
+    """Attempts before this one that ran out of memory: each halves the tokens of a pass."""
     validation_samples: int = Field(default=1, ge=1)
     """Completions per problem at each validation, sampled as in training."""
     max_fault_share: FaultShare = MAX_FAULT_SHARE
@@ -67,6 +71,10 @@ class JobConfig(BaseModel):
     def policy(self) -> str:
         """Name of the run's policy in rollout-service."""
         return policy_name(self.run_id)
+
+    @property
+    def passes(self) -> Passes:
+        return self.spec.hyperparameters.passes(self.out_of_memory)
 
     @property
     def probability_gap_limit(self) -> float:

@@ -30,7 +30,7 @@ class Stopped(Exception):
 
 
 class Cancelled(Stopped):
-    """The run was cancelled."""
+    """The run was cancelled, or a guard has stopped it."""
 
 
 class Superseded(Stopped):
@@ -64,7 +64,7 @@ class Reporter:
             self._background.start(self._send_phase(phase))
 
     def step(self, number: int, metrics: Mapping[str, float], policy_id: str, platform_faults: int) -> None:
-        """Also raises Cancelled when the run was cancelled."""
+        """Also raises Cancelled when the run was cancelled, or a guard has stopped it."""
         step = trainer_pb2.Step(
             number=number, metrics=metrics, policy_id=policy_id, create_time=_now(), attempt=self._attempt
         )
@@ -72,7 +72,7 @@ class Reporter:
             run_id=self._run_id, attempt=self._attempt, step=step, platform_faults=platform_faults
         )
         if self._send(self._stub.ReportStep, request).cancelled:
-            raise Cancelled("the run was cancelled")
+            raise Cancelled("the run was cancelled, or a guard has stopped it")
 
     def checkpoint(self, export: Export) -> None:
         checkpoint = trainer_pb2.Checkpoint(

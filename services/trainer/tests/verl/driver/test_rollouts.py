@@ -1,5 +1,6 @@
 """Groups of samples: what the platform failed is left out, what it lost is given back, what is foreign is refused."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -39,9 +40,10 @@ class Policy:
 
 @dataclass
 class Environment:
-    """Rewards an answer by its token; cannot judge those in `faulty`."""
+    """Rewards an answer by its token, or by `rewards`; cannot judge those in `faulty`."""
 
     faulty: set[str] = field(default_factory=set)
+    rewards: dict[str, float] = field(default_factory=dict)
 
     async def start(self, task: Task) -> Episode:
         return Episode(task)
@@ -49,7 +51,7 @@ class Environment:
     async def step(self, episode: Episode, answer: str) -> Episode:
         if answer in self.faulty:
             raise Unavailable("the lane died")
-        return episode.end(answer, Outcome(Grade("PASSED", 1, 1), reward=float(answer)))
+        return episode.end(answer, Outcome(Grade("PASSED", 1, 1), reward=self.rewards.get(answer, float(answer))))
 
 
 @pytest.fixture
@@ -72,6 +74,7 @@ def build(background: Background) -> Callable[..., Rollouts]:
             group_size=4,
             temperature=1.0,
             max_tokens=16,
+            reward_limit=2.5,
         )
 
     return rollouts
@@ -88,6 +91,14 @@ def test_a_sample_that_the_platform_failed_is_not_a_sample_of_reward_0(build):
     (group,) = rollouts.validate(PROBLEMS[:1], samples=3)
     assert [sample.reward for sample in group.samples] == [0.0, 2.0]
     assert rollouts.last_fault == "the lane died"
+
+
+def test_a_reward_beyond_the_limit_is_cut_and_one_that_is_no_number_is_none(build):
+    rollouts = build(Policy(), Environment(rewards={"1": math.nan, "2": -7.0}))
+    (group,) = rollouts.validate(PROBLEMS[:1], samples=4)
+    assert [(sample.reward, sample.clipped) for sample in group.samples] == [(0.0, False), (-2.5, True), (2.5, True)]
+    assert {sample.verdict for sample in group.samples} == {"PASSED"}
+    assert rollouts.last_fault == "p0: a reward must be a finite number, not nan"
 
 
 def test_a_lost_policy_gets_its_weights_back_once_for_all_groups(build):

@@ -131,7 +131,7 @@ class ReportStepResponse(_message.Message):
 
     CANCELLED_FIELD_NUMBER: _builtins.int
     cancelled: _builtins.bool
-    """The run was cancelled: stop."""
+    """The run was cancelled, or a guard has stopped it: stop."""
     def __init__(
         self,
         *,

@@ -23,6 +23,7 @@ _sym_db = _symbol_database.Default()
 
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from ratchet.common.v1 import failure_pb2 as ratchet_dot_common_dot_v1_dot_failure__pb2
 from ratchet.common.v1 import model_pb2 as ratchet_dot_common_dot_v1_dot_model__pb2
@@ -30,7 +31,7 @@ from ratchet.common.v1 import priority_pb2 as ratchet_dot_common_dot_v1_dot_prio
 from ratchet.common.v1 import problem_pb2 as ratchet_dot_common_dot_v1_dot_problem__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/trainer/v1/trainer.proto\x12\x12ratchet.trainer.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fratchet/common/v1/failure.proto\x1a\x1dratchet/common/v1/model.proto\x1a ratchet/common/v1/priority.proto\x1a\x1fratchet/common/v1/problem.proto\"\x93\x01\n\tResources\x12\x12\n\x05nodes\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\"\n\x15\x61\x63\x63\x65lerators_per_node\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12*\n\x06\x64\x65vice\x18\x03 \x01(\x0e\x32\x1a.ratchet.trainer.v1.DeviceB\x08\n\x06_nodesB\x18\n\x16_accelerators_per_node\"\xcb\x06\n\x0fHyperparameters\x12\x1a\n\rlearning_rate\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x17\n\nbatch_size\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12\x17\n\ngroup_size\x18\x03 \x01(\x05H\x02\x88\x01\x01\x12\x1c\n\x0fmini_batch_size\x18\x04 \x01(\x05H\x03\x88\x01\x01\x12\x1d\n\x10micro_batch_size\x18\x05 \x01(\x05H\x04\x88\x01\x01\x12\x1e\n\x11max_prompt_tokens\x18\x06 \x01(\x05H\x05\x88\x01\x01\x12 \n\x13max_response_tokens\x18\x07 \x01(\x05H\x06\x88\x01\x01\x12\x18\n\x0btemperature\x18\x08 \x01(\x01H\x07\x88\x01\x01\x12\x15\n\x08\x63lip_low\x18\t \x01(\x01H\x08\x88\x01\x01\x12\x16\n\tclip_high\x18\n \x01(\x01H\t\x88\x01\x01\x12\x1b\n\x0ekl_coefficient\x18\x0b \x01(\x01H\n\x88\x01\x01\x12 \n\x13\x65ntropy_coefficient\x18\x0c \x01(\x01H\x0b\x88\x01\x01\x12\x1a\n\rmax_grad_norm\x18\r \x01(\x01H\x0c\x88\x01\x01\x12!\n\x14\x63ritic_learning_rate\x18\x0e \x01(\x01H\r\x88\x01\x01\x12\x17\n\ngae_lambda\x18\x0f \x01(\x01H\x0e\x88\x01\x01\x12\x12\n\x05gamma\x18\x10 \x01(\x01H\x0f\x88\x01\x01\x12\x19\n\x0cwarmup_steps\x18\x11 \x01(\x05H\x10\x88\x01\x01\x12\x19\n\x0cweight_decay\x18\x12 \x01(\x01H\x11\x88\x01\x01\x42\x10\n\x0e_learning_rateB\r\n\x0b_batch_sizeB\r\n\x0b_group_sizeB\x12\n\x10_mini_batch_sizeB\x13\n\x11_micro_batch_sizeB\x14\n\x12_max_prompt_tokensB\x16\n\x14_max_response_tokensB\x0e\n\x0c_temperatureB\x0b\n\t_clip_lowB\x0c\n\n_clip_highB\x11\n\x0f_kl_coefficientB\x16\n\x14_entropy_coefficientB\x10\n\x0e_max_grad_normB\x17\n\x15_critic_learning_rateB\r\n\x0b_gae_lambdaB\x08\n\x06_gammaB\x0f\n\r_warmup_stepsB\x0f\n\r_weight_decay\"\x1a\n\nRewardSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x99\x05\n\x07RunSpec\x12\x14\n\x0c\x64isplay_name\x18\x01 \x01(\t\x12)\n\x04\x62\x61se\x18\x02 \x01(\x0b\x32\x1b.ratchet.common.v1.ModelRef\x12\x30\n\talgorithm\x18\x03 \x01(\x0e\x32\x1d.ratchet.trainer.v1.Algorithm\x12\x32\n\x08problems\x18\x04 \x01(\x0b\x32 .ratchet.common.v1.ProblemSetRef\x12=\n\x13validation_problems\x18\x05 \x01(\x0b\x32 .ratchet.common.v1.ProblemSetRef\x12.\n\x06reward\x18\x06 \x01(\x0b\x32\x1e.ratchet.trainer.v1.RewardSpec\x12\r\n\x05steps\x18\x07 \x01(\x05\x12\x30\n\tresources\x18\x08 \x01(\x0b\x32\x1d.ratchet.trainer.v1.Resources\x12\x0c\n\x04seed\x18\t \x01(\x03\x12<\n\x0fhyperparameters\x18\n \x01(\x0b\x32#.ratchet.trainer.v1.Hyperparameters\x12\x1b\n\x0evalidate_every\x18\x0b \x01(\x05H\x00\x88\x01\x01\x12\x1d\n\x10\x63heckpoint_every\x18\x0c \x01(\x05H\x01\x88\x01\x01\x12\x0f\n\x07loggers\x18\r \x03(\t\x12\x14\n\x0coutput_model\x18\x0e \x01(\t\x12-\n\x08priority\x18\x0f \x01(\x0e\x32\x1b.ratchet.common.v1.Priority\x12\x16\n\x0everl_overrides\x18\x10 \x03(\t\x12\x19\n\x11\x66orgeable_rewards\x18\x11 \x01(\x08\x42\x11\n\x0f_validate_everyB\x13\n\x11_checkpoint_every\"\xb3\x07\n\x03Run\x12\n\n\x02id\x18\x01 \x01(\t\x12)\n\x04spec\x18\x02 \x01(\x0b\x32\x1b.ratchet.trainer.v1.RunSpec\x12,\n\x05state\x18\x03 \x01(\x0e\x32\x1d.ratchet.trainer.v1.Run.State\x12+\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12\x0c\n\x04step\x18\x05 \x01(\x05\x12\x0f\n\x07\x61ttempt\x18\x06 \x01(\x05\x12\x17\n\x0fplatform_faults\x18\x07 \x01(\x03\x12.\n\x07version\x18\x08 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\x37\n\x0f\x62\x65st_checkpoint\x18\t \x01(\x0b\x32\x1e.ratchet.trainer.v1.Checkpoint\x12/\n\x0b\x63reate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstart_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x05phase\x18\r \x01(\x0e\x32\x1d.ratchet.trainer.v1.Run.Phase\x12.\n\nphase_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\x0f \x01(\t\x12\x14\n\x0c\x63\x61ncel_actor\x18\x10 \x01(\t\"\x93\x01\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTATE_QUEUED\x10\x01\x12\x12\n\x0eSTATE_STARTING\x10\x02\x12\x11\n\rSTATE_RUNNING\x10\x03\x12\x13\n\x0fSTATE_SUCCEEDED\x10\x04\x12\x10\n\x0cSTATE_FAILED\x10\x05\x12\x13\n\x0fSTATE_CANCELLED\x10\x06\"\xd0\x01\n\x05Phase\x12\x15\n\x11PHASE_UNSPECIFIED\x10\x00\x12\x14\n\x10PHASE_SUBMITTING\x10\x01\x12\x17\n\x13PHASE_LOADING_MODEL\x10\x02\x12\x18\n\x14PHASE_LOADING_POLICY\x10\x03\x12\x14\n\x10PHASE_GENERATING\x10\x04\x12\x12\n\x0ePHASE_UPDATING\x10\x05\x12\x14\n\x10PHASE_VALIDATING\x10\x06\x12\x10\n\x0cPHASE_SAVING\x10\x07\x12\x15\n\x11PHASE_REGISTERING\x10\x08\"\xd3\x01\n\x04Step\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12\x36\n\x07metrics\x18\x02 \x03(\x0b\x32%.ratchet.trainer.v1.Step.MetricsEntry\x12\x11\n\tpolicy_id\x18\x03 \x01(\t\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x05\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x9f\x01\n\nCheckpoint\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0b\n\x03uri\x18\x02 \x01(\t\x12\x11\n\tpolicy_id\x18\x03 \x01(\t\x12\x1d\n\x10validation_score\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x13\n\x11_validation_score\"Q\n\x10\x43reateRunRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12)\n\x04spec\x18\x02 \x01(\x0b\x32\x1b.ratchet.trainer.v1.RunSpec\"9\n\x11\x43reateRunResponse\x12$\n\x03run\x18\x01 \x01(\x0b\x32\x17.ratchet.trainer.v1.Run\"\x1b\n\rGetRunRequest\x12\n\n\x02id\x18\x01 \x01(\t\"6\n\x0eGetRunResponse\x12$\n\x03run\x18\x01 \x01(\x0b\x32\x17.ratchet.trainer.v1.Run\"f\n\x0fListRunsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12,\n\x05state\x18\x03 \x01(\x0e\x32\x1d.ratchet.trainer.v1.Run.State\"R\n\x10ListRunsResponse\x12%\n\x04runs\x18\x01 \x03(\x0b\x32\x17.ratchet.trainer.v1.Run\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x1e\n\x10\x43\x61ncelRunRequest\x12\n\n\x02id\x18\x01 \x01(\t\"9\n\x11\x43\x61ncelRunResponse\x12$\n\x03run\x18\x01 \x01(\x0b\x32\x17.ratchet.trainer.v1.Run\"\x1e\n\x10\x44\x65leteRunRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\x13\n\x11\x44\x65leteRunResponse\"1\n\x0fWatchRunRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nafter_step\x18\x02 \x01(\x05\"a\n\x10WatchRunResponse\x12$\n\x03run\x18\x01 \x01(\x0b\x32\x17.ratchet.trainer.v1.Run\x12\'\n\x05steps\x18\x02 \x03(\x0b\x32\x18.ratchet.trainer.v1.Step\"I\n\x10ListStepsRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"U\n\x11ListStepsResponse\x12\'\n\x05steps\x18\x01 \x03(\x0b\x32\x18.ratchet.trainer.v1.Step\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"O\n\x16ListCheckpointsRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"g\n\x17ListCheckpointsResponse\x12\x33\n\x0b\x63heckpoints\x18\x01 \x03(\x0b\x32\x1e.ratchet.trainer.v1.Checkpoint\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\xab\x01\n\tAlgorithm\x12\x19\n\x15\x41LGORITHM_UNSPECIFIED\x10\x00\x12\x11\n\rALGORITHM_SFT\x10\x01\x12\x12\n\x0e\x41LGORITHM_GRPO\x10\x02\x12\x11\n\rALGORITHM_PPO\x10\x03\x12\x12\n\x0e\x41LGORITHM_RLOO\x10\x04\x12\x12\n\x0e\x41LGORITHM_DAPO\x10\x05\x12!\n\x1d\x41LGORITHM_REINFORCE_PLUS_PLUS\x10\x06*A\n\x06\x44\x65vice\x12\x16\n\x12\x44\x45VICE_UNSPECIFIED\x10\x00\x12\x0e\n\nDEVICE_CPU\x10\x01\x12\x0f\n\x0b\x44\x45VICE_CUDA\x10\x02\x32\xe1\x07\n\x0eTrainerService\x12q\n\tCreateRun\x12$.ratchet.trainer.v1.CreateRunRequest\x1a%.ratchet.trainer.v1.CreateRunResponse\"\x17\x82\xd3\xe4\x93\x02\x11\"\x0c/api/v1/runs:\x01*\x12j\n\x06GetRun\x12!.ratchet.trainer.v1.GetRunRequest\x1a\".ratchet.trainer.v1.GetRunResponse\"\x19\x82\xd3\xe4\x93\x02\x13\x12\x11/api/v1/runs/{id}\x12k\n\x08ListRuns\x12#.ratchet.trainer.v1.ListRunsRequest\x1a$.ratchet.trainer.v1.ListRunsResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\x0c/api/v1/runs\x12}\n\tCancelRun\x12$.ratchet.trainer.v1.CancelRunRequest\x1a%.ratchet.trainer.v1.CancelRunResponse\"#\x82\xd3\xe4\x93\x02\x1d\"\x18/api/v1/runs/{id}/cancel:\x01*\x12s\n\tDeleteRun\x12$.ratchet.trainer.v1.DeleteRunRequest\x1a%.ratchet.trainer.v1.DeleteRunResponse\"\x19\x82\xd3\xe4\x93\x02\x13*\x11/api/v1/runs/{id}\x12x\n\x08WatchRun\x12#.ratchet.trainer.v1.WatchRunRequest\x1a$.ratchet.trainer.v1.WatchRunResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/runs/{id}/watch0\x01\x12}\n\tListSteps\x12$.ratchet.trainer.v1.ListStepsRequest\x1a%.ratchet.trainer.v1.ListStepsResponse\"#\x82\xd3\xe4\x93\x02\x1d\x12\x1b/api/v1/runs/{run_id}/steps\x12\x95\x01\n\x0fListCheckpoints\x12*.ratchet.trainer.v1.ListCheckpointsRequest\x1a+.ratchet.trainer.v1.ListCheckpointsResponse\")\x82\xd3\xe4\x93\x02#\x12!/api/v1/runs/{run_id}/checkpointsb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/trainer/v1/trainer.proto\x12\x12ratchet.trainer.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fratchet/common/v1/failure.proto\x1a\x1dratchet/common/v1/model.proto\x1a ratchet/common/v1/priority.proto\x1a\x1fratchet/common/v1/problem.proto\"\x93\x01\n\tResources\x12\x12\n\x05nodes\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\"\n\x15\x61\x63\x63\x65lerators_per_node\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12*\n\x06\x64\x65vice\x18\x03 \x01(\x0e\x32\x1a.ratchet.trainer.v1.DeviceB\x08\n\x06_nodesB\x18\n\x16_accelerators_per_node\"\xc3\x07\n\x0fHyperparameters\x12\x1a\n\rlearning_rate\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x17\n\nbatch_size\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12\x17\n\ngroup_size\x18\x03 \x01(\x05H\x02\x88\x01\x01\x12\x1c\n\x0fmini_batch_size\x18\x04 \x01(\x05H\x03\x88\x01\x01\x12\x1d\n\x10micro_batch_size\x18\x05 \x01(\x05H\x04\x88\x01\x01\x12\x1e\n\x11max_prompt_tokens\x18\x06 \x01(\x05H\x05\x88\x01\x01\x12 \n\x13max_response_tokens\x18\x07 \x01(\x05H\x06\x88\x01\x01\x12\x18\n\x0btemperature\x18\x08 \x01(\x01H\x07\x88\x01\x01\x12\x15\n\x08\x63lip_low\x18\t \x01(\x01H\x08\x88\x01\x01\x12\x16\n\tclip_high\x18\n \x01(\x01H\t\x88\x01\x01\x12\x1b\n\x0ekl_coefficient\x18\x0b \x01(\x01H\n\x88\x01\x01\x12 \n\x13\x65ntropy_coefficient\x18\x0c \x01(\x01H\x0b\x88\x01\x01\x12\x1a\n\rmax_grad_norm\x18\r \x01(\x01H\x0c\x88\x01\x01\x12!\n\x14\x63ritic_learning_rate\x18\x0e \x01(\x01H\r\x88\x01\x01\x12\x17\n\ngae_lambda\x18\x0f \x01(\x01H\x0e\x88\x01\x01\x12\x12\n\x05gamma\x18\x10 \x01(\x01H\x0f\x88\x01\x01\x12\x19\n\x0cwarmup_steps\x18\x11 \x01(\x05H\x10\x88\x01\x01\x12\x19\n\x0cweight_decay\x18\x12 \x01(\x01H\x11\x88\x01\x01\x12\x1f\n\x12micro_batch_tokens\x18\x13 \x01(\x05H\x12\x88\x01\x01\x12#\n\x16gradient_checkpointing\x18\x14 \x01(\x08H\x13\x88\x01\x01\x42\x10\n\x0e_learning_rateB\r\n\x0b_batch_sizeB\r\n\x0b_group_sizeB\x12\n\x10_mini_batch_sizeB\x13\n\x11_micro_batch_sizeB\x14\n\x12_max_prompt_tokensB\x16\n\x14_max_response_tokensB\x0e\n\x0c_temperatureB\x0b\n\t_clip_lowB\x0c\n\n_clip_highB\x11\n\x0f_kl_coefficientB\x16\n\x14_entropy_coefficientB\x10\n\x0e_max_grad_normB\x17\n\x15_critic_learning_rateB\r\n\x0b_gae_lambdaB\x08\n\x06_gammaB\x0f\n\r_warmup_stepsB\x0f\n\r_weight_decayB\x15\n\x13_micro_batch_tokensB\x19\n\x17_gradient_checkpointing\"\xea\x04\n\nThresholds\x12\x19\n\x0creward_limit\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x15\n\x08kl_limit\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x1a\n\rentropy_floor\x18\x03 \x01(\x01H\x02\x88\x01\x01\x12\x1b\n\x0egradient_spike\x18\x04 \x01(\x01H\x03\x88\x01\x01\x12\x16\n\tloss_rise\x18\x05 \x01(\x01H\x04\x88\x01\x01\x12\x1c\n\x0fno_signal_share\x18\x06 \x01(\x01H\x05\x88\x01\x01\x12\x19\n\x0clength_drift\x18\x07 \x01(\x01H\x06\x88\x01\x01\x12\x1c\n\x0ftruncated_share\x18\x08 \x01(\x01H\x07\x88\x01\x01\x12\x1c\n\x0frepetition_rise\x18\t \x01(\x01H\x08\x88\x01\x01\x12\x1b\n\x0etampered_share\x18\n \x01(\x01H\t\x88\x01\x01\x12\x1b\n\x0etampered_limit\x18\x0b \x01(\x01H\n\x88\x01\x01\x12\x1a\n\rverdict_shift\x18\x0c \x01(\x01H\x0b\x88\x01\x01\x12 \n\x13\x63ollapse_confidence\x18\r \x01(\x01H\x0c\x88\x01\x01\x42\x0f\n\r_reward_limitB\x0b\n\t_kl_limitB\x10\n\x0e_entropy_floorB\x11\n\x0f_gradient_spikeB\x0c\n\n_loss_riseB\x12\n\x10_no_signal_shareB\x0f\n\r_length_driftB\x12\n\x10_truncated_shareB\x12\n\x10_repetition_riseB\x11\n\x0f_tampered_shareB\x11\n\x0f_tampered_limitB\x10\n\x0e_verdict_shiftB\x16\n\x14_collapse_confidence\"\x1a\n\nRewardSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\"\xea\x05\n\x07RunSpec\x12\x14\n\x0c\x64isplay_name\x18\x01 \x01(\t\x12)\n\x04\x62\x61se\x18\x02 \x01(\x0b\x32\x1b.ratchet.common.v1.ModelRef\x12\x30\n\talgorithm\x18\x03 \x01(\x0e\x32\x1d.ratchet.trainer.v1.Algorithm\x12\x32\n\x08problems\x18\x04 \x01(\x0b\x32 .ratchet.common.v1.ProblemSetRef\x12=\n\x13validation_problems\x18\x05 \x01(\x0b\x32 .ratchet.common.v1.ProblemSetRef\x12.\n\x06reward\x18\x06 \x01(\x0b\x32\x1e.ratchet.trainer.v1.RewardSpec\x12\r\n\x05steps\x18\x07 \x01(\x05\x12\x30\n\tresources\x18\x08 \x01(\x0b\x32\x1d.ratchet.trainer.v1.Resources\x12\x0c\n\x04seed\x18\t \x01(\x03\x12<\n\x0fhyperparameters\x18\n \x01(\x0b\x32#.ratchet.trainer.v1.Hyperparameters\x12\x1b\n\x0evalidate_every\x18\x0b \x01(\x05H\x00\x88\x01\x01\x12\x1d\n\x10\x63heckpoint_every\x18\x0c \x01(\x05H\x01\x88\x01\x01\x12\x0f\n\x07loggers\x18\r \x03(\t\x12\x14\n\x0coutput_model\x18\x0e \x01(\t\x12-\n\x08priority\x18\x0f \x01(\x0e\x32\x1b.ratchet.common.v1.Priority\x12\x16\n\x0everl_overrides\x18\x10 \x03(\t\x12\x19\n\x11\x66orgeable_rewards\x18\x11 \x01(\x08\x12\x32\n\nthresholds\x18\x12 \x01(\x0b\x32\x1e.ratchet.trainer.v1.Thresholds\x12\x1b\n\x13refuse_long_prompts\x18\x13 \x01(\x08\x42\x11\n\x0f_validate_everyB\x13\n\x11_checkpoint_every\"\xa7\x08\n\x03Run\x12\n\n\x02id\x18\x01 \x01(\t\x12)\n\x04spec\x18\x02 \x01(\x0b\x32\x1b.ratchet.trainer.v1.RunSpec\x12,\n\x05state\x18\x03 \x01(\x0e\x32\x1d.ratchet.trainer.v1.Run.State\x12+\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12\x0c\n\x04step\x18\x05 \x01(\x05\x12\x0f\n\x07\x61ttempt\x18\x06 \x01(\x05\x12\x17\n\x0fplatform_faults\x18\x07 \x01(\x03\x12.\n\x07version\x18\x08 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\x37\n\x0f\x62\x65st_checkpoint\x18\t \x01(\x0b\x32\x1e.ratchet.trainer.v1.Checkpoint\x12/\n\x0b\x63reate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstart_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x05phase\x18\r \x01(\x0e\x32\x1d.ratchet.trainer.v1.Run.Phase\x12.\n\nphase_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\x0f \x01(\t\x12\x14\n\x0c\x63\x61ncel_actor\x18\x10 \x01(\t\x12.\n\x08\x65stimate\x18\x11 \x01(\x0b\x32\x1c.ratchet.trainer.v1.Estimate\x12\x15\n\rout_of_memory\x18\x12 \x01(\x05\x12+\n\x07notices\x18\x13 \x03(\x0b\x32\x1a.ratchet.trainer.v1.Notice\"\x93\x01\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTATE_QUEUED\x10\x01\x12\x12\n\x0eSTATE_STARTING\x10\x02\x12\x11\n\rSTATE_RUNNING\x10\x03\x12\x13\n\x0fSTATE_SUCCEEDED\x10\x04\x12\x10\n\x0cSTATE_FAILED\x10\x05\x12\x13\n\x0fSTATE_CANCELLED\x10\x06\"\xd0\x01\n\x05Phase\x12\x15\n\x11PHASE_UNSPECIFIED\x10\x00\x12\x14\n\x10PHASE_SUBMITTING\x10\x01\x12\x17\n\x13PHASE_LOADING_MODEL\x10\x02\x12\x18\n\x14PHASE_LOADING_POLICY\x10\x03\x12\x14\n\x10PHASE_GENERATING\x10\x04\x12\x12\n\x0ePHASE_UPDATING\x10\x05\x12\x14\n\x10PHASE_VALIDATING\x10\x06\x12\x10\n\x0cPHASE_SAVING\x10\x07\x12\x15\n\x11PHASE_REGISTERING\x10\x08\"v\n\x08\x45stimate\x12\x12\n\npeak_bytes\x18\x01 \x01(\x03\x12\x18\n\x0blimit_bytes\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12,\n\tstep_time\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationB\x0e\n\x0c_limit_bytes\"g\n\x06Notice\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12/\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05guard\x18\x04 \x01(\t\"\xd3\x01\n\x04Step\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12\x36\n\x07metrics\x18\x02 \x03(\x0b\x32%.ratchet.trainer.v1.Step.MetricsEntry\x12\x11\n\tpolicy_id\x18\x03 \x01(\t\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x05\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x9f\x01\n\nCheckpoint\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0b\n\x03uri\x18\x02 \x01(\t\x12\x11\n\tpolicy_id\x18\x03 \x01(\t\x12\x1d\n\x10validation_score\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x13\n\x11_validation_score\"Q\n\x10\x43reateRunRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12)\n\x04spec\x18\x02 \x01(\x0b\x32\x1b.ratchet.trainer.v1.RunSpec\"9\n\x11\x43reateRunResponse\x12$\n\x03run\x18\x01 \x01(\x0b\x32\x17.ratchet.trainer.v1.Run\"\x1b\n\rGetRunRequest\x12\n\n\x02id\x18\x01 \x01(\t\"6\n\x0eGetRunResponse\x12$\n\x03run\x18\x01 \x01(\x0b\x32\x17.ratchet.trainer.v1.Run\"f\n\x0fListRunsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12,\n\x05state\x18\x03 \x01(\x0e\x32\x1d.ratchet.trainer.v1.Run.State\"R\n\x10ListRunsResponse\x12%\n\x04runs\x18\x01 \x03(\x0b\x32\x17.ratchet.trainer.v1.Run\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x1e\n\x10\x43\x61ncelRunRequest\x12\n\n\x02id\x18\x01 \x01(\t\"9\n\x11\x43\x61ncelRunResponse\x12$\n\x03run\x18\x01 \x01(\x0b\x32\x17.ratchet.trainer.v1.Run\"\x1e\n\x10\x44\x65leteRunRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\x13\n\x11\x44\x65leteRunResponse\"1\n\x0fWatchRunRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nafter_step\x18\x02 \x01(\x05\"a\n\x10WatchRunResponse\x12$\n\x03run\x18\x01 \x01(\x0b\x32\x17.ratchet.trainer.v1.Run\x12\'\n\x05steps\x18\x02 \x03(\x0b\x32\x18.ratchet.trainer.v1.Step\"I\n\x10ListStepsRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"U\n\x11ListStepsResponse\x12\'\n\x05steps\x18\x01 \x03(\x0b\x32\x18.ratchet.trainer.v1.Step\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"O\n\x16ListCheckpointsRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"g\n\x17ListCheckpointsResponse\x12\x33\n\x0b\x63heckpoints\x18\x01 \x03(\x0b\x32\x1e.ratchet.trainer.v1.Checkpoint\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\xab\x01\n\tAlgorithm\x12\x19\n\x15\x41LGORITHM_UNSPECIFIED\x10\x00\x12\x11\n\rALGORITHM_SFT\x10\x01\x12\x12\n\x0e\x41LGORITHM_GRPO\x10\x02\x12\x11\n\rALGORITHM_PPO\x10\x03\x12\x12\n\x0e\x41LGORITHM_RLOO\x10\x04\x12\x12\n\x0e\x41LGORITHM_DAPO\x10\x05\x12!\n\x1d\x41LGORITHM_REINFORCE_PLUS_PLUS\x10\x06*A\n\x06\x44\x65vice\x12\x16\n\x12\x44\x45VICE_UNSPECIFIED\x10\x00\x12\x0e\n\nDEVICE_CPU\x10\x01\x12\x0f\n\x0b\x44\x45VICE_CUDA\x10\x02\x32\xe1\x07\n\x0eTrainerService\x12q\n\tCreateRun\x12$.ratchet.trainer.v1.CreateRunRequest\x1a%.ratchet.trainer.v1.CreateRunResponse\"\x17\x82\xd3\xe4\x93\x02\x11\"\x0c/api/v1/runs:\x01*\x12j\n\x06GetRun\x12!.ratchet.trainer.v1.GetRunRequest\x1a\".ratchet.trainer.v1.GetRunResponse\"\x19\x82\xd3\xe4\x93\x02\x13\x12\x11/api/v1/runs/{id}\x12k\n\x08ListRuns\x12#.ratchet.trainer.v1.ListRunsRequest\x1a$.ratchet.trainer.v1.ListRunsResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\x0c/api/v1/runs\x12}\n\tCancelRun\x12$.ratchet.trainer.v1.CancelRunRequest\x1a%.ratchet.trainer.v1.CancelRunResponse\"#\x82\xd3\xe4\x93\x02\x1d\"\x18/api/v1/runs/{id}/cancel:\x01*\x12s\n\tDeleteRun\x12$.ratchet.trainer.v1.DeleteRunRequest\x1a%.ratchet.trainer.v1.DeleteRunResponse\"\x19\x82\xd3\xe4\x93\x02\x13*\x11/api/v1/runs/{id}\x12x\n\x08WatchRun\x12#.ratchet.trainer.v1.WatchRunRequest\x1a$.ratchet.trainer.v1.WatchRunResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/runs/{id}/watch0\x01\x12}\n\tListSteps\x12$.ratchet.trainer.v1.ListStepsRequest\x1a%.ratchet.trainer.v1.ListStepsResponse\"#\x82\xd3\xe4\x93\x02\x1d\x12\x1b/api/v1/runs/{run_id}/steps\x12\x95\x01\n\x0fListCheckpoints\x12*.ratchet.trainer.v1.ListCheckpointsRequest\x1a+.ratchet.trainer.v1.ListCheckpointsResponse\")\x82\xd3\xe4\x93\x02#\x12!/api/v1/runs/{run_id}/checkpointsb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -55,62 +56,68 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TRAINERSERVICE'].methods_by_name['ListSteps']._serialized_options = b'\202\323\344\223\002\035\022\033/api/v1/runs/{run_id}/steps'
   _globals['_TRAINERSERVICE'].methods_by_name['ListCheckpoints']._loaded_options = None
   _globals['_TRAINERSERVICE'].methods_by_name['ListCheckpoints']._serialized_options = b'\202\323\344\223\002#\022!/api/v1/runs/{run_id}/checkpoints'
-  _globals['_ALGORITHM']._serialized_start=4326
-  _globals['_ALGORITHM']._serialized_end=4497
-  _globals['_DEVICE']._serialized_start=4499
-  _globals['_DEVICE']._serialized_end=4564
-  _globals['_RESOURCES']._serialized_start=251
-  _globals['_RESOURCES']._serialized_end=398
-  _globals['_HYPERPARAMETERS']._serialized_start=401
-  _globals['_HYPERPARAMETERS']._serialized_end=1244
-  _globals['_REWARDSPEC']._serialized_start=1246
-  _globals['_REWARDSPEC']._serialized_end=1272
-  _globals['_RUNSPEC']._serialized_start=1275
-  _globals['_RUNSPEC']._serialized_end=1940
-  _globals['_RUN']._serialized_start=1943
-  _globals['_RUN']._serialized_end=2890
-  _globals['_RUN_STATE']._serialized_start=2532
-  _globals['_RUN_STATE']._serialized_end=2679
-  _globals['_RUN_PHASE']._serialized_start=2682
-  _globals['_RUN_PHASE']._serialized_end=2890
-  _globals['_STEP']._serialized_start=2893
-  _globals['_STEP']._serialized_end=3104
-  _globals['_STEP_METRICSENTRY']._serialized_start=3058
-  _globals['_STEP_METRICSENTRY']._serialized_end=3104
-  _globals['_CHECKPOINT']._serialized_start=3107
-  _globals['_CHECKPOINT']._serialized_end=3266
-  _globals['_CREATERUNREQUEST']._serialized_start=3268
-  _globals['_CREATERUNREQUEST']._serialized_end=3349
-  _globals['_CREATERUNRESPONSE']._serialized_start=3351
-  _globals['_CREATERUNRESPONSE']._serialized_end=3408
-  _globals['_GETRUNREQUEST']._serialized_start=3410
-  _globals['_GETRUNREQUEST']._serialized_end=3437
-  _globals['_GETRUNRESPONSE']._serialized_start=3439
-  _globals['_GETRUNRESPONSE']._serialized_end=3493
-  _globals['_LISTRUNSREQUEST']._serialized_start=3495
-  _globals['_LISTRUNSREQUEST']._serialized_end=3597
-  _globals['_LISTRUNSRESPONSE']._serialized_start=3599
-  _globals['_LISTRUNSRESPONSE']._serialized_end=3681
-  _globals['_CANCELRUNREQUEST']._serialized_start=3683
-  _globals['_CANCELRUNREQUEST']._serialized_end=3713
-  _globals['_CANCELRUNRESPONSE']._serialized_start=3715
-  _globals['_CANCELRUNRESPONSE']._serialized_end=3772
-  _globals['_DELETERUNREQUEST']._serialized_start=3774
-  _globals['_DELETERUNREQUEST']._serialized_end=3804
-  _globals['_DELETERUNRESPONSE']._serialized_start=3806
-  _globals['_DELETERUNRESPONSE']._serialized_end=3825
-  _globals['_WATCHRUNREQUEST']._serialized_start=3827
-  _globals['_WATCHRUNREQUEST']._serialized_end=3876
-  _globals['_WATCHRUNRESPONSE']._serialized_start=3878
-  _globals['_WATCHRUNRESPONSE']._serialized_end=3975
-  _globals['_LISTSTEPSREQUEST']._serialized_start=3977
-  _globals['_LISTSTEPSREQUEST']._serialized_end=4050
-  _globals['_LISTSTEPSRESPONSE']._serialized_start=4052
-  _globals['_LISTSTEPSRESPONSE']._serialized_end=4137
-  _globals['_LISTCHECKPOINTSREQUEST']._serialized_start=4139
-  _globals['_LISTCHECKPOINTSREQUEST']._serialized_end=4218
-  _globals['_LISTCHECKPOINTSRESPONSE']._serialized_start=4220
-  _globals['_LISTCHECKPOINTSRESPONSE']._serialized_end=4323
-  _globals['_TRAINERSERVICE']._serialized_start=4567
-  _globals['_TRAINERSERVICE']._serialized_end=5560
+  _globals['_ALGORITHM']._serialized_start=5521
+  _globals['_ALGORITHM']._serialized_end=5692
+  _globals['_DEVICE']._serialized_start=5694
+  _globals['_DEVICE']._serialized_end=5759
+  _globals['_RESOURCES']._serialized_start=283
+  _globals['_RESOURCES']._serialized_end=430
+  _globals['_HYPERPARAMETERS']._serialized_start=433
+  _globals['_HYPERPARAMETERS']._serialized_end=1396
+  _globals['_THRESHOLDS']._serialized_start=1399
+  _globals['_THRESHOLDS']._serialized_end=2017
+  _globals['_REWARDSPEC']._serialized_start=2019
+  _globals['_REWARDSPEC']._serialized_end=2045
+  _globals['_RUNSPEC']._serialized_start=2048
+  _globals['_RUNSPEC']._serialized_end=2794
+  _globals['_RUN']._serialized_start=2797
+  _globals['_RUN']._serialized_end=3860
+  _globals['_RUN_STATE']._serialized_start=3502
+  _globals['_RUN_STATE']._serialized_end=3649
+  _globals['_RUN_PHASE']._serialized_start=3652
+  _globals['_RUN_PHASE']._serialized_end=3860
+  _globals['_ESTIMATE']._serialized_start=3862
+  _globals['_ESTIMATE']._serialized_end=3980
+  _globals['_NOTICE']._serialized_start=3982
+  _globals['_NOTICE']._serialized_end=4085
+  _globals['_STEP']._serialized_start=4088
+  _globals['_STEP']._serialized_end=4299
+  _globals['_STEP_METRICSENTRY']._serialized_start=4253
+  _globals['_STEP_METRICSENTRY']._serialized_end=4299
+  _globals['_CHECKPOINT']._serialized_start=4302
+  _globals['_CHECKPOINT']._serialized_end=4461
+  _globals['_CREATERUNREQUEST']._serialized_start=4463
+  _globals['_CREATERUNREQUEST']._serialized_end=4544
+  _globals['_CREATERUNRESPONSE']._serialized_start=4546
+  _globals['_CREATERUNRESPONSE']._serialized_end=4603
+  _globals['_GETRUNREQUEST']._serialized_start=4605
+  _globals['_GETRUNREQUEST']._serialized_end=4632
+  _globals['_GETRUNRESPONSE']._serialized_start=4634
+  _globals['_GETRUNRESPONSE']._serialized_end=4688
+  _globals['_LISTRUNSREQUEST']._serialized_start=4690
+  _globals['_LISTRUNSREQUEST']._serialized_end=4792
+  _globals['_LISTRUNSRESPONSE']._serialized_start=4794
+  _globals['_LISTRUNSRESPONSE']._serialized_end=4876
+  _globals['_CANCELRUNREQUEST']._serialized_start=4878
+  _globals['_CANCELRUNREQUEST']._serialized_end=4908
+  _globals['_CANCELRUNRESPONSE']._serialized_start=4910
+  _globals['_CANCELRUNRESPONSE']._serialized_end=4967
+  _globals['_DELETERUNREQUEST']._serialized_start=4969
+  _globals['_DELETERUNREQUEST']._serialized_end=4999
+  _globals['_DELETERUNRESPONSE']._serialized_start=5001
+  _globals['_DELETERUNRESPONSE']._serialized_end=5020
+  _globals['_WATCHRUNREQUEST']._serialized_start=5022
+  _globals['_WATCHRUNREQUEST']._serialized_end=5071
+  _globals['_WATCHRUNRESPONSE']._serialized_start=5073
+  _globals['_WATCHRUNRESPONSE']._serialized_end=5170
+  _globals['_LISTSTEPSREQUEST']._serialized_start=5172
+  _globals['_LISTSTEPSREQUEST']._serialized_end=5245
+  _globals['_LISTSTEPSRESPONSE']._serialized_start=5247
+  _globals['_LISTSTEPSRESPONSE']._serialized_end=5332
+  _globals['_LISTCHECKPOINTSREQUEST']._serialized_start=5334
+  _globals['_LISTCHECKPOINTSREQUEST']._serialized_end=5413
+  _globals['_LISTCHECKPOINTSRESPONSE']._serialized_start=5415
+  _globals['_LISTCHECKPOINTSRESPONSE']._serialized_end=5518
+  _globals['_TRAINERSERVICE']._serialized_start=5762
+  _globals['_TRAINERSERVICE']._serialized_end=6755
 # @@protoc_insertion_point(module_scope)

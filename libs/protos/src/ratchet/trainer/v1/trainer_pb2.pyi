@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -128,6 +129,8 @@ class Hyperparameters(_message.Message):
     GAMMA_FIELD_NUMBER: _builtins.int
     WARMUP_STEPS_FIELD_NUMBER: _builtins.int
     WEIGHT_DECAY_FIELD_NUMBER: _builtins.int
+    MICRO_BATCH_TOKENS_FIELD_NUMBER: _builtins.int
+    GRADIENT_CHECKPOINTING_FIELD_NUMBER: _builtins.int
     learning_rate: _builtins.float
     batch_size: _builtins.int
     """Prompts per step (RL), or examples per step (SFT)."""
@@ -136,7 +139,7 @@ class Hyperparameters(_message.Message):
     mini_batch_size: _builtins.int
     """Prompts per gradient update; must divide batch_size."""
     micro_batch_size: _builtins.int
-    """Sequences per forward/backward pass on one rank."""
+    """Sequences of the longest kind per forward/backward pass on one rank: sets micro_batch_tokens to their tokens."""
     max_prompt_tokens: _builtins.int
     max_response_tokens: _builtins.int
     temperature: _builtins.float
@@ -152,6 +155,14 @@ class Hyperparameters(_message.Message):
     gamma: _builtins.float
     warmup_steps: _builtins.int
     weight_decay: _builtins.float
+    micro_batch_tokens: _builtins.int
+    """Tokens per forward/backward pass on one rank, padding included; at least max_prompt_tokens and max_response_tokens.
+    Absent: as many as fit into memory.
+    """
+    gradient_checkpointing: _builtins.bool
+    """Makes activations a second time for the backward pass, which takes less memory and a third more arithmetic. Absent:
+    only where the memory asks for it.
+    """
     def __init__(
         self,
         *,
@@ -173,10 +184,12 @@ class Hyperparameters(_message.Message):
         gamma: _builtins.float | None = ...,
         warmup_steps: _builtins.int | None = ...,
         weight_decay: _builtins.float | None = ...,
+        micro_batch_tokens: _builtins.int | None = ...,
+        gradient_checkpointing: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_learning_rate", b"_learning_rate", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_mini_batch_size", b"_mini_batch_size", "_temperature", b"_temperature", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "learning_rate", b"learning_rate", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "mini_batch_size", b"mini_batch_size", "temperature", b"temperature", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_learning_rate", b"_learning_rate", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_temperature", b"_temperature", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "learning_rate", b"learning_rate", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "temperature", b"temperature", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_learning_rate", b"_learning_rate", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_mini_batch_size", b"_mini_batch_size", "_temperature", b"_temperature", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "learning_rate", b"learning_rate", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "mini_batch_size", b"mini_batch_size", "temperature", b"temperature", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size", "_clip_high", b"_clip_high", "_clip_low", b"_clip_low", "_critic_learning_rate", b"_critic_learning_rate", "_entropy_coefficient", b"_entropy_coefficient", "_gae_lambda", b"_gae_lambda", "_gamma", b"_gamma", "_gradient_checkpointing", b"_gradient_checkpointing", "_group_size", b"_group_size", "_kl_coefficient", b"_kl_coefficient", "_learning_rate", b"_learning_rate", "_max_grad_norm", b"_max_grad_norm", "_max_prompt_tokens", b"_max_prompt_tokens", "_max_response_tokens", b"_max_response_tokens", "_micro_batch_size", b"_micro_batch_size", "_micro_batch_tokens", b"_micro_batch_tokens", "_mini_batch_size", b"_mini_batch_size", "_temperature", b"_temperature", "_warmup_steps", b"_warmup_steps", "_weight_decay", b"_weight_decay", "batch_size", b"batch_size", "clip_high", b"clip_high", "clip_low", b"clip_low", "critic_learning_rate", b"critic_learning_rate", "entropy_coefficient", b"entropy_coefficient", "gae_lambda", b"gae_lambda", "gamma", b"gamma", "gradient_checkpointing", b"gradient_checkpointing", "group_size", b"group_size", "kl_coefficient", b"kl_coefficient", "learning_rate", b"learning_rate", "max_grad_norm", b"max_grad_norm", "max_prompt_tokens", b"max_prompt_tokens", "max_response_tokens", b"max_response_tokens", "micro_batch_size", b"micro_batch_size", "micro_batch_tokens", b"micro_batch_tokens", "mini_batch_size", b"mini_batch_size", "temperature", b"temperature", "warmup_steps", b"warmup_steps", "weight_decay", b"weight_decay"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__batch_size: _TypeAlias = _typing.Literal["batch_size"]  # noqa: Y015
     _WhichOneofArgType__batch_size: _TypeAlias = _typing.Literal["_batch_size", b"_batch_size"]  # noqa: Y015
@@ -192,6 +205,8 @@ class Hyperparameters(_message.Message):
     _WhichOneofArgType__gae_lambda: _TypeAlias = _typing.Literal["_gae_lambda", b"_gae_lambda"]  # noqa: Y015
     _WhichOneofReturnType__gamma: _TypeAlias = _typing.Literal["gamma"]  # noqa: Y015
     _WhichOneofArgType__gamma: _TypeAlias = _typing.Literal["_gamma", b"_gamma"]  # noqa: Y015
+    _WhichOneofReturnType__gradient_checkpointing: _TypeAlias = _typing.Literal["gradient_checkpointing"]  # noqa: Y015
+    _WhichOneofArgType__gradient_checkpointing: _TypeAlias = _typing.Literal["_gradient_checkpointing", b"_gradient_checkpointing"]  # noqa: Y015
     _WhichOneofReturnType__group_size: _TypeAlias = _typing.Literal["group_size"]  # noqa: Y015
     _WhichOneofArgType__group_size: _TypeAlias = _typing.Literal["_group_size", b"_group_size"]  # noqa: Y015
     _WhichOneofReturnType__kl_coefficient: _TypeAlias = _typing.Literal["kl_coefficient"]  # noqa: Y015
@@ -206,6 +221,8 @@ class Hyperparameters(_message.Message):
     _WhichOneofArgType__max_response_tokens: _TypeAlias = _typing.Literal["_max_response_tokens", b"_max_response_tokens"]  # noqa: Y015
     _WhichOneofReturnType__micro_batch_size: _TypeAlias = _typing.Literal["micro_batch_size"]  # noqa: Y015
     _WhichOneofArgType__micro_batch_size: _TypeAlias = _typing.Literal["_micro_batch_size", b"_micro_batch_size"]  # noqa: Y015
+    _WhichOneofReturnType__micro_batch_tokens: _TypeAlias = _typing.Literal["micro_batch_tokens"]  # noqa: Y015
+    _WhichOneofArgType__micro_batch_tokens: _TypeAlias = _typing.Literal["_micro_batch_tokens", b"_micro_batch_tokens"]  # noqa: Y015
     _WhichOneofReturnType__mini_batch_size: _TypeAlias = _typing.Literal["mini_batch_size"]  # noqa: Y015
     _WhichOneofArgType__mini_batch_size: _TypeAlias = _typing.Literal["_mini_batch_size", b"_mini_batch_size"]  # noqa: Y015
     _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
@@ -229,6 +246,8 @@ class Hyperparameters(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__gamma) -> _WhichOneofReturnType__gamma | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__gradient_checkpointing) -> _WhichOneofReturnType__gradient_checkpointing | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__group_size) -> _WhichOneofReturnType__group_size | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__kl_coefficient) -> _WhichOneofReturnType__kl_coefficient | None: ...
@@ -243,6 +262,8 @@ class Hyperparameters(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__micro_batch_size) -> _WhichOneofReturnType__micro_batch_size | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__micro_batch_tokens) -> _WhichOneofReturnType__micro_batch_tokens | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__mini_batch_size) -> _WhichOneofReturnType__mini_batch_size | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature) -> _WhichOneofReturnType__temperature | None: ...
@@ -252,6 +273,129 @@ class Hyperparameters(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__weight_decay) -> _WhichOneofReturnType__weight_decay | None: ...
 
 Global___Hyperparameters: _TypeAlias = Hyperparameters  # noqa: Y015
+
+@_typing.final
+class Thresholds(_message.Message):
+    """Where the guards of a run act: each looks at the metrics of every step. Those that stop end the run FAILED, and its
+    best checkpoint stays; the others leave a notice. Absent: the default. 0 turns a guard off.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REWARD_LIMIT_FIELD_NUMBER: _builtins.int
+    KL_LIMIT_FIELD_NUMBER: _builtins.int
+    ENTROPY_FLOOR_FIELD_NUMBER: _builtins.int
+    GRADIENT_SPIKE_FIELD_NUMBER: _builtins.int
+    LOSS_RISE_FIELD_NUMBER: _builtins.int
+    NO_SIGNAL_SHARE_FIELD_NUMBER: _builtins.int
+    LENGTH_DRIFT_FIELD_NUMBER: _builtins.int
+    TRUNCATED_SHARE_FIELD_NUMBER: _builtins.int
+    REPETITION_RISE_FIELD_NUMBER: _builtins.int
+    TAMPERED_SHARE_FIELD_NUMBER: _builtins.int
+    TAMPERED_LIMIT_FIELD_NUMBER: _builtins.int
+    VERDICT_SHIFT_FIELD_NUMBER: _builtins.int
+    COLLAPSE_CONFIDENCE_FIELD_NUMBER: _builtins.int
+    reward_limit: _builtins.float
+    """Rewards beyond it, either way, are cut to it. Default 10."""
+    kl_limit: _builtins.float
+    """Stops: KL in nats a token, from the base where there is a penalty, else from the policy that sampled. Default 1."""
+    entropy_floor: _builtins.float
+    """Nats a token. Default 0.02."""
+    gradient_spike: _builtins.float
+    """Times the usual norm of the gradient. Default 10."""
+    loss_rise: _builtins.float
+    """Stops (SFT): times the loss at the start. Default 2."""
+    no_signal_share: _builtins.float
+    """Share of groups whose completions all have one reward. Default 0.9."""
+    length_drift: _builtins.float
+    """Times the mean length at the start, or a part of it by that factor. Default 2."""
+    truncated_share: _builtins.float
+    """Share of completions that end at max_response_tokens. Default 0.5."""
+    repetition_rise: _builtins.float
+    """Rise of the share of runs of four tokens that a completion has had before. Default 0.2."""
+    tampered_share: _builtins.float
+    """Share of programs that tried to forge their verdict. Default 0.02."""
+    tampered_limit: _builtins.float
+    """Stops, at the same share. Default 0.25."""
+    verdict_shift: _builtins.float
+    """Rise of the share of programs that end in one way other than PASSED. Default 0.3."""
+    collapse_confidence: _builtins.float
+    """Stops: of the interval by which the policy is worse than its base. Default 0.9999."""
+    def __init__(
+        self,
+        *,
+        reward_limit: _builtins.float | None = ...,
+        kl_limit: _builtins.float | None = ...,
+        entropy_floor: _builtins.float | None = ...,
+        gradient_spike: _builtins.float | None = ...,
+        loss_rise: _builtins.float | None = ...,
+        no_signal_share: _builtins.float | None = ...,
+        length_drift: _builtins.float | None = ...,
+        truncated_share: _builtins.float | None = ...,
+        repetition_rise: _builtins.float | None = ...,
+        tampered_share: _builtins.float | None = ...,
+        tampered_limit: _builtins.float | None = ...,
+        verdict_shift: _builtins.float | None = ...,
+        collapse_confidence: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence", "_entropy_floor", b"_entropy_floor", "_gradient_spike", b"_gradient_spike", "_kl_limit", b"_kl_limit", "_length_drift", b"_length_drift", "_loss_rise", b"_loss_rise", "_no_signal_share", b"_no_signal_share", "_repetition_rise", b"_repetition_rise", "_reward_limit", b"_reward_limit", "_tampered_limit", b"_tampered_limit", "_tampered_share", b"_tampered_share", "_truncated_share", b"_truncated_share", "_verdict_shift", b"_verdict_shift", "collapse_confidence", b"collapse_confidence", "entropy_floor", b"entropy_floor", "gradient_spike", b"gradient_spike", "kl_limit", b"kl_limit", "length_drift", b"length_drift", "loss_rise", b"loss_rise", "no_signal_share", b"no_signal_share", "repetition_rise", b"repetition_rise", "reward_limit", b"reward_limit", "tampered_limit", b"tampered_limit", "tampered_share", b"tampered_share", "truncated_share", b"truncated_share", "verdict_shift", b"verdict_shift"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence", "_entropy_floor", b"_entropy_floor", "_gradient_spike", b"_gradient_spike", "_kl_limit", b"_kl_limit", "_length_drift", b"_length_drift", "_loss_rise", b"_loss_rise", "_no_signal_share", b"_no_signal_share", "_repetition_rise", b"_repetition_rise", "_reward_limit", b"_reward_limit", "_tampered_limit", b"_tampered_limit", "_tampered_share", b"_tampered_share", "_truncated_share", b"_truncated_share", "_verdict_shift", b"_verdict_shift", "collapse_confidence", b"collapse_confidence", "entropy_floor", b"entropy_floor", "gradient_spike", b"gradient_spike", "kl_limit", b"kl_limit", "length_drift", b"length_drift", "loss_rise", b"loss_rise", "no_signal_share", b"no_signal_share", "repetition_rise", b"repetition_rise", "reward_limit", b"reward_limit", "tampered_limit", b"tampered_limit", "tampered_share", b"tampered_share", "truncated_share", b"truncated_share", "verdict_shift", b"verdict_shift"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__collapse_confidence: _TypeAlias = _typing.Literal["collapse_confidence"]  # noqa: Y015
+    _WhichOneofArgType__collapse_confidence: _TypeAlias = _typing.Literal["_collapse_confidence", b"_collapse_confidence"]  # noqa: Y015
+    _WhichOneofReturnType__entropy_floor: _TypeAlias = _typing.Literal["entropy_floor"]  # noqa: Y015
+    _WhichOneofArgType__entropy_floor: _TypeAlias = _typing.Literal["_entropy_floor", b"_entropy_floor"]  # noqa: Y015
+    _WhichOneofReturnType__gradient_spike: _TypeAlias = _typing.Literal["gradient_spike"]  # noqa: Y015
+    _WhichOneofArgType__gradient_spike: _TypeAlias = _typing.Literal["_gradient_spike", b"_gradient_spike"]  # noqa: Y015
+    _WhichOneofReturnType__kl_limit: _TypeAlias = _typing.Literal["kl_limit"]  # noqa: Y015
+    _WhichOneofArgType__kl_limit: _TypeAlias = _typing.Literal["_kl_limit", b"_kl_limit"]  # noqa: Y015
+    _WhichOneofReturnType__length_drift: _TypeAlias = _typing.Literal["length_drift"]  # noqa: Y015
+    _WhichOneofArgType__length_drift: _TypeAlias = _typing.Literal["_length_drift", b"_length_drift"]  # noqa: Y015
+    _WhichOneofReturnType__loss_rise: _TypeAlias = _typing.Literal["loss_rise"]  # noqa: Y015
+    _WhichOneofArgType__loss_rise: _TypeAlias = _typing.Literal["_loss_rise", b"_loss_rise"]  # noqa: Y015
+    _WhichOneofReturnType__no_signal_share: _TypeAlias = _typing.Literal["no_signal_share"]  # noqa: Y015
+    _WhichOneofArgType__no_signal_share: _TypeAlias = _typing.Literal["_no_signal_share", b"_no_signal_share"]  # noqa: Y015
+    _WhichOneofReturnType__repetition_rise: _TypeAlias = _typing.Literal["repetition_rise"]  # noqa: Y015
+    _WhichOneofArgType__repetition_rise: _TypeAlias = _typing.Literal["_repetition_rise", b"_repetition_rise"]  # noqa: Y015
+    _WhichOneofReturnType__reward_limit: _TypeAlias = _typing.Literal["reward_limit"]  # noqa: Y015
+    _WhichOneofArgType__reward_limit: _TypeAlias = _typing.Literal["_reward_limit", b"_reward_limit"]  # noqa: Y015
+    _WhichOneofReturnType__tampered_limit: _TypeAlias = _typing.Literal["tampered_limit"]  # noqa: Y015
+    _WhichOneofArgType__tampered_limit: _TypeAlias = _typing.Literal["_tampered_limit", b"_tampered_limit"]  # noqa: Y015
+    _WhichOneofReturnType__tampered_share: _TypeAlias = _typing.Literal["tampered_share"]  # noqa: Y015
+    _WhichOneofArgType__tampered_share: _TypeAlias = _typing.Literal["_tampered_share", b"_tampered_share"]  # noqa: Y015
+    _WhichOneofReturnType__truncated_share: _TypeAlias = _typing.Literal["truncated_share"]  # noqa: Y015
+    _WhichOneofArgType__truncated_share: _TypeAlias = _typing.Literal["_truncated_share", b"_truncated_share"]  # noqa: Y015
+    _WhichOneofReturnType__verdict_shift: _TypeAlias = _typing.Literal["verdict_shift"]  # noqa: Y015
+    _WhichOneofArgType__verdict_shift: _TypeAlias = _typing.Literal["_verdict_shift", b"_verdict_shift"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__collapse_confidence) -> _WhichOneofReturnType__collapse_confidence | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__entropy_floor) -> _WhichOneofReturnType__entropy_floor | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__gradient_spike) -> _WhichOneofReturnType__gradient_spike | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__kl_limit) -> _WhichOneofReturnType__kl_limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__length_drift) -> _WhichOneofReturnType__length_drift | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__loss_rise) -> _WhichOneofReturnType__loss_rise | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__no_signal_share) -> _WhichOneofReturnType__no_signal_share | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__repetition_rise) -> _WhichOneofReturnType__repetition_rise | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reward_limit) -> _WhichOneofReturnType__reward_limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tampered_limit) -> _WhichOneofReturnType__tampered_limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tampered_share) -> _WhichOneofReturnType__tampered_share | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__truncated_share) -> _WhichOneofReturnType__truncated_share | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__verdict_shift) -> _WhichOneofReturnType__verdict_shift | None: ...
+
+Global___Thresholds: _TypeAlias = Thresholds  # noqa: Y015
 
 @_typing.final
 class RewardSpec(_message.Message):
@@ -296,6 +440,8 @@ class RunSpec(_message.Message):
     PRIORITY_FIELD_NUMBER: _builtins.int
     VERL_OVERRIDES_FIELD_NUMBER: _builtins.int
     FORGEABLE_REWARDS_FIELD_NUMBER: _builtins.int
+    THRESHOLDS_FIELD_NUMBER: _builtins.int
+    REFUSE_LONG_PROMPTS_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
     """A name for people."""
     algorithm: Global___Algorithm.ValueType
@@ -311,6 +457,10 @@ class RunSpec(_message.Message):
     forgeable_rewards: _builtins.bool
     """Takes problems whose tests share the program's process (CheckTest.GRADING_SHARED): policies can learn to forge their
     rewards. INVALID_ARGUMENT for such problems unless it is set.
+    """
+    refuse_long_prompts: _builtins.bool
+    """A problem whose prompt has more than max_prompt_tokens (SFT: with its reference more than both together) ends the
+    run with INVALID_ARGUMENT. Otherwise such problems are left out, and a notice says how many.
     """
     @_builtins.property
     def base(self) -> _model_pb2.ModelRef: ...
@@ -332,6 +482,10 @@ class RunSpec(_message.Message):
     def verl_overrides(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """More verl settings, "key=value" in Hydra's form, applied last. For GPUs: offload, sequence balancing, ..."""
 
+    @_builtins.property
+    def thresholds(self) -> Global___Thresholds:
+        """Where its guards act."""
+
     def __init__(
         self,
         *,
@@ -352,10 +506,12 @@ class RunSpec(_message.Message):
         priority: _priority_pb2.Priority.ValueType = ...,
         verl_overrides: _abc.Iterable[_builtins.str] | None = ...,
         forgeable_rewards: _builtins.bool = ...,
+        thresholds: Global___Thresholds | None = ...,
+        refuse_long_prompts: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "hyperparameters", b"hyperparameters", "problems", b"problems", "resources", b"resources", "reward", b"reward", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "base", b"base", "checkpoint_every", b"checkpoint_every", "hyperparameters", b"hyperparameters", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "priority", b"priority", "problems", b"problems", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "base", b"base", "checkpoint_every", b"checkpoint_every", "display_name", b"display_name", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "loggers", b"loggers", "output_model", b"output_model", "priority", b"priority", "problems", b"problems", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "thresholds", b"thresholds", "validate_every", b"validate_every", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint_every: _TypeAlias = _typing.Literal["checkpoint_every"]  # noqa: Y015
     _WhichOneofArgType__checkpoint_every: _TypeAlias = _typing.Literal["_checkpoint_every", b"_checkpoint_every"]  # noqa: Y015
@@ -452,6 +608,9 @@ class Run(_message.Message):
     PHASE_TIME_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
     CANCEL_ACTOR_FIELD_NUMBER: _builtins.int
+    ESTIMATE_FIELD_NUMBER: _builtins.int
+    OUT_OF_MEMORY_FIELD_NUMBER: _builtins.int
+    NOTICES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Run.State.ValueType
     step: _builtins.int
@@ -465,6 +624,8 @@ class Run(_message.Message):
     actor: _builtins.str
     """The ids of the API keys that created and that cancelled it."""
     cancel_actor: _builtins.str
+    out_of_memory: _builtins.int
+    """Attempts that ran out of memory: the next one makes half as many tokens a pass."""
     @_builtins.property
     def spec(self) -> Global___RunSpec:
         """With the defaults that were taken."""
@@ -485,6 +646,14 @@ class Run(_message.Message):
     def end_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def phase_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def estimate(self) -> Global___Estimate:
+        """Absent where the base's config does not tell."""
+
+    @_builtins.property
+    def notices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Notice]:
+        """What guards saw and did, one sentence each, oldest first."""
+
     def __init__(
         self,
         *,
@@ -504,14 +673,81 @@ class Run(_message.Message):
         phase_time: _timestamp_pb2.Timestamp | None = ...,
         actor: _builtins.str = ...,
         cancel_actor: _builtins.str = ...,
+        estimate: Global___Estimate | None = ...,
+        out_of_memory: _builtins.int = ...,
+        notices: _abc.Iterable[Global___Notice] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "phase_time", b"phase_time", "spec", b"spec", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "estimate", b"estimate", "failure", b"failure", "phase_time", b"phase_time", "spec", b"spec", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "id", b"id", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "end_time", b"end_time", "estimate", b"estimate", "failure", b"failure", "id", b"id", "notices", b"notices", "out_of_memory", b"out_of_memory", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Run: _TypeAlias = Run  # noqa: Y015
+
+@_typing.final
+class Estimate(_message.Message):
+    """What a run was expected to take when it was created."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PEAK_BYTES_FIELD_NUMBER: _builtins.int
+    LIMIT_BYTES_FIELD_NUMBER: _builtins.int
+    STEP_TIME_FIELD_NUMBER: _builtins.int
+    peak_bytes: _builtins.int
+    """The peak of its training processes: on CPU of all of them on one machine, on CUDA of one GPU's memory."""
+    limit_bytes: _builtins.int
+    """What a run may take here; absent where the service does not know."""
+    @_builtins.property
+    def step_time(self) -> _duration_pb2.Duration:
+        """Of the longest step; absent where the speed of the device is not known."""
+
+    def __init__(
+        self,
+        *,
+        peak_bytes: _builtins.int = ...,
+        limit_bytes: _builtins.int | None = ...,
+        step_time: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit_bytes", b"_limit_bytes", "limit_bytes", b"limit_bytes", "step_time", b"step_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit_bytes", b"_limit_bytes", "limit_bytes", b"limit_bytes", "peak_bytes", b"peak_bytes", "step_time", b"step_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__limit_bytes: _TypeAlias = _typing.Literal["limit_bytes"]  # noqa: Y015
+    _WhichOneofArgType__limit_bytes: _TypeAlias = _typing.Literal["_limit_bytes", b"_limit_bytes"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit_bytes) -> _WhichOneofReturnType__limit_bytes | None: ...
+
+Global___Estimate: _TypeAlias = Estimate  # noqa: Y015
+
+@_typing.final
+class Notice(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    GUARD_FIELD_NUMBER: _builtins.int
+    step: _builtins.int
+    message: _builtins.str
+    guard: _builtins.str
+    """The name of the guard, such as "kl"; empty for a notice of the run's own."""
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        step: _builtins.int = ...,
+        message: _builtins.str = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        guard: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "guard", b"guard", "message", b"message", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Notice: _TypeAlias = Notice  # noqa: Y015
 
 @_typing.final
 class Step(_message.Message):

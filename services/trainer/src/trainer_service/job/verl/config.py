@@ -1,4 +1,4 @@
-"""A job's config as verl's: pure functions from JobConfig to lists of Hydra overrides. Nothing of verl is imported.
+"""A job's config as verl's: functions from JobConfig to lists of Hydra overrides. Nothing of verl is imported.
 
 verl's own defaults are kept where they serve; each override below is a hyperparameter of the run, a resource, a path,
 or a need of the device. The spec is complete and valid: nothing is checked or chosen here.
@@ -6,6 +6,7 @@ or a need of the device. The spec is complete and valid: nothing is checked or c
 
 import importlib.util
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -56,13 +57,17 @@ def environment(job: JobConfig) -> dict[str, str]:
             "VERL_PLATFORM": "cpu",
             # verl finds its FSDP engine under the device "cuda" only; the platform above is what it then runs on.
             "VERL_ENGINE_DEVICE": "cuda",
-            # Two threads per rank were slower than one on two cores: ranks, vLLM and the sandbox share them.
-            "OMP_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": str(_threads(job)),
             # The logical GPUs of a CPU machine have no device behind them.
             "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         }
         | ({"GLOO_SOCKET_IFNAME": "lo"} if job.spec.resources.nodes == 1 else {})
     )
+
+
+def _threads(job: JobConfig) -> int:
+    """Of each rank: engine and sandbox have little to do while ranks compute."""
+    return max(1, len(os.sched_getaffinity(0)) // (job.spec.resources.accelerators_per_node or 1))
 
 
 def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
@@ -80,17 +85,20 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         *_data(job, "PromptDataset"),
         f"data.train_batch_size={hyper.batch_size}",
         f"data.max_prompt_length={hyper.max_prompt_tokens}",
+        f"data.filter_overlong_prompts={not spec.refuse_long_prompts}",
         f"data.max_response_length={hyper.max_response_tokens}",
         f"data.seed={spec.seed}",
         "data.dataloader_num_workers=0",
         # verl makes a loader of the validation set even when there is none; the default size is then 0, and refused.
         *([] if spec.validation_problems else ["data.val_batch_size=1"]),
         *_model("actor_rollout_ref.model", job),
+        *_head("actor_rollout_ref.model"),
         *_engine(f"{actor}.fsdp_config", job),
         f"{actor}.strategy=fsdp2",
         f"{actor}.use_torch_compile={job.is_cuda}",
         f"{actor}.ppo_mini_batch_size={hyper.mini_batch_size}",
-        f"{actor}.ppo_micro_batch_size_per_gpu={hyper.micro_batch_size}",
+        f"{actor}.use_dynamic_bsz=True",
+        f"{actor}.ppo_max_token_len_per_gpu={job.passes.tokens}",
         f"{actor}.data_loader_seed={spec.seed}",
         f"{actor}.clip_ratio_low={hyper.clip_low}",
         f"{actor}.clip_ratio_high={hyper.clip_high}",
@@ -108,7 +116,6 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         f"actor_rollout_ref.rollout.n={hyper.group_size}",
         f"actor_rollout_ref.rollout.temperature={hyper.temperature}",
         "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
-        f"actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu={hyper.micro_batch_size}",
         # The engine has its own process and memory: nothing of it is to be freed around a step.
         "actor_rollout_ref.rollout.free_cache_engine=False",
         # Verdicts come with the completions, so verl's reward workers have nothing to do.
@@ -116,26 +123,26 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
         # verl counts epochs in RL, too, and must not end by them: more than any run has.
         *_trainer(job, epochs=10**6),
-        "trainer.val_before_train=False",
+        f"trainer.val_before_train={_base_is_validated(job, resume_from)}",
         *_resume(resume_from),
         *algorithm.overrides,
         *spec.verl_overrides,
     ]
 
 
-def sft_overrides(job: JobConfig, resume_from: Path | None, examples: int) -> list[Override]:
-    """Overrides of verl's `sft_trainer_engine`. `examples`: how many the training set has, for the number of epochs."""
+def sft_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
+    """Overrides of verl's `sft_trainer_engine`."""
     spec, hyper = job.spec, job.spec.hyperparameters
-    assert hyper.batch_size is not None
-    batches = max(examples // hyper.batch_size, 1)  # fewer problems may have references than there are problems
     return [
         *_data(job, "ExampleDataset"),
         f"data.train_batch_size={hyper.batch_size}",
-        f"data.micro_batch_size_per_gpu={hyper.micro_batch_size}",
-        "data.use_dynamic_bsz=False",
+        "data.use_dynamic_bsz=True",
+        f"data.max_token_len_per_gpu={job.passes.tokens}",
         f"data.max_length={hyper.max_tokens}",
+        f"+data.filter_overlong_prompts={not spec.refuse_long_prompts}",
         "data.num_workers=0",
         *_model("model", job),
+        *_head("model"),
         "engine.strategy=fsdp2",
         *_engine("engine", job),
         *_optimizer("optim", hyper, hyper.learning_rate),
@@ -143,7 +150,8 @@ def sft_overrides(job: JobConfig, resume_from: Path | None, examples: int) -> li
         f"checkpoint.save_contents={CHECKPOINT_CONTENTS}",
         "checkpoint.load_contents=[model,optimizer,extra]",
         f"trainer.seed={spec.seed}",
-        *_trainer(job, epochs=-(-spec.steps // batches)),
+        # verl ends at the last step, which comes at the latest in so many: each has a batch.
+        *_trainer(job, epochs=spec.steps),
         *_resume(resume_from),
         *spec.verl_overrides,
     ]
@@ -165,13 +173,20 @@ def _model(prefix: str, job: JobConfig) -> Sequence[Override]:
     return (
         f"{prefix}.path={quote(job.base_path)}",
         *([] if job.is_cuda and has_flash_attention() else _padded_attention(prefix)),
-        *([] if job.is_cuda else [f"{prefix}.enable_gradient_checkpointing=False"]),
+        f"{prefix}.enable_gradient_checkpointing={job.passes.recomputed}",
     )
 
 
 def _padded_attention(prefix: str) -> Sequence[Override]:
-    """PyTorch's own attention. Sequences are padded then: verl packs them for flash-attn only."""
+    """PyTorch's own attention. Sequences are padded then, since packed ones would be masked from one another: attention
+    is then computed between all tokens of a pass, which costs a model of 135 million parameters a third more."""
     return f"+{prefix}.override_config.attn_implementation=sdpa", f"{prefix}.use_remove_padding=False"
+
+
+def _head(prefix: str) -> Sequence[Override]:
+    """The logits of a few hundred tokens at a time, and again in the backward pass: whole ones take more memory than
+    all else where the vocabulary is large."""
+    return f"{prefix}.use_fused_kernels=True", f"{prefix}.fused_kernel_options.impl_backend=torch"
 
 
 def _correction(job: JobConfig) -> Sequence[Override]:
@@ -206,6 +221,13 @@ def _optimizer(prefix: str, hyper: Hyperparameters, learning_rate: float | None)
     )
 
 
+def _base_is_validated(job: JobConfig, resume_from: Path | None) -> bool:
+    """What a policy has come to is seen against its base; where only the end is validated, nothing could be stopped."""
+    spec = job.spec
+    is_needed = spec.validation_problems is not None and (spec.validate_every or spec.steps) < spec.steps
+    return is_needed and resume_from is None and spec.thresholds.collapse_confidence > 0
+
+
 def _reference(job: JobConfig) -> Sequence[Override]:
     """The base policy that the KL penalty is against; none is kept without a penalty."""
     hyper = job.spec.hyperparameters
@@ -215,7 +237,6 @@ def _reference(job: JobConfig) -> Sequence[Override]:
         "actor_rollout_ref.actor.use_kl_loss=True",
         f"actor_rollout_ref.actor.kl_loss_coef={hyper.kl_coefficient}",
         "actor_rollout_ref.ref.strategy=fsdp2",
-        f"actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu={hyper.micro_batch_size}",
         *_engine("actor_rollout_ref.ref.fsdp_config", job),
     )
 
@@ -225,7 +246,10 @@ def _critic(job: JobConfig) -> Sequence[Override]:
     return (
         *_model("critic.model", job),
         "critic.strategy=fsdp2",
-        f"critic.ppo_micro_batch_size_per_gpu={hyper.micro_batch_size}",
+        "critic.use_dynamic_bsz=True",
+        f"critic.ppo_max_token_len_per_gpu={job.passes.tokens}",
+        # What verl 0.9.1 takes for both of its passes (trainer/ppo/v1/trainer_base.py:267).
+        f"+critic.ppo_infer_max_token_len_per_gpu={job.passes.tokens}",
         f"critic.grad_clip={hyper.max_grad_norm}",
         *_optimizer("critic.optim", hyper, hyper.critic_learning_rate),
         *_engine("critic.fsdp", job),

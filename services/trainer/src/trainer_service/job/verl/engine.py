@@ -12,14 +12,22 @@ from trainer_service.job.config import JobConfig
 from trainer_service.job.session import Session
 from trainer_service.job.verl import runtime
 from trainer_service.job.verl.config import environment
+from trainer_service.job.verl.out_of_memory import KernelKills, ran_out
 
 _BUGS = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, TypeError, ValueError)
 """What the same code makes of the same input each time. CUDA's and torch's own errors are plain RuntimeErrors."""
 
 
+_kernel = KernelKills()  # from the start of the job
+
+
 def set_environment(job: JobConfig) -> None:
     """Call this first: verl reads its environment when it is imported."""
     os.environ.update(environment(job))
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    return ran_out(error, kernel_killed=_kernel.any)
 
 
 def connect(job: JobConfig) -> None:

@@ -1,7 +1,7 @@
 """verl's metrics under Ratchet's names. Pure."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 # Ratchet's name -> verl's names, the first that is there wins.
 RL_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -31,6 +31,9 @@ RL_NAMES: Mapping[str, tuple[str, ...]] = {
     "groups_filtered": ("training/filter_groups/evicted_samples",),
     "platform_faults": ("training/platform_faults",),
     "validation_score": ("validation/score",),
+    "validation_problems": ("validation/problems",),
+    # Of the base, before the first step.
+    "base_score": ("validation/base_score",),
     "sync_bytes": ("sync/bytes",),
     "sync_probe_error": ("sync/probe_error",),
     "tokens_per_second": ("perf/throughput",),
@@ -58,9 +61,14 @@ SFT_NAMES: Mapping[str, tuple[str, ...]] = {
     "time_checkpoint_s": ("timing_s/save_checkpoint",),
 }
 
+_LEARNED_BY = ("loss", "grad_norm", "value_loss", "critic_grad_norm")
+NOT_FINITE = "not_finite"
+"""How many of these are no finite number in a step; absent where all are."""
+
 
 def rename(metrics: Mapping[str, object], names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
-    """The metrics that have a name of ours and a finite number; the others are verl's affair."""
+    """The metrics that have a name of ours and a finite number; the others are verl's affair, but for the count of
+    those that the model would have learned by."""
     renamed = {}
     for ours, theirs in names.items():
         value = next((metrics[name] for name in theirs if name in metrics), None)
@@ -69,4 +77,12 @@ def rename(metrics: Mapping[str, object], names: Mapping[str, tuple[str, ...]]) 
         number = float(value)  # type: ignore[arg-type]  # int, float, numpy or a 0-d tensor
         if math.isfinite(number):
             renamed[ours] = number
+        elif ours in _LEARNED_BY:
+            renamed[NOT_FINITE] = renamed.get(NOT_FINITE, 0.0) + 1
     return renamed
+
+
+def memory(peaks: Sequence[int]) -> dict[str, float]:
+    """Bytes at the peak of a step, of each rank and of the rank with the most."""
+    of_ranks = {f"memory_bytes_rank_{rank}": float(peak) for rank, peak in enumerate(peaks)}
+    return {"memory_bytes_max": float(max(peaks)), **of_ranks}

@@ -7,26 +7,24 @@ import torch
 from torch.utils.data import Dataset
 
 from ratchet_environments import Task
-from ratchet_kit.errors import InvalidArgument
 from ratchet_problems import Problem, load
+from trainer_service.job.lengths import fitting
 
 
 class PromptDataset(Dataset[dict[str, Any]]):
-    """One row per problem. The problem itself stays here, under the row's `index`.
+    """One row per problem whose prompt has at most `config.max_prompt_length` tokens. The problem itself stays here,
+    under the row's `index`.
 
-    Raises InvalidArgument when a prompt is longer than `config.max_prompt_length` tokens.
+    Raises InvalidArgument where none has so few, and for the first that has more where `config` says not to filter.
     """
 
     def __init__(
         self, data_files: str | None, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any
     ) -> None:
-        self.problems: Sequence[Problem] = load(data_files, limit=_limit(max_samples)) if data_files else ()
-        for problem in self.problems:
-            length = len(prompt_ids(tokenizer, problem))
-            if length > config.max_prompt_length:
-                raise InvalidArgument(
-                    f"the prompt of problem {problem.id} has {length} tokens, more than {config.max_prompt_length}"
-                )
+        problems: Sequence[Problem] = load(data_files, limit=_limit(max_samples)) if data_files else ()
+        lengths = [len(prompt_ids(tokenizer, problem)) for problem in problems]
+        self.fitting = fitting(problems, lengths, config.max_prompt_length, config.filter_overlong_prompts)
+        self.problems = self.fitting.problems
 
     def __len__(self) -> int:
         return len(self.problems)
@@ -41,29 +39,26 @@ class PromptDataset(Dataset[dict[str, Any]]):
 
 
 class ExampleDataset(Dataset[dict[str, torch.Tensor]]):
-    """One row per problem with a reference: prompt and reference as tokens, the loss on reference and end token.
+    """One row per problem with a reference: prompt and reference as tokens, the loss on reference and end token. Those
+    of more than `config.max_length` tokens are left out, or refused, as in PromptDataset.
 
     The prompt is tokenized exactly as for generation, so that SFT and RL see the same boundary.
-
-    Raises InvalidArgument when an example is longer than `config.max_length` tokens.
     """
 
     def __init__(self, parquet_files: str, tokenizer: Any, config: Any, max_samples: int = -1, **unused: Any) -> None:
         problems = [problem for problem in load(parquet_files, limit=_limit(max_samples)) if problem.references]
-        self._rows = [self._row(problem, tokenizer, config.max_length) for problem in problems]
+        rows = {problem.id: self._row(problem, tokenizer) for problem in problems}
+        lengths = [len(row["input_ids"]) for row in rows.values()]
+        self.fitting = fitting(problems, lengths, config.max_length, config.filter_overlong_prompts)
+        self._rows = [rows[problem.id] for problem in self.fitting.problems]
 
     @staticmethod
-    def _row(problem: Problem, tokenizer: Any, max_length: int) -> dict[str, torch.Tensor]:
+    def _row(problem: Problem, tokenizer: Any) -> dict[str, torch.Tensor]:
         prompt = prompt_ids(tokenizer, problem)
         answer = tokenizer(problem.references[0], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
-        length = len(prompt) + len(answer)
-        if length > max_length:
-            raise InvalidArgument(
-                f"problem {problem.id} has {length} tokens with its reference, more than {max_length}"
-            )
         return {
             "input_ids": torch.tensor(prompt + answer),
-            "position_ids": torch.arange(length),
+            "position_ids": torch.arange(len(prompt) + len(answer)),
             "loss_mask": torch.tensor([0] * len(prompt) + [1] * len(answer)),
         }
 

@@ -18,6 +18,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from trainer_service.domain.run import Phase
 from trainer_service.job.faults import check_faults, check_probabilities
+from trainer_service.job.lengths import left_out
 from trainer_service.job.policy import WeightSync
 from trainer_service.job.session import Session
 from trainer_service.job.verl import metrics as names
@@ -28,6 +29,8 @@ from trainer_service.job.verl.rank.worker import ActorWorker
 
 GAP = "training/rollout_probs_diff_mean"
 SCORE = "validation/score"
+BASE_SCORE = "validation/base_score"
+PROBLEMS = "validation/problems"
 
 # DAPO may replace at most this many times the prompts of a step.
 MAX_FILTERED_BATCHES = 3
@@ -56,6 +59,8 @@ class RatchetTrainer(PPOTrainerSync):
         self._loading = loading
         self._weights = Weights(push=self._push_weights)
         self._score: float | None = None
+        self._base: dict[str, float] = {}
+        self._excluded: dict[str, float] = {}
         self._syncs: dict[str, float] = {}
         super().__init__(config)
 
@@ -64,6 +69,13 @@ class RatchetTrainer(PPOTrainerSync):
     def _setup(self) -> None:
         trainer_base.LLMServerManager = NoServers
         super()._setup()
+
+    def _init_dataloader(self) -> None:
+        """Raises InvalidArgument when the problems that have room make no batch."""
+        super()._init_dataloader()
+        self.train_dataset.fitting.require(self.config.data.train_batch_size)
+        of_validation = self.val_dataset.fitting if self.val_dataset.problems else None
+        self._excluded = left_out(self.train_dataset.fitting, of_validation)
 
     def _build_replay_buffer(self) -> Replay:
         sampler = self.config.trainer.v1.sampler
@@ -107,6 +119,7 @@ class RatchetTrainer(PPOTrainerSync):
             group_size=rollout.n,
             temperature=rollout.temperature,
             max_tokens=self.config.data.max_response_length,
+            reward_limit=session.job.spec.thresholds.reward_limit,
         )
         return self.rollouts
 
@@ -124,6 +137,9 @@ class RatchetTrainer(PPOTrainerSync):
         self._session.reporter.phase(Phase.LOADING_POLICY)
         self._loading.result()
         self._sync_weights()
+
+    def on_train_begin(self) -> None:
+        """The base has been validated where that is wanted: the first step comes next."""
         self._session.reporter.phase(Phase.GENERATING)
 
     def on_step_end(self) -> None:
@@ -165,17 +181,24 @@ class RatchetTrainer(PPOTrainerSync):
         rewards = [sample.reward for group in groups for sample in group.samples]
         expected = len(groups) * samples
         self._check_faults(expected - len(rewards), expected)
-        self._score = sum(rewards) / len(rewards)
-        return {SCORE: self._score}
+        score = sum(rewards) / len(rewards)
+        if self.global_steps == 0:  # the base, before the first step
+            self._base = {BASE_SCORE: score}
+            return self._base
+        self._score = score
+        return {SCORE: score, PROBLEMS: len(groups)}
 
     def _compute_metrics(self, batch: Any, metrics: dict[str, Any], timing_raw: Any, **options: Any) -> None:
         """The end of a step: its metrics are whole, so it is reported, and its checkpoint counts from here on."""
-        metrics.update(self._syncs)
+        metrics.update(self._syncs | self._base)
+        self._base = {}
         super()._compute_metrics(batch, metrics, timing_raw, **options)
         step = self.global_steps
-        self._session.reporter.step(
-            step, names.rename(metrics, names.RL_NAMES), self._weights.policy_id, platform_faults=int(metrics[FAULTS])
-        )
+        measured = names.rename(metrics, names.RL_NAMES) | self.rollouts.tally.take()
+        measured |= self._excluded
+        self._excluded = {}
+        measured |= names.memory(self.actor_rollout_wg.take_peak_memory())
+        self._session.reporter.step(step, measured, self._weights.policy_id, platform_faults=int(metrics[FAULTS]))
         if self._session.schedule.is_saved(step):
             self._session.keep(step, self._model_folder(step), self._weights.policy_id, self._score)
         self._session.reporter.phase(Phase.GENERATING)

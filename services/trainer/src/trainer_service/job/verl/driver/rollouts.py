@@ -19,6 +19,7 @@ from ratchet_policies import Completion, Sampling, with_recovery
 from ratchet_problems import Problem
 from trainer_service.job.background import Background
 from trainer_service.job.policy import RunPolicy
+from trainer_service.job.tally import Tallied, Tally, clip, repetition
 
 
 @dataclass(slots=True)  # mutable: written by the main thread between generations, read by the background loop in them
@@ -38,6 +39,9 @@ class Sample:
     tokens: Sequence[int]
     log_probs: Sequence[float]
     reward: float
+    verdict: str = ""
+    clipped: bool = False
+    """Its reward was cut to the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class Group:
 
 class Rollouts:
     """Makes groups. `group_size` completions per training prompt are sampled at `temperature` with weights.policy_id.
+    Rewards beyond `reward_limit`, either way, are cut to it; 0: none is. `tally` counts what training is given.
 
     A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `raise_failure`.
     """
@@ -67,6 +72,7 @@ class Rollouts:
         group_size: int,
         temperature: float,
         max_tokens: int,
+        reward_limit: float = 0.0,
     ) -> None:
         self._background = background
         self._policy = policy
@@ -77,7 +83,9 @@ class Rollouts:
         self._problems = problems
         self._group_size = group_size
         self._sampling = Sampling(temperature=temperature, top_p=1.0, max_tokens=max_tokens, logprobs=True)
+        self._reward_limit = reward_limit
         self._failure: Exception | None = None
+        self.tally = Tally()
         self.last_fault = ""
 
     def generate_sequences(self, prompts: TensorDict) -> None:
@@ -101,6 +109,12 @@ class Rollouts:
     async def _publish(self, uid: str, problem: Problem, step: int) -> None:
         try:
             group = await self._group(problem, self._group_size)
+            self.tally.add(
+                [
+                    Tallied(sample.verdict, sample.reward, sample.clipped, repetition(sample.tokens))
+                    for sample in group.samples
+                ]
+            )
             # The queue's own async client belongs to one loop; its sync one may be called from any thread.
             await asyncio.to_thread(_put, uid, group, step, complete=len(group.samples) == self._group_size)
         except Exception as error:  # noqa: BLE001 - the main thread waits for this group, and raises what failed
@@ -113,15 +127,20 @@ class Rollouts:
         return Group(prompt, [sample for sample in samples if sample is not None])
 
     async def _sample(self, problem: Problem, completion: Completion) -> Sample | None:
-        """None when the platform could not reach a verdict, or the problem's tests can judge no program: that says
-        nothing about the completion."""
+        """None when the platform could not reach a verdict, the problem's tests can judge no program, or its reward is
+        no number: that says nothing about the completion."""
         try:
             answer = self._detokenize(completion.token_ids)
             outcome = await judge(self._environment, Task.of(problem), answer)
+            reward = clip(outcome.reward, self._reward_limit)
         except (Unavailable, InvalidArgument) as error:
             self.last_fault = error.message
             return None
-        return Sample(completion.token_ids, completion.log_probs, outcome.reward)
+        except ValueError as error:
+            self.last_fault = f"{problem.id}: {error}"
+            return None
+        clipped = reward != outcome.reward
+        return Sample(completion.token_ids, completion.log_probs, reward, outcome.grade.verdict, clipped)
 
     async def _complete(self, prompt: Sequence[int], size: int) -> Sequence[Completion]:
         """`size` completions by the trainer's weights, which are pushed once more if rollout-service has lost them."""

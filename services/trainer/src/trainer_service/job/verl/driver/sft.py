@@ -1,6 +1,5 @@
 """SFT: verl's trainer on Ray, driven from this process. Nothing is generated, so rollout-service is not asked."""
 
-from ratchet_problems import load
 from trainer_service.job.session import Session
 from trainer_service.job.verl.config import sft_overrides
 from trainer_service.job.verl.driver.sft_trainer import RatchetSftTrainer
@@ -9,7 +8,5 @@ from trainer_service.job.verl.runtime import compose_config
 
 def run(session: Session) -> None:
     """Trains to the last step on the references of the run's problems."""
-    problems = session.job.spec.problems
-    examples = sum(bool(problem.references) for problem in load(problems.name, limit=problems.limit))
-    overrides = sft_overrides(session.job, session.resume_from, examples)
+    overrides = sft_overrides(session.job, session.resume_from)
     RatchetSftTrainer(compose_config("sft_trainer_engine", overrides), session).fit()

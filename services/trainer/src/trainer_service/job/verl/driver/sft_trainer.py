@@ -5,7 +5,7 @@ metrics of a step and then those of its validation, and the checkpoint handler, 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from verl.utils.dataset.dataset_utils import SFTTensorCollator
 from ratchet_kit import policy_id
 from ratchet_kit.errors import InvalidArgument
 from trainer_service.domain.run import Phase
+from trainer_service.job.lengths import left_out
 from trainer_service.job.session import Session
 from trainer_service.job.verl import metrics as names
 
@@ -61,7 +62,15 @@ class StepMetrics:
 class StepEnd:
     """verl's checkpoint handler, called after every step: saves the steps that are to be saved, and reports each."""
 
-    def __init__(self, handler: CheckpointHandler, session: Session, metrics: Callable[[], StepMetrics]) -> None:
+    def __init__(
+        self,
+        handler: CheckpointHandler,
+        session: Session,
+        metrics: Callable[[], StepMetrics],
+        excluded: Mapping[str, float],
+    ) -> None:
+        """`excluded`: metrics of the first step."""
+        self._excluded = excluded
         self._handler = handler
         self._session = session
         self._metrics = metrics
@@ -83,7 +92,8 @@ class StepEnd:
             self._handler.save_checkpoint(step=step)
             identity = policy_id.of_folder(model)
             values[CHECKPOINT_TIME] = time.monotonic() - started
-        session.reporter.step(step, names.rename(values, names.SFT_NAMES), identity, platform_faults=0)
+        measured, self._excluded = names.rename(values, names.SFT_NAMES) | dict(self._excluded), {}
+        session.reporter.step(step, measured, identity, platform_faults=0)
         if saved:
             session.keep(step, model, identity, values.get(SCORE))
         session.reporter.phase(Phase.UPDATING)
@@ -109,11 +119,13 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
 
     def _build_dataloader(self) -> None:
         """As verl's, which starts 16 processes to read examples that are in memory already, and leaves out of the
-        validation what does not fill a training batch. Here it is what does not fill one pass of all ranks.
+        validation what does not fill a training batch. Here it is as few as can be.
 
-        Raises InvalidArgument when the validation set does not fill one.
+        Raises InvalidArgument when the training set has no batch of examples, or the validation set fewer than there
+        are ranks.
         """
         config = self.config
+        self.train_dataset.fitting.require(config.data.train_batch_size)
         self.global_batch_size = config.data.train_batch_size
         self.train_sampler = DistributedSampler(
             self.train_dataset, shuffle=True, num_replicas=1, rank=0, seed=config.trainer.seed, drop_last=True
@@ -121,10 +133,10 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
         self.train_dataloader = self._loader(self.train_dataset, self.global_batch_size, self.train_sampler)
         self.val_dataloader = None
         if self.val_dataset:
-            smallest = config.data.micro_batch_size_per_gpu * self._session.job.spec.resources.ranks
-            if len(self.val_dataset) < smallest:
-                raise InvalidArgument(f"the validation set has {len(self.val_dataset)} examples; {smallest} are needed")
-            self.val_dataloader = self._loader(self.val_dataset, smallest)
+            ranks = self._session.job.spec.resources.ranks
+            if len(self.val_dataset) < ranks:
+                raise InvalidArgument(f"the validation set has {len(self.val_dataset)} examples; {ranks} are needed")
+            self.val_dataloader = self._loader(self.val_dataset, _validation_batch(len(self.val_dataset), ranks))
         self.steps_per_epoch = len(self.train_dataloader)
         self.total_training_steps = config.trainer.total_training_steps
         self.optimizer_config.total_training_steps = self.total_training_steps
@@ -143,7 +155,9 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
 
     def _build_ckpt_handler(self) -> None:
         super()._build_ckpt_handler()
-        self.ckpt_handler = StepEnd(self.ckpt_handler, self._session, metrics=self._step_metrics)
+        of_validation = self.val_dataset.fitting if self.val_dataset else None
+        excluded = left_out(self.train_dataset.fitting, of_validation)
+        self.ckpt_handler = StepEnd(self.ckpt_handler, self._session, self._step_metrics, excluded)
 
     def _step_metrics(self) -> StepMetrics:
         assert self._metrics is not None  # verl makes its tracker before the first step
@@ -164,3 +178,10 @@ class RatchetSftTrainer(sft_trainer_ray.SFTTrainer):
             sft_trainer_ray.Tracking = tracking
             if self._metrics is not None:
                 self._metrics.finish()
+
+
+def _validation_batch(examples: int, ranks: int) -> int:
+    """The size of the batches that leave out the fewest of so many examples; of such sizes the largest. Each rank has
+    the same share of a batch, at most 32."""
+    sizes = range(ranks, min(32 * ranks, examples) + 1, ranks)
+    return min(sizes, key=lambda size: (examples % size, -size))

@@ -6,15 +6,22 @@ from typing import Any
 import torch.distributed
 import verl.utils.fsdp_utils
 import verl.utils.model
+import verl.workers.engine.utils
+from tensordict import TensorDict
+from verl.utils import tensordict_utils as tu
+from verl.utils.device import get_device_name
 from verl.workers.rollout.base import _ROLLOUT_REGISTRY
 
 from trainer_service.job.verl.config import ROLLOUT
+from trainer_service.job.verl.passes import passes
 
 
 def apply() -> None:
     """Idempotent for each process: verl imports its external modules once."""
     register_rollout()
     value_head_as_configured()
+    padding_counted()
+    head_gathered_with_its_model()
     if os.environ.get("VERL_PLATFORM") == "cpu":
         single_gloo_backend()
         unpinned_offload()
@@ -50,6 +57,39 @@ def value_head_as_configured() -> None:
         )
 
     verl.utils.model.load_valuehead_model = load_valuehead_model
+
+
+def padding_counted() -> None:
+    """verl counts a pass's tokens without padding, and mixes long sequences with short ones (utils/seqlen_balancing.py,
+    rearrange_micro_batches). Padded to the longest, they take several times the memory that was meant."""
+    unpadded = verl.workers.engine.utils.rearrange_micro_batches
+
+    def rearrange_micro_batches(
+        batch: TensorDict, max_token_len: int, dp_group: Any = None, **options: Any
+    ) -> tuple[list[TensorDict], list[list[int]]]:
+        if tu.get_non_tensor_data(batch, "use_remove_padding", default=True):
+            return unpadded(batch, max_token_len, dp_group=dp_group, **options)
+        lengths = batch["input_ids"].offsets().diff().tolist()
+        groups = passes(lengths, max_token_len)
+        if dp_group is not None:  # each rank takes part in every pass of the others
+            most = torch.tensor([len(groups)], device=get_device_name())
+            torch.distributed.all_reduce(most, op=torch.distributed.ReduceOp.MAX, group=dp_group)
+            groups = passes(lengths, max_token_len, at_least=int(most))
+        return [tu.index_select_tensor_dict(batch, group) for group in groups], groups
+
+    verl.workers.engine.utils.rearrange_micro_batches = rearrange_micro_batches
+
+
+def head_gathered_with_its_model() -> None:
+    """verl shards a head that is not tied by itself (utils/fsdp_utils.py:549), so its weights are gathered for its own
+    forward only. The slices of logits are made of them outside of it (models/transformers/dense_common.py:123)."""
+    select = verl.utils.fsdp_utils._select_fsdp2_wrap_targets
+
+    def without_head(model: Any, layers: Any) -> list[Any]:
+        head = model.get_output_embeddings()
+        return [module for module in select(model, layers) if module is not head]
+
+    verl.utils.fsdp_utils._select_fsdp2_wrap_targets = without_head
 
 
 def unpinned_offload() -> None:

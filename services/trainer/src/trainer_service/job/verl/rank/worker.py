@@ -4,6 +4,7 @@ from verl.single_controller.base.decorator import Dispatch, register
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
 from trainer_service.job.policy import WeightSync
+from trainer_service.job.verl.rank.memory import take_peak
 
 
 class ActorWorker(ActorRolloutRefWorker):
@@ -12,3 +13,8 @@ class ActorWorker(ActorRolloutRefWorker):
         """As verl's, which returns nothing; rank 0 returns what was sent."""
         await super().update_weights(global_steps=global_steps, mode=mode)
         return self.rollout.last_sync
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def take_peak_memory(self) -> int:
+        """Bytes at this rank's peak since it was last taken: resident on CPU, allocated on CUDA."""
+        return take_peak()

@@ -1,0 +1,91 @@
+"""What is wrong with a problem as it is read, before anything runs: tests that are no Python or never call the
+program, and references without the entry point.
+
+A fault is certain: what only may be wrong is left to `ratchet benchmarks verify`, which runs the references.
+"""
+
+import ast
+import symtable
+
+from ratchet_kit import syntax
+from ratchet_problems.problem import CheckTest, Problem
+
+_PROGRAM = ("solution", "program")
+"""The modules by which test code may import from the program."""
+_GIVEN = "candidate"
+"""What tests commonly call the program that they are given."""
+_ANY_NAME = ("exec", "globals", "setattr", "vars", "locals")
+"""What may define a name that is nowhere to be read."""
+
+
+def examine(problem: Problem) -> str:
+    """The first fault, as "tests[0].check: ..."; empty where there is none."""
+    for place, test in enumerate(problem.tests):
+        if isinstance(test, CheckTest) and (fault := _fault_of_check(test, problem)):
+            return f"tests[{place}].check: {fault}"
+    for place, reference in enumerate(problem.references):
+        if fault := _fault_of_reference(reference, problem.entry_point):
+            return f"references[{place}]: {fault}"
+    return ""
+
+
+def _fault_of_check(test: CheckTest, problem: Problem) -> str:
+    try:
+        tree = syntax.parse(test.code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"is no Python: {error}"
+    if test.shared or _uses(tree, {*problem.entry_point.split("."), *test.names, _GIVEN} - {""}):
+        return ""
+    return "never calls the program"
+
+
+def _uses(tree: ast.Module, names: set[str]) -> bool:
+    """Whether it has a name of the program, imports from it, or uses what its `check` is given. Texts count, too: they
+    may be examples of doctest, or be evaluated."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                if name in names:
+                    return True
+            case ast.Constant(value=str(text)):
+                if any(name in text for name in names):
+                    return True
+            case ast.ImportFrom(module=module):
+                if module in _PROGRAM:
+                    return True
+            case ast.Import(names=modules):
+                if any(module.name in _PROGRAM for module in modules):
+                    return True
+            case ast.FunctionDef(name="check", args=args) | ast.AsyncFunctionDef(name="check", args=args):
+                given = {arg.arg for arg in (*args.posonlyargs, *args.args)}
+                if any(isinstance(inner, ast.Name) and inner.id in given for inner in ast.walk(node)):
+                    return True
+    return False
+
+
+def _fault_of_reference(reference: str, entry_point: str) -> str:
+    try:
+        tree, table = syntax.parse(reference), syntax.symbols(reference)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"is no Python: {error}"
+    name = entry_point.split(".")[0]
+    if not name or _may_define_any(tree) or _binds(table, name):
+        return ""
+    return f"does not define {name}"
+
+
+def _binds(table: symtable.SymbolTable, name: str) -> bool:
+    try:
+        symbol = table.lookup(name)
+    except KeyError:
+        return False
+    return symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
+
+
+def _may_define_any(tree: ast.Module) -> bool:
+    return any(
+        (isinstance(node, ast.Name) and node.id in _ANY_NAME)
+        or (isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names))
+        or isinstance(node, ast.Global)
+        for node in ast.walk(tree)
+    )

@@ -1,0 +1,163 @@
+"""What a run's training takes of memory, and the passes that make it fit.
+
+Counted from the shape of the model and the lengths of its sequences; what processes take before they have a model, and
+the speed of a CPU, are rough numbers (`tests/bench/training_memory.py` measures a job). Bytes, if nothing else is said.
+
+What does not depend on a pass: float32 weights, gradients and the two moments of Adam, 16 bytes a parameter
+(arXiv:1910.02054, section 3.1, without its half-precision copies), the copy that is sent to the rollout engine, the
+reference policy and the critic. What does: the activations that the backward pass needs (arXiv:2205.05198, section 4),
+and the logits of a slice of the tokens.
+"""
+
+from dataclasses import dataclass
+
+from trainer_service.domain.spec import Hyperparameters, Passes
+
+GIB = 1 << 30
+COMFORTABLE = {"cpu": 0.5, "cuda": 0.85}
+"""The share of what a run may take that is filled by choice: a machine has other work, a GPU has not."""
+SPEED = {"cpu": 30e9}
+"""Operations a second of one rank, over a whole step."""
+SLICE = 512
+"""Tokens whose logits are there at a time (verl/utils/experimental/torch_functional.py)."""
+SLICE_COPIES = 6
+"""Of the logits of a slice, in the backward pass: themselves, probabilities, one-hot labels, and what comes of them."""
+HIDDEN_COPIES = 12
+INNER_COPIES = 4
+"""Activations of a layer that are kept for its backward pass: vectors of the hidden and of the MLP's inner size."""
+PROCESS = int(0.7 * GIB)
+"""A training rank before it has a model: Python, torch, verl, Ray."""
+JOB = int(1.2 * GIB)
+"""The processes of a job that are no ranks: the driver, Ray's own, the queue."""
+LEAST_TOKENS = 1024
+"""Of a pass where the memory is not known."""
+MOST_TOKENS = {"cpu": 4096, "cuda": 16384}
+"""Of a pass: more of them make no step faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Of a decoder, as its config says."""
+
+    parameters: int
+    layers: int
+    hidden: int
+    inner: int
+    """Width of the MLP."""
+    vocabulary: int
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What is trained, as far as memory is concerned."""
+
+    shape: Shape
+    max_tokens: int
+    """Of the longest sequence."""
+    ranks: int
+    ranks_per_node: int
+    device: str
+    activation_bytes: int
+    """Of one number: 4 in float32, 2 in bfloat16."""
+    has_reference: bool = False
+    has_critic: bool = False
+
+    @classmethod
+    def of(
+        cls, shape: Shape, hyper: Hyperparameters, ranks: int, ranks_per_node: int, device: str, activation_bytes: int,
+        has_critic: bool,
+    ) -> "Training":  # fmt: skip
+        return cls(
+            shape=shape,
+            max_tokens=hyper.max_tokens,
+            ranks=ranks,
+            ranks_per_node=ranks_per_node,
+            device=device,
+            activation_bytes=activation_bytes,
+            has_reference=bool(hyper.kl_coefficient),
+            has_critic=has_critic,
+        )
+
+    def bytes(self, passes: Passes) -> int:
+        """The peak: on CPU of all processes on one machine, on CUDA of one GPU."""
+        rank = self._kept() + self._pass(passes)
+        if self.device == "cpu":
+            sent = self.shape.parameters * self.activation_bytes
+            return self.ranks_per_node * (rank + PROCESS) + sent + JOB
+        return rank + PROCESS
+
+    def step_seconds(self, sequences: int) -> float | None:
+        """The longest a step takes where the device's speed is known: all sequences are as long as can be. Three passes
+        forward and one backward, twice as long, are made of each token (generation, old log-probs, update), and two
+        operations a parameter and pass (arXiv:2001.08361, section 2.1)."""
+        speed = SPEED.get(self.device)
+        if speed is None:
+            return None
+        return 10 * self.shape.parameters * self.max_tokens * sequences / self.ranks / speed
+
+    def _kept(self) -> int:
+        """Weights, gradients and moments of what is trained, and the reference, which verl keeps in bfloat16. Each rank
+        has its share; gradients are whole until the last pass of an update."""
+        parameters = self.shape.parameters
+        trained = 4 * parameters + 12 * parameters // self.ranks
+        reference = 2 * parameters // self.ranks if self.has_reference else 0
+        return trained * (2 if self.has_critic else 1) + reference
+
+    def _pass(self, passes: Passes) -> int:
+        shape = self.shape
+        layer = (HIDDEN_COPIES * shape.hidden + INNER_COPIES * shape.inner) * self.activation_bytes
+        between = shape.layers * shape.hidden * self.activation_bytes
+        activations = passes.tokens * (between + layer if passes.recomputed else shape.layers * layer)
+        logits = SLICE_COPIES * min(SLICE, passes.tokens) * shape.vocabulary * 4
+        head = 2 * shape.vocabulary * shape.hidden * 4  # gathered, and its gradient
+        return activations + logits + head
+
+
+def fitting(training: Training, limit: int, tokens: int | None = None, recomputed: bool | None = None) -> Passes:
+    """The fastest passes that stay well within `limit`; the leanest where none do. `tokens`, `recomputed`: given.
+
+    The fastest are long, and keep their activations. Passes are shortened first, down to those of one sequence: making
+    activations a second time costs a third of the arithmetic.
+    """
+    lengths = [tokens] if tokens else _lengths(training.max_tokens, MOST_TOKENS[training.device])
+    tried = [Passes(length, again) for again in _either(recomputed) for length in lengths]
+    comfortable = limit * COMFORTABLE[training.device]
+    return next((passes for passes in tried if training.bytes(passes) <= comfortable), tried[-1])
+
+
+def _either(chosen: bool | None) -> tuple[bool, ...]:
+    return (False, True) if chosen is None else (chosen,)
+
+
+def too_large(training: Training, passes: Passes, limit: int) -> str:
+    """Why it does not fit, and what would change that."""
+    needed = training.bytes(passes)
+    kept = training.bytes(Passes(0, recomputed=True))
+    where = "this machine" if training.device == "cpu" else "a GPU"
+    leanest = Passes(training.max_tokens, recomputed=True)
+    if passes != leanest and training.bytes(leanest) <= limit:
+        change = "leave micro_batch_size, micro_batch_tokens and gradient_checkpointing to the service"
+    elif kept <= limit:
+        change = f"take fewer than {training.max_tokens} tokens of prompt and response"
+    elif training.device == "cuda":
+        change = "take more accelerators, which share the weights, or a smaller base"
+    else:
+        change = "take a smaller base"
+    return (
+        f"training takes about {_gib(needed)} of {where}, and a run may take {_gib(limit)}: {_gib(kept)} for"
+        f" {training.shape.parameters / 1e6:.0f} million parameters, their gradients and the optimizer's state, and"
+        f" {_gib(needed - kept)} for passes of {passes.tokens} tokens; {change}, or raise RATCHET_TRAINER_MEMORY_GIB"
+    )
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:.1f} GiB"
+
+
+def _lengths(least: int, most: int) -> list[int]:
+    """From `most`, halved again and again, to `least`."""
+    lengths = []
+    while most > least:
+        lengths.append(most)
+        most //= 2
+    return [*lengths, least]

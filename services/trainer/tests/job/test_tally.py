@@ -1,0 +1,49 @@
+import math
+
+import pytest
+
+from trainer_service.job.tally import Tallied, Tally, clip, repetition
+
+
+def test_rewards_are_cut_to_the_limit_and_have_to_be_numbers() -> None:
+    assert [clip(reward, 10) for reward in (0.5, 11, -math.pi * 5)] == [0.5, 10, -10]
+    assert clip(99, 0) == 99
+    for reward in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="finite"):
+            clip(reward, 10)
+
+
+def test_repetition_is_the_share_of_runs_of_four_that_were_there_before() -> None:
+    assert repetition([1, 2, 3, 4, 5, 6]) == 0
+    assert repetition([7] * 13) == 0.9
+    assert repetition([1, 2, 3]) == 0
+
+
+def of(verdict: str, reward: float, clipped: bool = False) -> Tallied:
+    return Tallied(verdict, reward, clipped, 0.5)
+
+
+def test_a_step_has_shares_of_completions_and_of_groups() -> None:
+    tally = Tally()
+    tally.add([of("PASSED", 1), of("TIME_LIMIT", 0)])
+    tally.add([of("TAMPERED", 0), of("FAILED", 0, clipped=True)])
+    tally.add([])
+    assert tally.take() == {
+        "groups": 2,
+        "verdict_passed": 0.25,
+        "verdict_time_limit": 0.25,
+        "verdict_tampered": 0.25,
+        "verdict_failed": 0.25,
+        "rewards_clipped": 0.25,
+        "repetition_mean": 0.5,
+        "groups_without_signal": 0.5,
+    }
+    assert tally.take() == {}
+
+
+def test_a_group_of_one_has_nothing_to_compare() -> None:
+    tally = Tally()
+    tally.add([of("FAILED", 0)])
+    taken = tally.take()
+    assert "groups_without_signal" not in taken
+    assert taken["verdict_passed"] == 0

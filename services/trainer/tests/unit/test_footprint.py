@@ -1,0 +1,68 @@
+"""How training is made to fit, and what is said where it cannot."""
+
+import pytest
+
+from trainer_service.domain.footprint import GIB, MOST_TOKENS, Shape, Training, fitting, too_large
+from trainer_service.domain.spec import Passes
+
+SMOLLM2 = Shape(parameters=134_515_008, layers=30, hidden=576, inner=1536, vocabulary=49152)
+STARTER = Shape(parameters=2_000_000, layers=4, hidden=192, inner=512, vocabulary=512)
+LARGE = Shape(parameters=7_615_616_512, layers=28, hidden=3584, inner=18944, vocabulary=152064)
+
+
+def training(shape: Shape, tokens: int = 416, ranks: int = 1, device: str = "cpu", width: int = 4) -> Training:
+    return Training(shape, tokens, ranks, ranks, device, width)
+
+
+def test_a_small_model_makes_long_passes_and_keeps_its_activations() -> None:
+    assert fitting(training(STARTER), 12 * GIB) == Passes(MOST_TOKENS["cpu"], recomputed=False)
+
+
+def test_less_memory_means_shorter_passes_and_then_activations_made_twice() -> None:
+    chosen = [fitting(training(SMOLLM2), limit * GIB) for limit in (32, 16, 10)]
+    assert [passes.recomputed for passes in chosen] == [False, False, True]
+    assert chosen[0].tokens > chosen[1].tokens
+    taken = [training(SMOLLM2).bytes(passes) for passes in chosen]
+    assert taken == sorted(taken, reverse=True)
+
+
+def test_what_is_chosen_already_stays() -> None:
+    assert fitting(training(SMOLLM2), 32 * GIB, tokens=777).tokens == 777
+    assert fitting(training(SMOLLM2), 32 * GIB, recomputed=True).recomputed
+
+
+def test_a_reference_and_a_critic_take_their_part() -> None:
+    passes = Passes(1024, recomputed=True)
+    alone = training(SMOLLM2).bytes(passes)
+    both = Training(SMOLLM2, 416, 1, 1, "cpu", 4, has_reference=True, has_critic=True).bytes(passes)
+    assert both - alone == (2 + 16) * SMOLLM2.parameters
+
+
+def test_ranks_share_weights_but_not_activations() -> None:
+    passes = Passes(1024, recomputed=True)
+    one, eight = (training(LARGE, ranks=ranks, device="cuda", width=2).bytes(passes) for ranks in (1, 8))
+    assert one > 110 * GIB
+    assert 35 * GIB < eight < 80 * GIB
+
+
+@pytest.mark.parametrize(
+    ("limit", "device", "change"),
+    [(40, "cpu", "take a smaller base"), (40, "cuda", "take more accelerators, which share the weights")],
+)
+def test_what_is_too_large_is_said_with_numbers(limit: int, device: str, change: str) -> None:
+    counted = training(LARGE, device=device)
+    said = too_large(counted, fitting(counted, limit * GIB), limit * GIB)
+    assert "7616 million parameters" in said
+    assert "a run may take 40.0 GiB" in said
+    assert change in said
+
+
+def test_long_sequences_are_what_is_to_change_where_the_weights_fit() -> None:
+    counted = training(SMOLLM2, tokens=100_000)
+    assert "take fewer than 100000 tokens" in too_large(counted, fitting(counted, 6 * GIB), 6 * GIB)
+
+
+def test_ones_own_choice_is_what_is_to_change_where_ours_would_fit() -> None:
+    counted = training(SMOLLM2)
+    said = too_large(counted, Passes(65536, recomputed=False), 8 * GIB)
+    assert "leave micro_batch_size, micro_batch_tokens and gradient_checkpointing to the service" in said

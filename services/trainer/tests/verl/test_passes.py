@@ -1,0 +1,23 @@
+import pytest
+
+from trainer_service.job.verl.passes import passes
+
+
+def test_like_lengths_go_together_and_no_pass_is_over_its_tokens() -> None:
+    lengths = [10, 200, 30, 190, 12, 11, 100]
+    groups = passes(lengths, 400)
+    assert sorted(index for group in groups for index in group) == list(range(len(lengths)))
+    assert groups[0] == [1, 3]
+    assert all(len(group) * max(lengths[index] for index in group) <= 400 for group in groups)
+
+
+def test_a_sequence_that_is_too_long_is_alone() -> None:
+    assert passes([500, 20], 400) == [[0], [1]]
+
+
+@pytest.mark.parametrize(("at_least", "made"), [(1, 1), (2, 2), (3, 3), (4, 4), (9, 4)])
+def test_every_rank_makes_as_many_passes_as_the_one_with_the_most(at_least: int, made: int) -> None:
+    groups = passes([5, 5, 5, 5], 100, at_least)
+    assert len(groups) == made
+    assert sorted(index for group in groups for index in group) == [0, 1, 2, 3]
+    assert all(groups)
