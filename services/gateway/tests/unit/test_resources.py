@@ -172,6 +172,8 @@ async def test_errors_of_services_keep_their_meaning(http) -> None:
 
 def test_every_error_has_a_status() -> None:
     assert set(MEANINGS) == set(grpc_errors.CODES)
+    ours = {error for error, meaning in MEANINGS.items() if meaning.status >= 500}
+    assert ours == {errors.Internal, errors.DataLoss, errors.Unavailable, errors.DeadlineExceeded}
 
 
 async def test_an_unexpected_error_tells_nothing(http) -> None:

@@ -41,7 +41,7 @@ MEANINGS: Mapping[type[errors.RatchetError], Meaning] = {
     errors.Cancelled: Meaning(499, "server_error", "cancelled"),
     errors.Internal: Meaning(500, "server_error"),
     errors.DataLoss: Meaning(500, "server_error", "data_loss"),
-    errors.Unimplemented: Meaning(501, "server_error"),
+    errors.Unimplemented: Meaning(400),  # a language that no node has, say: no fault of ours, and no retry helps
     errors.Unavailable: Meaning(503, "server_error", "unavailable"),
     errors.DeadlineExceeded: Meaning(504, "server_error", "timeout"),
 }
