@@ -54,7 +54,7 @@ test-e2e: setup  ## The real services end to end: a few steps of verl and vLLM
 test-engines: setup  ## The tests that import verl or vLLM, each in its own environment
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/light --target .venvs/pytest --no-deps \
 	  -c requirements-light.lock pytest pytest-asyncio pytest-timeout pluggy iniconfig
-	PYTHONPATH=.venvs/pytest .venvs/rollout/bin/python -m pytest services/rollout/tests/vllm services/rollout/tests/contract -m vllm
+	PYTHONPATH=.venvs/pytest:libs/testing/src .venvs/rollout/bin/python -m pytest services/rollout/tests/vllm services/rollout/tests/contract -m vllm -p no:ratchet
 	PYTHONPATH=.venvs/pytest:libs/testing/src .venvs/trainer/bin/python -m pytest services/trainer/tests/verl -p no:ratchet
 	$(LIGHT)/pytest services/trainer/tests/integration/test_ray.py
 

@@ -19,9 +19,9 @@ from ratchet_kit.access import TOKEN
 from ratchet_testing.ports import free_port
 from ratchet_testing.postgres import CannotStart, postgres_server
 from ratchet_testing.redis_server import redis_server
+from ratchet_testing.replicas import Replica
 
 from .cable import Cable, Network, network
-from .replicas import Replica
 
 T = TypeVar("T")
 KEY = "rk_of_the_tests_of_many_judges_and_faults"

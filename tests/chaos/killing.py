@@ -47,6 +47,22 @@ def kill_redis(platform: Platform) -> None:
     kill(platform, "valkey")
 
 
+def stop(seconds: float, *words: str) -> Callable[[Platform], None]:
+    """SIGSTOP of the processes with these words, and SIGCONT."""
+
+    def stop_for_a_while(platform: Platform) -> None:
+        victims = find(platform, *words)
+        assert victims, f"no process with {words} to stop"
+        for victim in victims:
+            victim.suspend()
+        time.sleep(seconds)
+        for victim in victims:
+            with suppress(psutil.NoSuchProcess):  # the supervisor was faster
+                victim.resume()
+
+    return stop_for_a_while
+
+
 def redis_of(platform: Platform) -> "redis.Redis":
     state = platform.home.read_state()
     assert state is not None

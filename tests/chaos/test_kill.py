@@ -3,11 +3,8 @@ SUCCEEDED, with the steps it was to have."""
 
 import os
 import signal
-import time
 from collections.abc import Callable
-from contextlib import suppress
 
-import psutil
 import pytest
 import redis
 
@@ -16,7 +13,7 @@ from ratchet_client import ApiError, Client, Unreachable
 from tests.e2e.conftest import Platform
 from tests.e2e.test_main_job import grpo
 
-from .killing import find, flush_redis, kill, kill_redis, kill_vllm, redis_of, wait_until
+from .killing import find, flush_redis, kill, kill_redis, kill_vllm, redis_of, stop, wait_until
 from .refusing import be_a_replica, be_full
 
 pytestmark = [pytest.mark.e2e, pytest.mark.chaos, pytest.mark.timeout(1800)]
@@ -45,29 +42,13 @@ def to_redis(state: Callable[[redis.Redis, float], None]) -> Callable[[Platform]
     return fault
 
 
-def stop(*words: str) -> Callable[[Platform], None]:
-    """SIGSTOP of the processes with these words, and SIGCONT."""
-
-    def stop_for_a_while(platform: Platform) -> None:
-        victims = find(platform, *words)
-        assert victims, f"no process with {words} to stop"
-        for victim in victims:
-            victim.suspend()
-        time.sleep(STOPPED_S)
-        for victim in victims:
-            with suppress(psutil.NoSuchProcess):  # the supervisor was faster
-                victim.resume()
-
-    return stop_for_a_while
-
-
 FOR_A_WHILE = (
     to_redis(be_full),
     to_redis(be_a_replica),
-    stop("valkey"),
-    stop("trainer_service.main"),
-    stop("rollout_service.main"),
-    stop("sandbox_service.main"),
+    stop(STOPPED_S, "valkey"),
+    stop(STOPPED_S, "trainer_service.main"),
+    stop(STOPPED_S, "rollout_service.main"),
+    stop(STOPPED_S, "sandbox_service.main"),
 )
 
 

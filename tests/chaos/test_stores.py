@@ -29,9 +29,9 @@ from ratchet_kit.client import channel
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_testing.postgres import CannotStart, postgres_server
 from ratchet_testing.redis_server import redis_server
+from ratchet_testing.replicas import Replica, door
 
 from .refusing import be_a_replica, be_full, lose_its_replicas
-from .replicas import Replica, door
 
 pytestmark = [pytest.mark.chaos, pytest.mark.e2e, pytest.mark.timeout(600)]
 

@@ -1,23 +1,20 @@
 """The services that judge samples which were made elsewhere, each a process: gateway, eval and sandbox; no model."""
 
+import asyncio
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-
 from ratchet_client import Client
 from ratchet_testing.ports import free_port
 from ratchet_testing.redis_server import redis_server
+from ratchet_testing.replicas import Replica
 
 KEY = "rk_of_the_tests_of_imported_samples"
-START_S = 240.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,7 @@ class Judges:
 @contextmanager
 def judges(folder: Path, data: Path) -> Iterator[Judges]:
     """`data`: where benchmarks lie (RATCHET_DATA)."""
-    ports = {name: free_port() for name in ("sandbox", "eval", "gateway", "http")}
+    http_port = free_port()
     nowhere = f"127.0.0.1:{free_port()}"
     with ExitStack() as stack:
         redis_url = stack.enter_context(redis_server())
@@ -52,46 +49,19 @@ def judges(folder: Path, data: Path) -> Iterator[Judges]:
             "REDIS_URL": redis_url,
             "RATCHET_HOME": str(folder),
             "RATCHET_DATA": str(data),
-            "RATCHET_GATEWAY_HTTP_PORT": str(ports["http"]),
+            "RATCHET_GATEWAY_HTTP_PORT": str(http_port),
             "RATCHET_GATEWAY_ADMIN_KEY": KEY,
             "RATCHET_SERVICE_TOKEN": "a-token-of-the-tests-of-imported-samples",
         }
-        peers = {"sandbox": f"127.0.0.1:{ports['sandbox']}", "eval": f"127.0.0.1:{ports['eval']}"}
-        for name in ("sandbox", "eval", "gateway"):
+        replicas = {name: Replica(name, {}, folder / f"{name}.log") for name in ("sandbox", "eval", "gateway")}
+        for name, replica in replicas.items():
             prefix = f"RATCHET_{name.upper()}_"
-            own = {f"{prefix}PORT": str(ports[name]), f"{prefix}METRICS_PORT": "0", f"{prefix}HOST": "127.0.0.1"}
+            own = {"DATABASE_URL": f"sqlite:///{folder}/{name}.db"}
             for peer in ("trainer", "rollout", "registry", "eval", "sandbox"):
-                own[f"{prefix}{peer.upper()}_TARGET"] = peers.get(peer, nowhere)
-            own["DATABASE_URL"] = f"sqlite:///{folder}/{name}.db"
-            stack.enter_context(_process(name, folder, os.environ | common | own))
-        for name in ("sandbox", "eval", "gateway"):
-            _wait(ports[name], folder / f"{name}.log")
-        yield Judges(f"http://127.0.0.1:{ports['http']}", folder)
-
-
-@contextmanager
-def _process(name: str, folder: Path, environment: dict[str, str]) -> Iterator[None]:
-    with (folder / f"{name}.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", f"{name}_service.main"], env=environment, stdout=log, stderr=subprocess.STDOUT
-        )
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait(timeout=60)
-
-
-def _wait(port: int, log: Path) -> None:
-    until = time.monotonic() + START_S
-    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-        stub = health_pb2_grpc.HealthStub(channel)
-        while True:
-            try:
-                if stub.Check(health_pb2.HealthCheckRequest(), timeout=1).status == 1:
-                    return
-            except grpc.RpcError:
-                pass
-            if time.monotonic() > until:
-                raise TimeoutError(log.read_text()[-4000:])
-            time.sleep(0.1)
+                own[f"{prefix}{peer.upper()}_TARGET"] = replicas[peer].target if peer in replicas else nowhere
+            replica.environment = common | own
+            replica.start()
+            stack.callback(replica.end)
+        for replica in replicas.values():
+            asyncio.run(replica.is_up())
+        yield Judges(f"http://127.0.0.1:{http_port}", folder)
