@@ -13,7 +13,7 @@ from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_kit.errors import FieldViolation, InvalidArgument, Unavailable
 from ratchet_problems import CallTest, CheckTest, Message, Problem
-from ratchet_rewards import Grade, get
+from ratchet_rewards import Grade
 
 TASK = Task.of(Problem("p", "Write f.", (CallTest("[1]", "2"),) * 4, entry_point="f"))
 
@@ -41,20 +41,20 @@ async def test_a_task_is_the_prompt_as_the_user() -> None:
     assert TASK.conversation == [{"role": "user", "content": "Write f."}]
 
 
-async def test_an_answer_becomes_a_program_a_verdict_and_a_reward() -> None:
+async def test_an_answer_becomes_a_program_and_a_grade() -> None:
     sandbox = seen(verdict_pb2.VERDICT_FAILED, 3)
     async with Executor(sandbox) as executor:
-        environment = CodeEnvironment(executor, get("tests_fraction"))
+        environment = CodeEnvironment(executor)
         episode = await environment.step(await environment.start(TASK), "```python\ndef f(x): return 3\n```")
-    assert episode.outcome == Outcome(Grade("FAILED", 3, 4, "test 4: got 3"), 0.75)
+    assert episode.outcome == Outcome(Grade("FAILED", 3, 4, "test 4: got 3"))
     assert [program.source for program in sandbox.programs] == ["def f(x): return 3\n"]
 
 
-async def test_the_reward_is_tests_passed_unless_given() -> None:
+async def test_only_a_program_that_passes_has_passed() -> None:
     async with Executor(seen(verdict_pb2.VERDICT_FAILED, 3)) as executor:
-        assert (await judge(CodeEnvironment(executor), TASK, "f = 1")).reward == 0.0
+        assert not (await judge(CodeEnvironment(executor), TASK, "f = 1")).grade.passed
     async with Executor(seen(verdict_pb2.VERDICT_PASSED, 4)) as executor:
-        assert (await judge(CodeEnvironment(executor), TASK, "f = 1")).reward == 1.0
+        assert (await judge(CodeEnvironment(executor), TASK, "f = 1")).grade.passed
 
 
 @pytest.mark.parametrize(("field", "own"), [("programs[0].source", True), ("programs[0].tests[0].call.args", False)])
@@ -68,7 +68,7 @@ async def test_an_answer_that_the_sandbox_refuses_is_wrong_and_a_refused_problem
     async with Executor(Refusing()) as executor:
         if own:
             outcome = await judge(CodeEnvironment(executor), TASK, "x = '\ud800'")
-            assert (outcome.grade.verdict, outcome.reward) == ("COMPILE_ERROR", 0.0)
+            assert (outcome.grade.verdict, outcome.grade.passed) == ("COMPILE_ERROR", False)
         else:
             with pytest.raises(InvalidArgument):
                 await judge(CodeEnvironment(executor), TASK, "x = 1")
@@ -80,18 +80,18 @@ async def test_a_fault_of_the_platform_is_no_outcome() -> None:
             await judge(CodeEnvironment(executor), TASK, "f = 1")
 
 
-async def test_tests_that_can_judge_no_program_are_the_problems_fault_and_no_reward() -> None:
+async def test_tests_that_can_judge_no_program_are_the_problems_fault_and_no_grade() -> None:
     failure = failure_pb2.Failure(code=code_pb2.INVALID_ARGUMENT, message="the test code never called the program")
     async with Executor(ScriptedSandbox(pb.Execution(id="p", failure=failure))) as executor:
         with pytest.raises(InvalidArgument, match=r"p: its tests can judge no program: .* never called"):
             await judge(CodeEnvironment(executor), TASK, "f = 1")
 
 
-async def test_a_reward_that_can_be_forged_is_given_where_it_is_asked_for_by_name() -> None:
+async def test_a_grade_that_can_be_forged_is_given_where_it_is_asked_for_by_name() -> None:
     task = Task.of(Problem("p", "Write f.", (CheckTest("assert f(1) is None", shared=True),), entry_point="f"))
     passed = pb.Execution(verdict=verdict_pb2.VERDICT_PASSED, tests_passed=1, tests_total=1, forgeable=True)
     async with Executor(ScriptedSandbox(passed)) as executor:
         with pytest.raises(InvalidArgument, match="p: its tests share the program's process"):
             await judge(CodeEnvironment(executor), task, "f = 1")
         outcome = await judge(CodeEnvironment(executor, forgeable=True), task, "f = 1")
-    assert outcome == Outcome(Grade("PASSED", 1, 1, forgeable=True), 1.0)
+    assert outcome == Outcome(Grade("PASSED", 1, 1, forgeable=True))

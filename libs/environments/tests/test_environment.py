@@ -21,10 +21,10 @@ class Patient:
 
     async def step(self, episode: Episode, answer: str) -> Episode:
         if answer == "right":
-            return episode.end(answer, Outcome(Grade("PASSED", 1, 1), 1.0))
+            return episode.end(answer, Outcome(Grade("PASSED", 1, 1)))
         if len(episode.turns) + 1 < self._turns:
             return episode.go_on(answer, Message("user", "Wrong. Try again."))
-        return episode.end(answer, Outcome(Grade("FAILED", 0, 1), 0.0))
+        return episode.end(answer, Outcome(Grade("FAILED", 0, 1)))
 
 
 async def play(environment: Environment, *answers: str) -> Episode:
@@ -38,7 +38,7 @@ async def play(environment: Environment, *answers: str) -> Episode:
 
 async def test_one_turn() -> None:
     episode = await play(Patient(1), "right")
-    assert episode.outcome == Outcome(Grade("PASSED", 1, 1), 1.0)
+    assert episode.outcome == Outcome(Grade("PASSED", 1, 1))
     assert episode.messages == (Message("user", "Write f."), Message("assistant", "right"))
     assert episode.answer == "right"
 
@@ -46,7 +46,7 @@ async def test_one_turn() -> None:
 async def test_several_turns_are_one_chat() -> None:
     episode = await play(Patient(3), "no", "right")
     assert episode.outcome is not None
-    assert episode.outcome.reward == 1.0
+    assert episode.outcome.grade.passed
     assert [(message.role, message.content) for message in episode.messages] == [
         ("user", "Write f."),
         ("assistant", "no"),
@@ -65,6 +65,6 @@ async def test_an_episode_can_be_stepped_again() -> None:
 
 
 async def test_one_answer_is_judged() -> None:
-    assert (await judge(Patient(1), TASK, "no")).reward == 0.0
+    assert not (await judge(Patient(1), TASK, "no")).grade.passed
     with pytest.raises(FailedPrecondition, match="does not end"):
         await judge(Patient(2), TASK, "no")

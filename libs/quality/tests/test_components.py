@@ -3,7 +3,8 @@
 import pytest
 
 from ratchet_problems import Problem, StdioTest
-from ratchet_quality import COMPONENTS, Unreadable
+from ratchet_quality import Unreadable
+from ratchet_quality.components import component
 from ratchet_quality.tokens import significant
 
 PLAIN = "def f(xs):\n    return sum(xs)\n"
@@ -18,7 +19,7 @@ def branches(count: int) -> str:
 
 
 def test_style_is_one_minus_findings_per_line_of_code() -> None:
-    style = COMPONENTS["style"]
+    style = component("style")
     assert style(PLAIN, problem()).value == 1.0
     found = style("import os  # noqa\n\n# a comment\ndef f(l):\n    '''Says.'''\n    return l\n", problem())
     # of three lines with code, F401 and E741
@@ -30,12 +31,12 @@ def test_style_is_one_minus_findings_per_line_of_code() -> None:
 def test_the_problems_own_lines_are_not_the_programs_style() -> None:
     prompt = 'import os\n\n\ndef f(l):\n    """Says."""\n'
     given = Problem("p", prompt, (StdioTest("", ""),))
-    assert COMPONENTS["style"](prompt + "    return 1\n", given).value == 1.0
-    assert COMPONENTS["style"](prompt + "    x = l;\n    return 1\n", given).value == 0.0
+    assert component("style")(prompt + "    return 1\n", given).value == 1.0
+    assert component("style")(prompt + "    x = l;\n    return 1\n", given).value == 0.0
 
 
 def test_complexity_is_allowed_up_to_the_reference_or_what_is_simple() -> None:
-    complexity = COMPONENTS["complexity"]
+    complexity = component("complexity")
     assert complexity(branches(4), problem(PLAIN)).value == 1.0
     assert complexity(branches(9), problem(PLAIN)).value == 0.5
     assert complexity(branches(9), problem(branches(9))).value == 1.0
@@ -57,12 +58,12 @@ def test_complexity_is_allowed_up_to_the_reference_or_what_is_simple() -> None:
     ],
 )
 def test_safety_is_by_the_worst_that_is_found(source: str, value: float) -> None:
-    assert COMPONENTS["safety"](source, problem()).value == pytest.approx(value)
-    assert COMPONENTS["safety"](source + PLAIN * 50, problem()).value == pytest.approx(value)
+    assert component("safety")(source, problem()).value == pytest.approx(value)
+    assert component("safety")(source + PLAIN * 50, problem()).value == pytest.approx(value)
 
 
 def test_length_is_tokens_against_the_references() -> None:
-    length = COMPONENTS["length"]
+    length = component("length")
     twenty = "x = 1\n" * 6 + "x\nx\n"
     assert length(twenty, problem(PLAIN)).value == 1.0
     assert length(twenty * 2, problem(PLAIN)).value == 0.5
@@ -83,4 +84,20 @@ def test_docstrings_and_layout_are_no_tokens() -> None:
 @pytest.mark.parametrize("name", ["style", "complexity", "safety"])
 def test_what_is_no_python_is_not_read(name: str) -> None:
     with pytest.raises(Unreadable):
-        COMPONENTS[name]("def f(:\n", problem())
+        component(name)("def f(:\n", problem())
+
+
+def test_what_is_allowed_may_be_given() -> None:
+    assert component("length")("x = 1\n" * 20, problem(PLAIN), tokens=30).value == 0.5
+    assert component("complexity")(branches(9), problem(branches(9)), allowed=5).value == 0.5
+
+
+def test_similarity_is_of_the_runs_of_tokens_of_the_most_alike_reference() -> None:
+    similarity = component("similarity")
+    assert similarity(PLAIN, problem("x = 1\n", PLAIN)).value == 1.0
+    assert similarity("# its own words\n" + PLAIN, problem(PLAIN)).value == 1.0
+    # 1 of 2 tokens, no pair: (1/2 + 0) / 2
+    assert similarity("a\nb\n", problem("a\nc\n")).value == 0.25
+    assert similarity("a\n", problem("b = 1\n")).value == 0.0
+    with pytest.raises(Unreadable, match="no reference"):
+        similarity(PLAIN, problem())

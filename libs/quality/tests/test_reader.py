@@ -1,7 +1,10 @@
 """Programs are read in a process of their own, which hostile ones may take down and nothing else."""
 
+import signal
+
 import pytest
 
+from ratchet_kit.errors import Unavailable
 from ratchet_problems import Problem, StdioTest
 from ratchet_quality import read, reader
 from ratchet_quality.reader import MAX_BYTES, Reader
@@ -46,11 +49,30 @@ def test_no_hostile_source_costs_another_its_score() -> None:
 
 
 def test_a_reader_that_dies_or_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "TIMEOUT_S", 0.001)
+    monkeypatch.setattr(reader, "TIMEOUT_S", 0.0)  # whatever it has computed is too much
     with Reader(["length"]) as slow:
         assert slow.read(PLAIN, PROBLEM)["length"].detail == "not read: it took its reader down, or too much time"
         monkeypatch.undo()
         assert slow.read(PLAIN, PROBLEM)["length"].value == 1.0
+
+
+def test_a_machine_too_busy_to_read_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Reader(["length"]) as slow:
+        slow.read(PLAIN, PROBLEM)
+        monkeypatch.setattr(reader, "TIMEOUT_S", 0.5)
+        monkeypatch.setattr(reader, "ATTEMPTS", 1)
+        assert slow._process is not None
+        slow._process.send_signal(signal.SIGSTOP)
+        with pytest.raises(Unavailable, match="too busy to read programs"):
+            slow.read(PLAIN, PROBLEM)
+        monkeypatch.undo()
+        assert slow.read(PLAIN, PROBLEM)["length"].value == 1.0
+
+
+def test_a_reader_that_does_not_start_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader.sys, "executable", "/bin/true")
+    with Reader(["length"]) as none, pytest.raises(Unavailable, match="does not start"):
+        none.read(PLAIN, PROBLEM)
 
 
 def test_a_component_that_there_is_not() -> None:

@@ -182,7 +182,7 @@ class MemoryEnvironment:
         codes = {test.code for test in problem.tests if isinstance(test, CheckTest) and not test.shared}
         passed = passed and not codes & self.must_share
         grade = Grade("PASSED" if passed else "FAILED", int(passed), 1, forgeable=problem.forgeable)
-        return episode.end(answer, Outcome(grade, float(passed)))
+        return episode.end(answer, Outcome(grade))
 
 
 class MemoryMeter:

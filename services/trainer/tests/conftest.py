@@ -36,7 +36,7 @@ from trainer_service.main import Ports, provision
 from trainer_service.settings import Settings
 
 MakeSpec = Callable[..., RunSpec]
-LIMITS = Limits(rewards=("tests_fraction", "tests_passed"), accelerators=4)
+LIMITS = Limits(accelerators=4)
 STARTER = FoundModel(Location("/models/starter"), "/models/starter", 7_000_000, max_tokens=256)
 
 

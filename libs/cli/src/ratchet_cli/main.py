@@ -25,6 +25,7 @@ from ratchet_cli.commands import (
     quality,
     releases,
     reports,
+    rewards,
     runs,
     runtimes,
     samples,
@@ -75,6 +76,8 @@ app.add_typer(models.app, name="models")
 app.add_typer(releases.app, name="releases")
 app.add_typer(experiments.app, name="experiments")
 app.add_typer(keys.app, name="keys")
+app.add_typer(rewards.app, name="reward")
+app.add_typer(rewards.new, name="new")
 app.add_typer(sandbox.app, name="sandbox")
 sandbox.app.add_typer(runtimes.app, name="runtime")
 sandbox.app.add_typer(batches.app, name="batches")

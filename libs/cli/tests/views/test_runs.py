@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from rich.console import Console
 
 from ratchet.trainer.v1 import trainer_pb2 as pb
-from ratchet_cli.views.runs import PHASES, RunView, seconds_per_step
+from ratchet_cli.views.runs import PHASES, RunView, reward, seconds_per_step
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -108,3 +108,16 @@ def test_a_phase_that_began_before_the_watch_counts_from_its_beginning() -> None
     loading.run.phase_time.FromDatetime(datetime.now(UTC) - timedelta(seconds=90))
     view.update(loading)
     assert "loading the policy in the rollout service, 1 min 30 s" in panel(view)
+
+
+def test_a_reward_in_a_line() -> None:
+    assert reward(pb.RewardSpec(components=[pb.RewardComponent(name="style")])) == "style"
+    components = [
+        pb.RewardComponent(name="tests_passed", schedule=[pb.WeightPoint(step=1, weight=1), pb.WeightPoint(step=9)]),
+        pb.RewardComponent(name="style", weight=0.2),
+        pb.RewardComponent(name="safety", weight=0, veto_below=0.5),
+    ]
+    spec = pb.RewardSpec(components=components, combination=pb.RewardSpec.COMBINATION_WEIGHTED_SUM)
+    assert reward(spec) == (
+        "weighted_sum of tests_passed 1 at step 1 to 0 at step 9, style 0.2, safety 0 (vetoed below 0.5)"
+    )

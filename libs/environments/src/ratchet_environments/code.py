@@ -8,17 +8,16 @@ from ratchet_environments.programs import program_for
 from ratchet_environments.task import Task
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.times import duration_from_proto
-from ratchet_rewards import Grade, RewardFunction, get
+from ratchet_rewards import Grade
 
 
 class CodeEnvironment:
-    """An Environment. `executor` stays the caller's to open and close; `reward` is tests_passed unless given."""
+    """An Environment. `executor` stays the caller's to open and close."""
 
-    def __init__(self, executor: Executor, reward: RewardFunction | None = None, *, forgeable: bool = False) -> None:
+    def __init__(self, executor: Executor, *, forgeable: bool = False) -> None:
         """`forgeable`: takes problems whose tests share the program's process, which can learn to forge its rewards."""
         self._executor = executor
         self._forgeable = forgeable
-        self._reward = reward or get("tests_passed")
 
     async def start(self, task: Task) -> Episode:
         return Episode(task)
@@ -38,7 +37,7 @@ class CodeEnvironment:
             if not error.violations or not all(fault.field.endswith(".source") for fault in error.violations):
                 raise
             grade = Grade("COMPILE_ERROR", 0, len(task.problem.tests), error.message, task.problem.forgeable)
-        return episode.end(answer, Outcome(grade, self._reward(task.problem, answer, grade)))
+        return episode.end(answer, Outcome(grade))
 
 
 def grade_of(execution: pb.Execution) -> Grade:

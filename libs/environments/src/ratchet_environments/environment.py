@@ -26,7 +26,7 @@ class Environment(Protocol):
 
 
 async def judge(environment: Environment, task: Task, answer: str) -> Outcome:
-    """What a single answer to the task earns.
+    """How a single answer to the task does.
 
     Raises what the environment raises; FailedPrecondition where one answer does not end an episode.
     """

@@ -20,7 +20,6 @@ class Outcome:
     """How an episode ended."""
 
     grade: Grade
-    reward: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
     read([(source, problem)], ["style", "safety"])     what reading a program shows; the program is not run
     await efficiency.measure(executor, task, source)   what running it in the sandbox shows
+    await measurer.measure(task, samples)              both, as a reward of a run takes them (`measuring`)
 
 The components are defined in docs/quality.md. Each is a function from a source and its problem to a Score. Those that
 read call Python's parser on what a model wrote, which may take it down: only `read` calls them, in a process of

@@ -1,4 +1,5 @@
-"""The reader's process: programs come in, one line of JSON goes out for each. `python -I -m ratchet_quality.child`."""
+"""The reader's process: programs come in, one line of JSON goes out for each. `python -I -m
+ratchet_quality.child style`, with the components that it will be asked for."""
 
 import json
 import os
@@ -6,14 +7,14 @@ import pickle
 import resource
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import FrameType
 
 from ratchet_kit import syntax
 from ratchet_problems import Problem
-from ratchet_quality.components import COMPONENTS
-from ratchet_quality.score import Score, Unreadable
+from ratchet_quality.components import component
+from ratchet_quality.score import Parameters, Score, Unreadable
 from ratchet_quality.tokens import significant
 
 MEMORY = 1 << 30
@@ -29,17 +30,20 @@ def main() -> None:
     signal.signal(signal.SIGPROF, _late)
     requests, answers = sys.stdin.buffer, os.dup(1)
     os.dup2(2, 1)  # what a library prints is no answer
+    for name in sys.argv[1:]:
+        component(name)  # what it imports is not the first program's time
+    os.write(answers, b"ready\n")
     while size := requests.read(8):
         source, problem, components = pickle.loads(requests.read(int.from_bytes(size, "big")))
         line = json.dumps({name: (score.value, score.detail) for name, score in _scores(source, problem, components)})
         os.write(answers, f"{line}\n".encode())
 
 
-def _scores(source: str, problem: Problem, components: Sequence[str]) -> Iterator[tuple[str, Score]]:
+def _scores(source: str, problem: Problem, components: Mapping[str, Parameters]) -> Iterator[tuple[str, Score]]:
     """All 0 where there is nothing that can be read."""
     fine = _limited(partial(_readable, source))
-    for name in components:
-        yield name, _limited(partial(COMPONENTS[name], source, problem)) if fine.value else fine
+    for name, parameters in components.items():
+        yield name, _limited(partial(component(name), source, problem, **parameters)) if fine.value else fine
 
 
 def _readable(source: str) -> Score:

@@ -12,12 +12,13 @@ SIMPLE = 5
 """Up to here radon ranks a block A, "low - simple block"."""
 
 
-def complexity(source: str, problem: Problem) -> Score:
+def complexity(source: str, problem: Problem, allowed: float = 0) -> Score:
     """McCabe's cyclomatic complexity (IEEE TSE 2(4), 1976), by radon, of the most complex function or of the top level,
-    against the reference's, or SIMPLE where that is more: 1 up to as many, 0.5 for twice as many. Raises Unreadable."""
+    against the reference's, or SIMPLE where that is more, or what is `allowed` where that is given: 1 up to as many,
+    0.5 for twice as many. Raises Unreadable."""
     found = _most(source)
-    allowed = max(_most(reference(problem)) if problem.references else 0, SIMPLE)
-    return Score(within(found, allowed), f"cyclomatic complexity {found}; {allowed} is allowed")
+    allowed = allowed or max(_most(reference(problem)) if problem.references else 0, SIMPLE)
+    return Score(within(found, allowed), f"cyclomatic complexity {found}; {allowed:g} is allowed")
 
 
 @lru_cache(maxsize=256)  # samples share their reference

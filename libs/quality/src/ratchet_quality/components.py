@@ -1,19 +1,22 @@
-"""The components that read a program, by name. One more is a function in a module of its own, and its line here."""
+"""The components that read a program. One more is a function in a module of its own, both of its name, and a name here.
 
-from collections.abc import Mapping
+What they import (bandit, radon) is loaded by the process that reads, and by no other.
+"""
 
-from ratchet_quality.complexity import complexity
-from ratchet_quality.length import length
-from ratchet_quality.safety import safety
+from importlib import import_module
+from typing import cast
+
 from ratchet_quality.score import Component
-from ratchet_quality.style import style
 
-COMPONENTS: Mapping[str, Component] = {
-    "style": style,
-    "complexity": complexity,
-    "safety": safety,
-    "length": length,
-}
+COMPONENTS = ("style", "complexity", "safety", "length")
+"""Of quality."""
+READABLE = (*COMPONENTS, "similarity")
+"""All that reading shows. To be like a reference is no quality, but may be rewarded."""
+
+
+def component(name: str) -> Component:
+    """One of READABLE."""
+    return cast(Component, getattr(import_module(f"ratchet_quality.{name}"), name))
 
 
 def names() -> list[str]:

@@ -32,11 +32,11 @@ async def measure(executor: Executor, task: Task, source: str) -> Score:
     theirs: list[timedelta] = []
     ours: list[timedelta] = []
     for _ in range(RUNS):
-        took = await _cpu_time(executor, tried, reference(problem))
+        took = await cpu_time(executor, tried, reference(problem))
         if took is None:
             raise NotMeasurable(f"the reference of {problem.id} does not pass its tests here")
         theirs.append(took)
-        took = await _cpu_time(executor, tried, source)
+        took = await cpu_time(executor, tried, source)
         if took is None:
             return Score(0.0, "it does not pass")
         ours.append(took)
@@ -69,8 +69,9 @@ def _size(test: TestCase) -> int:
             return len(test.code)
 
 
-async def _cpu_time(executor: Executor, task: Task, source: str) -> timedelta | None:
-    """None for a program that does not pass."""
+async def cpu_time(executor: Executor, task: Task, source: str) -> timedelta | None:
+    """Of one run with the task's tests; None for a program that does not pass. Raises NotMeasurable where the sandbox
+    can't run it, Unavailable."""
     try:
         execution = await executor.execute(program_for(task, source))
     except InvalidArgument as error:

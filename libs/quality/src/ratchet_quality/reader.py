@@ -9,17 +9,23 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from ratchet_kit.errors import Unavailable
 from ratchet_problems import Problem, StdioTest
-from ratchet_quality.components import COMPONENTS
-from ratchet_quality.score import Score
+from ratchet_quality.components import COMPONENTS, READABLE
+from ratchet_quality.score import Parameters, Score
 
 MAX_BYTES = 64 << 10
 """Of a source that is read at all."""
 TIMEOUT_S = 20.0
-"""For one program, all components; the start of a process included."""
+"""For one program, all components."""
+START_S = 120.0
+"""For the start of a process: what components import takes seconds, and more on a busy machine."""
+ATTEMPTS = 3
+"""For a program whose reader was kept from reading."""
 _NO_TESTS = (StdioTest("", ""),)
 
 
@@ -27,11 +33,13 @@ def read(programs: Iterable[tuple[str, Problem]], components: Sequence[str] = ()
     """Component -> score of each (source, problem), in order; of all components where none is named.
 
     A program that can't be read scores 0, and says why: no Python, more than MAX_BYTES, more time than TIMEOUT_S or
-    more memory than its reader has. Raises KeyError for a component that there is not.
+    more memory than its reader has. Raises KeyError for a component that there is not, Unavailable where the machine
+    was too busy to read.
     """
     wanted = list(components or COMPONENTS)
     for name in wanted:
-        COMPONENTS[name]
+        if name not in READABLE:
+            raise KeyError(name)
     with Reader(wanted) as reader:
         return [reader.read(source, problem) for source, problem in programs]
 
@@ -39,8 +47,9 @@ def read(programs: Iterable[tuple[str, Problem]], components: Sequence[str] = ()
 class Reader:
     """One process at a time, started when it is first needed and after each program that took it down."""
 
-    def __init__(self, components: Sequence[str]) -> None:
-        self._components = components
+    def __init__(self, components: Sequence[str], parameters: Mapping[str, Parameters] | None = None) -> None:
+        """`parameters`: of those components that are given some."""
+        self._components = {name: dict((parameters or {}).get(name, {})) for name in components}
         self._process: subprocess.Popen[bytes] | None = None
         self._folder = tempfile.TemporaryDirectory()
 
@@ -54,34 +63,44 @@ class Reader:
         self._folder.cleanup()
 
     def read(self, source: str, problem: Problem) -> Mapping[str, Score]:
+        """As `ratchet_quality.read`. Raises Unavailable."""
         text = source.encode("utf-8", "replace")
         if len(text) > MAX_BYTES:
             return self._unread(f"more than {MAX_BYTES >> 10} KiB")
         # tests may be megabytes, and nothing that reads looks at them
         request = pickle.dumps((text.decode(), replace(problem, tests=_NO_TESTS), self._components))
-        process = self._running()
+        for _ in range(ATTEMPTS):
+            process = self._running()
+            before = _cpu_seconds(process.pid)
+            if answer := self._answer(process, request):
+                found = json.loads(answer)
+                return {name: Score(value, detail) for name, (value, detail) in found.items()}
+            # alive, and hardly computing: others had the machine, which says nothing about the program
+            was_kept = process.poll() is None and _cpu_seconds(process.pid) - before < TIMEOUT_S / 2
+            self._end()
+            if not was_kept:
+                return self._unread("it took its reader down, or too much time")
+        raise Unavailable(f"the machine is too busy to read programs: {ATTEMPTS} times not in {TIMEOUT_S:g} s")
+
+    def _answer(self, process: subprocess.Popen[bytes], request: bytes) -> bytes:
+        """The answer; empty when none came in time."""
         assert process.stdin is not None
-        assert process.stdout is not None
         try:
             process.stdin.write(len(request).to_bytes(8, "big") + request)
             process.stdin.flush()
-            answer = self._line(process.stdout.fileno())
+            return _line(process, TIMEOUT_S)
         except BrokenPipeError:
-            answer = b""
-        if not answer:
-            self._end()
-            return self._unread("it took its reader down, or too much time")
-        found = json.loads(answer)
-        return {name: Score(value, detail) for name, (value, detail) in found.items()}
+            return b""
 
     def _unread(self, reason: str) -> Mapping[str, Score]:
         return dict.fromkeys(self._components, Score(0.0, f"not read: {reason}"))
 
     def _running(self) -> subprocess.Popen[bytes]:
+        """Raises Unavailable for one that does not come up."""
         if self._process is None:
             environment = {"PATH": os.environ.get("PATH", ""), "TMPDIR": self._folder.name, "RAYON_NUM_THREADS": "1"}
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-m", "ratchet_quality.child"],
+                [sys.executable, "-I", "-m", "ratchet_quality.child", *self._components],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -89,21 +108,35 @@ class Reader:
                 env=environment,
                 start_new_session=True,
             )
+            if _line(self._process, START_S) != b"ready":
+                self._end()
+                raise Unavailable("the process that reads programs does not start")
         return self._process
-
-    def _line(self, file: int) -> bytes:
-        """One line, without its end; empty when none came in time."""
-        line = bytearray()
-        while not line.endswith(b"\n"):
-            ready, _, _ = select.select([file], [], [], TIMEOUT_S)
-            part = os.read(file, 1 << 16) if ready else b""
-            if not part:
-                return b""
-            line += part
-        return bytes(line[:-1])
 
     def _end(self) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
             self._process = None
+
+
+def _line(process: subprocess.Popen[bytes], timeout_s: float) -> bytes:
+    """One line of its stdout, without its end; empty when none came in time."""
+    assert process.stdout is not None
+    file, line = process.stdout.fileno(), bytearray()
+    while not line.endswith(b"\n"):
+        ready, _, _ = select.select([file], [], [], timeout_s)
+        part = os.read(file, 1 << 16) if ready else b""
+        if not part:
+            return b""
+        line += part
+    return bytes(line[:-1])
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Of the process, and of those of its children that have ended (proc(5), /proc/pid/stat); 0 when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")

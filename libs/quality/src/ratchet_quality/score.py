@@ -1,6 +1,6 @@
 """What a component says of a program."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ratchet_problems import Problem
@@ -18,8 +18,11 @@ class Score:
     detail: str
 
 
-Component = Callable[[str, Problem], Score]
-"""Source of a program, the problem it answers. Pure and deterministic. Raises Unreadable."""
+Component = Callable[..., Score]
+"""Source of a program, the problem it answers, and the component's own parameters by name, each a number. Pure and
+deterministic. Raises Unreadable."""
+
+Parameters = Mapping[str, float]
 
 
 def within(found: float, allowed: float) -> float:

@@ -16,9 +16,9 @@ from ratchet_testing.ports import free_port
 START = timedelta(seconds=600)
 
 
-@dataclass
+@dataclass(slots=True)
 class Replica:
-    """One process of a service."""
+    """One process of a service. Mutable: it is started, and killed."""
 
     service: str
     environment: Mapping[str, str]

@@ -1,6 +1,7 @@
 """The service from outside: through gRPC in this process, and as the process that users start."""
 
 import asyncio
+import math
 import os
 import socket
 import subprocess
@@ -27,7 +28,8 @@ from ratchet_kit.client import channel, wait_healthy
 from ratchet_kit.errors import InvalidArgument, NotFound, ResourceExhausted
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_problems.problem import CallTest, CheckTest, Problem
-from ratchet_rewards import get
+from ratchet_quality import own
+from ratchet_rewards import Component, Grade
 from ratchet_testing.processes import children, computing
 from sandbox_service.settings import Settings
 
@@ -240,11 +242,27 @@ async def test_the_grader_of_trainer_and_eval(door: grpc.aio.Channel) -> None:
     problem = Problem("p", "Write f(x) that adds one.", tests, entry_point="f")
     right = "Sure:\n```python\ndef f(x):\n    return x + 1\n```"
     async with Executor(GrpcSandbox(door)) as executor:
-        environment = CodeEnvironment(executor, get("tests_fraction"))
+        environment = CodeEnvironment(executor)
         answers = [right, "def f(x): return 2", "def f(x", "no"] * 40
         outcomes = await asyncio.gather(*(judge(environment, Task.of(problem), text) for text in answers))
-    assert [round(one.reward, 2) for one in outcomes] == [1.0, 0.33, 0.0, 0.0] * 40
+    assert [one.grade.tests_passed for one in outcomes] == [3, 1, 0, 0] * 40
     assert [one.grade.verdict for one in outcomes[:3]] == ["PASSED", "FAILED", "COMPILE_ERROR"]
+
+
+async def test_a_reward_of_ones_own_reads_samples_and_prints_scores(door: grpc.aio.Channel) -> None:
+    program = (
+        "import json, sys\n"
+        "samples = json.load(sys.stdin)['samples']\n"
+        "if __name__ == '__main__':\n"
+        "    print(json.dumps([len(one['source']) if one['passed'] else None for one in samples]))\n"
+    )
+    problem = Problem("p", "Write f.", (CallTest.of([1], 2),), entry_point="f")
+    samples = [own.Sample("é", "é", Grade("PASSED", 1, 1)), own.Sample("", "", Grade("FAILED", 0, 1))] * 20
+    async with Executor(GrpcSandbox(door)) as executor:
+        found = await own.scores(executor, Component("loud", program=program), problem, samples)
+        with pytest.raises(InvalidArgument, match="the reward loud ended in RUNTIME_ERROR: KeyError: 1"):
+            await own.scores(executor, Component("loud", program="{}[1]"), problem, samples)
+    assert [found[0], math.isnan(found[1]), len(found)] == [1.0, True, 40]
 
 
 async def test_the_executor_finds_the_bad_among_many(door: grpc.aio.Channel) -> None:

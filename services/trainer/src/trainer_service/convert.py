@@ -16,6 +16,7 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import failure_from_proto, failure_to_proto
 from ratchet_kit.pages import Page
 from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
+from ratchet_rewards import convert as rewards
 from trainer_service.domain.run import Checkpoint, Estimate, Phase, Run, State, Step
 from trainer_service.domain.runs import Progress
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
@@ -34,7 +35,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         validation_problems=_problem_set_from_proto(message.validation_problems)
         if message.HasField("validation_problems")
         else None,
-        reward=message.reward.name,
+        reward=rewards.from_proto(message.reward),
         resources=Resources(
             nodes=resources.nodes if resources.HasField("nodes") else None,
             accelerators_per_node=resources.accelerators_per_node
@@ -66,7 +67,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         algorithm=pb.Algorithm.Value(f"ALGORITHM_{spec.algorithm.upper()}"),
         problems=_problem_set_to_proto(spec.problems),
         validation_problems=_problem_set_to_proto(spec.validation_problems) if spec.validation_problems else None,
-        reward=pb.RewardSpec(name=spec.reward),
+        reward=rewards.to_proto(spec.reward),
         steps=spec.steps,
         resources=pb.Resources(
             nodes=resources.nodes,

@@ -11,7 +11,6 @@ from importlib.metadata import version
 
 import grpc
 
-import ratchet_rewards
 from ratchet.trainer.v1 import job_report_pb2, job_report_pb2_grpc, trainer_pb2, trainer_pb2_grpc
 from ratchet_kit import access, client, server, streams
 from ratchet_kit.places import Places
@@ -219,7 +218,6 @@ def _limits(settings: Settings) -> Limits:
     own = settings.ray_address is None
     other = "cpu" if settings.device == "cuda" else "cuda"
     return Limits(
-        rewards=tuple(ratchet_rewards.names()),
         devices=(settings.device,) if own else (settings.device, other),
         accelerators=settings.accelerators if own else None,
         memory_bytes=settings.memory_bytes,

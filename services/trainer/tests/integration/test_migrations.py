@@ -13,6 +13,7 @@ from sqlalchemy import Connection, text
 from ratchet_kit.errors import Failure
 from ratchet_kit.names import Location, VersionRef
 from ratchet_kit.sql import Database, create_engine
+from ratchet_rewards import Reward, completed
 from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.domain.run import Phase, RunId, State
 from trainer_service.domain.spec import ProblemSetRef
@@ -63,7 +64,7 @@ async def test_runs_of_the_first_revision_are_kept(database_url: str) -> None:
     engine = create_engine(database_url)
     version = {"spec": {"base": {"kind": "version", "value": "starter@3"}}, "version": "coder@2"}
     long_form = {"spec": {"base": {"kind": "version", "value": "models/starter/versions/4"}}}
-    failed = {"spec": {}, "state": "failed", "error": "no room"}
+    failed = {"spec": {"reward": "tests_fraction"}, "state": "failed", "error": "no room"}
     async with engine.begin() as connection:
         await connection.run_sync(first_revision, {"run_1": version, "run_2": long_form, "run_3": failed})
     await engine.dispose()
@@ -75,6 +76,7 @@ async def test_runs_of_the_first_revision_are_kept(database_url: str) -> None:
         assert (third.spec.base, third.state) == (Location("/models/starter"), State.FAILED)
         assert (third.failure, first.failure) == (Failure("INTERNAL", "no room"), None)
         assert first.spec.algorithm == "reinforce_plus_plus"
+        assert (first.spec.reward, third.spec.reward) == (Reward(), completed(Reward("tests_fraction")))
         assert first.spec.problems == ProblemSetRef("composed/train", None, "sha256:t")
         assert first.spec.validation_problems == ProblemSetRef("composed/validation", 8, "sha256:v")
         assert (first.spec.validate_every, first.spec.checkpoint_every) == (None, 2)

@@ -1,16 +1,5 @@
-import math
-
-import pytest
-
-from trainer_service.job.tally import Tallied, Tally, clip, repetition
-
-
-def test_rewards_are_cut_to_the_limit_and_have_to_be_numbers() -> None:
-    assert [clip(reward, 10) for reward in (0.5, 11, -math.pi * 5)] == [0.5, 10, -10]
-    assert clip(99, 0) == 99
-    for reward in (math.nan, math.inf):
-        with pytest.raises(ValueError, match="finite"):
-            clip(reward, 10)
+from trainer_service.job.rewarding import Earned
+from trainer_service.job.tally import Tallied, Tally, repetition
 
 
 def test_repetition_is_the_share_of_runs_of_four_that_were_there_before() -> None:
@@ -20,7 +9,8 @@ def test_repetition_is_the_share_of_runs_of_four_that_were_there_before() -> Non
 
 
 def of(verdict: str, reward: float, clipped: bool = False) -> Tallied:
-    return Tallied(verdict, reward, clipped, 0.5)
+    earned = Earned(reward, score=reward / 2, values={"style": 0.25}, cut=clipped, vetoed=clipped)
+    return Tallied(verdict, earned, 0.5)
 
 
 def test_a_step_has_shares_of_completions_and_of_groups() -> None:
@@ -35,6 +25,9 @@ def test_a_step_has_shares_of_completions_and_of_groups() -> None:
         "verdict_tampered": 0.25,
         "verdict_failed": 0.25,
         "rewards_clipped": 0.25,
+        "vetoed": 0.25,
+        "score_mean": 0.125,
+        "component_style": 0.25,
         "repetition_mean": 0.5,
         "groups_without_signal": 0.5,
     }

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from ratchet_kit.names import AliasRef, Location, VersionRef
+from ratchet_rewards import Component, Reward
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.defaults import complete
 from trainer_service.domain.limits import Limits
@@ -11,7 +12,8 @@ from trainer_service.domain.ports import FoundModel, FoundSet
 from trainer_service.domain.references import Found
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
 
-LIMITS = Limits(("tests_passed",), accelerators=4)
+LIMITS = Limits(accelerators=4)
+TESTS_PASSED = Reward(components=(Component("tests_passed"),), combination="weighted_sum")
 STARTER = FoundModel(VersionRef("starter", 1), "/artifacts/1", 7_000_000, max_tokens=300)
 
 
@@ -29,7 +31,7 @@ def test_every_choice_is_made_and_made_once(name: str, ranks: int, make_spec: An
     assert chosen | {"micro_batch_size"} == ALGORITHMS[name].applicable
     assert completed.resources == Resources(1, ranks, "cpu")
     assert (completed.loggers, completed.priority) == (("console",), "normal")
-    assert completed.reward == ("" if name == "sft" else "tests_passed")
+    assert completed.reward == (Reward() if name == "sft" else TESTS_PASSED)
     assert complete(completed, Found(STARTER), LIMITS) == completed
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import VersionRef
+from ratchet_rewards import Component, Reward
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.defaults import complete
 from trainer_service.domain.limits import Limits
@@ -14,8 +15,7 @@ from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resource
 from trainer_service.domain.thresholds import Thresholds
 from trainer_service.domain.validation import check
 
-REWARDS = ("tests_fraction", "tests_passed")
-LIMITS = Limits(REWARDS, accelerators=4)
+LIMITS = Limits(accelerators=4)
 FOUND = Found(FoundModel(VersionRef("starter", 1), "/artifacts/1", 7_000_000, max_tokens=300))
 
 
@@ -58,7 +58,7 @@ def test_every_fault_is_named_at_once(make_spec: Any) -> None:
         algorithm="99",
         problems=ProblemSetRef("basics"),
         steps=0,
-        reward="loudest",
+        reward=Reward("loudest"),
         resources=Resources(nodes=2, accelerators_per_node=8, device="tpu"),
         seed=-1,
         loggers=("console", "paper", "console"),
@@ -122,14 +122,40 @@ def test_a_group_of_one_has_no_baseline(algorithm: str, make_spec: Any) -> None:
 
 
 def test_sft_takes_no_reward_and_no_group(make_spec: Any) -> None:
-    spec = make_spec(algorithm="sft", reward="tests_passed", hyperparameters=Hyperparameters(group_size=4))
+    spec = make_spec(algorithm="sft", reward=Reward("tests_passed"), hyperparameters=Hyperparameters(group_size=4))
     assert set(named(spec)) == {"spec.reward.name", "spec.hyperparameters.group_size"}
+
+
+def test_components_of_a_reward_at_fault_are_named(make_spec: Any) -> None:
+    components = (Component("style", 0.2, {"rules": 1.0}), Component("tests"), Component("style"))
+    assert set(named(make_spec(reward=Reward(components=components)))) == {
+        "spec.reward.components[0].parameters.rules",
+        "spec.reward.components[1].name",
+        "spec.reward.components[2].name",
+    }
+
+
+def test_what_compares_with_references_needs_them(make_spec: Any) -> None:
+    reward = Reward(components=(Component("tests_passed"), Component("similarity"), Component("length")))
+    bare = FoundSet(ProblemSetRef("mine.jsonl"), 1000, without_reference="mine/7")
+    found = replace(FOUND, problems=bare)
+    [(field, said)] = named(make_spec(reward=reward), found=found).items()
+    assert field == "spec.reward.components[1].name"
+    assert said == "must not be similarity, which needs references: mine/7 of problems has none"
+
+
+def test_gdpo_compares_completions_of_a_group(make_spec: Any) -> None:
+    reward = Reward("balanced", combination="gdpo")
+    assert named(make_spec(reward=reward)) == {}
+    assert set(named(make_spec(reward=reward, algorithm="ppo"))) == {"spec.reward.combination"}
+    unused = make_spec(reward=reward, verl_overrides=("algorithm.norm_adv_by_std_in_grpo=false",))
+    assert set(named(unused)) == {"spec.verl_overrides[0]"}
 
 
 def test_a_cluster_decides_itself_how_many_accelerators_it_has(make_spec: Any) -> None:
     spec = make_spec(resources=Resources(nodes=2, accelerators_per_node=8))
-    assert named(spec, Limits(REWARDS, accelerators=None, devices=("cuda",))) == {}
-    assert len(named(spec, Limits(REWARDS, accelerators=2))) == 2
+    assert named(spec, Limits(accelerators=None, devices=("cuda",))) == {}
+    assert len(named(spec, Limits(accelerators=2))) == 2
 
 
 def test_prompt_and_response_fit_into_the_base(make_spec: Any) -> None:

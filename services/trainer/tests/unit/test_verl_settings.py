@@ -100,6 +100,11 @@ def test_a_value_is_of_its_kind(value: str) -> None:
     assert [name for name in EXAMPLES if not faults_of(f"{name}={value}", takes_examples=True)] == []
 
 
+def test_what_is_rewarded_the_spec_says() -> None:
+    for name in ("reward.custom_reward_function.path", "custom_reward_function.path", "algorithm.gdpo_reward_weights"):
+        assert "the spec's reward says" in faults_of(f"{name}=evil.py")["verl_overrides[0]"]
+
+
 def test_every_fault_is_named() -> None:
     found = faults_of("trainer.balance_batch=true", "data.custom_cls.path=evil.py", "trainer.balance_batch=false", "x")
     assert set(found) == {"verl_overrides[1]", "verl_overrides[2]", "verl_overrides[3]"}

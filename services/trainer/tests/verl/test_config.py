@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ratchet_rewards import Reward
 from trainer_service.domain import verl_settings
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
@@ -17,6 +18,14 @@ from trainer_service.job.verl.config import environment, quote, rl_overrides, sf
 
 def settings(overrides: list[str]) -> dict[str, str]:
     return dict(override.lstrip("+").split("=", 1) for override in overrides)
+
+
+@pytest.mark.parametrize(("algorithm", "estimator"), [("grpo", config.GDPO), ("dapo", config.GDPO), ("rloo", "rloo")])
+def test_gdpo_is_normalised_over_the_batch_in_place_of_the_group(
+    algorithm: str, estimator: str, make_job: Any, make_complete_spec: Any
+) -> None:
+    spec = make_complete_spec(algorithm=algorithm, reward=Reward("balanced", combination="gdpo"))
+    assert settings(rl_overrides(make_job(spec), None))["algorithm.adv_estimator"] == estimator
 
 
 def test_hyperparameters_reach_verl(make_job: Any, make_complete_spec: Any) -> None:

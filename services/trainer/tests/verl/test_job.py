@@ -17,6 +17,7 @@ from ratchet.trainer.v1 import job_report_pb2, job_report_pb2_grpc, trainer_pb2
 from ratchet_kit import policy_id
 from ratchet_kit.client import wait_healthy
 from ratchet_kit.process import ProcessGroup
+from ratchet_rewards import Reward
 from ratchet_testing.ports import free_port
 from ratchet_testing.services import serving
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
@@ -170,7 +171,7 @@ def run_spec(make_complete_spec: Callable[..., RunSpec]) -> Callable[..., RunSpe
             "validation_problems": ProblemSetRef("composed/validation", limit=8),
             "steps": 4,
             "validate_every": 2,
-            "reward": "" if algorithm == "sft" else "tests_fraction",
+            "reward": Reward() if algorithm == "sft" else Reward("tests_fraction"),
         }
         return make_complete_spec(algorithm=algorithm, hyperparameters=small, **spec | changes)
 

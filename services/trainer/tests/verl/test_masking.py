@@ -15,6 +15,9 @@ from verl.trainer.config import AlgoConfig  # noqa: E402
 from verl.trainer.ppo.core_algos import AdvantageEstimator, agg_loss  # noqa: E402
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories  # noqa: E402
 
+from trainer_service.job.verl.config import GDPO  # noqa: E402
+from trainer_service.job.verl.driver import advantages as estimators  # noqa: E402, F401 - registers it
+
 pytestmark = pytest.mark.verl
 
 LENGTHS = [3, 5, 2, 4, 5, 1, 3]
@@ -46,7 +49,7 @@ def batch(padding: int) -> DataProto:
     return data
 
 
-def advantages(data: DataProto, estimator: AdvantageEstimator) -> "torch.Tensor":
+def advantages(data: DataProto, estimator: AdvantageEstimator | str) -> "torch.Tensor":
     keys = [f"{uid}_{row}_0" for row, uid in enumerate(data.non_tensor_batch["uid"])]
     done = compute_advantage_for_multi_trajectories(
         data, keys, adv_estimator=estimator, gamma=1.0, lam=0.95, num_repeat=4, config=AlgoConfig()
@@ -61,10 +64,11 @@ def advantages(data: DataProto, estimator: AdvantageEstimator) -> "torch.Tensor"
         AdvantageEstimator.RLOO,
         AdvantageEstimator.REINFORCE_PLUS_PLUS,
         AdvantageEstimator.GAE,
+        GDPO,
     ],
 )
 @pytest.mark.parametrize("padding", [1, 5])
-def test_the_others_advantages_do_not_change(estimator: AdvantageEstimator, padding: int):
+def test_the_others_advantages_do_not_change(estimator: AdvantageEstimator | str, padding: int):
     without = advantages(batch(0), estimator)
     padded = advantages(batch(padding), estimator)
     assert torch.allclose(padded[: len(LENGTHS)], without, atol=1e-6)

@@ -42,7 +42,7 @@ def quality(
             wanted = work.Wanted(named, samples, failed, sandbox)
             found = work.measure(client, client.evaluations.get(id), wanted, progress)
         except RatchetError as error:
-            raise CommandError(f"Efficiency cannot be measured: {error.message}.") from error
+            raise CommandError(f"The programs cannot be scored: {error.message}.") from error
     if not found:
         raise CommandError(f"{id} has no samples {'' if failed else 'that pass '}to score.")
     rows = work.rows(id, found)

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
@@ -12,6 +13,8 @@ from ratchet.common.v1 import problem_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.commands.options import PRIORITIES, DetachFlag, Id, Limit, numbers_of_user, one_of
 from ratchet_cli.commands.references import parse
+from ratchet_cli.commands.rewards import REWARD, CombineOption, parsed
+from ratchet_cli.commands.run_files import run_spec
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say, state_name
 from ratchet_cli.views import runs as view
@@ -30,14 +33,19 @@ app = typer.Typer(help="Training runs.", no_args_is_help=True)
 
 
 def train(
-    model: Annotated[str, typer.Option(help="Base: name, name@version, name:alias or a folder.")],
+    context: typer.Context,
+    model: Annotated[str, typer.Option(help="Base: name, name@version, name:alias or a folder.")] = "",
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="YAML that says all of the run, in place of other options.")
+    ] = None,
     algorithm: Annotated[str, typer.Option(help=", ".join(ALGORITHMS))] = "grpo",
     problems: Annotated[str, typer.Option(help="Named set or JSONL file to train on.")] = "composed/train",
     validation: Annotated[
         str, typer.Option(help="Problem set that chooses the best checkpoint.")
     ] = "composed/validation",
     validation_limit: Annotated[int, typer.Option(help="At most this many validation problems; 0: all.")] = 0,
-    reward: Annotated[str, typer.Option(help="Name of the reward; empty: the default of the algorithm.")] = "",
+    reward: Annotated[str, typer.Option(help=f"{REWARD} Empty: the default of the algorithm.")] = "",
+    combine: CombineOption = "",
     steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 40,
     validate_every: Annotated[int, typer.Option(help="Steps between validations; 0: at the end only.")] = 0,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints; 0: with each validation.")] = 0,
@@ -64,6 +72,12 @@ def train(
     as_json: JsonFlag = False,
 ) -> None:
     """Train a model and follow it live. Interrupting stops the watching, not the run."""
+    if file is not None:
+        _require_no_others(context)
+        _start(run_spec(file), detach, as_json)
+        return
+    if not model:
+        raise CommandError("What is trained? Name it by --model, or give a file of the run: -f run.yaml.", code=2)
     base = parse(model)
     with numbers_of_user():
         spec = trainer_pb2.RunSpec(
@@ -72,7 +86,7 @@ def train(
             algorithm=one_of(algorithm, ALGORITHMS, "--algorithm"),
             problems=problem_pb2.ProblemSetRef(name=problems),
             validation_problems=problem_pb2.ProblemSetRef(name=validation, limit=validation_limit or None),
-            reward=trainer_pb2.RewardSpec(name=reward),
+            reward=parsed(reward, combine),
             steps=steps,
             validate_every=validate_every or None,
             checkpoint_every=checkpoint_every or None,
@@ -91,6 +105,18 @@ def train(
             forgeable_rewards=forgeable_rewards,
             refuse_long_prompts=refuse_long_prompts,
         )
+    _start(spec, detach, as_json)
+
+
+def _require_no_others(context: typer.Context) -> None:
+    """Raises CommandError for an option beside --file that says what is trained."""
+    for option in context.command.params:
+        given = context.get_parameter_source(option.name or "")
+        if option.name not in ("file", "detach", "as_json") and given is not None and given.name != "DEFAULT":
+            raise CommandError(f"{option.opts[0]}: a file says all of the run; write it there.", code=2)
+
+
+def _start(spec: trainer_pb2.RunSpec, detach: bool, as_json: bool) -> None:
     with Client() as client:
         run = client.runs.create(spec)
         if detach:
@@ -173,6 +199,7 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("state", state_name(run) + (f": {run.failure.message}" if run.HasField("failure") else "")),
         ("now", view.activity(run) or "-"),
         ("step", f"{run.step} of {run.spec.steps}"),
+        ("reward", view.reward(run.spec.reward) or "-"),
         ("attempt", run.attempt),
         ("memory", view.memory(run)),
         ("masked samples", run.platform_faults),

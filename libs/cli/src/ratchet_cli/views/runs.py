@@ -39,6 +39,24 @@ def follow(client: Client, run_id: str, *, quiet: bool = False) -> pb.Run:
     return view.run
 
 
+def reward(spec: pb.RewardSpec) -> str:
+    """In a line; empty where there is none."""
+    if not spec.components:
+        return spec.name
+    if len(spec.components) == 1:
+        return _component(spec.components[0])
+    combination = pb.RewardSpec.Combination.Name(spec.combination).removeprefix("COMBINATION_").lower()
+    return f"{combination} of {', '.join(map(_component, spec.components))}"
+
+
+def _component(component: pb.RewardComponent) -> str:
+    weight = f" {component.weight:g}" if component.HasField("weight") else ""
+    if component.schedule:
+        weight = " " + " to ".join(f"{point.weight:g} at step {point.step}" for point in component.schedule)
+    veto = f" (vetoed below {component.veto_below:g})" if component.HasField("veto_below") else ""
+    return f"{component.name}{weight}{veto}"
+
+
 def raise_unless_succeeded(run: pb.Run) -> None:
     if run.state != pb.Run.STATE_SUCCEEDED:
         raise CommandError(f"Run {run.id} ended {state_name(run)}: {run.failure.message or 'see ratchet logs trainer'}")

@@ -24,7 +24,7 @@ class SandboxGrader:
         found = await asyncio.to_thread(self._find, problem)
         task = Task.of(found)
         outcomes = await asyncio.gather(*(judge(self._environment, task, text) for text in texts))
-        return [outcome.reward for outcome in outcomes]
+        return [float(outcome.grade.passed) for outcome in outcomes]
 
     def _find(self, ref: ProblemRef) -> Problem:
         name = ref.problem_set

@@ -31,4 +31,5 @@ def _look_up(places: Places, ref: ProblemSetRef) -> FoundSet:
     # Those by name are our own, and tested.
     examined = problems if ref.name.endswith(".jsonl") else ()
     faults = tuple(f"{problem.id}: {fault}" for problem in examined if (fault := examine(problem)))
-    return FoundSet(replace(ref, digest=data_digest(problems)), len(problems), forgeable, prints, faults)
+    without = next((problem.id for problem in problems if not problem.references), "")
+    return FoundSet(replace(ref, digest=data_digest(problems)), len(problems), forgeable, prints, faults, without)

@@ -7,6 +7,7 @@ sets there are: `references` finds it.
 from dataclasses import fields, replace
 from datetime import timedelta
 
+import ratchet_rewards
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.work import Priority
 from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
@@ -17,7 +18,6 @@ from trainer_service.domain.references import Found
 from trainer_service.domain.run import Estimate
 from trainer_service.domain.spec import Hyperparameters, Passes, Resources, RunSpec
 
-REWARD = "tests_passed"
 LOGGERS = ("console",)
 TOKENS = 256
 """Of a prompt, and of a response, where the model has room for both."""
@@ -47,7 +47,7 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         hyperparameters=_hyperparameters(algorithm, spec.hyperparameters, resources, found.base, limits)
         if algorithm
         else spec.hyperparameters,
-        reward=spec.reward or ("" if algorithm and algorithm.takes_examples else REWARD),
+        reward=spec.reward if algorithm and algorithm.takes_examples else ratchet_rewards.completed(spec.reward),
         loggers=spec.loggers or LOGGERS,
         priority=spec.priority or Priority.NORMAL,
     )

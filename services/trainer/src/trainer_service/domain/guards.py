@@ -100,7 +100,7 @@ def clipped_rewards(series: Series, thresholds: Thresholds) -> str:
     if not share:
         return ""
     limit = thresholds.reward_limit
-    return f"the rewards of {share:.1%} of the completions were beyond {limit:g}, and were cut to it"
+    return f"the rewards of {share:.1%} of the completions were cut: to {limit:g}, or a score of your own to its limit"
 
 
 def left_out_problems(series: Series, thresholds: Thresholds) -> str:

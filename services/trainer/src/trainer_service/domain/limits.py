@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    rewards: tuple[str, ...]
-    """The names of the rewards that jobs know."""
     devices: tuple[str, ...] = ("cpu",)
     """Those that can be asked for, the default first."""
     accelerators: int | None = 2

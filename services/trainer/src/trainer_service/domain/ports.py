@@ -254,6 +254,8 @@ class FoundSet:
     """Of its problems: see ratchet_problems.fingerprint."""
     faults: tuple[str, ...] = ()
     """Of problems that nothing can be learned from, each with its id: see ratchet_problems.examination."""
+    without_reference: str = ""
+    """The id of one that has none, where there is one."""
 
 
 class ProblemSets(Protocol):

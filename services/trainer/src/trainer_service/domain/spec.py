@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from ratchet_kit.names import AnyModel
+from ratchet_rewards import Reward
 from trainer_service.domain.thresholds import Thresholds
 
 
@@ -111,7 +112,8 @@ class RunSpec:
     steps: int
     display_name: str = ""
     validation_problems: ProblemSetRef | None = None
-    reward: str = ""
+    reward: Reward = field(default_factory=Reward)
+    """Empty for an algorithm that learns from examples."""
     resources: Resources = Resources()
     seed: int = 0
     hyperparameters: Hyperparameters = Hyperparameters()

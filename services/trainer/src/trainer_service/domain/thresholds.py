@@ -17,8 +17,7 @@ LATEST = 5
 @dataclass(frozen=True, slots=True)
 class Thresholds:
     reward_limit: float = 10.0
-    """Rewards beyond it, either way, are cut to it, in training and in validation. Ratchet's are from 0 to 1: ten times
-    their range leaves a reward of one's own room, and one that runs away doesn't fill the baseline of its group."""
+    """Rewards beyond it, either way, are cut to it. They are from -1 to 1 (docs/rewards.md): it acts below 1."""
     kl_limit: float = 1.0
     """Stops: nats a token, from the base where there is a penalty, else from the policy that sampled. Updates within
     the clip range of 0.2 stay near 0.02; at 1 a token is on average e times as likely under the one as the other, and

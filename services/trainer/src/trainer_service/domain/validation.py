@@ -2,9 +2,11 @@
 
 from dataclasses import asdict
 
+import ratchet_rewards
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import check_model_name
 from ratchet_kit.work import Priority
+from ratchet_rewards import Combination, Reward
 from trainer_service.domain import verl_settings
 from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.limits import Limits
@@ -35,6 +37,7 @@ _BOUNDS: dict[str, dict[str, float]] = {
     "max_response_tokens": {"at_least": 1},
 }
 
+OF_GROUPS = "algorithm.norm_adv_by_std_in_grpo"
 NAMED = 5
 """Problems at fault that an error names."""
 _SHARE: dict[str, float] = {"at_least": 0, "at_most": 1}
@@ -70,8 +73,11 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
         _check_forgeable(found, faults)
     if not algorithm.takes_examples:
         _check_problems(found, faults)
-    if spec.reward and algorithm.takes_examples:
-        faults.add("reward.name", f"must be empty: {algorithm.name.upper()} learns from references")
+    if algorithm.takes_examples:
+        _check_no_reward(spec.reward, algorithm, faults)
+    else:
+        _check_reward(spec.reward, algorithm, found, faults.under("reward"))
+        _check_unused(spec, faults)
     hyperparameters = Faults()
     _check_each(spec.hyperparameters, algorithm, hyperparameters)
     faults.under("hyperparameters").extend(hyperparameters.violations)
@@ -86,6 +92,36 @@ def _check_forgeable(found: Found, faults: Faults) -> None:
                 f"{field}.name",
                 f"holds problems whose tests share the program's process ({there.forgeable}): a policy can learn to "
                 "forge their rewards; set forgeable_rewards to take them all the same",
+            )
+
+
+def _check_no_reward(reward: Reward, algorithm: Algorithm, faults: Faults) -> None:
+    for name in ("name", "components", "combination"):
+        if getattr(reward, name):
+            faults.add(f"reward.{name}", f"must be empty: {algorithm.name.upper()} learns from references")
+
+
+def _check_reward(reward: Reward, algorithm: Algorithm, found: Found, faults: Faults) -> None:
+    ratchet_rewards.check(reward, faults)
+    if reward.combination == Combination.GDPO:
+        group = f"must not be gdpo: {algorithm.name.upper()} has no groups in which components could be normalised"
+        faults.unless(algorithm.is_grouped, "combination", group)
+    for place, component in enumerate(reward.components):
+        known = ratchet_rewards.COMPONENTS.get(component.name)
+        if component.program or known is None or not known.needs_reference:
+            continue
+        for field, there in (("problems", found.problems), ("validation_problems", found.validation_problems)):
+            if there and there.without_reference:
+                bare = f"{there.without_reference} of {field} has none"
+                faults.add(f"components[{place}].name", f"must not be {component.name}, which needs references: {bare}")
+
+
+def _check_unused(spec: RunSpec, faults: Faults) -> None:
+    """What verl would take, and nobody would look at."""
+    for index, override in enumerate(spec.verl_overrides):
+        if spec.reward.combination == Combination.GDPO and override.startswith(f"{OF_GROUPS}="):
+            faults.add(
+                f"verl_overrides[{index}]", f"must not set {OF_GROUPS}: gdpo normalises each component in its group"
             )
 
 
@@ -112,8 +148,8 @@ def _check_resources(spec: RunSpec, limits: Limits, faults: Faults) -> None:
 
 
 def _check_choices(spec: RunSpec, limits: Limits, faults: Faults) -> None:
-    if spec.reward:
-        faults.one_of("reward.name", spec.reward, limits.rewards)
+    if spec.algorithm not in ALGORITHMS:
+        ratchet_rewards.check(spec.reward, faults.under("reward"))
     for index, logger in enumerate(spec.loggers):
         if faults.one_of(f"loggers[{index}]", logger, limits.loggers):
             faults.unless(logger not in spec.loggers[:index], f"loggers[{index}]", "must not be named twice")

@@ -97,6 +97,15 @@ EXAMPLES: Mapping[str, str] = {
 """The same for those that learn from examples."""
 
 
+_REWARDS = ("reward.", "reward_model.", "custom_reward_function.", "algorithm.gdpo_", "algorithm.use_kl_in_reward")
+
+
+def _hint(name: str) -> str:
+    if name.startswith(_REWARDS):
+        return "what is rewarded, the spec's reward says (docs/rewards.md)"
+    return "docs/training.md lists verl's settings that a run may give"
+
+
 def check(overrides: tuple[str, ...], takes_examples: bool, faults: Faults) -> None:
     """Adds a fault for each override that is not `setting=value` of a setting above, each with the setting's name."""
     known = EXAMPLES if takes_examples else RL
@@ -109,7 +118,7 @@ def check(overrides: tuple[str, ...], takes_examples: bool, faults: Faults) -> N
             continue
         name, value = parts.groups()
         if name not in known:
-            faults.add(field, f"must not set {name[:80]}: docs/training.md lists verl's settings that a run may give")
+            faults.add(field, f"must not set {name[:80]}: {_hint(name)}")
         elif not re.fullmatch(known[name], value):
             faults.add(field, f"must give {name} a value of its kind, not {value[:40]!r}")
         elif name in seen:

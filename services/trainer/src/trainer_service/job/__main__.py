@@ -14,16 +14,17 @@ from dataclasses import replace
 
 import grpc
 
-import ratchet_rewards
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, logs
+from ratchet_quality.measuring import Measurer
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import OUT_OF_MEMORY, JobConfig
 from trainer_service.job.policy import RunPolicy
 from trainer_service.job.report import Reporter, Stopped
+from trainer_service.job.rewarding import Rewarding
 from trainer_service.job.schedule import Schedule
 from trainer_service.job.session import Session
 from trainer_service.job.verl import engine
@@ -83,15 +84,15 @@ async def _open(job: JobConfig, background: Background, clients: contextlib.Asyn
 
     sandbox = GrpcSandbox(await channel(job.sandbox_target), caller=f"trainer/{job.run_id}")
     executor = await clients.enter_async_context(Executor(sandbox, attempts=GRADING_ATTEMPTS))
-    # An algorithm that learns from examples has no reward, and nothing is judged.
-    reward = ratchet_rewards.get(job.spec.reward) if job.spec.reward else None
+    measurer = await clients.enter_async_context(Measurer(job.spec.reward, executor))
     return Session(
         job=job,
         schedule=Schedule.of(job.spec),
         background=background,
         reporter=Reporter(background, await channel(job.trainer_target), job.run_id, job.attempt, job.patience),
         policy=RunPolicy.of(job, await channel(job.rollout_target)),
-        environment=CodeEnvironment(executor, reward, forgeable=job.spec.forgeable_rewards),
+        environment=CodeEnvironment(executor, forgeable=job.spec.forgeable_rewards),
+        rewarding=Rewarding(job.spec.reward, measurer, job.spec.thresholds.reward_limit),
         checkpoints=Checkpoints(job.work_dir, job.export_uri),
     )
 

@@ -11,6 +11,7 @@ from trainer_service.job.checkpoints import Checkpoints, Export
 from trainer_service.job.config import JobConfig
 from trainer_service.job.policy import RunPolicy
 from trainer_service.job.report import Reporter
+from trainer_service.job.rewarding import Rewarding
 from trainer_service.job.schedule import Schedule
 
 
@@ -22,6 +23,8 @@ class Session:
     reporter: Reporter
     policy: RunPolicy
     environment: Environment
+    rewarding: Rewarding
+    """Of an algorithm that learns from examples, one of nothing."""
     checkpoints: Checkpoints
 
     @property

@@ -1,10 +1,12 @@
 """What a step's completions were like, counted for the guards of the run: verdicts, repetition, equal rewards."""
 
-import math
 import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
+
+from trainer_service.job.rewarding import Earned
 
 RUN = 4
 """Tokens of what is counted as a repetition."""
@@ -16,24 +18,19 @@ class Tallied:
 
     verdict: str
     """The sandbox's, without its prefix."""
-    reward: float
-    """As it is learned from."""
-    clipped: bool
-    """Its reward was beyond the limit."""
+    earned: Earned
     repetition: float
-
-
-def clip(reward: float, limit: float) -> float:
-    """The reward, cut to within `limit` of 0; 0: no limit. Raises ValueError for one that is no finite number."""
-    if not math.isfinite(reward):
-        raise ValueError(f"a reward must be a finite number, not {reward}")
-    return max(-limit, min(limit, reward)) if limit else reward
 
 
 def repetition(tokens: Sequence[int]) -> float:
     """The share of its runs of four tokens that were in it before: seq-rep-4 (arXiv:1908.04319, section 5)."""
     runs = [tuple(tokens[start : start + RUN]) for start in range(len(tokens) - RUN + 1)]
     return 1 - len(set(runs)) / len(runs) if runs else 0.0
+
+
+def components(earned: Sequence[Earned]) -> dict[str, float]:
+    """The mean value of each component of the reward, of one completion or more."""
+    return {f"component_{name}": fmean(one.values[name] for one in earned) for name in earned[0].values}
 
 
 class Tally:
@@ -58,11 +55,14 @@ class Tally:
             return {}
         verdicts = Counter(one.verdict for one in every)
         compared = [group for group in groups if len(group) > 1]
-        alike = sum(len({one.reward for one in group}) == 1 for group in compared)
+        alike = sum(len({one.earned.reward for one in group}) == 1 for group in compared)
         return {
             "groups": float(len(groups)),
             "verdict_passed": 0.0,
             **{f"verdict_{verdict.lower()}": count / len(every) for verdict, count in verdicts.items()},
-            "rewards_clipped": sum(one.clipped for one in every) / len(every),
+            "rewards_clipped": sum(one.earned.cut for one in every) / len(every),
+            "vetoed": sum(one.earned.vetoed for one in every) / len(every),
+            "score_mean": fmean(one.earned.score for one in every),
+            **components([one.earned for one in every]),
             "repetition_mean": sum(one.repetition for one in every) / len(every),
         } | ({"groups_without_signal": alike / len(compared)} if compared else {})

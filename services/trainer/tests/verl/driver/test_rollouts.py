@@ -1,6 +1,5 @@
 """Groups of samples: what the platform failed is left out, what it lost is given back, what is foreign is refused."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -9,15 +8,18 @@ import pytest
 pytest.importorskip("verl", reason="needs the trainer environment")
 
 from ratchet_environments import Episode, Outcome, Task
-from ratchet_kit.errors import FailedPrecondition, NotFound, RatchetError, Unavailable
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, RatchetError, Unavailable
 from ratchet_policies import Completion, Generation, Sampling
 from ratchet_problems import CallTest, Problem
-from ratchet_rewards import Grade
+from ratchet_quality.own import Sample
+from ratchet_rewards import Component, Grade, Measured, Reward
 from trainer_service.job.background import Background
+from trainer_service.job.rewarding import Rewarding
 from trainer_service.job.verl.driver.rollouts import Rollouts, Weights
 
 pytestmark = pytest.mark.verl
 
+LOUD = Reward(components=(Component("loud", program="one's own"),), combination="weighted_sum")
 PROBLEMS = [Problem(id=f"p{i}", prompt="Return x.", entry_point="f", tests=(CallTest.of([i], i),)) for i in range(3)]
 
 
@@ -40,10 +42,9 @@ class Policy:
 
 @dataclass
 class Environment:
-    """Rewards an answer by its token, or by `rewards`; cannot judge those in `faulty`."""
+    """Passes all answers; cannot judge those in `faulty`."""
 
     faulty: set[str] = field(default_factory=set)
-    rewards: dict[str, float] = field(default_factory=dict)
 
     async def start(self, task: Task) -> Episode:
         return Episode(task)
@@ -51,7 +52,21 @@ class Environment:
     async def step(self, episode: Episode, answer: str) -> Episode:
         if answer in self.faulty:
             raise Unavailable("the lane died")
-        return episode.end(answer, Outcome(Grade("PASSED", 1, 1), reward=self.rewards.get(answer, float(answer))))
+        return episode.end(answer, Outcome(Grade("PASSED", 1, 1)))
+
+
+@dataclass
+class Measurer:
+    """An answer's value is its token, or that of `values`; None is no number."""
+
+    values: dict[str, float | None] = field(default_factory=dict)
+    error: RatchetError | None = None
+
+    async def measure(self, task: Task, samples: Sequence[Sample]) -> list[Measured | None]:
+        if self.error is not None:
+            raise self.error
+        found = [self.values.get(sample.answer, float(sample.answer)) for sample in samples]
+        return [None if value is None else Measured({"loud": value}, passed=True) for value in found]
 
 
 @pytest.fixture
@@ -62,7 +77,13 @@ def background() -> Iterator[Background]:
 
 @pytest.fixture
 def build(background: Background) -> Callable[..., Rollouts]:
-    def rollouts(policy: Policy, environment: Environment, push: Callable[[], str] = lambda: "") -> Rollouts:
+    def rollouts(
+        policy: Policy,
+        environment: Environment,
+        push: Callable[[], str] = lambda: "",
+        measurer: Measurer | None = None,
+        limit: float = 0.5,
+    ) -> Rollouts:
         return Rollouts(
             background=background,
             policy=policy,
@@ -74,7 +95,8 @@ def build(background: Background) -> Callable[..., Rollouts]:
             group_size=4,
             temperature=1.0,
             max_tokens=16,
-            reward_limit=2.5,
+            rewarding=Rewarding(LOUD, measurer or Measurer(), limit),
+            last_step=9,
         )
 
     return rollouts
@@ -83,22 +105,37 @@ def build(background: Background) -> Callable[..., Rollouts]:
 def test_a_group_has_a_reward_for_each_sample(build):
     (group,) = build(Policy(), Environment()).validate(PROBLEMS[:1], samples=3)
     assert list(group.prompt) == [7, 8]
-    assert [(list(sample.tokens), sample.reward) for sample in group.samples] == [([0], 0.0), ([1], 1.0), ([2], 2.0)]
+    assert [(list(sample.tokens), sample.earned.reward) for sample in group.samples] == [
+        ([0], 0.0),
+        ([1], 0.5),
+        ([2], 0.5),
+    ]
+    assert [sample.earned.score for sample in group.samples] == [0.0, 1.0, 1.0]
 
 
 def test_a_sample_that_the_platform_failed_is_not_a_sample_of_reward_0(build):
-    rollouts = build(Policy(), Environment(faulty={"1"}))
+    rollouts = build(Policy(), Environment(faulty={"1"}), measurer=Measurer({"2": -1.0}), limit=0.0)
     (group,) = rollouts.validate(PROBLEMS[:1], samples=3)
-    assert [sample.reward for sample in group.samples] == [0.0, 2.0]
+    assert [sample.earned.reward for sample in group.samples] == [0.0, -1.0]
     assert rollouts.last_fault == "the lane died"
 
 
 def test_a_reward_beyond_the_limit_is_cut_and_one_that_is_no_number_is_none(build):
-    rollouts = build(Policy(), Environment(rewards={"1": math.nan, "2": -7.0}))
+    rollouts = build(Policy(), Environment(), measurer=Measurer({"1": None, "2": -7.0}))
     (group,) = rollouts.validate(PROBLEMS[:1], samples=4)
-    assert [(sample.reward, sample.clipped) for sample in group.samples] == [(0.0, False), (-2.5, True), (2.5, True)]
+    earned = [sample.earned for sample in group.samples]
+    assert [(one.reward, one.cut) for one in earned] == [(0.0, False), (-0.5, True), (0.5, True)]
     assert {sample.verdict for sample in group.samples} == {"PASSED"}
-    assert rollouts.last_fault == "p0: a reward must be a finite number, not nan"
+    assert rollouts.last_fault == "p0: a reward must be a finite number"
+
+
+def test_a_group_that_cannot_be_measured_is_lost_and_the_run_goes_on(build):
+    rollouts = build(
+        Policy(), Environment(), measurer=Measurer(error=InvalidArgument("the reward loud printed no JSON"))
+    )
+    (group,) = rollouts.validate(PROBLEMS[:1], samples=2)
+    assert group.samples == []
+    assert rollouts.last_fault == "the reward loud printed no JSON"
 
 
 def test_a_lost_policy_gets_its_weights_back_once_for_all_groups(build):

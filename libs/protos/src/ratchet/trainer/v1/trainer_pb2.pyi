@@ -399,25 +399,161 @@ Global___Thresholds: _TypeAlias = Thresholds  # noqa: Y015
 
 @_typing.final
 class RewardSpec(_message.Message):
+    """What a completion is worth, from -1 to 1: docs/rewards.md. An algorithm that learns from examples takes none."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
+    class _Combination:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CombinationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[RewardSpec._Combination.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        COMBINATION_UNSPECIFIED: RewardSpec._Combination.ValueType  # 0
+        """WEIGHTED_SUM, or the preset's."""
+        COMBINATION_WEIGHTED_SUM: RewardSpec._Combination.ValueType  # 1
+        COMBINATION_GDPO: RewardSpec._Combination.ValueType  # 2
+        """Each component normalised in its group of completions (arXiv:2601.05242). For algorithms that compare groups."""
+        COMBINATION_LEXICOGRAPHIC: RewardSpec._Combination.ValueType  # 3
+        """Any gain of a component outweighs all those after it."""
+
+    class Combination(_Combination, metaclass=_CombinationEnumTypeWrapper): ...
+    COMBINATION_UNSPECIFIED: RewardSpec.Combination.ValueType  # 0
+    """WEIGHTED_SUM, or the preset's."""
+    COMBINATION_WEIGHTED_SUM: RewardSpec.Combination.ValueType  # 1
+    COMBINATION_GDPO: RewardSpec.Combination.ValueType  # 2
+    """Each component normalised in its group of completions (arXiv:2601.05242). For algorithms that compare groups."""
+    COMBINATION_LEXICOGRAPHIC: RewardSpec.Combination.ValueType  # 3
+    """Any gain of a component outweighs all those after it."""
+
     NAME_FIELD_NUMBER: _builtins.int
+    COMPONENTS_FIELD_NUMBER: _builtins.int
+    COMBINATION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """A reward of libs/rewards, such as "tests_passed" (1 when all tests pass, else 0). Empty means that one; an algorithm
-    that learns from examples takes none.
+    """A component by itself ("tests_passed", "tests_fraction", ...) or a preset ("balanced"), in place of components.
+    Without either it is tests_passed: 1 when all tests pass, else 0.
     """
+    combination: Global___RewardSpec.Combination.ValueType
+    @_builtins.property
+    def components(self) -> _containers.RepeatedCompositeFieldContainer[Global___RewardComponent]: ...
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
+        components: _abc.Iterable[Global___RewardComponent] | None = ...,
+        combination: Global___RewardSpec.Combination.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["combination", b"combination", "components", b"components", "name", b"name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RewardSpec: _TypeAlias = RewardSpec  # noqa: Y015
+
+@_typing.final
+class RewardComponent(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ParametersEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAME_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    PARAMETERS_FIELD_NUMBER: _builtins.int
+    VETO_BELOW_FIELD_NUMBER: _builtins.int
+    PASSING_ONLY_FIELD_NUMBER: _builtins.int
+    SCHEDULE_FIELD_NUMBER: _builtins.int
+    PROGRAM_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """tests_passed, tests_fraction, style, complexity, efficiency, length, safety, similarity; or, with a program, your own."""
+    weight: _builtins.float
+    """Absent means 1. Below 0 for what is not wanted. Absent for LEXICOGRAPHIC, which goes by the order."""
+    veto_below: _builtins.float
+    """A completion whose value is below it earns the least there is, whatever its other values."""
+    passing_only: _builtins.bool
+    """It is at its worst for a completion that does not pass all tests."""
+    program: _builtins.str
+    """Python source of a reward of one's own, 32 KiB at most of all together: it reads samples as JSON and prints scores, in the sandbox."""
+    digest: _builtins.str
+    """Output only. Of the program, "sha256:<hex>"."""
+    @_builtins.property
+    def parameters(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """Of the component: docs/rewards.md."""
+
+    @_builtins.property
+    def schedule(self) -> _containers.RepeatedCompositeFieldContainer[Global___WeightPoint]:
+        """The weight over the steps, in place of weight."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        weight: _builtins.float | None = ...,
+        parameters: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        veto_below: _builtins.float | None = ...,
+        passing_only: _builtins.bool = ...,
+        schedule: _abc.Iterable[Global___WeightPoint] | None = ...,
+        program: _builtins.str = ...,
+        digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_veto_below", b"_veto_below", "_weight", b"_weight", "veto_below", b"veto_below", "weight", b"weight"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_veto_below", b"_veto_below", "_weight", b"_weight", "digest", b"digest", "name", b"name", "parameters", b"parameters", "passing_only", b"passing_only", "program", b"program", "schedule", b"schedule", "veto_below", b"veto_below", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__veto_below: _TypeAlias = _typing.Literal["veto_below"]  # noqa: Y015
+    _WhichOneofArgType__veto_below: _TypeAlias = _typing.Literal["_veto_below", b"_veto_below"]  # noqa: Y015
+    _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
+    _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__veto_below) -> _WhichOneofReturnType__veto_below | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__weight) -> _WhichOneofReturnType__weight | None: ...
+
+Global___RewardComponent: _TypeAlias = RewardComponent  # noqa: Y015
+
+@_typing.final
+class WeightPoint(_message.Message):
+    """From point to point a weight changes in equal steps."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    step: _builtins.int
+    """From 1, rising."""
+    weight: _builtins.float
+    def __init__(
+        self,
+        *,
+        step: _builtins.int = ...,
+        weight: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["step", b"step", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WeightPoint: _TypeAlias = WeightPoint  # noqa: Y015
 
 @_typing.final
 class RunSpec(_message.Message):

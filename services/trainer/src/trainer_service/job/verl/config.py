@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from ratchet_rewards import Combination
 from trainer_service.domain.spec import Hyperparameters
 from trainer_service.job.config import JobConfig
 from trainer_service.job.verl.algorithms import VERL_ALGORITHMS, Override
@@ -17,6 +18,8 @@ from trainer_service.job.verl.algorithms import VERL_ALGORITHMS, Override
 PLUGIN = "trainer_service.job.verl.rank"
 """The module that verl imports in each of its processes."""
 DATASETS = "trainer_service.job.verl.driver.datasets"
+GDPO = "ratchet_gdpo"
+"""The name of our estimator of advantages in verl's register (driver/advantages.py)."""
 ROLLOUT = "ratchet"
 """The name of our rollout adapter in verl's config (actor_rollout_ref.rollout.name)."""
 # What a checkpoint holds. `hf_model` writes the exact training weights; verl's model_merger would round them to bf16.
@@ -78,7 +81,7 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
     spec, hyper, algorithm = job.spec, job.spec.hyperparameters, VERL_ALGORITHMS[job.spec.algorithm]
     actor = "actor_rollout_ref.actor"
     return [
-        f"algorithm.adv_estimator={algorithm.estimator}",
+        f"algorithm.adv_estimator={_estimator(job)}",
         f"algorithm.gamma={hyper.gamma}",
         f"algorithm.lam={hyper.gae_lambda}",
         *_correction(job),
@@ -128,6 +131,12 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         *algorithm.overrides,
         *spec.verl_overrides,
     ]
+
+
+def _estimator(job: JobConfig) -> str:
+    """GDPO has normalised each component in its group: what is left of GRPO's normalisation is that over the batch."""
+    estimator = VERL_ALGORITHMS[job.spec.algorithm].estimator
+    return GDPO if estimator == "grpo" and job.spec.reward.combination == Combination.GDPO else estimator
 
 
 def sft_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:

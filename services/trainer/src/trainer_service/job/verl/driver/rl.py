@@ -12,6 +12,7 @@ from ratchet_kit import logs
 from ratchet_kit.errors import RatchetError
 from trainer_service.job.session import Session
 from trainer_service.job.verl.config import rl_overrides
+from trainer_service.job.verl.driver import advantages as advantages  # registers them
 from trainer_service.job.verl.driver.rl_trainer import RatchetTrainer
 from trainer_service.job.verl.runtime import compose_config, wait_for_transfer_queue
 

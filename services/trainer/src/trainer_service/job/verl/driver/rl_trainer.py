@@ -7,6 +7,7 @@ the step is reported, and only then does its checkpoint count.
 
 from concurrent.futures import Future
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import ray
@@ -16,11 +17,13 @@ from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
+from ratchet_rewards import Combination
 from trainer_service.domain.run import Phase
 from trainer_service.job.faults import check_faults, check_probabilities
 from trainer_service.job.lengths import left_out
 from trainer_service.job.policy import WeightSync
 from trainer_service.job.session import Session
+from trainer_service.job.tally import components
 from trainer_service.job.verl import metrics as names
 from trainer_service.job.verl.driver.datasets import prompt_ids
 from trainer_service.job.verl.driver.replay import FAULTS, Replay
@@ -61,6 +64,7 @@ class RatchetTrainer(PPOTrainerSync):
         self._score: float | None = None
         self._base: dict[str, float] = {}
         self._excluded: dict[str, float] = {}
+        self._validated: dict[str, float] = {}
         self._syncs: dict[str, float] = {}
         super().__init__(config)
 
@@ -119,7 +123,8 @@ class RatchetTrainer(PPOTrainerSync):
             group_size=rollout.n,
             temperature=rollout.temperature,
             max_tokens=self.config.data.max_response_length,
-            reward_limit=session.job.spec.thresholds.reward_limit,
+            rewarding=session.rewarding,
+            last_step=session.job.spec.steps,
         )
         return self.rollouts
 
@@ -172,16 +177,18 @@ class RatchetTrainer(PPOTrainerSync):
         return batch
 
     def _validate(self) -> dict[str, float]:
-        """Mean reward on the validation problems of the weights that the engine now has."""
+        """Mean score on the validation problems of the weights that the engine now has."""
         if not self.val_dataset.problems:
             return {}
         self._session.reporter.phase(Phase.VALIDATING)
         samples = self._session.job.validation_samples
         groups = self.rollouts.validate(self.val_dataset.problems, samples)
-        rewards = [sample.reward for group in groups for sample in group.samples]
+        earned = [sample.earned for group in groups for sample in group.samples]
         expected = len(groups) * samples
-        self._check_faults(expected - len(rewards), expected)
-        score = sum(rewards) / len(rewards)
+        self._check_faults(expected - len(earned), expected)
+        score = fmean(one.score for one in earned)
+        of = "base" if self.global_steps == 0 else "validation"
+        self._validated = {f"{of}_{name}": value for name, value in components(earned).items()}
         if self.global_steps == 0:  # the base, before the first step
             self._base = {BASE_SCORE: score}
             return self._base
@@ -194,14 +201,22 @@ class RatchetTrainer(PPOTrainerSync):
         self._base = {}
         super()._compute_metrics(batch, metrics, timing_raw, **options)
         step = self.global_steps
-        measured = names.rename(metrics, names.RL_NAMES) | self.rollouts.tally.take()
-        measured |= self._excluded
-        self._excluded = {}
+        of_rewards = self._of_rewards(step) | self._validated
+        metrics |= {f"rewards/{name}": value for name, value in of_rewards.items()}  # for verl's loggers
+        measured = names.rename(metrics, names.RL_NAMES) | of_rewards | self._excluded
+        self._excluded, self._validated = {}, {}
         measured |= names.memory(self.actor_rollout_wg.take_peak_memory())
         self._session.reporter.step(step, measured, self._weights.policy_id, platform_faults=int(metrics[FAULTS]))
         if self._session.schedule.is_saved(step):
             self._session.keep(step, self._model_folder(step), self._weights.policy_id, self._score)
         self._session.reporter.phase(Phase.GENERATING)
+
+    def _of_rewards(self, step: int) -> dict[str, float]:
+        rewarding = self._session.rewarding
+        tallied = self.rollouts.tally.take() | rewarding.weights(step)
+        if rewarding.reward.combination == Combination.GDPO and "score_mean" in tallied:
+            tallied["reward_mean"] = tallied["score_mean"]  # the mean over a group is 0 whatever is learned
+        return tallied
 
     def _save_checkpoint(self) -> None:
         self._score = None

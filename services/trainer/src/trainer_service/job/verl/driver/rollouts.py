@@ -19,7 +19,8 @@ from ratchet_policies import Completion, Sampling, with_recovery
 from ratchet_problems import Problem
 from trainer_service.job.background import Background
 from trainer_service.job.policy import RunPolicy
-from trainer_service.job.tally import Tallied, Tally, clip, repetition
+from trainer_service.job.rewarding import Earned, Graded, Rewarding
+from trainer_service.job.tally import Tallied, Tally, repetition
 
 
 @dataclass(slots=True)  # mutable: written by the main thread between generations, read by the background loop in them
@@ -34,14 +35,12 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A completion with its reward. Log-probs are natural, one per token."""
+    """A completion with what it earns. Log-probs are natural, one per token."""
 
     tokens: Sequence[int]
     log_probs: Sequence[float]
-    reward: float
-    verdict: str = ""
-    clipped: bool = False
-    """Its reward was cut to the limit."""
+    verdict: str
+    earned: Earned
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,8 @@ class Group:
 
 class Rollouts:
     """Makes groups. `group_size` completions per training prompt are sampled at `temperature` with weights.policy_id.
-    Rewards beyond `reward_limit`, either way, are cut to it; 0: none is. `tally` counts what training is given.
+    Validations are scored by the weights that the reward has at the `last_step` of the run. `tally` counts what
+    training is given.
 
     A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `raise_failure`.
     """
@@ -72,7 +72,8 @@ class Rollouts:
         group_size: int,
         temperature: float,
         max_tokens: int,
-        reward_limit: float = 0.0,
+        rewarding: Rewarding,
+        last_step: int,
     ) -> None:
         self._background = background
         self._policy = policy
@@ -83,7 +84,8 @@ class Rollouts:
         self._problems = problems
         self._group_size = group_size
         self._sampling = Sampling(temperature=temperature, top_p=1.0, max_tokens=max_tokens, logprobs=True)
-        self._reward_limit = reward_limit
+        self._rewarding = rewarding
+        self._last_step = last_step
         self._failure: Exception | None = None
         self.tally = Tally()
         self.last_fault = ""
@@ -102,45 +104,54 @@ class Rollouts:
         """`samples` completions of each problem, graded, made by the weights now loaded."""
 
         async def all_groups() -> list[Group]:
-            return await asyncio.gather(*(self._group(problem, samples) for problem in problems))
+            return await asyncio.gather(*(self._group(problem, samples, self._last_step) for problem in problems))
 
         return self._background.wait(all_groups())
 
     async def _publish(self, uid: str, problem: Problem, step: int) -> None:
         try:
-            group = await self._group(problem, self._group_size)
+            group = await self._group(problem, self._group_size, step)
             self.tally.add(
-                [
-                    Tallied(sample.verdict, sample.reward, sample.clipped, repetition(sample.tokens))
-                    for sample in group.samples
-                ]
+                [Tallied(sample.verdict, sample.earned, repetition(sample.tokens)) for sample in group.samples]
             )
             # The queue's own async client belongs to one loop; its sync one may be called from any thread.
             await asyncio.to_thread(_put, uid, group, step, complete=len(group.samples) == self._group_size)
         except Exception as error:  # noqa: BLE001 - the main thread waits for this group, and raises what failed
             self._failure = self._failure or error
 
-    async def _group(self, problem: Problem, size: int) -> Group:
+    async def _group(self, problem: Problem, size: int, step: int) -> Group:
         prompt = self._tokenize(problem)
         completions = await self._complete(prompt, size)
-        samples = await asyncio.gather(*(self._sample(problem, completion) for completion in completions))
-        return Group(prompt, [sample for sample in samples if sample is not None])
+        graded = await asyncio.gather(*(self._grade(problem, completion) for completion in completions))
+        known = [(completion, one) for completion, one in zip(completions, graded, strict=True) if one is not None]
+        earned = await self._earn(problem, [one for _, one in known], step)
+        samples = [
+            Sample(completion.token_ids, completion.log_probs, one.grade.verdict, what)
+            for (completion, one), what in zip(known, earned, strict=True)
+            if what is not None
+        ]
+        return Group(prompt, samples)
 
-    async def _sample(self, problem: Problem, completion: Completion) -> Sample | None:
-        """None when the platform could not reach a verdict, the problem's tests can judge no program, or its reward is
-        no number: that says nothing about the completion."""
+    async def _grade(self, problem: Problem, completion: Completion) -> Graded | None:
+        """None when the platform could not reach a verdict, or the problem's tests can judge no program: that says
+        nothing about the completion."""
         try:
             answer = self._detokenize(completion.token_ids)
-            outcome = await judge(self._environment, Task.of(problem), answer)
-            reward = clip(outcome.reward, self._reward_limit)
+            return Graded(answer, (await judge(self._environment, Task.of(problem), answer)).grade)
         except (Unavailable, InvalidArgument) as error:
             self.last_fault = error.message
             return None
-        except ValueError as error:
-            self.last_fault = f"{problem.id}: {error}"
-            return None
-        clipped = reward != outcome.reward
-        return Sample(completion.token_ids, completion.log_probs, reward, outcome.grade.verdict, clipped)
+
+    async def _earn(self, problem: Problem, graded: Sequence[Graded], step: int) -> Sequence[Earned | None]:
+        """None for what could not be measured, be it the platform's fault or that of a reward of one's own."""
+        try:
+            earned = await self._rewarding.of_group(problem, graded, step)
+        except (Unavailable, InvalidArgument) as error:
+            self.last_fault = error.message
+            return [None] * len(graded)
+        if None in earned:
+            self.last_fault = f"{problem.id}: a reward must be a finite number"
+        return earned
 
     async def _complete(self, prompt: Sequence[int], size: int) -> Sequence[Completion]:
         """`size` completions by the trainer's weights, which are pushed once more if rollout-service has lost them."""
@@ -196,7 +207,7 @@ def _fields(uid: str, group: Group) -> TensorDict:
         ids = torch.cat([prompt, tokens])
         mask = torch.ones_like(tokens)
         scores = torch.zeros(len(tokens), dtype=torch.float32)
-        scores[-1] = sample.reward
+        scores[-1] = sample.earned.reward
         rows.append(
             {
                 "uid": uid,

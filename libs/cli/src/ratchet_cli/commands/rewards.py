@@ -1,0 +1,108 @@
+"""`ratchet new reward` and `ratchet reward try`: a reward of one's own, from its template to its scores."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ratchet.trainer.v1 import trainer_pb2
+from ratchet_cli.commands.options import TargetOption
+from ratchet_cli.commands.run_files import reward_spec
+from ratchet_cli.commands.sandbox import local_target
+from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
+from ratchet_client.rewards import COMBINATIONS, reward
+from ratchet_kit.errors import RatchetError
+
+app = typer.Typer(help="Rewards.", no_args_is_help=True)
+new = typer.Typer(help="New files from templates.", no_args_is_help=True)
+
+CombineOption = Annotated[str, typer.Option(help=f"How components are combined: {', '.join(COMBINATIONS)}.")]
+REWARD = (
+    "A component, a preset, or components with weights: tests=0.7,style=0.2,brevity.py=0.1,safety=veto:0.5. Or a .yaml."
+)
+
+
+@app.callback()
+def rewards() -> None:
+    """Rewards."""
+
+
+@new.callback()
+def templates() -> None:
+    """New files from templates."""
+
+
+def parsed(text: str, combine: str = "") -> trainer_pb2.RewardSpec:
+    """Raises CommandError for what is no reward."""
+    if text.endswith((".yaml", ".yml")):
+        if combine:
+            raise CommandError("--combine: the file of a reward says how it is combined.", code=2)
+        return reward_spec(Path(text))
+    try:
+        return reward(text, combine)
+    except ValueError as error:
+        raise CommandError(f"--reward {text}: {error}.", code=2) from error
+    except OSError as error:
+        raise CommandError(f"--reward {text}: {error.filename} cannot be read: {error.strerror}.", code=2) from error
+
+
+@new.command("reward")
+def new_reward(
+    name: Annotated[str, typer.Argument(help="Of the reward: letters, digits and _.")],
+    folder: Annotated[Path, typer.Option(help="Where its files go.")] = Path(),
+) -> None:
+    """Write a reward of your own, NAME.py, and its test."""
+    from importlib.resources import files
+
+    if not (name.isidentifier() and name.isascii()):
+        raise CommandError(f"{name} is no name for a reward: use letters, digits and _.", code=2)
+    templates = files("ratchet_cli") / "templates"
+    for file, template in ((f"{name}.py", "reward.py.txt"), (f"test_{name}.py", "test_reward.py.txt")):
+        path = folder / file
+        try:
+            with path.open("x", encoding="utf-8") as new_file:
+                new_file.write((templates / template).read_text(encoding="utf-8").replace("NAME", name))
+        except FileExistsError as error:
+            raise CommandError(f"{path} is there already.") from error
+        except OSError as error:
+            raise CommandError(f"{path} cannot be written: {error.strerror}.") from error
+        say(str(path))
+    say(f"Test it: pytest {folder / f'test_{name}.py'}. Train on it: ratchet train --reward tests=0.9,{name}.py=0.1")
+
+
+@app.command("try")
+def try_reward(
+    reward: Annotated[str, typer.Argument(help=REWARD)],
+    samples: Annotated[Path, typer.Option(help="JSONL of samples: task_id, and a completion or a solution.")],
+    problems: Annotated[str, typer.Option(help="Named set or JSONL file that has their problems.")],
+    combine: CombineOption = "",
+    step: Annotated[int, typer.Option(help="The step whose weights count.", min=1)] = 1,
+    target: TargetOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Score samples as a run would: their tests are run, each component is measured, and all are combined."""
+    from ratchet_cli.reports import rewards as work  # the sandbox's client, the readers: only for this command
+
+    spec = parsed(reward, combine)
+    try:
+        found = work.score(spec, samples, problems, step, target or local_target())
+    except RatchetError as error:
+        raise CommandError(f"The samples cannot be scored: {error.message}.") from error
+    if as_json:
+        print_json({"samples": [one.to_json() for one in found]})
+        return
+    names = next((list(one.values) for one in found if one.values), [])
+    print_table(
+        ("problem", "sample", "verdict", *names, "reward"),
+        [
+            (
+                one.problem_id,
+                one.index,
+                one.verdict,
+                *(f"{one.values[name]:.3f}" if one.values else "-" for name in names),
+                "-" if one.reward is None else f"{one.reward:.3f}" + (" (vetoed)" if one.vetoed else ""),
+            )
+            for one in found
+        ],
+    )

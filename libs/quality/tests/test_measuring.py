@@ -1,0 +1,106 @@
+"""Components of a reward, measured: what reads is real, the sandbox answers as written."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from ratchet.common.v1 import verdict_pb2
+from ratchet.sandbox.v1 import program_pb2 as pb
+from ratchet_environments import Task
+from ratchet_environments.executor import Executor
+from ratchet_kit.errors import InvalidArgument
+from ratchet_problems import CallTest, Problem
+from ratchet_quality.measuring import Measurer
+from ratchet_quality.own import Sample
+from ratchet_rewards import Component, Grade, Measured, Reward
+
+REFERENCE = "def f(xs):\n    return sum(xs)\n"
+PROBLEM = Problem("p", "Sum xs.", (CallTest.of([[1, 2]], 3),), entry_point="f", references=(REFERENCE,))
+BARE = Problem("bare", "Sum xs.", (CallTest.of([[1, 2]], 3),), entry_point="f")
+
+
+class Sandbox:
+    """The reference takes 100 ms, unless it fails; programs without tests print `scores`."""
+
+    def __init__(self, scores: str = "[]", fails: bool = False) -> None:
+        self._scores = scores
+        self._fails = fails
+        self.references = 0
+
+    async def execute_batch(self, programs: Sequence[pb.Program]) -> Sequence[pb.ExecutionItem]:
+        return [pb.ExecutionItem(index=i, execution=self._run(one)) for i, one in enumerate(programs)]
+
+    def _run(self, program: pb.Program) -> pb.Execution:
+        if not program.tests:
+            return pb.Execution(verdict=verdict_pb2.VERDICT_PASSED, stdout=self._scores)
+        self.references += 1
+        done = pb.Execution(verdict=verdict_pb2.VERDICT_FAILED if self._fails else verdict_pb2.VERDICT_PASSED)
+        done.cpu_time.FromMilliseconds(100)
+        return done
+
+
+def sample(source: str, verdict: str = "PASSED", passed: int = 4, milliseconds: int = 200) -> Sample:
+    return Sample(source, source, Grade(verdict, passed, 4, cpu_time=timedelta(milliseconds=milliseconds)))
+
+
+async def measured(
+    sandbox: Sandbox, names: Sequence[str | Component], *samples: Sample, problem: Problem = PROBLEM
+) -> list[Measured | None]:
+    components = tuple(one if isinstance(one, Component) else Component(one) for one in names)
+    async with Executor(sandbox) as executor, Measurer(Reward(components=components), executor) as measurer:
+        return await measurer.measure(Task.of(problem), samples)
+
+
+async def test_tests_are_what_the_grade_says() -> None:
+    names = ("tests_passed", "tests_fraction")
+    found = await measured(
+        Sandbox(),
+        names,
+        sample("x"),
+        sample("x", "FAILED", 3),
+        sample("x", "TAMPERED", 3),
+        sample("x", "TIME_LIMIT", 0),
+    )
+    assert [one and tuple(one.values.values()) for one in found] == [(1, 1), (0, 0.75), (0, 0), (0, 0)]
+    assert [one and (one.passed, one.tampered) for one in found] == [
+        (True, False), (False, False), (False, True), (False, False),
+    ]  # fmt: skip
+
+
+async def test_programs_are_read_side_by_side_and_in_order() -> None:
+    sources = [REFERENCE, "import os, sys\n", "no Python (", "x = 1\n" * 40]
+    names = ("style", "similarity", Component("length", parameters={"tokens": 60.0}))
+    found = await measured(Sandbox(), names, *(sample(source) for source in sources))
+    values = [dict(one.values) for one in found if one]
+    assert values[0] == {"style": 1.0, "similarity": 1.0, "length": 1.0}
+    assert values[1]["style"] == 0.0
+    assert values[2] == {"style": 0.0, "similarity": 0.0, "length": 0.0}
+    assert values[3]["length"] == 0.5
+
+
+async def test_efficiency_is_the_references_time_over_the_programs() -> None:
+    sandbox = Sandbox()
+    async with Executor(sandbox) as executor:
+        async with Measurer(Reward(components=(Component("efficiency"),)), executor) as measurer:
+            groups = [[sample("a"), sample("b", milliseconds=50)], [sample("c", "FAILED", 3)]]
+            found = await asyncio.gather(*(measurer.measure(Task.of(PROBLEM), group) for group in groups))
+    assert [one.values["efficiency"] for group in found for one in group if one] == [0.5, 1.0, 0.0]
+    assert sandbox.references == 3  # once for the problem, the median of three runs
+
+
+@pytest.mark.parametrize(("problem", "sandbox"), [(BARE, Sandbox(fails=True)), (PROBLEM, Sandbox(fails=True))])
+async def test_without_a_reference_that_passes_nothing_is_measured(problem: Problem, sandbox: Sandbox) -> None:
+    with pytest.raises(InvalidArgument, match="efficiency can't be measured"):
+        await measured(sandbox, ["efficiency"], sample("a"), problem=problem)
+
+
+async def test_a_score_of_ones_own_is_cut_to_its_limit_and_divided_by_it() -> None:
+    loud = Component("loud", parameters={"limit": 2.0}, program="the program")
+    found = await measured(Sandbox("[1, -8, null]"), ["tests_passed", loud], *[sample("x")] * 3)
+    assert [one and (one.values["loud"], one.cut) for one in found] == [(0.5, False), (-1.0, True), None]
+
+
+async def test_a_group_of_none_needs_nothing() -> None:
+    assert await measured(Sandbox(), ["efficiency"]) == []

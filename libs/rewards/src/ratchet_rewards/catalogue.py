@@ -1,0 +1,64 @@
+"""The components that there are, by name, and the presets. What measures them is `ratchet_quality.measuring`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ratchet_rewards.reward import Combination, Component, Reward
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is known of a component before anything is measured."""
+
+    low: float = 0.0
+    """The worst value; the best is 1."""
+    needs_reference: bool = False
+    """Nothing can be measured on a problem without one."""
+    parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The bounds of each, as `Faults.bounds` takes them."""
+
+
+OWN = Kind(low=-1.0, parameters={"limit": {"above": 0}})
+"""A reward of one's own: scores beyond `limit`, either way, are cut to it, and divided by it."""
+
+COMPONENTS: Mapping[str, Kind] = {
+    "tests_passed": Kind(),
+    "tests_fraction": Kind(),
+    "style": Kind(),
+    "complexity": Kind(parameters={"allowed": {"at_least": 1}}),
+    "efficiency": Kind(needs_reference=True),
+    "length": Kind(parameters={"tokens": {"at_least": 1}}),
+    "safety": Kind(),
+    "similarity": Kind(needs_reference=True),
+}
+
+DEFAULT = "tests_passed"
+PRESETS: Mapping[str, Reward] = {
+    "balanced": Reward(
+        components=(
+            Component("tests_passed", 0.7),
+            Component("style", 0.2, passing_only=True),
+            Component("length", 0.1, passing_only=True),
+        ),
+        combination=Combination.WEIGHTED_SUM,
+    ),
+}
+
+
+def kind(component: Component) -> Kind:
+    """Raises KeyError for a component that there is not."""
+    return OWN if component.program else COMPONENTS[component.name]
+
+
+def completed(reward: Reward) -> Reward:
+    """With its name resolved, every choice made and programs pinned. A name that there is not stays as it is."""
+    if not reward.components:
+        name = reward.name or DEFAULT
+        if name in PRESETS:
+            preset = PRESETS[name]
+            return Reward(components=preset.components, combination=reward.combination or preset.combination)
+        if name not in COMPONENTS:
+            return reward
+        reward = Reward(components=(Component(name),), combination=reward.combination)
+    components = tuple(component.pinned() for component in reward.components)
+    return Reward(reward.name, components, reward.combination or Combination.WEIGHTED_SUM)

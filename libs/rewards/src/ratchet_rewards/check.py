@@ -1,0 +1,92 @@
+"""What is wrong with a reward: every fault, each with the path of its field."""
+
+import difflib
+
+from ratchet_kit.faults import Faults
+from ratchet_rewards.catalogue import COMPONENTS, PRESETS, kind
+from ratchet_rewards.reward import Combination, Component, Reward
+
+MOST = 16
+"""Components of a reward."""
+MAX_PROGRAM_BYTES = 32 << 10
+"""Of all programs together: they are part of what a job is started with."""
+MAX_WEIGHT = 1e6
+
+
+def check(reward: Reward, faults: Faults) -> None:
+    """Adds every fault of a reward that `completed` has made."""
+    if reward.name:
+        if reward.components:
+            faults.add("name", "must be empty where there are components")
+        else:
+            faults.one_of("name", reward.name, [*COMPONENTS, *PRESETS])
+    faults.one_of("combination", reward.combination or Combination.WEIGHTED_SUM, list(Combination))
+    faults.unless(len(reward.components) <= MOST, "components", f"must be at most {MOST}")
+    size = sum(len(component.program.encode("utf-8", "replace")) for component in reward.components)
+    longest = f"must have programs of at most {MAX_PROGRAM_BYTES >> 10} KiB in all, not {size} bytes"
+    faults.unless(size <= MAX_PROGRAM_BYTES, "components", longest)
+    in_order = reward.combination == Combination.LEXICOGRAPHIC
+    for place, component in enumerate(reward.components[:MOST]):
+        own = faults.under(f"components[{place}]")
+        _check_name(component, [one.name for one in reward.components[:place]], own)
+        _check_weights(component, in_order, own)
+        known = kind(component) if component.program or component.name in COMPONENTS else None
+        if known is None:
+            continue
+        if component.veto_below is not None:
+            own.bounds("veto_below", component.veto_below, above=known.low, at_most=1)
+        for name, value in component.parameters.items():
+            if name in known.parameters:
+                own.bounds(f"parameters.{name}", value, **known.parameters[name])
+            else:
+                there_are = ", ".join(known.parameters) or "none"
+                own.add(
+                    f"parameters.{name[:80]}",
+                    f"must be absent: {component.name[:80]} has no such parameter (it has: {there_are})",
+                )
+    _check_sum(reward, faults)
+
+
+def _check_name(component: Component, before: list[str], faults: Faults) -> None:
+    name = component.name
+    if component.program:
+        taken = name in COMPONENTS or name in PRESETS
+        faults.unless(
+            name.isidentifier() and name.isascii() and len(name) <= 40,
+            "name",
+            "must be a name of letters, digits and _",
+        )
+        faults.unless(not taken, "name", f"must not be {name}, which is one of Ratchet's own")
+        strange = [letter for letter in component.program if ord(letter) < 32 and letter not in "\t\n\r\f"]
+        faults.unless(not strange, "program", "must be the text of a program, without control characters")
+    elif name not in COMPONENTS:
+        near = difflib.get_close_matches(name, COMPONENTS, 1, cutoff=0.4)
+        hint = f"did you mean {near[0]}? " if near else ""
+        there_are = f"there are {', '.join(COMPONENTS)}, and your own with a program"
+        faults.add("name", f"is no component: {name[:80]!r}; {hint}{there_are}")
+    faults.unless(name not in before, "name", f"must not be {name[:80]} twice")
+
+
+def _check_weights(component: Component, in_order: bool, faults: Faults) -> None:
+    if in_order:
+        faults.unless(component.weight is None, "weight", "must be absent: a lexicographic reward goes by the order")
+        faults.unless(not component.schedule, "schedule", "must be absent: a lexicographic reward goes by the order")
+        return
+    if component.weight is not None:
+        faults.bounds("weight", component.weight, at_least=-MAX_WEIGHT, at_most=MAX_WEIGHT)
+        faults.unless(not component.schedule, "weight", "must be absent where there is a schedule")
+    last = 0
+    for place, point in enumerate(component.schedule):
+        faults.bounds(f"schedule[{place}].weight", point.weight, at_least=-MAX_WEIGHT, at_most=MAX_WEIGHT)
+        faults.unless(point.step > last, f"schedule[{place}].step", f"must be {last + 1} or more")
+        last = max(last, point.step)
+
+
+def _check_sum(reward: Reward, faults: Faults) -> None:
+    if not reward.components or reward.combination == Combination.LEXICOGRAPHIC:
+        return
+    steps = {1} | {point.step for component in reward.components for point in component.schedule}
+    for step in sorted(steps):
+        if not any(component.weight_at(step) for component in reward.components):
+            faults.add("components", f"must not all have the weight 0, as at step {step}: nothing is rewarded")
+            return

@@ -1,0 +1,74 @@
+"""What a run rewards: components with weights, and how they become one number. Plain values; see docs/rewards.md."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+
+class Combination(StrEnum):
+    WEIGHTED_SUM = "weighted_sum"
+    GDPO = "gdpo"
+    LEXICOGRAPHIC = "lexicographic"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A weight from a step on."""
+
+    step: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One thing that is rewarded."""
+
+    name: str
+    """Of the catalogue; where there is a program, its own."""
+    weight: float | None = None
+    """None: 1. Below 0 for what is not wanted."""
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    veto_below: float | None = None
+    """A completion whose value is below it earns the least there is, whatever its other values."""
+    passing_only: bool = False
+    """It is at its worst for a completion that does not pass all tests."""
+    schedule: tuple[Point, ...] = ()
+    """The weight over the steps of a run, in place of `weight`: on a line from point to point."""
+    program: str = ""
+    """Source of a reward of one's own."""
+    digest: str = ""
+    """Of the program, "sha256:<hex>"."""
+
+    def weight_at(self, step: int) -> float:
+        """Before the first point that of the first, after the last one that of the last."""
+        if not self.schedule:
+            return 1.0 if self.weight is None else self.weight
+        before = self.schedule[0]
+        for point in self.schedule:
+            if point.step > step:
+                if point is before:
+                    break
+                way = (step - before.step) / (point.step - before.step)
+                return before.weight + way * (point.weight - before.weight)
+            before = point
+        return before.weight
+
+    def pinned(self) -> "Component":
+        """With the digest of its program."""
+        text = self.program.encode("utf-8", "replace")
+        return replace(self, digest=f"sha256:{hashlib.sha256(text).hexdigest()}" if self.program else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    name: str = ""
+    """A component or a preset, in place of `components`; empty once the reward is complete."""
+    components: tuple[Component, ...] = ()
+    """For LEXICOGRAPHIC the most important first."""
+    combination: str = ""
+    """A name: what was asked, even where there is none of that name. Empty: a weighted sum."""
+
+    def __bool__(self) -> bool:
+        """Whether anything is said at all."""
+        return self != Reward()

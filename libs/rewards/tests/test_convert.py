@@ -1,0 +1,31 @@
+from ratchet.trainer.v1 import trainer_pb2 as pb
+from ratchet_rewards import Component, Point, Reward, completed
+from ratchet_rewards.convert import from_proto, to_proto
+
+WHOLE = Reward(
+    components=(
+        Component("tests_fraction", schedule=(Point(1, 1.0), Point(9, 0.0))),
+        Component("length", -0.5, {"tokens": 30.0}, passing_only=True),
+        Component("safety", 0.0, veto_below=0.5),
+        Component("loud", program="print([])"),
+    ),
+    combination="gdpo",
+)
+
+
+def test_there_and_back() -> None:
+    message = to_proto(completed(WHOLE))
+    assert from_proto(message) == WHOLE  # the digest is made anew
+    assert message.components[3].digest.startswith("sha256:")
+    assert completed(from_proto(message)) == completed(WHOLE)
+
+
+def test_a_name_is_kept_until_the_reward_is_complete() -> None:
+    assert to_proto(Reward("style")) == pb.RewardSpec(name="style")
+    assert to_proto(Reward()) == pb.RewardSpec()
+    message = to_proto(completed(Reward("style")))
+    assert (message.name, [one.name for one in message.components]) == ("", ["style"])
+
+
+def test_a_combination_that_is_not_known_is_kept() -> None:
+    assert from_proto(pb.RewardSpec(combination=77)).combination == "77"  # type: ignore[arg-type]

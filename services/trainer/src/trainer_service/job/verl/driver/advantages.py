@@ -1,0 +1,24 @@
+"""Advantages of rewards that verl has no estimator for. Registered when this is imported."""
+
+from typing import Any
+
+import torch
+from verl.trainer.ppo.core_algos import register_adv_est
+from verl.utils.torch_functional import masked_whiten
+
+from trainer_service.job.verl.config import GDPO
+
+
+@register_adv_est(GDPO)
+def whitened(
+    token_level_rewards: torch.Tensor, response_mask: torch.Tensor, **unused: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rewards that are normalised in their groups (`ratchet_rewards.combine`), normalised once more over the tokens of
+    the batch: the last step of GDPO (arXiv:2601.05242). All shapes are (sequences, tokens).
+
+    verl's own `gdpo` wants each component in the batch, which its trainer V1 does not hand on
+    (trainer/ppo/v1/trainer_base.py:1745).
+    """
+    scores = token_level_rewards.sum(dim=-1, keepdim=True) * response_mask
+    advantages = masked_whiten(scores, response_mask) * response_mask
+    return advantages, advantages

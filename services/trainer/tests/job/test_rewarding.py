@@ -1,0 +1,72 @@
+"""What the completions of a prompt earn, with a measurer that answers as written."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from ratchet_environments import Task
+from ratchet_problems import CallTest, Problem
+from ratchet_quality.own import Sample
+from ratchet_rewards import Component, Grade, Measured, Point, Reward
+from trainer_service.job.rewarding import Earned, Graded, Rewarding
+
+PROBLEM = Problem("p", "Write f.", (CallTest("[1]", "2"),), entry_point="f")
+PASSED = Grade("PASSED", 1, 1)
+REWARD = Reward(
+    components=(Component("tests_passed", schedule=(Point(1, 1.0), Point(3, 0.0))), Component("style")),
+    combination="weighted_sum",
+)
+
+
+class Measurer:
+    def __init__(self, *measured: Measured | None) -> None:
+        self._measured = list(measured)
+        self.samples: Sequence[Sample] = ()
+
+    async def measure(self, task: Task, samples: Sequence[Sample]) -> list[Measured | None]:
+        self.samples = samples
+        return self._measured
+
+
+def seen(passed: float, style: float, **options: bool) -> Measured:
+    return Measured({"tests_passed": passed, "style": style}, passed=passed == 1.0, **options)
+
+
+async def test_each_completion_earns_by_the_weights_of_the_step() -> None:
+    measurer = Measurer(seen(1, 0.5), None, seen(0, 1))
+    rewarding = Rewarding(REWARD, measurer)
+    graded = [Graded(f"```python\ndef f(x): return {i}\n```", PASSED) for i in range(3)]
+    first = await rewarding.of_group(PROBLEM, graded, step=1)
+    assert [one and one.reward for one in first] == [0.75, None, 0.5]
+    last = await rewarding.of_group(PROBLEM, graded, step=3)
+    assert [one and one.reward for one in last] == [0.5, None, 1.0]
+    assert [sample.source for sample in measurer.samples] == [f"def f(x): return {i}\n" for i in range(3)]
+    assert rewarding.weights(2) == {"weight_tests_passed": 0.5}
+
+
+async def test_a_reward_is_cut_to_the_runs_limit_and_a_score_to_its_own() -> None:
+    measurer = Measurer(seen(1, 1), seen(0, 0, cut=True), seen(0, 0, tampered=True))
+    earned = await Rewarding(REWARD, measurer, limit=0.6).of_group(PROBLEM, [Graded("", PASSED)] * 3, step=1)
+    assert [(one.reward, one.score, one.cut, one.vetoed) for one in earned if one] == [
+        (0.6, 1.0, True, False),
+        (0.0, 0.0, True, False),
+        (0.0, 0.0, False, True),
+    ]
+
+
+async def test_values_are_shown_as_measured() -> None:
+    values = {"tests_passed": 0.0, "style": 1.0}
+    reward = Reward(components=(Component("tests_passed"), Component("style", passing_only=True)))
+    [earned] = await Rewarding(reward, Measurer(Measured(values, passed=False))).of_group(
+        PROBLEM, [Graded("", PASSED)], step=1
+    )
+    assert earned == Earned(0.0, 0.0, values, cut=False, vetoed=False)
+
+
+async def test_what_the_measurer_raises_goes_on() -> None:
+    class Broken(Measurer):
+        async def measure(self, task: Task, samples: Sequence[Sample]) -> list[Measured | None]:
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        await Rewarding(REWARD, Broken()).of_group(PROBLEM, [Graded("", PASSED)], step=1)

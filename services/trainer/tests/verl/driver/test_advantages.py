@@ -1,0 +1,53 @@
+"""GDPO by our rewards and our estimator is GDPO as verl computes it where it is handed each component."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the trainer environment")
+pytest.importorskip("verl", reason="needs the trainer environment")
+
+from verl.trainer.ppo.core_algos import compute_gdpo_outcome_advantage  # noqa: E402
+
+from ratchet_rewards import Component, Measured, Reward, rewards  # noqa: E402
+from trainer_service.job.verl.driver.advantages import whitened  # noqa: E402
+
+pytestmark = pytest.mark.verl
+
+WEIGHTS = [0.7, 0.3]
+REWARD = Reward(components=(Component("tests_passed", WEIGHTS[0]), Component("style", WEIGHTS[1])), combination="gdpo")
+GROUPS, SIZE, WIDTH = 3, 4, 5
+
+
+def test_it_is_verls_own() -> None:
+    draw = np.random.default_rng(0)
+    passed = draw.integers(0, 2, (GROUPS, SIZE)).astype(float)
+    passed[0] = 1.0  # no signal in one group's tests
+    style = draw.random((GROUPS, SIZE)).round(2)
+    ours = [
+        one
+        for group in range(GROUPS)
+        for one in rewards(
+            REWARD,
+            [
+                Measured({"tests_passed": passed[group, place], "style": style[group, place]}, passed=True)
+                for place in range(SIZE)
+            ],
+            step=1,
+        )
+    ]
+    lengths = draw.integers(2, WIDTH + 1, GROUPS * SIZE)
+    mask = (torch.arange(WIDTH) < torch.tensor(lengths)[:, None]).long()
+    scores = torch.zeros(GROUPS * SIZE, WIDTH)
+    scores[torch.arange(GROUPS * SIZE), torch.tensor(lengths) - 1] = torch.tensor(ours, dtype=torch.float32)
+    found, returns = whitened(token_level_rewards=scores, response_mask=mask)
+
+    theirs, _ = compute_gdpo_outcome_advantage(
+        token_level_rewards=scores,
+        response_mask=mask,
+        index=np.repeat(np.arange(GROUPS), SIZE),
+        config={"gdpo_reward_keys": ["tests", "style"], "gdpo_reward_weights": WEIGHTS},
+        non_tensor_batch={"tests": passed.ravel(), "style": style.ravel()},
+        batch={"prompts": torch.zeros(GROUPS * SIZE, 1), "attention_mask": torch.cat([mask[:, :1], mask], dim=1)},
+    )
+    assert torch.allclose(found, theirs, atol=1e-4)
+    assert torch.equal(found, returns)
