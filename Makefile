@@ -4,9 +4,8 @@ export DEVICE
 LIGHT := .venvs/light/bin
 SETUP := scripts/setup.sh
 
-.PHONY: help setup runtimes demo test lint test-quick test-unit test-honest test-e2e test-engines e2e-full chaos soak soak-runs bench console-test compose-test \
-        protos locks \
-        starter smollm2 clean
+.PHONY: help setup runtimes demo test lint test-quick test-unit test-clients test-honest test-e2e test-engines e2e-full chaos soak soak-runs bench console-test \
+        compose-test protos locks starter smollm2 clean
 
 help:  ## What can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -20,7 +19,7 @@ runtimes:  ## Build every Python environment that programs in the sandbox may im
 demo: setup  ## The main job, for real: train, evaluate, gate, release, report (15 minutes on 2 cores)
 	@RATCHET_HOME=$${RATCHET_HOME:-$(CURDIR)/.ratchet/demo} $(LIGHT)/ratchet demo
 
-test: setup lint test-unit test-honest test-e2e  ## All that CI runs
+test: setup lint test-unit test-clients test-honest test-e2e  ## All that CI runs
 
 lint:  ## Format, lint, types, layers, protos (style, stubs, nothing broken since main)
 	@$(SETUP) light
@@ -38,8 +37,12 @@ test-quick:  ## Unit tests alone: a minute
 
 test-unit:  ## Unit and integration tests: no torch; nineteen minutes on two cores, most of them attacks on the sandbox
 	@$(SETUP) light sandbox-numpy
-	$(LIGHT)/pytest libs services tests/docs tests/shape -m "not verl and not vllm and not e2e and not alone" -n 2 --dist worksteal
+	$(LIGHT)/pytest libs services tests/docs tests/shape -m "not verl and not vllm and not e2e and not alone and not clients" -n 2 --dist worksteal
 	$(LIGHT)/pytest services/sandbox/tests/integration -m alone -n 0
+
+test-clients:  ## LangChain's and LiteLLM's clients, unmodified, against the gateway: a minute
+	@$(SETUP) light clients
+	$(LIGHT)/pytest services/gateway/tests/contract/test_clients.py -n 0
 
 test-honest:  ## Honest programs through the sandbox, alone and among hostile ones, at each level: two minutes
 	@$(SETUP) light sandbox-numpy
@@ -61,7 +64,7 @@ e2e-full: setup  ## Every algorithm through the service, 3 steps and more each
 chaos: setup  ## kill -9 of each part during a run and amid an evaluation; stores that refuse, stop and crash; disks that are full; ten gradings under load
 	$(LIGHT)/pytest tests/chaos
 
-soak:  ## An hour of mixed load on four services; 100,000 programs, a tenth of them hostile; 5,000 honest ones among 500 attacks; fuzz
+soak:  ## An hour of mixed load on four services; 100,000 programs, a tenth of them hostile; 5,000 honest ones among 500 attacks; fuzz, also of every route
 	@$(SETUP) light sandbox-numpy
 	$(LIGHT)/pytest tests/soak -s
 	HONEST_PROGRAMS=5000 $(LIGHT)/pytest tests/honest -n 0

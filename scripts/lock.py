@@ -3,7 +3,8 @@
 requirements-light.lock holds what the light services, the libraries and the development tools need together. Each
 light service's own lock, for its image, takes the same versions. Trainer (verl) and rollout (vLLM) need versions of
 transformers that exclude each other, so each is solved alone, once for CPU and once for CUDA. What programs in the
-sandbox may import is apart from all these.
+sandbox may import is apart from all these, and so are the clients that the gateway is tested with: LiteLLM takes no
+openai of version 3.
 """
 
 import os
@@ -86,7 +87,10 @@ def main() -> None:
         for device in ("cpu", "cuda"):
             wanted = requirements(f"ratchet-{service}-service", [device], known)
             compile_lock(ROOT / "services" / service / f"requirements-{device}.lock", wanted, cpu_torch=device == "cpu")
-    for source in ROOT.glob("services/sandbox/runtimes/*/requirements.in"):
+    for source in (
+        *ROOT.glob("services/sandbox/runtimes/*/requirements.in"),
+        ROOT / "services/gateway/clients/requirements.in",
+    ):
         compile_lock(source.with_suffix(".lock"), set(source.read_text().split()))
 
 

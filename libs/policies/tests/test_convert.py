@@ -16,15 +16,24 @@ from ratchet_policies import (
     TextPrompt,
     TokenCandidate,
     TokenPrompt,
+    Tool,
+    Tools,
     convert,
 )
-from ratchet_problems import Message
+from ratchet_problems import Message, ToolCall
 
 
 @pytest.mark.parametrize(
     "prompt",
     [
         ChatPrompt((Message("system", "Be brief."), Message("user", "Write f."))),
+        ChatPrompt(
+            (
+                Message("assistant", "", (ToolCall("run", "{}", "call_1", 1),)),
+                Message("tool", "3", tool_call_id="call_1"),
+            ),
+            Tools((Tool("run"), Tool("see", "It sees.", "{}", False)), True, "see", True),
+        ),
         TextPrompt("def f"),
         TokenPrompt((1, 2)),
     ],
@@ -55,14 +64,9 @@ def test_a_content_in_parts_is_one_text() -> None:
 
 
 def test_what_is_no_prompt_is_refused_with_its_field() -> None:
-    call = chat_pb2.ChatMessage(role="assistant", tool_calls=[chat_pb2.ToolCall(name="run")])
-    for message, field in [
-        (generation_pb2.Prompt(), "prompt"),
-        (generation_pb2.Prompt(chat=chat_pb2.Chat(messages=[call])), "prompt.chat.messages[0]"),
-    ]:
-        with pytest.raises(InvalidArgument) as refused:
-            convert.prompt_from_proto(message)
-        assert [violation.field for violation in refused.value.violations] == [field]
+    with pytest.raises(InvalidArgument) as refused:
+        convert.prompt_from_proto(generation_pb2.Prompt())
+    assert [violation.field for violation in refused.value.violations] == ["prompt"]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +75,7 @@ def test_what_is_no_prompt_is_refused_with_its_field() -> None:
         Sampling(),
         Sampling(temperature=0.0, top_p=0.0, top_k=0, max_tokens=0, seed=0, repetition_penalty=0.0),
         Sampling(0.5, 0.9, 40, 64, ("\n",), (2,), 7, True, True, 1.1, 4),
-        Sampling(top_logprobs=0, presence_penalty=0.0, frequency_penalty=0.0, json_schema=""),
+        Sampling(top_logprobs=0, presence_penalty=0.0, frequency_penalty=0.0, json_schema="", echo=True),
         Sampling(None, None, None, None, (), (), None, False, False, None, 1, 3, -2.0, 2.0, {0: -1.5, 7: 100.0}, "{}"),
     ],
 )
@@ -82,5 +86,6 @@ def test_samplings_cross_and_zero_is_a_value(sampling: Sampling) -> None:
 @pytest.mark.parametrize("reason", FinishReason)
 def test_completions_cross(reason: FinishReason) -> None:
     candidates = ((TokenCandidate(5, "def", -0.5), TokenCandidate(9, "if", -0.75)), (TokenCandidate(6, " f", -0.25),))
-    completion = Completion(1, "def f", reason, (5, 6), (-0.5, -0.25), candidates)
+    calls = (ToolCall("run", "{}", "call_1"), ToolCall("", "}", "", 1))
+    completion = Completion(1, "def f", reason, (5, 6), (-0.5, -0.25), candidates, calls)
     assert convert.completion_from_proto(convert.completion_to_proto(completion)) == completion

@@ -1,5 +1,7 @@
 """An engine, a registry and a grader in memory, whose behaviour a test sets."""
 
+import json
+import math
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +14,7 @@ from ratchet_kit.errors import (
     AlreadyExists,
     FailedPrecondition,
     Failure,
+    FieldViolation,
     InvalidArgument,
     NotFound,
     RatchetError,
@@ -23,6 +26,7 @@ from ratchet_policies import (
     ChatPrompt,
     Completion,
     Delta,
+    Echo,
     FinishReason,
     Generation,
     Policy,
@@ -33,7 +37,9 @@ from ratchet_policies import (
     TextPrompt,
     TokenCandidate,
     TokenPrompt,
+    Tools,
 )
+from ratchet_problems import ToolCall
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -44,7 +50,8 @@ def policy_id_of(source: str) -> str:
 
 @dataclass
 class ScriptedEngine:
-    """Answers each prompt with its last words, once for each of `n`.
+    """Answers each prompt with its last words, once for each of `n`. Of the tools that a user offers it calls all, or
+    the one that must be called, with the words as arguments.
 
     `loads_at_once`: a load is READY when it is first looked at, else `finish_loading` says when. `before_answer` runs
     ahead of every answer with the policy's name: it may raise, or move a clock.
@@ -59,6 +66,9 @@ class ScriptedEngine:
     streams_closed: int = 0
     samplings: list[Sampling] = field(default_factory=list)
     """Of each answer so far."""
+    prompts: list[Prompt] = field(default_factory=list)
+    reads_calls: bool = True
+    """Whether it takes tools."""
 
     async def load(self, spec: PolicySpec) -> Policy:
         name, source = spec.name, spec.source
@@ -97,34 +107,42 @@ class ScriptedEngine:
     ) -> Generation:
         words = await self._words(name, policy_id, prompt)
         self.samplings.append(sampling)
+        made = [] if sampling.max_tokens == 0 else words
+        calls = _calls(prompt, words)
         completions = tuple(
             Completion(
                 index=index,
-                text=" ".join(words),
-                finish_reason=FinishReason.STOP,
-                token_ids=tuple(range(len(words))),
-                candidates=tuple(_candidates(word, sampling) for word in words)
+                text="" if calls else " ".join(made),
+                finish_reason=_reason(prompt, calls),
+                token_ids=tuple(range(len(made))),
+                tool_calls=calls,
+                candidates=tuple(_candidates(word, sampling) for word in made)
                 if sampling.top_logprobs is not None
                 else (),
             )
             for index in range(sampling.n)
         )
-        return Generation(completions, policy_id, prompt_tokens=len(words))
+        return Generation(completions, policy_id, len(words), _echo(words, sampling))
 
     async def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
         words = await self._words(name, policy_id, prompt)
+        calls = _calls(prompt, words)
         try:
             for position, word in enumerate(words):
                 last = position == len(words) - 1
                 for index in range(sampling.n):
+                    text = word if position == 0 else f" {word}"
                     piece = Completion(
                         index=index,
-                        text=word if position == 0 else f" {word}",
-                        finish_reason=FinishReason.STOP if last else FinishReason.UNFINISHED,
+                        text="" if calls else text,
+                        finish_reason=_reason(prompt, calls) if last else FinishReason.UNFINISHED,
                         token_ids=(position,),
+                        tool_calls=_pieces(calls, position, last),
                         candidates=(_candidates(word, sampling),) if sampling.top_logprobs is not None else (),
                     )
-                    yield Delta(piece, policy_id, len(words) if position == index == 0 else 0)
+                    opens = position == index == 0
+                    echo = _echo(words, sampling) if opens else None
+                    yield Delta(piece, policy_id, len(words) if opens else 0, echo)
         finally:
             self.streams_closed += 1
 
@@ -133,6 +151,10 @@ class ScriptedEngine:
         if policy.state is not PolicyState.READY or policy.policy_id != policy_id:
             raise FailedPrecondition(f"policy {name} is {policy.state} with {policy.policy_id}")
         self.before_answer(name)
+        self.prompts.append(prompt)
+        if isinstance(prompt, ChatPrompt) and prompt.tools and not self.reads_calls:
+            text = "set RATCHET_ROLLOUT_TOOL_PARSERS"
+            raise InvalidArgument(text, [FieldViolation("prompt.chat.tools", text)])
         text = _text(prompt)
         if not text:
             raise InvalidArgument("the prompt is empty")
@@ -141,6 +163,41 @@ class ScriptedEngine:
 
 def _candidates(word: str, sampling: Sampling) -> tuple[TokenCandidate, ...]:
     return tuple(TokenCandidate(rank, word, -0.5 - rank) for rank in range(1 + (sampling.top_logprobs or 0)))
+
+
+def _tools(prompt: Prompt) -> Tools | None:
+    return prompt.tools if isinstance(prompt, ChatPrompt) and prompt.messages[-1].role == "user" else None
+
+
+def _calls(prompt: Prompt, words: Sequence[str]) -> tuple[ToolCall, ...]:
+    tools = _tools(prompt)
+    if tools is None:
+        return ()
+    names = [tools.called] if tools.called else [tool.name for tool in tools.offered][: 1 if tools.single else None]
+    arguments = json.dumps({"said": " ".join(words)})
+    return tuple(ToolCall(name, arguments, f"call_{index}", index) for index, name in enumerate(names))
+
+
+def _pieces(calls: Sequence[ToolCall], position: int, last: bool) -> tuple[ToolCall, ...]:
+    """The names come with the first word, the arguments with the last."""
+    pieces = [replace(call, arguments="") for call in calls] if position == 0 else []
+    if last:
+        pieces += [replace(call, name="", id="") for call in calls]
+    return tuple(pieces)
+
+
+def _reason(prompt: Prompt, calls: Sequence[ToolCall]) -> FinishReason:
+    tools = _tools(prompt)
+    return FinishReason.TOOL_CALLS if tools and calls and not tools.called else FinishReason.STOP
+
+
+def _echo(words: Sequence[str], sampling: Sampling) -> Echo | None:
+    if not sampling.echo:
+        return None
+    places = [_candidates(word, sampling) for word in words] if sampling.top_logprobs is not None else []
+    if places:
+        places[0] = (replace(places[0][0], log_prob=math.nan),)
+    return Echo(" ".join(words), tuple(places))
 
 
 def _text(prompt: Prompt) -> str:

@@ -56,6 +56,7 @@ class World:
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
+        self.settings = SETTINGS
         self.engine = ScriptedEngine()
         self.registry = ScriptedRegistry(
             versions={"starter": 3},
@@ -87,7 +88,7 @@ class World:
         stores = main.Stores(self.releases, self.experiments, self.completions, self.keys, ready)
         peers = main.Peers(self.engine, self.registry, self.grader, {}, self.stubs)
         async with main.provision(
-            SETTINGS, stores=stores, peers=peers, clock=self.clock, chance=random.Random(7)
+            self.settings, stores=stores, peers=peers, clock=self.clock, chance=random.Random(7)
         ) as gateway:
             yield gateway
 

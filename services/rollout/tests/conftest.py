@@ -28,7 +28,9 @@ def make_model(tmp_path_factory: pytest.TempPathFactory) -> MakeModel:
             tokenizer_object=raw, pad_token="<pad>", bos_token="<bos>", eos_token="<eos>"
         )
         tokenizer.chat_template = (
-            "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}{% endfor %}"
+            "{{ bos_token }}{% for tool in tools or [] %}{{ tool['function']['name'] }} {% endfor %}"
+            "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}"
+            "{% for call in m['tool_calls'] or [] %}{{ call['function']['arguments']['city'] }}{% endfor %}{% endfor %}"
             "{% if add_generation_prompt %}<|assistant|>{% endif %}"
         )
         tokenizer.save_pretrained(folder)

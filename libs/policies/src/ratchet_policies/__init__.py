@@ -13,6 +13,7 @@ from ratchet_policies.generation import (
     ChatPrompt,
     Completion,
     Delta,
+    Echo,
     FinishReason,
     Generation,
     Prompt,
@@ -20,6 +21,8 @@ from ratchet_policies.generation import (
     TextPrompt,
     TokenCandidate,
     TokenPrompt,
+    Tool,
+    Tools,
 )
 from ratchet_policies.loading import LOST, ensure_ready, unload, with_recovery
 from ratchet_policies.policy import Policy, PolicySpec, PolicyState
@@ -29,6 +32,7 @@ __all__ = [
     "ChatPrompt",
     "Completion",
     "Delta",
+    "Echo",
     "FinishReason",
     "Generation",
     "Policy",
@@ -40,6 +44,8 @@ __all__ = [
     "TextPrompt",
     "TokenCandidate",
     "TokenPrompt",
+    "Tool",
+    "Tools",
     "ensure_ready",
     "unload",
     "with_recovery",

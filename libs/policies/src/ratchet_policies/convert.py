@@ -1,5 +1,8 @@
 """Messages, prompts, samplings, completions and policies to protobuf and back. Pure."""
 
+from collections.abc import Iterable
+from typing import TypeAlias
+
 from ratchet.common.v1 import chat_pb2, generation_pb2, priority_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet_kit.errors import FieldViolation, Internal, InvalidArgument
@@ -9,6 +12,7 @@ from ratchet_policies.generation import (
     ChatPrompt,
     Completion,
     Delta,
+    Echo,
     FinishReason,
     Generation,
     Prompt,
@@ -16,9 +20,11 @@ from ratchet_policies.generation import (
     TextPrompt,
     TokenCandidate,
     TokenPrompt,
+    Tool,
+    Tools,
 )
 from ratchet_policies.policy import Policy, PolicySpec, PolicyState
-from ratchet_problems import Message
+from ratchet_problems import Message, ToolCall
 
 _STATES = {
     pb.Policy.STATE_LOADING: PolicyState.LOADING,
@@ -31,6 +37,7 @@ _FINISH_REASONS = {
     generation_pb2.FINISH_REASON_STOP: FinishReason.STOP,
     generation_pb2.FINISH_REASON_LENGTH: FinishReason.LENGTH,
     generation_pb2.FINISH_REASON_ABORTED: FinishReason.ABORTED,
+    generation_pb2.FINISH_REASON_TOOL_CALLS: FinishReason.TOOL_CALLS,
 }
 _PRIORITIES = {
     priority_pb2.PRIORITY_UNSPECIFIED: Priority.NORMAL,
@@ -40,6 +47,9 @@ _PRIORITIES = {
 }
 _PRIORITIES_TO_PROTO = {priority: value for value, priority in _PRIORITIES.items()}
 _FINISH_REASONS_TO_PROTO = {reason: value for value, reason in _FINISH_REASONS.items()}
+
+Candidates: TypeAlias = tuple[tuple[TokenCandidate, ...], ...]
+"""Of each token."""
 
 
 # Policies
@@ -77,15 +87,15 @@ def policy_from_proto(message: pb.Policy) -> Policy:
 
 
 def prompt_from_proto(message: generation_pb2.Prompt, field: str = "prompt") -> Prompt:
-    """Raises InvalidArgument, which names the field, when none is set or one has what no policy takes."""
+    """Raises InvalidArgument, which names the field, when none is set."""
     match message.WhichOneof("prompt"):
         case "text":
             return TextPrompt(message.text)
         case "tokens":
             return TokenPrompt(tuple(message.tokens.ids))
         case "chat":
-            messages = enumerate(message.chat.messages)
-            return ChatPrompt(tuple(_message(one, f"{field}.chat.messages[{index}]") for index, one in messages))
+            tools = _tools(message.chat.tools) if message.chat.HasField("tools") else None
+            return ChatPrompt(tuple(map(_message, message.chat.messages)), tools)
         case _:
             raise _invalid(field, "must be a chat, a text or tokens")
 
@@ -96,18 +106,47 @@ def prompt_to_proto(prompt: Prompt) -> generation_pb2.Prompt:
             return generation_pb2.Prompt(text=text)
         case TokenPrompt(ids):
             return generation_pb2.Prompt(tokens=generation_pb2.Tokens(ids=ids))
-        case ChatPrompt(messages):
-            return generation_pb2.Prompt(chat=chat_pb2.Chat(messages=map(_message_to_proto, messages)))
+        case ChatPrompt(messages, tools):
+            offered = _tools_to_proto(tools) if tools else None
+            return generation_pb2.Prompt(chat=chat_pb2.Chat(messages=map(_message_to_proto, messages), tools=offered))
 
 
-def _message(message: chat_pb2.ChatMessage, field: str) -> Message:
-    if message.tool_calls or message.tool_call_id:
-        raise _invalid(field, "calls a tool or answers a call, which no policy takes yet")
-    return Message(message.role, "".join(part.text for part in message.content))
+def _message(message: chat_pb2.ChatMessage) -> Message:
+    text = "".join(part.text for part in message.content)
+    return Message(message.role, text, tuple(map(_call, message.tool_calls)), message.tool_call_id)
 
 
 def _message_to_proto(message: Message) -> chat_pb2.ChatMessage:
-    return chat_pb2.ChatMessage(role=message.role, content=[chat_pb2.ContentPart(text=message.content)])
+    return chat_pb2.ChatMessage(
+        role=message.role,
+        content=[chat_pb2.ContentPart(text=message.content)],
+        tool_calls=map(_call_to_proto, message.tool_calls),
+        tool_call_id=message.tool_call_id,
+    )
+
+
+def _call(message: chat_pb2.ToolCall) -> ToolCall:
+    return ToolCall(message.name, message.arguments, message.id, message.index)
+
+
+def _call_to_proto(call: ToolCall) -> chat_pb2.ToolCall:
+    return chat_pb2.ToolCall(id=call.id, name=call.name, arguments=call.arguments, index=call.index)
+
+
+def _tools(message: chat_pb2.Tools) -> Tools:
+    offered = tuple(
+        Tool(tool.name, tool.description, tool.parameters, tool.strict if tool.HasField("strict") else None)
+        for tool in message.offered
+    )
+    return Tools(offered, message.required, message.called, message.single)
+
+
+def _tools_to_proto(tools: Tools) -> chat_pb2.Tools:
+    offered = [
+        chat_pb2.Tool(name=tool.name, description=tool.description, parameters=tool.parameters, strict=tool.strict)
+        for tool in tools.offered
+    ]
+    return chat_pb2.Tools(offered=offered, required=tools.required, called=tools.called, single=tools.single)
 
 
 def _invalid(field: str, description: str) -> InvalidArgument:
@@ -135,6 +174,7 @@ def sampling_from_proto(message: generation_pb2.SamplingParams) -> Sampling:
         frequency_penalty=message.frequency_penalty if message.HasField("frequency_penalty") else None,
         logit_bias=dict(message.logit_bias),
         json_schema=message.json_schema if message.HasField("json_schema") else None,
+        echo=message.echo,
     )
 
 
@@ -156,6 +196,7 @@ def sampling_to_proto(sampling: Sampling) -> generation_pb2.SamplingParams:
         frequency_penalty=sampling.frequency_penalty,
         logit_bias=sampling.logit_bias,
         json_schema=sampling.json_schema,
+        echo=sampling.echo,
     )
 
 
@@ -186,11 +227,20 @@ def generation_from_proto(message: pb.GenerateResponse) -> Generation:
         completions=tuple(map(completion_from_proto, message.completions)),
         policy_id=message.policy_id,
         prompt_tokens=len(message.prompt_token_ids),
+        echo=_echo(message),
     )
 
 
 def delta_from_proto(message: pb.StreamGenerateResponse) -> Delta:
-    return Delta(completion_from_proto(message.delta), message.policy_id, message.prompt_tokens)
+    return Delta(completion_from_proto(message.delta), message.policy_id, message.prompt_tokens, _echo(message))
+
+
+def _echo(message: pb.GenerateResponse | pb.StreamGenerateResponse) -> Echo | None:
+    return Echo(message.echo.text, _candidates(message.echo.candidates)) if message.HasField("echo") else None
+
+
+def echo_to_proto(echo: Echo | None) -> generation_pb2.Echo | None:
+    return generation_pb2.Echo(text=echo.text, candidates=_candidates_to_proto(echo.candidates)) if echo else None
 
 
 def completion_from_proto(message: generation_pb2.Completion) -> Completion:
@@ -200,10 +250,8 @@ def completion_from_proto(message: generation_pb2.Completion) -> Completion:
         finish_reason=_FINISH_REASONS[message.finish_reason],
         token_ids=tuple(message.token_ids),
         log_probs=tuple(message.log_probs),
-        candidates=tuple(
-            tuple(TokenCandidate(one.token_id, one.text, one.log_prob) for one in each.candidates)
-            for each in message.candidates
-        ),
+        candidates=_candidates(message.candidates),
+        tool_calls=tuple(map(_call, message.tool_calls)),
     )
 
 
@@ -212,15 +260,26 @@ def completion_to_proto(completion: Completion) -> generation_pb2.Completion:
         index=completion.index,
         token_ids=completion.token_ids,
         log_probs=completion.log_probs,
-        candidates=[
-            generation_pb2.TokenCandidates(
-                candidates=[
-                    generation_pb2.TokenCandidate(token_id=one.token_id, text=one.text, log_prob=one.log_prob)
-                    for one in each
-                ]
-            )
-            for each in completion.candidates
-        ],
+        candidates=_candidates_to_proto(completion.candidates),
         text=completion.text,
         finish_reason=_FINISH_REASONS_TO_PROTO[completion.finish_reason],
+        tool_calls=map(_call_to_proto, completion.tool_calls),
     )
+
+
+def _candidates(messages: Iterable[generation_pb2.TokenCandidates]) -> Candidates:
+    return tuple(
+        tuple(TokenCandidate(one.token_id, one.text, one.log_prob) for one in each.candidates) for each in messages
+    )
+
+
+def _candidates_to_proto(candidates: Candidates) -> list[generation_pb2.TokenCandidates]:
+    return [
+        generation_pb2.TokenCandidates(
+            candidates=[
+                generation_pb2.TokenCandidate(token_id=one.token_id, text=one.text, log_prob=one.log_prob)
+                for one in each
+            ]
+        )
+        for each in candidates
+    ]

@@ -4,7 +4,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ratchet_problems import Message
+from ratchet_problems import Message, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that the policy may call."""
+
+    name: str
+    description: str = ""
+    parameters: str = ""
+    """A JSON Schema of its arguments, which are a JSON object; empty: any."""
+    strict: bool | None = None
+    """Whether the arguments surely follow the schema; None: as the parser of the model's calls does by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a policy may call, and what it must."""
+
+    offered: tuple[Tool, ...]
+    required: bool = False
+    """At least one is called."""
+    called: str = ""
+    """The one that is called, by its name; empty: any."""
+    single: bool = False
+    """At most one call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +37,7 @@ class ChatPrompt:
     """Put to the policy in its model's chat template."""
 
     messages: tuple[Message, ...]
+    tools: Tools | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +61,7 @@ class Sampling:
     top_p: float | None = None
     top_k: int | None = None
     max_tokens: int | None = None
-    """New ones of a completion; None: up to the model's length."""
+    """New ones of a completion; None: up to the model's length; 0: for an echo alone."""
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
     seed: int | None = None
@@ -54,6 +80,8 @@ class Sampling:
     """By token id."""
     json_schema: str | None = None
     """What the text has to follow."""
+    echo: bool = False
+    """Whether the prompt comes back, too."""
 
 
 class FinishReason(StrEnum):
@@ -61,6 +89,8 @@ class FinishReason(StrEnum):
     STOP = "stop"
     LENGTH = "length"
     ABORTED = "aborted"
+    TOOL_CALLS = "tool_calls"
+    """It calls tools, and was free to: a call that the request names is a STOP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +109,24 @@ class Completion:
 
     index: int
     text: str
+    """Without what calls tools."""
     finish_reason: FinishReason = FinishReason.UNFINISHED
     token_ids: tuple[int, ...] = ()
     log_probs: tuple[float, ...] = ()
     """Natural, one per token; empty unless asked for."""
     candidates: tuple[tuple[TokenCandidate, ...], ...] = ()
     """Of each token: first itself, then the `top_logprobs` likeliest at its place; empty unless asked for."""
+    tool_calls: tuple[ToolCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """A prompt as it was put to the policy."""
+
+    text: str
+    candidates: tuple[tuple[TokenCandidate, ...], ...] = ()
+    """Of each token, as a completion's; empty without `top_logprobs`. Before temperature and the like. Nothing comes
+    before the first token, whose log-prob is NaN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +137,8 @@ class Generation:
     policy_id: str
     """The weights that made them."""
     prompt_tokens: int
+    echo: Echo | None = None
+    """When it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,4 +148,5 @@ class Delta:
     completion: Completion
     policy_id: str
     prompt_tokens: int = 0
-    """Set on the first piece."""
+    """Set on the first piece, as the echo is when it was asked for."""
+    echo: Echo | None = None

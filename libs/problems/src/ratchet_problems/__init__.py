@@ -2,7 +2,7 @@
 
 from ratchet_problems.examination import examine
 from ratchet_problems.fingerprint import fingerprint
-from ratchet_problems.messages import Message
+from ratchet_problems.messages import Message, ToolCall
 from ratchet_problems.problem import (
     CallTest,
     CheckTest,
@@ -23,6 +23,7 @@ __all__ = [
     "Problem",
     "StdioTest",
     "TestCase",
+    "ToolCall",
     "UnknownProblemSet",
     "data_digest",
     "examine",

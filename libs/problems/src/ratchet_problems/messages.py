@@ -4,8 +4,24 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """What an assistant calls. In a stream, what is new of a call: its id and its name come with its first piece."""
+
+    name: str
+    arguments: str = ""
+    """A JSON object, as the model wrote it."""
+    id: str = ""
+    index: int = 0
+    """From 0, among the calls of one answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
-    """`role`: "system", "user" or "assistant"."""
+    """`role`: "system", "user", "assistant" or "tool"."""
 
     role: str
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Of an assistant."""
+    tool_call_id: str = ""
+    """Of a tool: the call that this message answers."""

@@ -54,6 +54,7 @@ def completion_response_to_proto(response: CompletionResponse) -> gateway_pb2.Co
         completions=[policies.completion_to_proto(completion) for completion in response.generation.completions],
         prompt_tokens=response.generation.prompt_tokens,
         completion_tokens=response.completion_tokens,
+        echo=policies.echo_to_proto(response.generation.echo),
     )
 
 
@@ -62,6 +63,7 @@ def response_delta_to_proto(piece: ResponseDelta) -> gateway_pb2.StreamCompleteR
         id=piece.id,
         version=refs.version_to_proto(piece.version),
         delta=policies.completion_to_proto(piece.delta.completion),
+        echo=policies.echo_to_proto(piece.delta.echo),
     )
 
 

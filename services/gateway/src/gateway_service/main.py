@@ -20,6 +20,7 @@ from gateway_service.adapters.sql.experiments import SqlExperimentStore
 from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
 from gateway_service.auth import grpc_auth
+from gateway_service.domain.completions.answer_cache import AnswerCache
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.router import Router
 from gateway_service.domain.experiments.experiments import Experiments, Needs
@@ -198,7 +199,7 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
     known_experiments = KnownExperiments(stores.experiments, serving, settings.experiment_refresh)
     router = Router(models, known_releases, known_experiments, chance)
     usage = Usage(settings.key_limits, clock)
-    completer = Completer(router, serving, recorder, usage, clock)
+    completer = Completer(router, serving, recorder, usage, AnswerCache(settings.cache_answers), clock)
     feedback = Feedback(recorder, stores.completions, peers.grader)
     releases = Releases(
         known_releases, stores.completions, stores.experiments, peers.registry, clock, settings.watch_poll

@@ -59,6 +59,9 @@ class Settings(ServiceSettings):
     """Between two looks at a version that is being loaded."""
     generate_timeout: timedelta = timedelta(minutes=5)
     """For one generation."""
+    cache_answers: int = Field(default=0, ge=0)
+    """How many answers are kept, and given again to a key that asks the same of the same weights, at temperature 0 or
+    with the same seed. 0: none."""
     release_tick: timedelta = timedelta(seconds=1)
     """Between two looks at the releases, which may each move one step then."""
     experiment_refresh: timedelta = timedelta(seconds=1)

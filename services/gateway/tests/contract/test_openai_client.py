@@ -1,5 +1,6 @@
 """OpenAI's own client, unmodified, against /v1: what it sends is taken, what it reads is there."""
 
+import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
@@ -12,6 +13,7 @@ from ratchet_kit.errors import ResourceExhausted, Unavailable
 from ..world import ADMIN_KEY, World
 
 HI = [{"role": "user", "content": "say hi to all"}]
+TOOLS = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("weather", "time")]
 
 
 @pytest.fixture
@@ -51,6 +53,8 @@ async def test_texts(client) -> None:
     assert [choice.text for choice in answer.choices] == ["say hisay hi"] * 2 + ["go ongo on"] * 2
     scored = await client.completions.create(model="starter", prompt="say hi", logprobs=1)
     logprobs = scored.choices[0].logprobs
+    echoed = await client.completions.create(model="starter", prompt="say hi", logprobs=1, echo=True, max_tokens=0)
+    assert (echoed.choices[0].text, echoed.choices[0].logprobs.token_logprobs) == ("say hi", [None, -0.5])
     assert (logprobs.tokens, logprobs.token_logprobs, logprobs.text_offset) == (["say", "hi"], [-0.5, -0.5], [0, 3])
     assert logprobs.top_logprobs == [{"say": -1.5}, {"hi": -1.5}]
     stream = await client.completions.create(model="starter", prompt=["say hi", "go"], stream=True)
@@ -72,6 +76,26 @@ async def test_a_response_format(world: World, client) -> None:
     assert '"total"' in world.engine.samplings[-1].json_schema
 
 
+async def test_tools(client) -> None:
+    answer = await client.chat.completions.create(model="starter", messages=HI, tools=TOOLS)
+    message = answer.choices[0].message
+    assert answer.choices[0].finish_reason == "tool_calls"
+    assert [call.function.name for call in message.tool_calls] == ["weather", "time"]
+    results = [{"role": "tool", "tool_call_id": call.id, "content": "sunny"} for call in message.tool_calls]
+    after = await client.chat.completions.create(model="starter", messages=[*HI, message, *results], tools=TOOLS)
+    assert (after.choices[0].message.content, after.choices[0].message.tool_calls) == ("sunny", None)
+
+
+async def test_tools_in_pieces(client) -> None:
+    async with client.chat.completions.stream(model="starter", messages=HI, tools=TOOLS[:1]) as stream:
+        async for _ in stream:
+            pass
+        final = await stream.get_final_completion()
+    (call,) = final.choices[0].message.tool_calls
+    assert (call.id, call.function.name) == ("call_0", "weather")
+    assert json.loads(call.function.arguments) == {"said": "say hi to all"}
+
+
 async def test_models(client) -> None:
     assert [model.id async for model in client.models.list()] == ["starter"]
     assert (await client.models.retrieve("starter@2")).id == "starter@2"
@@ -85,8 +109,8 @@ async def test_errors(world: World, client) -> None:
         await client.chat.completions.create(model="starter", messages=HI, temperature=3)
     assert (wrong.value.param, wrong.value.type) == ("temperature", "invalid_request_error")
     with pytest.raises(openai.BadRequestError) as refused:
-        await client.chat.completions.create(model="starter", messages=HI, tools=[{"type": "function"}])
-    assert (refused.value.param, refused.value.code) == ("tools", "unsupported_parameter")
+        await client.chat.completions.create(model="starter", messages=HI, modalities=["audio"])
+    assert (refused.value.param, refused.value.code) == ("modalities", "unsupported_parameter")
     with pytest.raises(openai.AuthenticationError):
         await client.with_options(api_key="rk_wrong").models.list()
 

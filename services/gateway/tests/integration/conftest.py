@@ -46,6 +46,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
             completions=[convert.completion_to_proto(completion) for completion in made.completions],
             policy_id=made.policy_id,
             prompt_token_ids=range(made.prompt_tokens),
+            echo=convert.echo_to_proto(made.echo),
         )
 
     async def StreamGenerate(self, request, context):
@@ -54,6 +55,7 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
                 delta=convert.completion_to_proto(delta.completion),
                 policy_id=delta.policy_id,
                 prompt_tokens=delta.prompt_tokens,
+                echo=convert.echo_to_proto(delta.echo),
             )
 
 

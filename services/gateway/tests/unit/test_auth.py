@@ -12,13 +12,21 @@ from google.protobuf import descriptor_pool
 
 from gateway_service.auth import grpc_auth
 from gateway_service.domain.keys.key import Scope
+from gateway_service.rest.door import KEYED
 from ratchet_testing import serving
 
 from ..world import World
 
 OPEN = {"/healthz", "/readyz", "/docs", "/docs/oauth2-redirect", "/openapi.json"}
 """What everybody may see: that it lives, and what it offers."""
-FOR_INFERENCE = {"/v1/chat/completions", "/v1/completions", "/v1/models", "/v1/models/{model:path}", "/api/v1/feedback"}
+FOR_INFERENCE = {
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/models",
+    "/v1/models/{model:path}",
+    "/generate",
+    "/api/v1/feedback",
+}
 RPCS_FOR_INFERENCE = {"Complete", "StreamComplete", "CreateFeedback"}
 
 
@@ -96,7 +104,7 @@ async def test_every_route_refuses_a_wrong_scope(world: World) -> None:
 def test_what_is_open_is_known(world: World) -> None:
     paths = {path for _, path in routes(world)}
     assert paths >= OPEN | FOR_INFERENCE
-    assert {path for path in paths if not path.startswith(("/v1/", "/api/v1/"))} == OPEN
+    assert {path for path in paths if not path.startswith(KEYED)} == OPEN
 
 
 @pytest.fixture

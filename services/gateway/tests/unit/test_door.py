@@ -11,7 +11,6 @@ from prometheus_client import REGISTRY
 from gateway_service.domain.keys.usage import KeyLimits
 from gateway_service.settings import Settings
 
-from .. import world as worlds
 from ..world import ADMIN_KEY, World
 
 HI = {"model": "starter", "messages": [{"role": "user", "content": "say hi"}]}
@@ -120,14 +119,14 @@ async def test_of_versions_that_there_are_not_little_is_kept(world: World) -> No
     assert world.gateway.serving.remembered <= 12
 
 
-async def limited(world: World, monkeypatch: pytest.MonkeyPatch, limits: KeyLimits) -> None:
+async def limited(world: World, limits: KeyLimits) -> None:
     """Starts the gateway again with these limits."""
-    monkeypatch.setattr(worlds, "SETTINGS", worlds.SETTINGS.model_copy(update={"key_limits": limits}))
+    world.settings = world.settings.model_copy(update={"key_limits": limits})
     await world.start()
 
 
-async def test_too_many_requests_are_429_with_retry_after(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    await limited(world, monkeypatch, KeyLimits(requests_per_minute=3))
+async def test_too_many_requests_are_429_with_retry_after(world: World) -> None:
+    await limited(world, KeyLimits(requests_per_minute=3))
     async with world.http() as http:
         for _ in range(3):
             assert (await http.get("/v1/models")).status_code == 200
@@ -138,8 +137,8 @@ async def test_too_many_requests_are_429_with_retry_after(world: World, monkeypa
         assert (await http.get("/v1/models")).status_code == 200
 
 
-async def test_used_tokens_are_429(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    await limited(world, monkeypatch, KeyLimits(tokens_per_minute=2))
+async def test_used_tokens_are_429(world: World) -> None:
+    await limited(world, KeyLimits(tokens_per_minute=2))
     async with world.http() as http:
         assert (await http.post("/v1/chat/completions", json=HI)).status_code == 200
         for stream in (False, True):

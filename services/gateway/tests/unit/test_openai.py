@@ -9,11 +9,18 @@ import pytest
 
 from gateway_service.domain.releases.release import Stage
 from ratchet_kit.errors import ResourceExhausted, Unavailable
+from ratchet_policies import Tool, Tools
+from ratchet_problems import Message, ToolCall
 
 from ..doubles import policy_id_of
 from ..world import ADMIN_KEY, World
 
 HI = [{"role": "user", "content": "say hi to all"}]
+WEATHER = {
+    "type": "function",
+    "function": {"name": "weather", "description": "Of a city.", "parameters": {"type": "object"}, "strict": True},
+}
+CALL = {"id": "call_7", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
 
 
 @pytest.fixture
@@ -97,13 +104,45 @@ async def test_one_of_several_prompts_fails(world: World, http) -> None:
         assert reply.status_code == 400 or "the prompt is empty" in reply.text
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_echo_with_its_logprobs(http, stream: bool) -> None:
+    body = {
+        "model": "starter",
+        "prompt": [[1, 2, 3], [4, 5]],
+        "echo": True,
+        "logprobs": 1,
+        "stream": stream,
+        "max_tokens": 9,
+    }
+    reply = await http.post("/v1/completions", json=body)
+    if stream:
+        lines = [json.loads(line.removeprefix("data: ")) for line in reply.text.split("\n\n")[:-2]]
+        pieces = [line["choices"][0] for line in lines]
+        first = [next(piece for piece in pieces if piece["index"] == index) for index in (0, 1)]
+        assert [one["text"] for one in first] == ["1 2 31", "4 54"]
+        assert [one["logprobs"]["tokens"] for one in first] == [["1", "2", "3", "1"], ["4", "5", "4"]]
+    else:
+        first = reply.json()["choices"]
+        assert [one["text"] for one in first] == ["1 2 31 2 3", "4 54 5"]
+        assert first[1]["logprobs"]["token_logprobs"] == [None, -0.5, -0.5, -0.5]
+        assert first[1]["logprobs"]["text_offset"] == [0, 1, 2, 3]
+    assert first[0]["logprobs"]["token_logprobs"][:4] == [None, -0.5, -0.5, -0.5]
+    assert first[0]["logprobs"]["top_logprobs"][:2] == [None, {"2": -1.5}]
+
+
+async def test_an_echo_alone(http) -> None:
+    body = {"model": "starter", "prompt": "say hi", "echo": True, "logprobs": 0, "max_tokens": 0}
+    choice = (await http.post("/v1/completions", json=body)).json()["choices"][0]
+    assert (choice["text"], choice["logprobs"]["token_logprobs"]) == ("say hi", [None, -0.5])
+
+
 @pytest.mark.parametrize(
     ("body", "param"),
     [
         ({"prompt": []}, "prompt"),
         ({"prompt": ["a"] * 129}, "prompt"),
-        ({"prompt": [1, 2], "echo": True}, "echo"),
-        ({"prompt": "a", "echo": True, "logprobs": 1}, "echo"),
+        ({"prompt": "a", "max_tokens": 0}, "max_tokens"),
+        ({"prompt": "a", "tools": []}, "tools"),
         ({"prompt": "a", "suffix": "b"}, "suffix"),
         ({"prompt": "a", "logprobs": 21}, "logprobs"),
     ],
@@ -112,6 +151,71 @@ async def test_says_which_parameter_of_a_text_is_wrong(http, body, param) -> Non
     reply = await http.post("/v1/completions", json={"model": "starter"} | body)
     assert reply.status_code == 400
     assert reply.json()["error"]["param"].startswith(param)
+
+
+async def test_tools_are_called_and_answered(world: World, http) -> None:
+    message = (await chat(http, tools=[WEATHER])).json()["choices"][0]
+    (call,) = message["message"]["tool_calls"]
+    assert (message["finish_reason"], message["message"]["content"]) == ("tool_calls", None)
+    assert call == {
+        "id": "call_0",
+        "type": "function",
+        "function": {"name": "weather", "arguments": '{"said": "say hi to all"}'},
+    }
+    said = [*HI, {"role": "assistant", "content": None, "tool_calls": [CALL]}]
+    answered = await chat(
+        http, messages=[*said, {"role": "tool", "tool_call_id": "call_7", "content": "sunny"}], tools=[WEATHER]
+    )
+    assert answered.json()["choices"][0]["message"] == {"role": "assistant", "content": "sunny"}
+    prompt = world.engine.prompts[-1]
+    assert prompt.messages[1:] == (
+        Message("assistant", "", (ToolCall("weather", '{"city": "Rome"}', "call_7"),)),
+        Message("tool", "sunny", tool_call_id="call_7"),
+    )
+    assert prompt.tools == Tools((Tool("weather", "Of a city.", '{"type": "object"}', True),))
+
+
+@pytest.mark.parametrize(
+    ("choice", "parallel", "names", "reason"),
+    [
+        ("auto", None, ["weather", "time"], "tool_calls"),
+        ("required", False, ["weather"], "tool_calls"),
+        ({"type": "function", "function": {"name": "time"}}, True, ["time"], "stop"),
+        ("none", None, [], "stop"),
+    ],
+)
+async def test_which_tools_are_called(http, choice, parallel, names, reason) -> None:
+    tools = [WEATHER, {"type": "function", "function": {"name": "time"}}]
+    body = {"tools": tools, "tool_choice": choice, "parallel_tool_calls": parallel}
+    answer = (await chat(http, **body)).json()["choices"][0]
+    assert [call["function"]["name"] for call in answer["message"].get("tool_calls", [])] == names
+    assert answer["finish_reason"] == reason
+
+
+async def test_calls_in_pieces(http) -> None:
+    reply = await chat(http, tools=[WEATHER], stream=True, stream_options={"include_usage": True})
+    lines = [json.loads(line.removeprefix("data: ")) for line in reply.text.split("\n\n")[:-2]]
+    *pieces, usage = lines
+    deltas = [piece["choices"][0]["delta"] for piece in pieces]
+    assert deltas == [
+        {
+            "role": "assistant",
+            "tool_calls": [
+                {"index": 0, "id": "call_0", "type": "function", "function": {"name": "weather", "arguments": ""}}
+            ],
+        },
+        {"tool_calls": [{"index": 0, "function": {"arguments": '{"said": "say hi to all"}'}}]},
+    ]
+    assert pieces[-1]["choices"][0]["finish_reason"] == "tool_calls"
+    assert usage["usage"]["completion_tokens"] == 4  # two of which nothing was to be seen
+
+
+async def test_a_model_that_takes_no_tools_says_what_to_set(world: World, http) -> None:
+    world.engine.reads_calls = False
+    reply = await chat(http, tools=[WEATHER])
+    error = reply.json()["error"]
+    assert (reply.status_code, error["param"]) == (400, "tools")
+    assert "RATCHET_ROLLOUT_TOOL_PARSERS" in error["message"]
 
 
 async def test_prompts_of_tokens(http) -> None:
@@ -136,7 +240,11 @@ async def test_a_stream_ends_with_done(http) -> None:
 @pytest.mark.parametrize(
     ("body", "param", "code"),
     [
-        ({"tools": [{"type": "function"}]}, "tools", "unsupported_parameter"),
+        ({"tools": [{"type": "function"}]}, "tools.0.function", None),
+        ({"tools": [{"type": "function", "function": {"name": "two words"}}]}, "tools.0.function.name", None),
+        ({"tools": [WEATHER], "tool_choice": {"type": "function", "function": {"name": "x"}}}, "tool_choice", None),
+        ({"tool_choice": "required"}, "tool_choice", None),
+        ({"functions": [WEATHER["function"]]}, "functions", "unsupported_parameter"),
         ({"prediction": {"type": "content"}}, "prediction", "unsupported_parameter"),
         ({"presence_penalty": 3}, "presence_penalty", None),
         ({"logit_bias": {"1": 101}}, "logit_bias.1", None),
@@ -148,7 +256,9 @@ async def test_a_stream_ends_with_done(http) -> None:
         ({"temperature": 3}, "temperature", None),
         ({"n": 0}, "n", None),
         ({"messages": []}, "messages", None),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.role", None),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0", None),
+        ({"messages": [{"role": "user"}]}, "messages.0", None),
+        ({"messages": [{"role": "user", "content": "x", "tool_calls": [CALL]}]}, "messages.0", None),
         ({"model": "Bad Name"}, "model", None),
     ],
 )

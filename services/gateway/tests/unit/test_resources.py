@@ -172,6 +172,8 @@ async def test_errors_of_services_keep_their_meaning(http) -> None:
 
 def test_every_error_has_a_status() -> None:
     assert set(MEANINGS) == set(grpc_errors.CODES)
+    ours = {error for error, meaning in MEANINGS.items() if meaning.status >= 500}
+    assert ours == {errors.Internal, errors.DataLoss, errors.Unavailable, errors.DeadlineExceeded}
 
 
 async def test_an_unexpected_error_tells_nothing(http) -> None:
@@ -279,8 +281,9 @@ def test_serves_each_rpc_with_a_route_and_no_other_route(world: World) -> None:
     }
     routes = annotated()
     assert len(routes) > 40
-    assert served.keys() == routes.keys()
-    assert all(served[route].startswith(method.name) for route, method in routes.items())
+    documented = {(verb, path.replace(".", "_")): method for (verb, path), method in routes.items()}
+    assert served.keys() == documented.keys()
+    assert all(served[route].startswith(method.name) for route, method in documented.items())
 
 
 async def test_a_route_needs_the_scope_of_its_rpc(http) -> None:
@@ -311,6 +314,10 @@ async def test_openapi_refers_to_real_schemas(http) -> None:
     components = schema["components"]["schemas"]
     for reference in set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(schema))):
         assert reference.removeprefix("#/components/schemas/") in components
+    for path, operations in schema["paths"].items():
+        for operation in operations.values():
+            error = operation["responses"]["default"]["content"]["application/json"]["schema"]["$ref"]
+            assert error.endswith("/OpenAIError" if path.startswith("/v1/") else "/Error")
     run = components["trainer.v1.Run"]["properties"]
     assert run["create_time"] == {"type": "string", "format": "date-time"}
     assert "STATE_QUEUED" in run["state"]["enum"]

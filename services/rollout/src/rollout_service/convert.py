@@ -10,8 +10,14 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import failure_to_proto
 from ratchet_kit.pages import Page
 from ratchet_kit.times import duration_to_proto, timestamp_to_proto
-from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt, TokenPrompt
-from ratchet_policies.convert import completion_to_proto, priority_from_proto, prompt_from_proto, sampling_from_proto
+from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt, TokenPrompt, Tools
+from ratchet_policies.convert import (
+    completion_to_proto,
+    echo_to_proto,
+    priority_from_proto,
+    prompt_from_proto,
+    sampling_from_proto,
+)
 from rollout_service.domain.generation import EngineOutput, Generation, GenerationRequest
 from rollout_service.domain.policies import LoadPolicy
 from rollout_service.domain.policy import Dtype, EngineOptions, Policy, PolicyId, PolicyName, State
@@ -21,6 +27,7 @@ MAX_COMPLETIONS = 256
 MAX_TOP_LOGPROBS = 20
 """As vLLM's own default, and OpenAI's limit."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
+_TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _POLICY_ID = re.compile(r"sha256:[0-9a-f]{64}")
 _OPTIONS = ("max_model_len", "max_num_seqs", "kv_cache_bytes", "tensor_parallel_size")
 
@@ -116,19 +123,21 @@ def generation_to_proto(generation: Generation) -> pb.GenerateResponse:
         policy_id=generation.policy_id,
         prompt_token_ids=generation.prompt_token_ids,
         duration=duration_to_proto(generation.duration),
+        echo=echo_to_proto(generation.echo),
     )
 
 
 async def pieces_to_proto(
     pieces: AsyncIterator[tuple[EngineOutput, PolicyId]],
 ) -> AsyncIterator[pb.StreamGenerateResponse]:
-    prompt_tokens_sent = False
+    is_first = True
     async for output, policy_id in pieces:
         for delta in output.completions:
             response = pb.StreamGenerateResponse(delta=completion_to_proto(delta), policy_id=policy_id)
-            if not prompt_tokens_sent:
+            if is_first:
                 response.prompt_tokens = len(output.prompt_token_ids)
-                prompt_tokens_sent = True
+                response.MergeFrom(pb.StreamGenerateResponse(echo=echo_to_proto(output.echo)))
+                is_first = False
             yield response
 
 
@@ -148,10 +157,23 @@ def _check_prompt(prompt: Prompt | None, faults: Faults) -> None:
             faults.unless(ids, "tokens.ids", "must hold at least one token")
         case TextPrompt(text):
             faults.required("text", text)
-        case ChatPrompt(messages):
+        case ChatPrompt(messages, tools):
             faults.unless(messages, "chat.messages", "must hold at least one message")
             for index, message in enumerate(messages):
                 faults.required(f"chat.messages[{index}].role", message.role)
+            if tools is not None:
+                _check_tools(tools, faults.under("chat.tools"))
+
+
+def _check_tools(tools: Tools, faults: Faults) -> None:
+    faults.unless(tools.offered, "offered", "must hold at least one tool")
+    for index, tool in enumerate(tools.offered):
+        at = faults.under(f"offered[{index}]")
+        at.unless(_TOOL.fullmatch(tool.name), "name", "must be 1 to 64 letters, digits, '_' or '-'")
+        at.unless(not tool.parameters or _is_object(tool.parameters), "parameters", "must be a JSON Schema: an object")
+    names = [tool.name for tool in tools.offered]
+    faults.unless(len(set(names)) == len(names), "offered", "must not hold two tools of one name")
+    faults.unless(not tools.called or tools.called in names, "called", "must be the name of an offered tool")
 
 
 def _check_sampling(sampling: Sampling, faults: Faults) -> None:
@@ -162,7 +184,7 @@ def _check_sampling(sampling: Sampling, faults: Faults) -> None:
     if sampling.top_k is not None:
         faults.bounds("top_k", sampling.top_k, at_least=1)
     if sampling.max_tokens is not None:
-        faults.bounds("max_tokens", sampling.max_tokens, at_least=1)
+        faults.bounds("max_tokens", sampling.max_tokens, at_least=0 if sampling.echo else 1)
     if sampling.repetition_penalty is not None:
         faults.bounds("repetition_penalty", sampling.repetition_penalty, above=0)
     if sampling.top_logprobs is not None:

@@ -37,6 +37,9 @@ class Settings(ServiceSettings):
     max_num_seqs: int = Field(default=128, ge=1)
     kv_cache_bytes: int | None = Field(default=None, ge=1)
     """None: 256 MiB on CPU; on CUDA what an engine's share of the memory leaves beside the weights."""
+    tool_parsers: dict[str, str] = Field(default_factory=dict)
+    """By the name of a model in the registry: vLLM's parser of what it writes when it calls a tool, as `vllm serve
+    --tool-call-parser` takes it: RATCHET_ROLLOUT_TOOL_PARSERS='{"qwen": "hermes"}'. Other models take no tools."""
     tensor_parallel_size: int = Field(default=1, ge=1)
     """GPUs of a policy whose request says nothing."""
     gpu_memory_utilization: float = Field(default=0.9, gt=0, le=1)

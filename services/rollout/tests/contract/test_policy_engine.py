@@ -1,9 +1,11 @@
 """What every `PolicyEngine` does: the scripted one and vLLM's."""
 
 import asyncio
+import json
 import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,8 +14,17 @@ import pytest_asyncio
 
 from ratchet_kit.errors import InvalidArgument, Unavailable
 from ratchet_kit.places import Places
-from ratchet_policies import ChatPrompt, Completion, FinishReason, Sampling, TextPrompt, TokenPrompt
-from ratchet_problems import Message
+from ratchet_policies import (
+    ChatPrompt,
+    Completion,
+    FinishReason,
+    Sampling,
+    TextPrompt,
+    TokenPrompt,
+    Tool,
+    Tools,
+)
+from ratchet_problems import Message, ToolCall
 from rollout_service.adapters.folders import DiskModelFolders
 from rollout_service.adapters.memory import MemoryFolders, ScriptedEngines, content_id
 from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory, environment
@@ -33,7 +44,18 @@ DEFAULTS = EngineDefaults(
     gpu_memory_utilization=0.9,
     enforce_eager=True,
     start_timeout=timedelta(minutes=3),
+    tool_parsers={"p": "hermes"},
 )
+CITY = json.dumps(
+    {
+        "type": "object",
+        "properties": {"city": {"enum": ["Rome", "Oslo"]}},
+        "required": ["city"],
+        "additionalProperties": False,
+    }
+)
+WEATHER = Tool("weather", "The weather of a city.", CITY, strict=True)
+TIME = replace(WEATHER, name="time")
 
 
 class Case:
@@ -151,6 +173,104 @@ async def test_takes_text_and_chat(engine: PolicyEngine, prompt: TextPrompt | Ch
     (output,) = await answers(engine, GenerationRequest(prompt, Sampling(max_tokens=2, ignore_eos=True)))
     assert len(output.prompt_token_ids) > 1
     assert len(output.completions[0].token_ids) == 2
+
+
+def weather(tools: Tools, **sampling: object) -> GenerationRequest:
+    said = (
+        Message("user", "f"),
+        Message("assistant", "", (ToolCall("weather", '{"city": "Rome"}', "call_1"),)),
+        Message("tool", "sun", tool_call_id="call_1"),
+        Message("user", "f"),
+    )
+    return GenerationRequest(ChatPrompt(said, tools), Sampling(**sampling))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("tools", "allowed"),
+    [
+        (Tools((WEATHER, TIME), required=True, single=True), {"weather", "time"}),
+        (Tools((TIME, WEATHER), called="weather"), {"weather"}),
+    ],
+)
+async def test_tools_are_called(case: Case, engine: PolicyEngine, tools: Tools, allowed: set[str]) -> None:
+    (whole,) = await answers(engine, weather(tools, n=2, seed=1))
+    for completion in whole.completions:
+        (call,) = completion.tool_calls
+        assert call.name in allowed
+        assert call.id
+        assert isinstance(json.loads(call.arguments), dict)
+    pieces = [
+        one for output in await answers(engine, weather(tools, seed=1), stream=True) for one in output.completions
+    ]
+    calls = [call for piece in pieces for call in piece.tool_calls]
+    assert {call.index for call in calls} == {0}
+    assert [call.name for call in calls if call.id] == ["".join(call.name for call in calls)]
+    assert "".join(call.name for call in calls) in allowed
+    assert isinstance(json.loads("".join(call.arguments for call in calls)), dict)
+    if not isinstance(case.engines, ScriptedEngines):  # whose answers end with their length
+        reason = FinishReason.STOP if tools.called else FinishReason.TOOL_CALLS
+        assert {one.finish_reason for one in whole.completions} == {reason} == {pieces[-1].finish_reason}
+        assert json.loads(call.arguments)["city"] in ("Rome", "Oslo")
+        assert "".join(piece.text for piece in pieces) == "".join(one.text for one in whole.completions) == ""
+
+
+async def test_who_may_call_need_not(case: Case, engine: PolicyEngine) -> None:
+    tools = Tools((WEATHER, TIME))
+    (output,) = await answers(engine, weather(tools, max_tokens=2, ignore_eos=True, echo=True))
+    assert len(output.completions[0].token_ids) == 2
+    if not isinstance(case.engines, ScriptedEngines):
+        assert output.completions[0].tool_calls == ()
+        asked = "<|user|>f<|assistant|>Rome<|tool|>sun<|user|>f<|assistant|>"
+        assert output.echo.text == f"<bos>weather time {asked}"
+        (followed,) = await answers(engine, weather(tools, json_schema=CITY, seed=2))
+        assert followed.completions[0].tool_calls or json.loads(followed.completions[0].text)["city"]
+
+
+async def test_a_model_whose_calls_nobody_can_read_takes_no_tools(case: Case) -> None:
+    if isinstance(case.engines, ScriptedEngines):
+        pytest.skip("scripted engines call tools by themselves")
+    other = await case.engines.start(PolicyName("other"), case.model, EngineOptions())
+    try:
+        with pytest.raises(InvalidArgument) as refused:
+            await answers(other, weather(Tools((WEATHER,))))
+    finally:
+        await other.stop()
+    assert refused.value.violations[0].field == "prompt.chat.tools"
+    assert "RATCHET_ROLLOUT_TOOL_PARSERS" in refused.value.message
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("max_tokens", [0, 2])
+async def test_a_prompt_comes_back(engine: PolicyEngine, stream: bool, max_tokens: int) -> None:
+    asked = tokens(5, 6, 7, max_tokens=max_tokens, echo=True, top_logprobs=2, ignore_eos=True, n=2)
+    outputs = await answers(engine, asked, stream=stream)
+    assert [output.echo is not None for output in outputs] == [True] + [False] * (len(outputs) - 1)
+    echo = outputs[0].echo
+    assert [place[0].token_id for place in echo.candidates] == [5, 6, 7]
+    assert echo.text == "".join(place[0].text for place in echo.candidates)
+    for _, first, second in echo.candidates[1:]:
+        assert 0 >= first.log_prob >= second.log_prob
+    made = [one for output in outputs for one in output.completions]
+    assert sum(len(one.token_ids) for one in made) == 2 * max_tokens
+    assert {one.index for one in made if one.finish_reason is FinishReason.LENGTH} == {0, 1}
+
+
+async def test_a_text_comes_back_as_it_was(engine: PolicyEngine) -> None:
+    asked = GenerationRequest(TextPrompt("def f"), Sampling(max_tokens=1, echo=True))
+    (output,) = await answers(engine, asked)
+    assert (output.echo.text, output.echo.candidates) == ("def f", ())
+
+
+async def test_the_log_probs_of_a_prompt_are_those_of_its_tokens_as_answers(case: Case, engine: PolicyEngine) -> None:
+    if isinstance(case.engines, ScriptedEngines):
+        pytest.skip("scripted log-probs are all the same")
+    (made,) = await answers(
+        engine, tokens(5, 6, 7, max_tokens=4, temperature=1.0, seed=3, top_logprobs=0, ignore_eos=True)
+    )
+    answer = made.completions[0]
+    (echoed,) = await answers(engine, tokens(5, 6, 7, *answer.token_ids, max_tokens=0, echo=True, top_logprobs=0))
+    scored = [place[0].log_prob for place in echoed.echo.candidates[3:]]
+    assert scored == pytest.approx([place[0].log_prob for place in answer.candidates], abs=1e-3)
 
 
 async def test_a_prompt_as_long_as_the_model_is_refused(engine: PolicyEngine) -> None:

@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ratchet.common.v1 import priority_pb2
+from ratchet.common.v1 import chat_pb2, priority_pb2
 from ratchet.common.v1.chat_pb2 import Chat, ChatMessage, ContentPart
 from ratchet.common.v1.generation_pb2 import Prompt, SamplingParams, Tokens
 from ratchet.rollout.v1 import rollout_pb2 as pb
@@ -15,6 +15,14 @@ from rollout_service.domain.policy import Dtype, EngineOptions
 from rollout_service.domain.weights import Chunk, TensorHeader
 
 TOKENS = Prompt(tokens=Tokens(ids=[1]))
+SEE = chat_pb2.Tool(name="see")
+
+
+def offering(tools: chat_pb2.Tools) -> pb.GenerateRequest:
+    said = [ChatMessage(role="user", content=[ContentPart(text="hi")])]
+    return pb.GenerateRequest(policy="p", prompt=Prompt(chat=Chat(messages=said, tools=tools)))
+
+
 ID = "sha256:" + "a" * 64
 
 
@@ -50,6 +58,14 @@ def test_chat() -> None:
         (pb.GenerateRequest(policy="p", prompt=Prompt(text="")), "prompt.text"),
         (pb.GenerateRequest(policy="p", prompt=Prompt(tokens=Tokens())), "prompt.tokens.ids"),
         (pb.GenerateRequest(policy="p", prompt=Prompt(chat=Chat())), "prompt.chat.messages"),
+        (offering(chat_pb2.Tools()), "prompt.chat.tools.offered"),
+        (offering(chat_pb2.Tools(offered=[SEE, SEE])), "prompt.chat.tools.offered"),
+        (offering(chat_pb2.Tools(offered=[SEE], called="run")), "prompt.chat.tools.called"),
+        (offering(chat_pb2.Tools(offered=[chat_pb2.Tool(name="a b")])), "prompt.chat.tools.offered[0].name"),
+        (
+            offering(chat_pb2.Tools(offered=[chat_pb2.Tool(name="a", parameters="[]")])),
+            "prompt.chat.tools.offered[0].parameters",
+        ),
         (
             pb.GenerateRequest(policy="p", prompt=Prompt(chat=Chat(messages=[ChatMessage()]))),
             "prompt.chat.messages[0].role",
@@ -92,6 +108,11 @@ def test_names_the_sampling_parameter_that_is_wrong(sampling: dict[str, object],
     with pytest.raises(InvalidArgument) as refused:
         convert.generation_from_proto(request)
     assert fields(refused) == [f"sampling.{field}"]
+
+
+def test_an_echo_may_be_alone() -> None:
+    request = pb.GenerateRequest(policy="p", prompt=TOKENS, sampling=SamplingParams(max_tokens=0, echo=True))
+    assert convert.generation_from_proto(request)[1].sampling == Sampling(max_tokens=0, echo=True)
 
 
 def test_names_all_faults_at_once() -> None:

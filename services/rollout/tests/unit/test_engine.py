@@ -85,7 +85,7 @@ def start(tmp_path: Path) -> Callable[[Forks], Start]:
     """`start(forks)` is the `start` of a factory over them, with one second for an engine of no weights."""
 
     def make(forks: Forks) -> Start:
-        defaults = EngineDefaults("cuda", 8, None, 1, 0.225, enforce_eager=False, start_timeout=timedelta(seconds=1))
+        defaults = EngineDefaults("cuda", 8, None, 1, 0.225, False, timedelta(seconds=1), {"qwen": "hermes"})
         factory = VllmFactory(defaults, forks, tmp_path)  # type: ignore[arg-type]
 
         async def start(name: str, *devices: str, size_bytes: int = 0) -> object:
@@ -102,6 +102,13 @@ async def test_an_engine_gets_its_gpus_and_its_share_of_their_memory(start: Call
     await start(forks)("a", "2", "5")
     spec = forks.requests[0].spec
     assert (spec.devices, spec.gpu_memory_utilization) == (("2", "5"), 0.225)
+
+
+async def test_an_engine_gets_the_tool_parser_of_its_model(start: Callable[[Forks], Start]) -> None:
+    forks = Forks([READY] * 3)
+    for name in ("qwen@2", "qwen", "other@2"):
+        await start(forks)(name)
+    assert [request.spec.tool_parser for request in forks.requests] == ["hermes", "hermes", ""]
 
 
 async def test_engines_on_one_gpu_start_one_after_the_other(start: Callable[[Forks], Start]) -> None:

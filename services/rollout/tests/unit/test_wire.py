@@ -1,6 +1,20 @@
 import asyncio
 
-from ratchet_policies import Completion, FinishReason, Sampling, TokenCandidate, TokenPrompt
+import pytest
+
+from ratchet_policies import (
+    ChatPrompt,
+    Completion,
+    Echo,
+    FinishReason,
+    Prompt,
+    Sampling,
+    TokenCandidate,
+    TokenPrompt,
+    Tool,
+    Tools,
+)
+from ratchet_problems import Message, ToolCall
 from rollout_service.adapters.vllm import wire
 from rollout_service.domain.generation import GenerationRequest
 
@@ -17,17 +31,27 @@ class Pipe:
     async def drain(self) -> None: ...
 
 
-async def test_what_a_call_asks_for_crosses() -> None:
+CHAT = ChatPrompt(
+    (Message("assistant", "", (ToolCall("run", "{}", "call_1"),)), Message("tool", "3", tool_call_id="call_1")),
+    Tools((Tool("run", "It runs.", "{}", True),), required=True),
+)
+
+
+@pytest.mark.parametrize("prompt", [TokenPrompt((1, 2)), CHAT])
+async def test_what_a_call_asks_for_crosses(prompt: Prompt) -> None:
     sampling = Sampling(top_logprobs=2, logit_bias={7: -100.0}, json_schema="{}", presence_penalty=0.5)
-    call = wire.generate_call(GenerationRequest(TokenPrompt((1, 2)), sampling), stream=True)
+    call = wire.generate_call(GenerationRequest(prompt, sampling), stream=True)
     pipe = Pipe()
     await wire.send(pipe, call)
-    assert await wire.receive_call(pipe.reader) == call
+    crossed = await wire.receive_call(pipe.reader)
+    assert crossed == call
+    assert wire.prompt_of(crossed) == prompt
 
 
 async def test_the_candidates_of_a_completion_cross() -> None:
     places = ((TokenCandidate(5, "a", -0.5), TokenCandidate(6, "b", -1.5)),)
-    output = wire.Output((Completion(0, "a", FinishReason.STOP, (5,), (), places),), (1, 2), last=True)
+    made = Completion(0, "a", FinishReason.STOP, (5,), (), places, (ToolCall("run", "{}", "call_1"),))
+    output = wire.Output((made,), (1, 2), last=True, echo=Echo("ab", places))
     pipe = Pipe()
     await wire.send(pipe, output)
     assert await wire.receive_reply(pipe.reader) == output

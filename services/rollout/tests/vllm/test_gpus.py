@@ -12,7 +12,7 @@ pytest.importorskip("vllm", reason="needs the rollout environment")
 
 from rollout_service.adapters.vllm.engine import EngineDefaults, engine_spec
 from rollout_service.adapters.vllm.vllm_engine import engine_args
-from rollout_service.domain.policy import Dtype, EngineOptions, PolicyId
+from rollout_service.domain.policy import Dtype, EngineOptions, PolicyId, PolicyName
 from rollout_service.domain.ports import ModelFolder
 from rollout_service.settings import Settings
 
@@ -49,7 +49,7 @@ def test_vllm_takes_what_is_asked_of_it(model: ModelFolder, gpus: str, spread: i
         enforce_eager=settings.eager,
         start_timeout=timedelta(minutes=10),
     )
-    config = engine_args(engine_spec(defaults, model, EngineOptions(), placed)).create_engine_config()
+    config = engine_args(engine_spec(defaults, PolicyName("p"), model, EngineOptions(), placed)).create_engine_config()
     assert config.parallel_config.tensor_parallel_size == config.parallel_config.world_size == spread
     assert config.cache_config.gpu_memory_utilization == pytest.approx(share)
     assert config.cache_config.kv_cache_memory_bytes is None

@@ -73,6 +73,10 @@ class Serving:
         self._used: dict[VersionRef, datetime] = {}
         self._losses: dict[VersionRef, datetime] = {}
 
+    def policy_id(self, ref: VersionRef) -> str | None:
+        """The weights of a version that was seen ready; None for another."""
+        return self._ready.get(ref)
+
     async def ensure(self, ref: VersionRef, wait: timedelta | None = None) -> str:
         """The policy id of a version that is ready. Loads it first, and waits for up to `wait` (default: load_wait).
 

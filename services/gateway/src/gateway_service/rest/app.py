@@ -12,7 +12,7 @@ from gateway_service.domain.completions.router import Router
 from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.ports import ModelRegistry
-from gateway_service.rest import console, errors, messages, openai, resources, schemas
+from gateway_service.rest import console, error_schemas, errors, generate, messages, openai, resources, schemas
 from gateway_service.rest.door import Door
 from gateway_service.rest.express import Express
 from gateway_service.rest.middleware import RequestMiddleware
@@ -40,6 +40,7 @@ def build(
     app.include_router(_health(check_ready))
     completions = openai.Completions(completer, clock)
     app.include_router(openai.build(completions, router, registry))
+    app.include_router(generate.build(completer))
     api, shown = resources.build(backends, refresh)
     app.include_router(api)
     console.install(app)
@@ -74,6 +75,7 @@ def _describe(app: FastAPI, shown: Sequence[Descriptor]) -> None:
             schema.setdefault("components", {}).setdefault("schemas", {}).update(
                 schemas.components(shown) | openai.components()
             )
+            error_schemas.describe(schema)
             app.openapi_schema = schema
         return app.openapi_schema
 

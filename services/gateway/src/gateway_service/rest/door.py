@@ -14,7 +14,7 @@ from gateway_service.rest import errors
 from ratchet_kit import logs
 from ratchet_kit.errors import RatchetError
 
-KEYED = ("/v1/", "/api/v1/")
+KEYED = ("/v1/", "/api/v1/", "/generate")
 """Below these every request needs a key; what else there is, is open and takes no body."""
 
 

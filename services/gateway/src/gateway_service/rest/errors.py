@@ -41,10 +41,20 @@ MEANINGS: Mapping[type[errors.RatchetError], Meaning] = {
     errors.Cancelled: Meaning(499, "server_error", "cancelled"),
     errors.Internal: Meaning(500, "server_error"),
     errors.DataLoss: Meaning(500, "server_error", "data_loss"),
-    errors.Unimplemented: Meaning(501, "server_error"),
+    errors.Unimplemented: Meaning(400),  # a language that no node has, say: no fault of ours, and no retry helps
     errors.Unavailable: Meaning(503, "server_error", "unavailable"),
     errors.DeadlineExceeded: Meaning(504, "server_error", "timeout"),
 }
+
+
+PARAMS: Mapping[str, str] = {
+    "prompt.chat.tools": "tools",
+    "prompt.chat": "messages",
+    "prompt.text": "prompt",
+    "prompt.tokens": "prompt",
+    "sampling.json_schema": "response_format",
+}
+"""OpenAI's parameters by the fields of rollout-service that they become."""
 
 
 class UnsupportedParameter(errors.InvalidArgument):
@@ -72,12 +82,18 @@ def error_body(error: errors.RatchetError) -> dict[str, Any]:
     return {"error": body}
 
 
+def _param(field: str) -> str:
+    """OpenAI's name of what the services behind this door name by their messages."""
+    known = next((param for place, param in PARAMS.items() if field.startswith(place)), None)
+    return known or field.removeprefix("sampling.")
+
+
 def openai_error_body(error: errors.RatchetError) -> dict[str, Any]:
     """https://platform.openai.com/docs/guides/error-codes"""
     meaning = meaning_of(error)
     violations = error.violations if isinstance(error, errors.InvalidArgument) else ()
     code = "unsupported_parameter" if isinstance(error, UnsupportedParameter) else meaning.openai_code
-    param = violations[0].field if violations else ("model" if isinstance(error, errors.NotFound) else None)
+    param = _param(violations[0].field) if violations else ("model" if isinstance(error, errors.NotFound) else None)
     return {"error": {"message": message_of(error), "type": meaning.openai_type, "param": param, "code": code}}
 
 

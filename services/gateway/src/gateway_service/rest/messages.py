@@ -53,8 +53,8 @@ def route_path(rule: Rule) -> str:
 
 
 def documented_path(path: str) -> str:
-    """The rule's path of a route."""
-    return path.replace(_DOT, ".")
+    """Of a route. Its variables have no dots: tools that read OpenAPI take these for attributes."""
+    return path.replace(_DOT, "_")
 
 
 async def from_request(request: Request, rule: Rule, kind: type[Message]) -> Message:

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_kit.http_server import while_connected
 from ratchet_kit.names import ModelRef
 from ratchet_kit.times import Clock
+from ratchet_policies import Echo
 
 ROUTING_KEY = "x-ratchet-routing-key"
 SESSION = "x-ratchet-session"
@@ -62,18 +63,18 @@ class Completions:
 
     async def _answer(self, shape: answers.Shape, http: Request, body: ChatRequest | TextRequest) -> Response:
         body.refuse_unsupported()
-        echoed, sampling = body.echoed, body.sampling()
+        sampling = body.sampling()
         target, routing_key = ModelRef.parse_registered(body.model), http.headers.get(ROUTING_KEY) or body.user or ""
         session = http.headers.get(SESSION, "")
         requests = [CompletionRequest(target, prompt, sampling, routing_key, session) for prompt in body.prompts()]
         now = _seconds(self._clock.now())
         if not body.stream:
             replies = await while_connected(http.receive, _complete(self._completer, requests))
-            whole = shape.whole(replies, echoed, now).model_dump_json()
+            whole = shape.whole(replies, now).model_dump_json()
             return Response(whole, media_type="application/json", headers=_headers(replies[0]))
         pieces = await sse.started(_merged([self._completer.stream(request) for request in requests]))
         first = await anext(pieces)
-        chunks = _Chunks(shape, first.piece, now, echoed, sampling.n, body.with_usage)
+        chunks = _Chunks(shape, first.piece, now, sampling.n, body.with_usage)
         return sse.EventStream(chunks.events(first, pieces), _headers(first.piece))
 
 
@@ -190,7 +191,8 @@ async def _merged(streams: Sequence[AsyncGenerator[ResponseDelta]]) -> AsyncGene
 
 def _headers(answer: CompletionResponse | ResponseDelta) -> dict[str, str]:
     policy_id = answer.generation.policy_id if isinstance(answer, CompletionResponse) else answer.delta.policy_id
-    return {"x-ratchet-version": str(answer.version), "x-ratchet-policy-id": policy_id}
+    kept = {"x-ratchet-cache": "hit"} if isinstance(answer, CompletionResponse) and answer.is_cached else {}
+    return {"x-ratchet-version": str(answer.version), "x-ratchet-policy-id": policy_id} | kept
 
 
 class _Chunks:
@@ -201,13 +203,11 @@ class _Chunks:
         shape: answers.Shape,
         first: ResponseDelta,
         created: int,
-        echoed: Sequence[str],
         choices: int,
         with_usage: bool,
     ) -> None:
         """`choices`: of each prompt."""
         self._shape = shape
-        self._echoed = echoed
         self._choices = choices
         self._with_usage = with_usage
         self._head: dict[str, Any] = {
@@ -217,6 +217,7 @@ class _Chunks:
             "model": str(first.version),
             "system_fingerprint": first.delta.policy_id,
         } | ({"usage": None} if with_usage else {})
+        self._echoes: dict[int, Echo | None] = {}  # by prompt
         self._sent: dict[int, int] = {}  # by choice: characters
         self._prompt_tokens = 0
         self._completion_tokens = 0
@@ -227,7 +228,8 @@ class _Chunks:
             try:
                 yield self._event(first)
                 async for piece in rest:
-                    yield self._event(piece)
+                    if text := self._event(piece):
+                        yield text
             except RatchetError as error:
                 yield sse.event(openai_error_body(error))
                 return
@@ -237,13 +239,18 @@ class _Chunks:
         yield sse.event("[DONE]")
 
     def _event(self, piece: _Piece) -> str:
+        """Empty for a piece of which nothing is to be seen: the begin of what may become a call of a tool."""
         delta = piece.piece.delta
         choice, index = delta.completion, piece.prompt * self._choices + delta.completion.index
         self._prompt_tokens += delta.prompt_tokens
         self._completion_tokens += len(choice.token_ids)
         opens = index not in self._sent
-        if opens and self._echoed[piece.prompt]:
-            choice = replace(choice, text=self._echoed[piece.prompt] + choice.text)
+        if opens:
+            choice = answers.echoing(choice, self._echoes.setdefault(piece.prompt, delta.echo))
+        elif not (
+            choice.text or choice.tool_calls or choice.candidates or answers.FINISH_REASONS[choice.finish_reason]
+        ):
+            return ""
         offset = self._sent.get(index, 0)
         self._sent[index] = offset + len(choice.text)
         return sse.event(self._head | {"choices": [self._shape.delta(choice, index, offset, opens)]})

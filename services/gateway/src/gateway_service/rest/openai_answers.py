@@ -1,19 +1,22 @@
 """Answers of OpenAI's API (https://platform.openai.com/docs/api-reference): whole, and in chunks."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
 from gateway_service.domain.completions.completion import CompletionResponse
-from ratchet_policies import Completion, FinishReason, TokenCandidate
+from ratchet_policies import Completion, Echo, FinishReason, TokenCandidate
+from ratchet_problems import ToolCall
 
 FINISH_REASONS = {
     FinishReason.UNFINISHED: None,
     FinishReason.STOP: "stop",
     FinishReason.LENGTH: "length",
     FinishReason.ABORTED: "length",
+    FinishReason.TOOL_CALLS: "tool_calls",
 }
 """OpenAI has no reason for an aborted answer; like "length" it says that the text is not complete."""
 LEAST_LOGPROB = -9999.0
@@ -47,8 +50,9 @@ class ChatLogprobs(BaseModel):
 
 class TextLogprobs(BaseModel):
     tokens: list[str]
-    token_logprobs: list[float]
-    top_logprobs: list[dict[str, float]] | None
+    token_logprobs: list[float | None]
+    """None for the first token of an echoed prompt: nothing comes before it."""
+    top_logprobs: list[dict[str, float] | None] | None
     text_offset: list[int]
 
 
@@ -57,9 +61,26 @@ class AnswerMessage(BaseModel):
     content: str
 
 
+class MadeFunctionCall(BaseModel):
+    name: str
+    arguments: str = Field(description="A JSON object, as the model wrote it.")
+
+
+class MadeCall(BaseModel):
+    id: str
+    type: Literal["function"] = "function"
+    function: MadeFunctionCall
+
+
+class CallingMessage(BaseModel):
+    role: Literal["assistant"] = "assistant"
+    content: str | None
+    tool_calls: list[MadeCall]
+
+
 class ChatChoice(BaseModel):
     index: int
-    message: AnswerMessage
+    message: AnswerMessage | CallingMessage
     logprobs: ChatLogprobs | None
     finish_reason: str
 
@@ -104,7 +125,7 @@ class ModelList(BaseModel):
     data: list[ModelCard]
 
 
-def chat_whole(answers: Sequence[CompletionResponse], echoed: Sequence[str], created: int) -> ChatCompletion:
+def chat_whole(answers: Sequence[CompletionResponse], created: int) -> ChatCompletion:
     (answer,) = answers
     return ChatCompletion(
         id=answer.id,
@@ -114,7 +135,7 @@ def chat_whole(answers: Sequence[CompletionResponse], echoed: Sequence[str], cre
         choices=[
             ChatChoice(
                 index=choice.index,
-                message=AnswerMessage(content=choice.text),
+                message=_message(choice),
                 logprobs=_chat_logprobs(choice),
                 finish_reason=FINISH_REASONS[choice.finish_reason] or "stop",
             )
@@ -124,20 +145,20 @@ def chat_whole(answers: Sequence[CompletionResponse], echoed: Sequence[str], cre
     )
 
 
-def text_whole(answers: Sequence[CompletionResponse], echoed: Sequence[str], created: int) -> TextCompletion:
-    """The choices of the first prompt, then those of the next. `echoed`: what those of each begin with."""
+def text_whole(answers: Sequence[CompletionResponse], created: int) -> TextCompletion:
+    """The choices of the first prompt, then those of the next."""
     first = answers[0]
     choices: list[TextChoice] = []
-    for answer, prompt in zip(answers, echoed, strict=True):
+    for answer in answers:
         choices += [
             TextChoice(
                 index=len(choices) + choice.index,
-                text=prompt + choice.text,
-                logprobs=_text_logprobs(choice, len(prompt)),
+                text=choice.text,
+                logprobs=_text_logprobs(choice, 0),
                 finish_reason=FINISH_REASONS[choice.finish_reason] or "stop",
                 completion_id=answer.id,
             )
-            for choice in answer.generation.completions
+            for choice in (echoing(made, answer.generation.echo) for made in answer.generation.completions)
         ]
     return TextCompletion(
         id=first.id,
@@ -149,8 +170,17 @@ def text_whole(answers: Sequence[CompletionResponse], echoed: Sequence[str], cre
     )
 
 
+def echoing(choice: Completion, echo: Echo | None) -> Completion:
+    """The choice, or its first piece, behind its prompt."""
+    if echo is None:
+        return choice
+    return replace(choice, text=echo.text + choice.text, candidates=(*echo.candidates, *choice.candidates))
+
+
 def chat_delta(choice: Completion, index: int, offset: int, opens: bool) -> dict[str, Any]:
-    delta = {"content": choice.text} if choice.text or opens else {}
+    delta: dict[str, Any] = {"content": choice.text} if choice.text or (opens and not choice.tool_calls) else {}
+    if choice.tool_calls:
+        delta["tool_calls"] = [_call_delta(call) for call in choice.tool_calls]
     logprobs = _chat_logprobs(choice)
     return {
         "index": index,
@@ -174,7 +204,7 @@ def text_delta(choice: Completion, index: int, offset: int, opens: bool) -> dict
 class Shape:
     """How one endpoint writes an answer."""
 
-    whole: Callable[[Sequence[CompletionResponse], Sequence[str], int], ChatCompletion | TextCompletion]
+    whole: Callable[[Sequence[CompletionResponse], int], ChatCompletion | TextCompletion]
     chunk: str
     delta: Callable[[Completion, int, int, bool], Mapping[str, Any]]
     """Of a piece, its choice's index, the characters that came before it, and whether it is the choice's first."""
@@ -187,6 +217,23 @@ TEXT = Shape(text_whole, "text_completion", text_delta)
 def _usage(answers: Sequence[CompletionResponse]) -> Usage:
     prompt = sum(answer.generation.prompt_tokens for answer in answers)
     return Usage.of(prompt, sum(answer.completion_tokens for answer in answers))
+
+
+def _message(choice: Completion) -> AnswerMessage | CallingMessage:
+    if not choice.tool_calls:
+        return AnswerMessage(content=choice.text)
+    calls = [
+        MadeCall(id=call.id, function=MadeFunctionCall(name=call.name, arguments=call.arguments))
+        for call in choice.tool_calls
+    ]
+    return CallingMessage(content=choice.text or None, tool_calls=calls)
+
+
+def _call_delta(call: ToolCall) -> dict[str, Any]:
+    """The first piece of a call has its id and its name, as OpenAI's."""
+    function = {"name": call.name} if call.name else {}
+    opens = {"id": call.id, "type": "function"} if call.id else {}
+    return {"index": call.index} | opens | {"function": function | {"arguments": call.arguments}}
 
 
 def _chat_logprobs(choice: Completion) -> ChatLogprobs | None:
@@ -208,10 +255,13 @@ def _text_logprobs(choice: Completion, offset: int) -> TextLogprobs | None:
         return None
     tokens = [each[0].text for each in choice.candidates]
     offsets = [offset + sum(map(len, tokens[:place])) for place in range(len(tokens))]
-    top = [{one.text: max(one.log_prob, LEAST_LOGPROB) for one in each[1:]} for each in choice.candidates]
+    scores = [
+        None if math.isnan(each[0].log_prob) else max(each[0].log_prob, LEAST_LOGPROB) for each in choice.candidates
+    ]
+    top = [{one.text: max(one.log_prob, LEAST_LOGPROB) for one in each[1:]} or None for each in choice.candidates]
     return TextLogprobs(
         tokens=tokens,
-        token_logprobs=[max(each[0].log_prob, LEAST_LOGPROB) for each in choice.candidates],
+        token_logprobs=scores,
         top_logprobs=top if any(top) else None,
         text_offset=offsets,
     )

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 import ratchet_problems
 from gateway_service.rest.errors import UnsupportedParameter
+from gateway_service.rest.openai_tools import Call, OfferedTools, ToolChoice, to_tools
+from gateway_service.rest.texts import Text
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt, TokenPrompt
 
@@ -18,14 +20,11 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "functions": ([],),
     "metadata": ({},),
     "modalities": (["text"],),
-    "parallel_tool_calls": (True, False),
     "prediction": (),
     "reasoning_effort": (),
     "service_tier": ("auto", "default"),
     "store": (False,),
     "suffix": ("",),
-    "tool_choice": ("none", "auto"),
-    "tools": ([],),
     "verbosity": (),
     "web_search_options": (),
 }
@@ -37,16 +36,6 @@ MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
 
 
-def _encodable(text: str) -> str:
-    """JSON may hold half a surrogate pair, which is no text: nothing behind this door can be sent it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError("must not hold an unpaired surrogate") from error
-    return text
-
-
-Text = Annotated[str, AfterValidator(_encodable)]
 TokenId = Annotated[int, Field(ge=0, le=MAX_INT32)]
 TokenIds = Annotated[list[TokenId], Field(min_length=1)]
 
@@ -89,7 +78,11 @@ class _Request(BaseModel):
         return self.stream_options is not None and self.stream_options.include_usage
 
     def _sampling(
-        self, max_tokens: int | None, top_logprobs: int | None, json_schema: Mapping[str, Any] | None = None
+        self,
+        max_tokens: int | None,
+        top_logprobs: int | None,
+        json_schema: Mapping[str, Any] | None = None,
+        echo: bool = False,
     ) -> Sampling:
         stop = [self.stop] if isinstance(self.stop, str) else self.stop or []
         return Sampling(
@@ -105,6 +98,7 @@ class _Request(BaseModel):
             frequency_penalty=self.frequency_penalty,
             logit_bias=self.logit_bias or {},
             json_schema=None if json_schema is None else json.dumps(json_schema),
+            echo=echo,
         )
 
 
@@ -118,16 +112,34 @@ class TextPart(BaseModel):
 class Message(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    role: Literal["system", "developer", "user", "assistant"]
-    content: Text | list[TextPart]
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: Text | list[TextPart] | None = None
     name: str | None = None
+    tool_calls: list[Call] | None = None
+    tool_call_id: Text | None = None
+    # Clients send answers back as they came, or as their own types write them.
+    refusal: None = None
+    function_call: None = None
+    audio: None = None
+    annotations: list[Any] | None = Field(default=None, max_length=0)
+    provider_specific_fields: dict[str, Any] | None = Field(default=None, description="LiteLLM's. Ignored.")
+
+    @model_validator(mode="after")
+    def _fits_its_role(self) -> Self:
+        if self.content is None and not self.tool_calls:
+            raise ValueError("content is required, but for an assistant's tool_calls")
+        if self.tool_calls and self.role != "assistant":
+            raise ValueError("tool_calls are of an assistant")
+        if (self.tool_call_id is not None) != (self.role == "tool"):
+            raise ValueError("tool_call_id is of a tool, and required there")
+        return self
 
     def to_chat(self) -> ratchet_problems.Message:
         """OpenAI's newer role "developer" is "system" in chat templates."""
         role = "system" if self.role == "developer" else self.role
-        if isinstance(self.content, str):
-            return ratchet_problems.Message(role, self.content)
-        return ratchet_problems.Message(role, "".join(part.text for part in self.content))
+        parts = [self.content or ""] if not isinstance(self.content, list) else [part.text for part in self.content]
+        calls = tuple(call.to_chat() for call in self.tool_calls or ())
+        return ratchet_problems.Message(role, "".join(parts), calls, self.tool_call_id or "")
 
 
 class TextFormat(BaseModel):
@@ -166,9 +178,13 @@ class ChatRequest(_Request):
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_TOP_LOGPROBS)
     response_format: Annotated[TextFormat | SchemaFormat, Field(discriminator="type")] | None = None
+    tools: OfferedTools | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = Field(default=None, description="False: at most one call.")
 
     def prompts(self) -> Sequence[Prompt]:
-        return [ChatPrompt(tuple(message.to_chat() for message in self.messages))]
+        tools = to_tools(self.tools or [], self.tool_choice, self.parallel_tool_calls)
+        return [ChatPrompt(tuple(message.to_chat() for message in self.messages), tools)]
 
     def sampling(self) -> Sampling:
         if self.top_logprobs and not self.logprobs:
@@ -178,14 +194,10 @@ class ChatRequest(_Request):
         top = self.top_logprobs or 0
         return self._sampling(self.max_completion_tokens or self.max_tokens, top if self.logprobs else None, wanted)
 
-    @property
-    def echoed(self) -> Sequence[str]:
-        """What each prompt's choices begin with."""
-        return [""]
-
 
 class TextRequest(_Request):
     prompt: Text | TokenIds | Annotated[list[Text] | list[TokenIds], Field(min_length=1, max_length=MAX_PROMPTS)]
+    max_tokens: int | None = Field(default=None, ge=0, le=MAX_INT32, description="0 is for an echo alone.")
     logprobs: int | None = Field(default=None, ge=0, le=MAX_TOP_LOGPROBS)
     echo: bool | None = None
 
@@ -193,19 +205,10 @@ class TextRequest(_Request):
         return [TextPrompt(one) if isinstance(one, str) else TokenPrompt(tuple(one)) for one in self._each()]
 
     def sampling(self) -> Sampling:
-        return self._sampling(self.max_tokens, self.logprobs)
-
-    @property
-    def echoed(self) -> Sequence[str]:
-        """Raises InvalidArgument where the prompt's text or its log-probs are not known here."""
-        each = self._each()
-        if not self.echo:
-            return [""] * len(each)
-        texts = [one for one in each if isinstance(one, str)]
-        if len(texts) != len(each) or self.logprobs is not None:
-            text = "is offered for prompts that are texts, and without logprobs: those of a prompt are not computed"
-            raise InvalidArgument(f"echo {text}", [FieldViolation("echo", text)])
-        return texts
+        if self.max_tokens == 0 and not self.echo:
+            text = "must be at least 1, but for an echo alone"
+            raise InvalidArgument(f"max_tokens {text}", [FieldViolation("max_tokens", text)])
+        return self._sampling(self.max_tokens, self.logprobs, echo=bool(self.echo))
 
     def _each(self) -> Sequence[str | list[int]]:
         if isinstance(self.prompt, str):

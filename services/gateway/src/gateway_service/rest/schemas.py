@@ -55,7 +55,7 @@ def words(rpc: str) -> str:
 def operation(rule: Rule, request: Descriptor) -> Schema:
     """The parameters and the body of a route."""
     parameters = [
-        {"name": path, "in": "path", "required": True, "schema": field_schema(field)}
+        {"name": path.replace(".", "_"), "in": "path", "required": True, "schema": field_schema(field)}
         for path in rule.variables
         if (field := find_field(request, path))
     ]

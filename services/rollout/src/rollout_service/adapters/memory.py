@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, Unavailable
-from ratchet_policies import ChatPrompt, Completion, FinishReason, TextPrompt, TokenCandidate, TokenPrompt
+from ratchet_policies import ChatPrompt, Completion, Echo, FinishReason, TextPrompt, TokenCandidate, TokenPrompt
+from ratchet_problems import ToolCall
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import Dtype, EngineInfo, EngineOptions, PolicyId, PolicyName
 from rollout_service.domain.ports import KeptPolicy, ModelFolder, PolicyEngine
@@ -18,7 +19,8 @@ LOG_PROB = -0.5
 
 
 class ScriptedEngine:
-    """Answers every prompt with the same tokens, until `die`. A streamed piece is one token.
+    """Answers every prompt with the same tokens, until `die`. A streamed piece is one token. Of the tools that a chat
+    offers it calls the one that it must call, or the first, with its first token.
 
     Clear `going` to pause generation. Set `accepts_weights` to False to fail the check of the next weights.
     """
@@ -45,19 +47,21 @@ class ScriptedEngine:
             problem = f"the prompt has {len(prompt)} tokens and the model takes {MAX_MODEL_LEN}"
             raise InvalidArgument(problem, [FieldViolation("prompt.tokens.ids", problem)])
         room = MAX_MODEL_LEN - len(prompt)
-        count = min(request.sampling.max_tokens or room, room)
+        wanted = request.sampling.max_tokens
+        count = room if wanted is None else min(wanted, room)
+        echo = _echo(request, prompt) if request.sampling.echo else None
         self.generating += 1
         try:
             whole = [_completion(request, index, range(count), last=True) for index in range(request.sampling.n)]
-            if not stream:
+            if not stream or not count:
                 await self._alive_and_going()
-                yield EngineOutput(tuple(whole), prompt)
+                yield EngineOutput(tuple(whole), prompt, echo)
                 return
             for position in range(count):
                 await self._alive_and_going()
                 last = position == count - 1
                 pieces = [_completion(request, i, [position], last=last) for i in range(request.sampling.n)]
-                yield EngineOutput(tuple(pieces), prompt)
+                yield EngineOutput(tuple(pieces), prompt, None if position else echo)
         finally:
             self.generating -= 1
 
@@ -182,6 +186,11 @@ def _tokens(request: GenerationRequest) -> tuple[int, ...]:
             return tuple("".join(message.content for message in messages).encode())
 
 
+def _echo(request: GenerationRequest, prompt: tuple[int, ...]) -> Echo:
+    whole = request.prompt.text if isinstance(request.prompt, TextPrompt) else "".join(f"{token} " for token in prompt)
+    return Echo(whole, _candidates(prompt, request.sampling.top_logprobs))
+
+
 def _completion(request: GenerationRequest, index: int, positions: "range | list[int]", *, last: bool) -> Completion:
     ids = tuple(position % 7 for position in positions)
     return Completion(
@@ -191,7 +200,15 @@ def _completion(request: GenerationRequest, index: int, positions: "range | list
         candidates=_candidates(ids, request.sampling.top_logprobs),
         text="".join(f"{token} " for token in ids),
         finish_reason=FinishReason.LENGTH if last else FinishReason.UNFINISHED,
+        tool_calls=_calls(request) if 0 in positions else (),
     )
+
+
+def _calls(request: GenerationRequest) -> tuple[ToolCall, ...]:
+    if not isinstance(request.prompt, ChatPrompt) or request.prompt.tools is None:
+        return ()
+    tools = request.prompt.tools
+    return (ToolCall(tools.called or tools.offered[0].name, "{}", "call_0"),)
 
 
 def _candidates(ids: tuple[int, ...], top: int | None) -> tuple[tuple[TokenCandidate, ...], ...]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from ratchet_kit.work import Priority
-from ratchet_policies import Completion, Prompt, Sampling
+from ratchet_policies import Completion, Echo, Prompt, Sampling
 from rollout_service.domain.policy import PolicyId
 
 
@@ -22,6 +22,8 @@ class EngineOutput:
 
     completions: tuple[Completion, ...]
     prompt_token_ids: tuple[int, ...]
+    echo: Echo | None = None
+    """In the first output, when it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +34,4 @@ class Generation:
     prompt_token_ids: tuple[int, ...]
     policy_id: PolicyId
     duration: timedelta
+    echo: Echo | None = None

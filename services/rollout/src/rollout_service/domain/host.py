@@ -78,7 +78,9 @@ class PolicyHost:
         seconds = time.monotonic() - started
         tokens = sum(len(completion.token_ids) for completion in output.completions)
         self._ports.meter.generated(self.policy.name, len(output.prompt_token_ids), tokens, seconds)
-        return Generation(output.completions, output.prompt_token_ids, policy_id, timedelta(seconds=seconds))
+        return Generation(
+            output.completions, output.prompt_token_ids, policy_id, timedelta(seconds=seconds), output.echo
+        )
 
     async def stream(
         self, request: GenerationRequest, expected: PolicyId | None

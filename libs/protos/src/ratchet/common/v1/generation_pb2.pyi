@@ -33,6 +33,8 @@ class _FinishReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FinishRe
     """max_tokens or the model's length."""
     FINISH_REASON_ABORTED: _FinishReason.ValueType  # 3
     """The engine gave up; the text is cut anywhere."""
+    FINISH_REASON_TOOL_CALLS: _FinishReason.ValueType  # 4
+    """It calls tools, and was free to."""
 
 class FinishReason(_FinishReason, metaclass=_FinishReasonEnumTypeWrapper): ...
 
@@ -43,6 +45,8 @@ FINISH_REASON_LENGTH: FinishReason.ValueType  # 2
 """max_tokens or the model's length."""
 FINISH_REASON_ABORTED: FinishReason.ValueType  # 3
 """The engine gave up; the text is cut anywhere."""
+FINISH_REASON_TOOL_CALLS: FinishReason.ValueType  # 4
+"""It calls tools, and was free to."""
 Global___FinishReason: _TypeAlias = FinishReason  # noqa: Y015
 
 @_typing.final
@@ -139,6 +143,7 @@ class SamplingParams(_message.Message):
     FREQUENCY_PENALTY_FIELD_NUMBER: _builtins.int
     LOGIT_BIAS_FIELD_NUMBER: _builtins.int
     JSON_SCHEMA_FIELD_NUMBER: _builtins.int
+    ECHO_FIELD_NUMBER: _builtins.int
     temperature: _builtins.float
     """0 is greedy. Absent means 1."""
     top_p: _builtins.float
@@ -146,7 +151,7 @@ class SamplingParams(_message.Message):
     top_k: _builtins.int
     """Absent means all tokens."""
     max_tokens: _builtins.int
-    """New tokens at most. Absent means up to the model's length."""
+    """New tokens at most. Absent means up to the model's length. 0 is for an echo alone."""
     seed: _builtins.int
     """Absent means a random one."""
     ignore_eos: _builtins.bool
@@ -163,6 +168,8 @@ class SamplingParams(_message.Message):
     frequency_penalty: _builtins.float
     json_schema: _builtins.str
     """A JSON Schema that the text has to follow. Absent: any text."""
+    echo: _builtins.bool
+    """Give the prompt, too; with top_logprobs, also what could have stood at the places of its tokens."""
     @_builtins.property
     def stop(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -190,10 +197,11 @@ class SamplingParams(_message.Message):
         frequency_penalty: _builtins.float | None = ...,
         logit_bias: _abc.Mapping[_builtins.int, _builtins.float] | None = ...,
         json_schema: _builtins.str | None = ...,
+        echo: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_frequency_penalty", b"_frequency_penalty", "_json_schema", b"_json_schema", "_max_tokens", b"_max_tokens", "_n", b"_n", "_presence_penalty", b"_presence_penalty", "_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_logprobs", b"_top_logprobs", "_top_p", b"_top_p", "frequency_penalty", b"frequency_penalty", "json_schema", b"json_schema", "max_tokens", b"max_tokens", "n", b"n", "presence_penalty", b"presence_penalty", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "temperature", b"temperature", "top_k", b"top_k", "top_logprobs", b"top_logprobs", "top_p", b"top_p"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_frequency_penalty", b"_frequency_penalty", "_json_schema", b"_json_schema", "_max_tokens", b"_max_tokens", "_n", b"_n", "_presence_penalty", b"_presence_penalty", "_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_logprobs", b"_top_logprobs", "_top_p", b"_top_p", "frequency_penalty", b"frequency_penalty", "ignore_eos", b"ignore_eos", "json_schema", b"json_schema", "logit_bias", b"logit_bias", "logprobs", b"logprobs", "max_tokens", b"max_tokens", "n", b"n", "presence_penalty", b"presence_penalty", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "stop", b"stop", "stop_token_ids", b"stop_token_ids", "temperature", b"temperature", "top_k", b"top_k", "top_logprobs", b"top_logprobs", "top_p", b"top_p"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_frequency_penalty", b"_frequency_penalty", "_json_schema", b"_json_schema", "_max_tokens", b"_max_tokens", "_n", b"_n", "_presence_penalty", b"_presence_penalty", "_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_logprobs", b"_top_logprobs", "_top_p", b"_top_p", "echo", b"echo", "frequency_penalty", b"frequency_penalty", "ignore_eos", b"ignore_eos", "json_schema", b"json_schema", "logit_bias", b"logit_bias", "logprobs", b"logprobs", "max_tokens", b"max_tokens", "n", b"n", "presence_penalty", b"presence_penalty", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "stop", b"stop", "stop_token_ids", b"stop_token_ids", "temperature", b"temperature", "top_k", b"top_k", "top_logprobs", b"top_logprobs", "top_p", b"top_p"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__frequency_penalty: _TypeAlias = _typing.Literal["frequency_penalty"]  # noqa: Y015
     _WhichOneofArgType__frequency_penalty: _TypeAlias = _typing.Literal["_frequency_penalty", b"_frequency_penalty"]  # noqa: Y015
@@ -252,9 +260,11 @@ class Completion(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     FINISH_REASON_FIELD_NUMBER: _builtins.int
     CANDIDATES_FIELD_NUMBER: _builtins.int
+    TOOL_CALLS_FIELD_NUMBER: _builtins.int
     index: _builtins.int
     """From 0, among the completions of one prompt."""
     text: _builtins.str
+    """Without what calls tools."""
     finish_reason: Global___FinishReason.ValueType
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
@@ -266,6 +276,8 @@ class Completion(_message.Message):
     def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___TokenCandidates]:
         """One per token when top_logprobs was sent."""
 
+    @_builtins.property
+    def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[_chat_pb2.ToolCall]: ...
     def __init__(
         self,
         *,
@@ -275,14 +287,44 @@ class Completion(_message.Message):
         text: _builtins.str = ...,
         finish_reason: Global___FinishReason.ValueType = ...,
         candidates: _abc.Iterable[Global___TokenCandidates] | None = ...,
+        tool_calls: _abc.Iterable[_chat_pb2.ToolCall] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "finish_reason", b"finish_reason", "index", b"index", "log_probs", b"log_probs", "text", b"text", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "finish_reason", b"finish_reason", "index", b"index", "log_probs", b"log_probs", "text", b"text", "token_ids", b"token_ids", "tool_calls", b"tool_calls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Completion: _TypeAlias = Completion  # noqa: Y015
+
+@_typing.final
+class Echo(_message.Message):
+    """A prompt as it was put to the model."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    CANDIDATES_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    @_builtins.property
+    def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___TokenCandidates]:
+        """One per token when top_logprobs was sent: before temperature and the like. Nothing comes before the first, whose
+        log_prob is NaN.
+        """
+
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        candidates: _abc.Iterable[Global___TokenCandidates] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Echo: _TypeAlias = Echo  # noqa: Y015
 
 @_typing.final
 class TokenCandidates(_message.Message):

@@ -71,6 +71,7 @@ class CompleteResponse(_message.Message):
     COMPLETIONS_FIELD_NUMBER: _builtins.int
     PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
     COMPLETION_TOKENS_FIELD_NUMBER: _builtins.int
+    ECHO_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     policy_id: _builtins.str
     prompt_tokens: _builtins.int
@@ -81,6 +82,10 @@ class CompleteResponse(_message.Message):
 
     @_builtins.property
     def completions(self) -> _containers.RepeatedCompositeFieldContainer[_generation_pb2.Completion]: ...
+    @_builtins.property
+    def echo(self) -> _generation_pb2.Echo:
+        """Set when it was asked for."""
+
     def __init__(
         self,
         *,
@@ -90,10 +95,11 @@ class CompleteResponse(_message.Message):
         completions: _abc.Iterable[_generation_pb2.Completion] | None = ...,
         prompt_tokens: _builtins.int = ...,
         completion_tokens: _builtins.int = ...,
+        echo: _generation_pb2.Echo | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["version", b"version"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["echo", b"echo", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["completion_tokens", b"completion_tokens", "completions", b"completions", "id", b"id", "policy_id", b"policy_id", "prompt_tokens", b"prompt_tokens", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completion_tokens", b"completion_tokens", "completions", b"completions", "echo", b"echo", "id", b"id", "policy_id", b"policy_id", "prompt_tokens", b"prompt_tokens", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -128,21 +134,27 @@ class StreamCompleteResponse(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     DELTA_FIELD_NUMBER: _builtins.int
+    ECHO_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     @_builtins.property
     def version(self) -> _model_pb2.VersionRef: ...
     @_builtins.property
     def delta(self) -> _generation_pb2.Completion: ...
+    @_builtins.property
+    def echo(self) -> _generation_pb2.Echo:
+        """Set on the first message when it was asked for."""
+
     def __init__(
         self,
         *,
         id: _builtins.str = ...,
         version: _model_pb2.VersionRef | None = ...,
         delta: _generation_pb2.Completion | None = ...,
+        echo: _generation_pb2.Echo | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "version", b"version"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "echo", b"echo", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "id", b"id", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "echo", b"echo", "id", b"id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -396,6 +396,7 @@ class GenerateResponse(_message.Message):
     POLICY_ID_FIELD_NUMBER: _builtins.int
     PROMPT_TOKEN_IDS_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
+    ECHO_FIELD_NUMBER: _builtins.int
     policy_id: _builtins.str
     """The weights that made them."""
     @_builtins.property
@@ -404,6 +405,10 @@ class GenerateResponse(_message.Message):
     def prompt_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration: ...
+    @_builtins.property
+    def echo(self) -> _generation_pb2.Echo:
+        """Set when it was asked for."""
+
     def __init__(
         self,
         *,
@@ -411,10 +416,11 @@ class GenerateResponse(_message.Message):
         policy_id: _builtins.str = ...,
         prompt_token_ids: _abc.Iterable[_builtins.int] | None = ...,
         duration: _duration_pb2.Duration | None = ...,
+        echo: _generation_pb2.Echo | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "echo", b"echo"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["completions", b"completions", "duration", b"duration", "policy_id", b"policy_id", "prompt_token_ids", b"prompt_token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completions", b"completions", "duration", b"duration", "echo", b"echo", "policy_id", b"policy_id", "prompt_token_ids", b"prompt_token_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -449,21 +455,25 @@ class StreamGenerateResponse(_message.Message):
     DELTA_FIELD_NUMBER: _builtins.int
     POLICY_ID_FIELD_NUMBER: _builtins.int
     PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
+    ECHO_FIELD_NUMBER: _builtins.int
     policy_id: _builtins.str
     prompt_tokens: _builtins.int
-    """Set on the first message."""
+    """Set on the first message, as the echo is when it was asked for."""
     @_builtins.property
     def delta(self) -> _generation_pb2.Completion: ...
+    @_builtins.property
+    def echo(self) -> _generation_pb2.Echo: ...
     def __init__(
         self,
         *,
         delta: _generation_pb2.Completion | None = ...,
         policy_id: _builtins.str = ...,
         prompt_tokens: _builtins.int = ...,
+        echo: _generation_pb2.Echo | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "echo", b"echo"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "policy_id", b"policy_id", "prompt_tokens", b"prompt_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "echo", b"echo", "policy_id", b"policy_id", "prompt_tokens", b"prompt_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -6,6 +6,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from datetime import datetime
 
+from gateway_service.domain.completions.answer_cache import AnswerCache
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse, ResponseDelta
 from gateway_service.domain.completions.router import Route, Router
 from gateway_service.domain.keys.caller import caller
@@ -25,8 +26,11 @@ log = get_logger(__name__)
 class Completer:
     """The use case behind every completion endpoint."""
 
-    def __init__(self, router: Router, serving: Serving, recorder: Recorder, usage: Usage, clock: Clock) -> None:
+    def __init__(
+        self, router: Router, serving: Serving, recorder: Recorder, usage: Usage, cache: AnswerCache, clock: Clock
+    ) -> None:
         self._usage = usage
+        self._cache = cache
         self._router = router
         self._serving = serving
         self._recorder = recorder
@@ -37,6 +41,21 @@ class Completer:
         ResourceExhausted while the caller has used its tokens up."""
         self._usage.require_tokens(caller())
         route = await self._router.route(request.target, request.routing_key, request.session)
+        if self._cache.takes(route, request):
+            return await self._once(route, request)
+        return await self._made(route, request)
+
+    async def _once(self, route: Route, request: CompletionRequest) -> CompletionResponse:
+        """The answer to the same request before, or a new one, which is kept."""
+        policy_id = self._serving.policy_id(route.version)
+        kept = self._cache.find(caller().id, route.version, policy_id, request) if policy_id else None
+        if kept is not None:
+            return kept
+        response = await self._made(route, request)
+        self._cache.keep(caller().id, request, response)
+        return response
+
+    async def _made(self, route: Route, request: CompletionRequest) -> CompletionResponse:
         attempt = _Attempt(route, self._clock.now())
         try:
             return await self._answer(request, attempt)

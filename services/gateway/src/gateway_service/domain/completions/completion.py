@@ -28,6 +28,8 @@ class CompletionResponse:
     id: str
     version: VersionRef
     generation: Generation
+    is_cached: bool = False
+    """It was made for an earlier request."""
 
     @property
     def completion_tokens(self) -> int:

@@ -7,9 +7,9 @@ import re
 import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
@@ -63,6 +63,8 @@ class EngineDefaults:
     enforce_eager: bool
     start_timeout: timedelta
     """Beside the time that reading the weights takes."""
+    tool_parsers: Mapping[str, str] = field(default_factory=dict)
+    """By the name of a model in the registry; vLLM's name of each."""
 
 
 class VllmFactory:
@@ -77,7 +79,7 @@ class VllmFactory:
     async def start(
         self, name: PolicyName, model: ModelFolder, options: EngineOptions, devices: Sequence[str] = ()
     ) -> PolicyEngine:
-        spec = engine_spec(self._defaults, model, options, devices)
+        spec = engine_spec(self._defaults, name, model, options, devices)
         async with AsyncExitStack() as turns:
             # One at a time on each GPU: vLLM takes for its own whatever memory goes while it starts.
             for device in sorted(devices):
@@ -113,9 +115,10 @@ class VllmFactory:
 
 
 def engine_spec(
-    defaults: EngineDefaults, model: ModelFolder, options: EngineOptions, devices: Sequence[str]
+    defaults: EngineDefaults, name: PolicyName, model: ModelFolder, options: EngineOptions, devices: Sequence[str]
 ) -> wire.EngineSpec:
     """How a model is started on these GPUs: as the request says, else as the service does."""
+    registered, _, _ = name.partition("@")
     return wire.EngineSpec(
         model=str(model.path),
         device=defaults.device,
@@ -127,6 +130,7 @@ def engine_spec(
         gpu_memory_utilization=defaults.gpu_memory_utilization,
         enforce_eager=defaults.enforce_eager,
         devices=tuple(devices),
+        tool_parser=defaults.tool_parsers.get(registered, ""),
     )
 
 

@@ -4,22 +4,31 @@ Runs only in the engine process. Importing vLLM takes seconds, so it is imported
 """
 
 import asyncio
+import math
 import os
 import secrets
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ratchet_policies import ChatPrompt, Completion, FinishReason, Sampling, TextPrompt, TokenCandidate, TokenPrompt
-from ratchet_problems import Message
-from rollout_service.adapters.vllm import wire
+from ratchet_policies import (
+    ChatPrompt,
+    Completion,
+    Echo,
+    FinishReason,
+    Sampling,
+    TextPrompt,
+    TokenCandidate,
+    TokenPrompt,
+)
+from rollout_service.adapters.vllm import tools, wire
 from rollout_service.domain.policy import Dtype
 
 if TYPE_CHECKING:
     from vllm import SamplingParams
     from vllm.engine.arg_utils import AsyncEngineArgs
-    from vllm.outputs import CompletionOutput
+    from vllm.outputs import CompletionOutput, RequestOutput
     from vllm.v1.engine.async_llm import AsyncLLM
 
 _DEATH_POLL_SECONDS = 0.1
@@ -43,13 +52,15 @@ class WeightsRefused(Exception):
 class VllmEngine:
     """One model in vLLM."""
 
-    def __init__(self, llm: "AsyncLLM") -> None:
+    def __init__(self, llm: "AsyncLLM", tool_parser: str = "") -> None:
+        """`tool_parser`: vLLM's name of it, or empty. Raises ValueError when it cannot be used."""
         self._llm = llm
         self._tokenizer: Any = llm.get_tokenizer()
         self.max_model_len = int(llm.model_config.max_model_len)
         self.dtype = Dtype(str(llm.model_config.dtype).removeprefix("torch."))
         self.has_chat_template = bool(getattr(self._tokenizer, "chat_template", None))
         self._vocabulary = int(llm.model_config.get_vocab_size())
+        self._tools = tools.ToolParser(tool_parser, llm.model_config, self._tokenizer) if tool_parser else None
 
     @classmethod
     def start(cls, spec: wire.EngineSpec) -> "VllmEngine":
@@ -64,7 +75,7 @@ class VllmEngine:
             # On CPU, vLLM spawns workers to bind each to its cores. We do not bind, and a fork has everything imported:
             # it saves some 10 s and 400 MB.
             os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"
-        return cls(AsyncLLM.from_vllm_config(config, disable_log_stats=True))
+        return cls(AsyncLLM.from_vllm_config(config, disable_log_stats=True), spec.tool_parser)
 
     @property
     def dead(self) -> bool:
@@ -100,23 +111,54 @@ class VllmEngine:
     async def generate(self, call: wire.Generate, request_id: str) -> AsyncGenerator[wire.Output, None]:
         """Completions of one prompt. Closing the generator, or cancelling, aborts the request in vLLM.
 
-        Raises RequestRefused when the prompt does not fit the model, or vLLM refuses the sampling.
+        Raises RequestRefused when the prompt does not fit the model, or vLLM refuses the sampling or the tools.
         """
         from vllm.exceptions import VLLMClientError
         from vllm.inputs.engine import tokens_input
 
+        reader = self._reader(call)
         ids = self._tokenize(call)
-        params = self._sampling(call.sampling, len(ids), call.stream)
+        params = self._sampling(call.sampling, len(ids), call.stream, reader)
         prompt_ids = tuple(ids)
+        wants_echo = call.sampling.echo
         try:
             async with aclosing(
                 self._llm.generate(tokens_input(ids), params, request_id, priority=call.priority)
             ) as outputs:
                 async for output in outputs:
                     completions = tuple(_completion(piece, call.sampling) for piece in output.outputs)
-                    yield wire.Output(completions, prompt_ids, last=output.finished)
+                    if reader is not None:
+                        completions = tuple(reader.read(one, ids, stream=call.stream) for one in completions)
+                    echo = self._echo(call, ids, output) if wants_echo else None
+                    wants_echo = False
+                    yield wire.Output(completions, prompt_ids, output.finished, echo)
         except (ValueError, VLLMClientError) as error:  # a JSON Schema that it cannot follow, say
             raise RequestRefused("sampling", str(error)) from error
+
+    def _reader(self, call: wire.Generate) -> tools.CallReader | None:
+        """None for a request without tools."""
+        if call.messages is None or call.tools is None:
+            return None
+        if self._tools is None:
+            raise RequestRefused(
+                "prompt.chat.tools",
+                "it is not known how this model calls tools: the operator has to name vLLM's parser for it,"
+                """ as in RATCHET_ROLLOUT_TOOL_PARSERS='{"name of the model": "hermes"}'""",
+            )
+        try:
+            return self._tools.reader(ChatPrompt(call.messages, call.tools), call.sampling.json_schema)
+        except ValueError as error:
+            raise RequestRefused("prompt.chat.tools", str(error)) from error
+
+    def _echo(self, call: wire.Generate, ids: Sequence[int], output: "RequestOutput") -> Echo:
+        """`output`: the first of the request, which has the log-probs of all of the prompt."""
+        text = self._tokenizer.decode(ids) if call.text is None else call.text
+        top, entries = call.sampling.top_logprobs, output.prompt_logprobs
+        if top is None or not entries:
+            return Echo(text)
+        first = TokenCandidate(ids[0], self._tokenizer.decode(ids[:1]), math.nan)
+        others = zip(entries[1:], ids[1:], strict=True)
+        return Echo(text, ((first,), *(_candidates(entry or {}, token, top) for entry, token in others)))
 
     def _tokenize(self, call: wire.Generate) -> list[int]:
         match wire.prompt_of(call):
@@ -127,8 +169,8 @@ class VllmEngine:
                     raise RequestRefused(field, self._unknown(unknown[0]))
             case TextPrompt(text):
                 field, ids = "prompt.text", self._tokenizer.encode(text)
-            case ChatPrompt(messages):
-                field, ids = "prompt.chat", self._render(messages)
+            case ChatPrompt() as chat:
+                field, ids = "prompt.chat", self._render(chat)
         if not ids:
             raise RequestRefused(field, "the prompt has no tokens")
         if len(ids) >= self.max_model_len:
@@ -141,17 +183,22 @@ class VllmEngine:
     def _unknown(self, token: int) -> str:
         return f"token {token} is not in the model's vocabulary of {self._vocabulary}"
 
-    def _render(self, messages: tuple[Message, ...]) -> list[int]:
+    def _render(self, chat: ChatPrompt) -> list[int]:
         if not self.has_chat_template:
             raise RequestRefused("prompt.chat", "the model has no chat template: send text or tokens")
-        conversation = [{"role": message.role, "content": message.content} for message in messages]
+        conversation = tools.conversation(chat.messages)
+        offered = tools.offered(chat.tools) if chat.tools else None
         try:
-            text = self._tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True)
+            text = self._tokenizer.apply_chat_template(
+                conversation, tools=offered, tokenize=False, add_generation_prompt=True
+            )
         except Exception as error:  # a template is a program of the model's author and may raise anything
             raise RequestRefused("prompt.chat.messages", f"the model's chat template refuses them: {error}") from error
         return list(self._tokenizer.encode(text, add_special_tokens=False))
 
-    def _sampling(self, sampling: Sampling, prompt_tokens: int, stream: bool) -> "SamplingParams":
+    def _sampling(
+        self, sampling: Sampling, prompt_tokens: int, stream: bool, reader: tools.CallReader | None
+    ) -> "SamplingParams":
         from vllm import SamplingParams
         from vllm.exceptions import VLLMClientError
         from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
@@ -161,25 +208,27 @@ class VllmEngine:
             if unknown:
                 raise RequestRefused(f"sampling.{field}", self._unknown(unknown[0]))
         room = self.max_model_len - prompt_tokens
+        wanted = room if sampling.max_tokens is None else max(1, sampling.max_tokens)  # vLLM makes one at least
+        followed = None if sampling.json_schema is None else StructuredOutputsParams(json=sampling.json_schema)
         try:
             return SamplingParams(
                 n=sampling.n,
                 temperature=1.0 if sampling.temperature is None else sampling.temperature,
                 top_p=1.0 if sampling.top_p is None else sampling.top_p,
                 top_k=sampling.top_k or 0,  # 0: all tokens
-                max_tokens=min(sampling.max_tokens or room, room),
+                max_tokens=min(wanted, room),
                 stop=list(sampling.stop),
                 stop_token_ids=list(sampling.stop_token_ids),
                 seed=sampling.seed,
                 ignore_eos=sampling.ignore_eos,
                 repetition_penalty=1.0 if sampling.repetition_penalty is None else sampling.repetition_penalty,
                 logprobs=_log_probs_of(sampling),
+                prompt_logprobs=sampling.top_logprobs if sampling.echo else None,
                 presence_penalty=sampling.presence_penalty or 0.0,
                 frequency_penalty=sampling.frequency_penalty or 0.0,
                 logit_bias=dict(sampling.logit_bias) or None,
-                structured_outputs=None
-                if sampling.json_schema is None
-                else StructuredOutputsParams(json=sampling.json_schema),
+                structured_outputs=reader.structured_outputs if reader else followed,
+                skip_special_tokens=reader.skip_special_tokens if reader else True,
                 output_kind=RequestOutputKind.DELTA if stream else RequestOutputKind.FINAL_ONLY,
             )
         except (ValueError, VLLMClientError) as error:
@@ -229,6 +278,8 @@ def _log_probs_of(sampling: Sampling) -> int | None:
 
 
 def _completion(output: "CompletionOutput", sampling: Sampling) -> Completion:
+    if sampling.max_tokens == 0:
+        return Completion(output.index, "", FinishReason.LENGTH)
     token_ids = tuple(output.token_ids)
     log_probs: tuple[float, ...] = ()
     candidates: tuple[tuple[TokenCandidate, ...], ...] = ()

@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from ratchet_kit.work import Priority
-from ratchet_policies import ChatPrompt, Completion, Prompt, Sampling, TextPrompt, TokenPrompt
+from ratchet_policies import ChatPrompt, Completion, Echo, Prompt, Sampling, TextPrompt, TokenPrompt, Tools
 from ratchet_problems import Message
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import Dtype
@@ -36,6 +36,8 @@ class EngineSpec(msgspec.Struct, frozen=True):
     enforce_eager: bool
     devices: tuple[str, ...] = ()
     """The GPUs that it sees, as CUDA_VISIBLE_DEVICES names them."""
+    tool_parser: str = ""
+    """As vLLM names it. Empty: the model takes no tools."""
 
 
 class ForkRequest(msgspec.Struct, frozen=True):
@@ -66,6 +68,7 @@ class Generate(msgspec.Struct, tag="generate", frozen=True):
     token_ids: tuple[int, ...] | None = None
     text: str | None = None
     messages: tuple[Message, ...] | None = None
+    tools: Tools | None = None
 
 
 class LoadWeights(msgspec.Struct, tag="load_weights", frozen=True):
@@ -84,6 +87,7 @@ class Output(msgspec.Struct, tag="output", frozen=True):
     completions: tuple[Completion, ...]
     prompt_token_ids: tuple[int, ...]
     last: bool
+    echo: Echo | None = None
 
 
 class Loaded(msgspec.Struct, tag="loaded", frozen=True):
@@ -115,20 +119,20 @@ def generate_call(request: GenerationRequest, stream: bool) -> Generate:
             return Generate(request.sampling, stream, priority, token_ids=tuple(ids))
         case TextPrompt(text):
             return Generate(request.sampling, stream, priority, text=text)
-        case ChatPrompt(messages):
-            return Generate(request.sampling, stream, priority, messages=messages)
+        case ChatPrompt(messages, tools):
+            return Generate(request.sampling, stream, priority, messages=messages, tools=tools)
 
 
 def prompt_of(call: Generate) -> Prompt:
     if call.token_ids is not None:
         return TokenPrompt(call.token_ids)
     if call.messages is not None:
-        return ChatPrompt(call.messages)
+        return ChatPrompt(call.messages, call.tools)
     return TextPrompt(call.text or "")
 
 
 def output_of(reply: Output) -> EngineOutput:
-    return EngineOutput(reply.completions, reply.prompt_token_ids)
+    return EngineOutput(reply.completions, reply.prompt_token_ids, reply.echo)
 
 
 async def send(writer: asyncio.StreamWriter, message: Call | Reply) -> None:

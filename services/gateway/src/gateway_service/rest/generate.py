@@ -1,0 +1,48 @@
+"""POST /generate: the simplest door. A prompt in, a text out; /v1 has everything else."""
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from gateway_service.auth import http_auth
+from gateway_service.domain.completions.completer import Completer
+from gateway_service.domain.completions.completion import CompletionRequest
+from gateway_service.domain.keys.key import Scope
+from gateway_service.rest.openai_requests import MAX_INT32
+from gateway_service.rest.texts import Text
+from ratchet_kit.http_server import while_connected
+from ratchet_kit.names import ModelRef
+from ratchet_policies import ChatPrompt, Sampling
+from ratchet_problems import Message
+
+PATH = "/generate"
+
+
+class GenerateRequest(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    model: str = Field(description='"name", "name@version" or "name:alias".')
+    prompt: Text = Field(description="What a user says.")
+    max_tokens: int | None = Field(default=None, ge=1, le=MAX_INT32)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+
+
+class GenerateResponse(BaseModel):
+    text: str
+    id: str = Field(description="For feedback.")
+    model: str = Field(description='The version that answered, "starter@2".')
+
+
+def build(completer: Completer) -> APIRouter:
+    api = APIRouter(tags=["generate"], dependencies=[http_auth(Scope.INFERENCE)])
+
+    @api.post(PATH)
+    async def generate(body: GenerateRequest, http: Request) -> GenerateResponse:
+        """Answers a prompt with a text."""
+        prompt = ChatPrompt((Message("user", body.prompt),))
+        sampling = Sampling(temperature=body.temperature, max_tokens=body.max_tokens)
+        request = CompletionRequest(ModelRef.parse_registered(body.model), prompt, sampling)
+        answer = await while_connected(http.receive, completer.complete(request))
+        (completion,) = answer.generation.completions
+        return GenerateResponse(text=completion.text, id=answer.id, model=str(answer.version))
+
+    return api

@@ -1,0 +1,80 @@
+"""Tools in requests of OpenAI's API (https://platform.openai.com/docs/guides/function-calling)."""
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+import ratchet_problems
+from gateway_service.rest.texts import Schema, Text
+from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_policies import Tool, Tools
+
+MAX_TOOLS = 128
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class CalledFunction(_Strict):
+    name: Text
+    arguments: Text
+
+
+class Call(_Strict):
+    """That an assistant made."""
+
+    id: Text
+    type: Literal["function"]
+    function: CalledFunction
+
+    def to_chat(self) -> ratchet_problems.ToolCall:
+        return ratchet_problems.ToolCall(self.function.name, self.function.arguments, self.id)
+
+
+class Function(_Strict):
+    name: Name
+    description: Text | None = None
+    parameters: Schema | None = Field(default=None, description="A JSON Schema.")
+    strict: bool | None = None
+
+
+class OfferedTool(_Strict):
+    type: Literal["function"]
+    function: Function
+
+    def to_tool(self) -> Tool:
+        wanted = self.function.parameters
+        parameters = "" if wanted is None else json.dumps(wanted)
+        return Tool(self.function.name, self.function.description or "", parameters, self.function.strict)
+
+
+class NamedFunction(_Strict):
+    name: Name
+
+
+class NamedTool(_Strict):
+    type: Literal["function"]
+    function: NamedFunction
+
+
+OfferedTools: TypeAlias = Annotated[list[OfferedTool], Field(max_length=MAX_TOOLS)]
+ToolChoice: TypeAlias = Literal["none", "auto", "required"] | NamedTool
+
+
+def to_tools(offered: Sequence[OfferedTool], choice: ToolChoice | None, parallel: bool | None) -> Tools | None:
+    """None where nothing may be called: the model is then not told of the tools.
+
+    Raises InvalidArgument for a choice of what is not offered.
+    """
+    called = choice.function.name if isinstance(choice, NamedTool) else ""
+    if called not in ("", *(tool.function.name for tool in offered)) or (choice == "required" and not offered):
+        text = "must be of the tools that the request offers"
+        raise InvalidArgument(f"tool_choice {text}", [FieldViolation("tool_choice", text)])
+    if not offered or choice == "none":
+        return None
+    tools = tuple(tool.to_tool() for tool in offered)
+    return Tools(tools, required=choice == "required", called=called, single=parallel is False)

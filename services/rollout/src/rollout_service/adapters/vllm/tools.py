@@ -1,0 +1,181 @@
+"""Tools in chats: as templates take them, and the calls of them, which vLLM's parsers read from what a model writes.
+
+Runs only in the engine process. The parsers are imported when an engine has one.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ratchet_policies import ChatPrompt, Completion, FinishReason, Tools
+from ratchet_problems import Message, ToolCall
+
+if TYPE_CHECKING:
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+    from vllm.parser import Parser
+    from vllm.sampling_params import StructuredOutputsParams
+
+NO_PARAMETERS = '{"type": "object", "properties": {}}'
+
+
+class ToolParser:
+    """What reads the calls that one model writes."""
+
+    def __init__(self, name: str, model_config: Any, tokenizer: Any) -> None:
+        """`name`: vLLM's. Raises ValueError when it has no such parser, or the parser does not fit the tokenizer."""
+        from vllm.parser import ParserManager
+
+        self._model_config = model_config
+        self._tokenizer = tokenizer
+        try:
+            self._parser = ParserManager.get_parser(
+                tool_parser_name=name, enable_auto_tools=True, model_name=model_config.model, tokenizer=tokenizer
+            )
+        except TypeError as error:
+            raise ValueError(f"{name} of RATCHET_ROLLOUT_TOOL_PARSERS cannot be used: {error}") from error
+
+    def reader(self, prompt: ChatPrompt, json_schema: str | None) -> "CallReader":
+        """For the answers to a chat that offers tools. `json_schema`: for an answer that calls none.
+
+        Raises ValueError for tools that vLLM does not take.
+        """
+        assert prompt.tools is not None
+        request = _request(prompt.messages, prompt.tools, json_schema)
+
+        def make() -> "Parser":
+            assert self._parser is not None
+            return self._parser(
+                self._tokenizer, request.tools, chat_template_kwargs={}, model_config=self._model_config
+            )
+
+        return CallReader(make().adjust_request(request), make, prompt.tools)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+
+
+class CallReader:
+    """Reads the calls in the answers to one request: in each whole answer, or in its pieces as they come."""
+
+    def __init__(self, request: "ChatCompletionRequest", make: Callable[[], "Parser"], tools: Tools) -> None:
+        """`request`: as the parser adjusted it."""
+        self._request = request
+        self._parsers: defaultdict[int, Parser] = defaultdict(make)
+        self._tools = tools
+        self._calling: set[int] = set()
+
+    @property
+    def structured_outputs(self) -> "StructuredOutputsParams | None":
+        """What vLLM holds the text to."""
+        return self._request.extract_structured_outputs()
+
+    @property
+    def skip_special_tokens(self) -> bool:
+        return bool(self._request.skip_special_tokens)
+
+    def read(self, completion: Completion, prompt_ids: Sequence[int], *, stream: bool) -> Completion:
+        """The same completion, or the same piece of it, with its calls apart from its text."""
+        said = self._piece(completion, prompt_ids) if stream else self._whole(completion, prompt_ids)
+        calls = tuple(call for call in said.calls if call.index == 0 or not self._tools.single)
+        if calls:
+            self._calling.add(completion.index)
+        reason = completion.finish_reason
+        if reason is FinishReason.STOP and completion.index in self._calling and not self._tools.called:
+            reason = FinishReason.TOOL_CALLS
+        return replace(completion, text=said.text, tool_calls=calls, finish_reason=reason)
+
+    def _whole(self, completion: Completion, prompt_ids: Sequence[int]) -> _Said:
+        from vllm.renderers.chat_utils import make_tool_call_id
+
+        parser = self._parsers[completion.index]
+        parser.set_prompt_token_ids(prompt_ids)
+        _, text, calls = parser.parse(
+            completion.text, self._request, enable_auto_tools=True, model_output_token_ids=completion.token_ids
+        )
+        read = [
+            ToolCall(call.name, call.arguments, call.id or make_tool_call_id(), place)
+            for place, call in enumerate(calls or ())
+        ]
+        return _Said(text or "", tuple(read))
+
+    def _piece(self, completion: Completion, prompt_ids: Sequence[int]) -> _Said:
+        delta = self._parsers[completion.index].parse_delta(
+            completion.text,
+            list(completion.token_ids),
+            self._request,
+            list(prompt_ids),
+            finished=completion.finish_reason is not FinishReason.UNFINISHED,
+        )
+        if delta is None:
+            return _Said()
+        read = []
+        for call in delta.tool_calls:
+            name = (call.function.name if call.function else None) or ""
+            arguments = (call.function.arguments if call.function else None) or ""
+            read.append(ToolCall(name, arguments, call.id or "", call.index))
+        return _Said(delta.content or "", tuple(read))
+
+
+def conversation(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """As chat templates take it (https://huggingface.co/docs/transformers/chat_extras): arguments are objects."""
+    return [_message(message, _object) for message in messages]
+
+
+def offered(tools: Tools) -> list[dict[str, Any]]:
+    """As chat templates and OpenAI's API take them."""
+    return [
+        {
+            "type": "function",
+            "function": {"name": tool.name, "parameters": json.loads(tool.parameters or NO_PARAMETERS)}
+            | ({"description": tool.description} if tool.description else {})
+            | ({} if tool.strict is None else {"strict": tool.strict}),
+        }
+        for tool in tools.offered
+    ]
+
+
+def _request(messages: Sequence[Message], tools: Tools, json_schema: str | None) -> "ChatCompletionRequest":
+    """The request that vLLM's parsers read: as OpenAI's API writes it."""
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+
+    choice: Any = "required" if tools.required else "auto"
+    if tools.called:
+        choice = {"type": "function", "function": {"name": tools.called}}
+    followed = None
+    if json_schema is not None:
+        followed = {"type": "json_schema", "json_schema": {"name": "answer", "schema": json.loads(json_schema)}}
+    return ChatCompletionRequest.model_validate(
+        {
+            "messages": [_message(message, str) for message in messages],
+            "tools": offered(tools),
+            "tool_choice": choice,
+            "parallel_tool_calls": not tools.single,
+            "response_format": followed,
+        }
+    )
+
+
+def _message(message: Message, arguments: Callable[[str], object]) -> dict[str, Any]:
+    record: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        record["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments(call.arguments)}}
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id:
+        record["tool_call_id"] = message.tool_call_id
+    return record
+
+
+def _object(text: str) -> dict[str, Any]:
+    """What a model wrote long ago must not end a conversation: where it is no JSON object, it is an empty one."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
