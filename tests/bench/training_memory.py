@@ -31,6 +31,7 @@ from ratchet_kit.client import wait_healthy
 from ratchet_kit.names import Location
 from ratchet_kit.places import Places
 from ratchet_kit.process import ProcessGroup
+from ratchet_rewards import Reward
 from ratchet_testing.ports import free_port
 from ratchet_testing.services import serving
 from trainer_service.adapters.folders import FsspecModelFolders
@@ -66,6 +67,9 @@ class Watched(job_report_pb2_grpc.JobReportServiceServicer):
 
     async def ReportStarted(self, request: Any, context: Any) -> pb.ReportStartedResponse:
         return pb.ReportStartedResponse()
+
+    async def ReportHeartbeat(self, request: Any, context: Any) -> pb.ReportHeartbeatResponse:
+        return pb.ReportHeartbeatResponse()
 
     async def ReportPhase(self, request: Any, context: Any) -> pb.ReportPhaseResponse:
         print(f"{time.strftime('%H:%M:%S')} phase {request.phase} peak {self._trainer.pss / GIB:.2f} GiB", flush=True)
@@ -147,7 +151,7 @@ def _spec(wanted: argparse.Namespace) -> RunSpec:
         algorithm=wanted.algorithm,
         problems=ProblemSetRef(wanted.problems),
         steps=wanted.steps,
-        reward="" if wanted.algorithm == "sft" else "tests_fraction",
+        reward=Reward() if wanted.algorithm == "sft" else Reward("tests_fraction"),
         hyperparameters=hyper,
         resources=Resources(accelerators_per_node=wanted.ranks),
         verl_overrides=tuple(wanted.verl),
@@ -168,7 +172,7 @@ async def main(wanted: argparse.Namespace) -> int:
     spec = defaults.complete(
         _spec(wanted),
         Found(base),
-        Limits(("tests_fraction",), accelerators=wanted.ranks, memory_bytes=int(wanted.memory * GIB)),
+        Limits(accelerators=wanted.ranks, memory_bytes=int(wanted.memory * GIB)),
     )
     print(json.dumps(asdict(spec.hyperparameters)), flush=True)
     async with AsyncExitStack() as stack:

@@ -10,6 +10,7 @@ import verl.workers.engine.utils
 from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 from verl.utils.device import get_device_name
+from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.rollout.base import _ROLLOUT_REGISTRY
 
 from trainer_service.job.verl.config import ROLLOUT
@@ -95,5 +96,5 @@ def head_gathered_with_its_model() -> None:
 def unpinned_offload() -> None:
     """The reference policy's CPUOffloadPolicy pins memory, which needs an accelerator
     (workers/engine/fsdp/transformer_impl.py:455)."""
-    policy = verl.utils.fsdp_utils.CPUOffloadPolicy
-    verl.utils.fsdp_utils.CPUOffloadPolicy = lambda pin_memory=True: policy(pin_memory=False)
+    policy = transformer_impl.CPUOffloadPolicy
+    transformer_impl.CPUOffloadPolicy = lambda pin_memory=True: policy(pin_memory=False)
