@@ -133,3 +133,10 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
             ports, store, queue, jobs, registry, folders, policies, events, clock,
             runs=service.runs, reports=service.reports, driver=service.driver, deadlines=deadlines,
         )  # fmt: skip
+
+
+@pytest.fixture
+async def run(trainer: Trainer, make_spec: MakeSpec) -> Run:
+    """Of three steps; its version is one of "coder"."""
+    created: Run = await trainer.create("r1", make_spec(steps=3, output_model="coder"))
+    return created
