@@ -11,12 +11,11 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -30,9 +29,9 @@ from ratchet.trainer.v1 import job_report_pb2_grpc
 from ratchet_kit.client import wait_healthy
 from ratchet_kit.names import Location
 from ratchet_kit.places import Places
-from ratchet_kit.process import ProcessGroup
 from ratchet_rewards import Reward
 from ratchet_testing.ports import free_port
+from ratchet_testing.processes import process
 from ratchet_testing.services import serving
 from trainer_service.adapters.folders import FsspecModelFolders
 from trainer_service.domain import defaults
@@ -88,16 +87,6 @@ class Watched(job_report_pb2_grpc.JobReportServiceServicer):
         print(f"ended: {request.failure.message or 'all steps are done'}", flush=True)
         self.ended = True
         return pb.ReportFinishedResponse()
-
-
-@asynccontextmanager
-async def process(log: Path, *command: str, **env: str) -> AsyncIterator[ProcessGroup]:
-    with log.open("ab") as out:
-        group = await ProcessGroup.start(command, env={**os.environ, **env}, stdout=out, stderr=out)
-        try:
-            yield group
-        finally:
-            await group.stop()
 
 
 async def look(root: int, peak: Peak) -> None:

@@ -8,25 +8,12 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
+from ratchet_testing.openapi import CHECKS
 from tests.e2e.conftest import Platform, platform
 
 __all__ = ["platform"]  # the fixture
 
-CHECKS = [
-    not_a_server_error,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-]
 EXAMPLES = int(os.environ.get("OPENAPI_EXAMPLES", "30"))
 """Of each route and mode."""
 

@@ -1,11 +1,27 @@
 """The processes that a test has started."""
 
-from collections.abc import Iterable
-from contextlib import suppress
+import os
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import psutil
 
+from ratchet_kit.process import ProcessGroup
+
 _SERVERS = frozenset({"valkey-server", "postgres", "weed"})
+
+
+@asynccontextmanager
+async def process(log: Path, *command: str, **env: str) -> AsyncIterator[ProcessGroup]:
+    """Runs a command, and stops it with all that it has started. `env`: beside this process's. `log` gets what it
+    prints."""
+    with log.open("ab") as out:
+        group = await ProcessGroup.start(command, env={**os.environ, **env}, stdout=out, stderr=out)
+        try:
+            yield group
+        finally:
+            await group.stop()
 
 
 def children(*, recursive: bool = False) -> list[psutil.Process]:
@@ -23,8 +39,8 @@ def children(*, recursive: bool = False) -> list[psutil.Process]:
 def computing(processes: Iterable[psutil.Process]) -> list[int]:
     """The numbers of those that run now and have done so for a while."""
     found = []
-    for process in processes:
+    for one in processes:
         with suppress(psutil.NoSuchProcess):
-            if process.status() == psutil.STATUS_RUNNING and process.cpu_times().user > 0.1:
-                found.append(process.pid)
+            if one.status() == psutil.STATUS_RUNNING and one.cpu_times().user > 0.1:
+                found.append(one.pid)
     return found

@@ -11,23 +11,11 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
+
+from ratchet_testing.openapi import CHECKS
 
 from ..world import ADMIN_KEY
 
-CHECKS = [
-    not_a_server_error,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-]
 OWN = ("/v1/", "/generate", "/healthz", "/readyz", *(f"/api/v1/{name}" for name in ("keys", "releases", "feedback")))
 EXAMPLES = 60
 

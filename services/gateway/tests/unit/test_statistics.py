@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from gateway_service.domain.statistics import horizons, power, sequences
-from gateway_service.domain.statistics.conclusions import Verdict, holm, verdict
+from gateway_service.domain.statistics.conclusions import Verdict, holm_levels, verdict
 from gateway_service.domain.statistics.imbalance import sample_ratio
 from gateway_service.domain.statistics.moments import Mean, Moments, adjusted, mean
 from gateway_service.domain.statistics.quantiles import quantile
@@ -171,7 +171,7 @@ class TestConclusions:
     def test_holms_levels(self) -> None:
         # statsmodels 0.14: multipletests([0.01, 0.04, 0.03, 0.005], method="holm") rejects the first and the last
         p_values = [0.01, 0.04, 0.03, 0.005]
-        levels = holm(p_values, 0.05)
+        levels = holm_levels(p_values, 0.05)
         assert levels == pytest.approx([0.05 / 3, 0.05 / 2, 0.05 / 2, 0.05 / 4])
         assert [p <= level for p, level in zip(p_values, levels, strict=True)] == [True, False, False, True]
 

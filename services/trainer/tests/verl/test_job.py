@@ -19,6 +19,7 @@ from ratchet_kit.client import wait_healthy
 from ratchet_kit.process import ProcessGroup
 from ratchet_rewards import Reward
 from ratchet_testing.ports import free_port
+from ratchet_testing.processes import process
 from ratchet_testing.services import serving
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
 from trainer_service.job.config import Dtype, JobConfig
@@ -111,16 +112,6 @@ class Reports(job_report_pb2_grpc.JobReportServiceServicer):
     async def _fence(self, request: Any, context: grpc.aio.ServicerContext) -> None:
         if request.attempt != self.attempt:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"attempt {request.attempt} is over")
-
-
-@asynccontextmanager
-async def process(log: Path, *command: str, **env: str) -> AsyncIterator[ProcessGroup]:
-    with log.open("ab") as out:
-        group = await ProcessGroup.start(command, env={**os.environ, **env}, stdout=out, stderr=out)
-        try:
-            yield group
-        finally:
-            await group.stop()
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
 """A policy that has become worse than the base it started from, by an interval that leaves no doubt."""
 
-import math
 from statistics import NormalDist, fmean
 
-from ratchet_kit.statistics import wilson
+from ratchet_kit.statistics import newcombe
 from trainer_service.domain.series import Series, latest, values
 from trainer_service.domain.thresholds import IN_A_ROW, LATEST, Thresholds
 
@@ -65,10 +64,10 @@ def _passed(series: Series) -> tuple[float, float] | None:
 def _is_below(low: float, of_low: float, high: float, of_high: float, confidence: float) -> bool:
     """Whether the interval of low - high lies below 0; both are means of so many values from 0 to 1.
 
-    Newcombe's interval (Statistics in Medicine 17, 1998, method 10), which behaves at 0 and 1. It takes the two for
-    independent: of the same problems they are not, which makes it wider than it need be.
+    Newcombe's interval takes the two for independent: of the same problems they are not, which makes it wider than it
+    need be.
     """
     if not confidence or not (0 <= low < high <= 1):
         return False
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    return low - high + math.hypot(wilson(low, of_low, z).high - low, high - wilson(high, of_high, z).low) < 0
+    return newcombe(low, of_low, high, of_high, z).high < 0

@@ -2,10 +2,10 @@
 
 import { get, post } from "../api.js";
 import { Chart } from "../chart.js";
-import { button, confirmed, el, facts, number, section, table } from "../dom.js";
+import { el, facts, number, section, table } from "../dom.js";
 import { between, clock, count, percentOf, short, word } from "../format.js";
 import { keepingFocus, live } from "../live.js";
-import { intervals, modelLink, state, to, versionLink } from "./parts.js";
+import { actions, intervals, modelLink, state, to, versionLink } from "./parts.js";
 
 const POINTS = 24;
 const PAST_EVERY = 60_000;
@@ -23,32 +23,21 @@ const ACTIONS = {
 
 export async function experiment({ host, parts: [id], signal }) {
   const about = el("div"),
-    buttons = el("div", { class: "actions" }),
     said = el("div"),
     details = el("div");
   const charts = new Map();
   const closing = el("div", { class: "charts" });
   signal.addEventListener("abort", () => charts.forEach((chart) => chart.remove()), { once: true });
-  const offered = Object.entries(ACTIONS).map(([name, [label, text, danger]]) => [
-    name,
-    button(
-      label,
-      () =>
-        confirmed({
-          title: `${label}: ${id}?`,
-          text,
-          action: label,
-          danger,
-          reason: name !== "start",
-          async act(reason) {
-            await post(to("experiments", id, name), name === "start" ? {} : { reason });
-            read = 0;
-            draw(await load());
-          },
-        }),
-      danger ? "danger" : "",
-    ),
-  ]);
+  const can = actions(
+    id,
+    ACTIONS,
+    async (name, reason) => {
+      await post(to("experiments", id, name), name === "start" ? {} : { reason });
+      read = 0;
+      draw(await load());
+    },
+    ["start"],
+  );
   let past = [],
     read = 0;
   // The earlier reports cost the gateway a look at all records each: they are read again once in a while.
@@ -58,14 +47,10 @@ export async function experiment({ host, parts: [id], signal }) {
     if (fresh) [past, read] = [now.past, Date.now()];
     return { ...now, past };
   }
-  host.append(about, buttons, said, section("How the intervals close", closing), details);
+  host.append(about, can.node, said, section("How the intervals close", closing), details);
 
   function draw(now) {
-    for (const [name, one] of offered) {
-      const can = ACTIONS[name][3].includes(now.state);
-      if (can && !one.isConnected) buttons.append(one);
-      if (!can) one.remove();
-    }
+    can.show(now.state);
     closing.hidden = closing.parentNode.hidden = !now.report;
     if (now.report) drawClosing(now, charts, closing);
     keepingFocus(about, () => about.replaceChildren(...summary(now)));

@@ -1,6 +1,6 @@
 // What several views draw.
 
-import { el, svg } from "../dom.js";
+import { button, confirmed, el, svg } from "../dom.js";
 import { digest, mood, short, version, word } from "../format.js";
 
 export const link = (path, text) => el("a", { href: `#/${path}` }, text);
@@ -19,6 +19,25 @@ export function state(value, prefix) {
 export function bar(done, total) {
   const text = `${done} of ${total}`;
   return el("span", {}, el("progress", { value: done, max: Math.max(1, total), "aria-label": text }), ` ${text}`);
+}
+
+// Buttons of what can be done with a resource. `table`: name -> [label, question, dangerous, the states in which it can be
+// done]. `act(name, reason)`: a reason is asked for, but for those that are `plain`. `show(state)`: those of the state.
+export function actions(id, table, act, plain = []) {
+  const node = el("div", { class: "actions" });
+  const offered = Object.entries(table).map(([name, [label, text, danger, states]]) => {
+    const asked = { title: `${label}: ${id}?`, text, action: label, danger, reason: !plain.includes(name) };
+    const ask = () => confirmed({ ...asked, act: (reason) => act(name, reason) });
+    return [states, button(label, ask, danger ? "danger" : "")];
+  });
+  // A button that stays is not touched: it may have the focus.
+  function show(now) {
+    for (const [states, one] of offered) {
+      if (!states.includes(now)) one.remove();
+      else if (!one.isConnected) node.append(one);
+    }
+  }
+  return { node, show };
 }
 
 // Rows of { label, low, value, high, mood, text } as dots with their intervals on one axis, with a line at 0 or `zero`.

@@ -2,12 +2,11 @@
 
 import { follow, get, post } from "../api.js";
 import { Chart } from "../chart.js";
-import { button, confirmed, el, facts, number, problem, section, table } from "../dom.js";
+import { el, facts, number, problem, section, table } from "../dom.js";
 import { clock, count, percentOf, seconds, short, span, version, word } from "../format.js";
-import { intervals, modelLink, state, to, versionLink } from "./parts.js";
+import { actions, intervals, modelLink, state, to, versionLink } from "./parts.js";
 
 const ACTIONS = {
-  // name: [label, question, dangerous, the states in which it can be done]
   pause: ["Pause", "All traffic goes to the baseline until it is resumed.", false, ["STATE_PROGRESSING"]],
   resume: ["Resume", "It goes on with the stage that was paused.", false, ["STATE_PAUSED"]],
   promote: [
@@ -27,7 +26,6 @@ const BOUNDS = { BOUND_ERROR_RATE: "error rate", BOUND_LATENCY: "slow answers", 
 
 export async function release({ host, parts: [id], signal }) {
   const about = el("div"),
-    buttons = el("div", { class: "actions" }),
     said = el("div", { "aria-live": "polite" });
   const evidence = el("div"),
     arms = el("div"),
@@ -41,24 +39,12 @@ export async function release({ host, parts: [id], signal }) {
   });
   const trace = new Trace();
   signal.addEventListener("abort", () => (traffic.remove(), trace.remove()), { once: true });
-  const offered = Object.entries(ACTIONS).map(([name, [label, text, danger]]) => [
-    name,
-    button(
-      label,
-      () =>
-        confirmed({
-          title: `${label}: ${id}?`,
-          text,
-          action: label,
-          danger,
-          act: async (reason) => show((await post(to("releases", id, name), { reason })).release),
-        }),
-      danger ? "danger" : "",
-    ),
-  ]);
+  const can = actions(id, ACTIONS, async (name, reason) =>
+    show((await post(to("releases", id, name), { reason })).release),
+  );
   host.append(
     about,
-    buttons,
+    can.node,
     said,
     section("What its bounds show", evidence, trace.node),
     section("Its arms in the present stage", arms),
@@ -97,11 +83,7 @@ export async function release({ host, parts: [id], signal }) {
         ),
       ),
     );
-    for (const [name, one] of offered) {
-      const can = ACTIONS[name][3].includes(now.state);
-      if (can && !one.isConnected) buttons.append(one);
-      if (!can) one.remove();
-    }
+    can.show(now.state);
     evidence.replaceChildren(bounds(now));
     trace.add(now.checks);
     arms.replaceChildren(

@@ -8,7 +8,7 @@ from gateway_service.domain.experiments.experiment import Analysis, Experiment, 
 from gateway_service.domain.experiments.report import Comparison, MetricValue, Report, VariantReport
 from gateway_service.domain.experiments.wording import conclusion, describe
 from gateway_service.domain.statistics import horizons, sequences
-from gateway_service.domain.statistics.conclusions import Verdict, holm, verdict
+from gateway_service.domain.statistics.conclusions import Verdict, holm_levels, verdict
 from gateway_service.domain.statistics.imbalance import ALARM, sample_ratio
 from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, Moments, adjusted
 from gateway_service.domain.traffic.measure import Measure
@@ -91,7 +91,7 @@ def _comparisons(spec: ExperimentSpec, evidence: Evidence, may_decide: bool) -> 
     pairs = [pair for metric in spec.metrics for pair in _pairs(spec, metric, evidence)]
     tuned = spec.min_units * len(spec.variants) or TUNED_FOR
     r = sequences.mixture(tuned, spec.alpha)
-    levels = holm([_finding(spec, pair, spec.alpha, r).p_value for pair in pairs], spec.alpha)
+    levels = holm_levels([_finding(spec, pair, spec.alpha, r).p_value for pair in pairs], spec.alpha)
     return tuple(
         _comparison(pair, _finding(spec, pair, level, r), level, may_decide)
         for pair, level in zip(pairs, levels, strict=True)

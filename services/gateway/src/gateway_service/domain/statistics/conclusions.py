@@ -27,7 +27,7 @@ def verdict(gain: Estimate, margin: float) -> Verdict:
     return Verdict.UNDECIDED
 
 
-def holm(p_values: Sequence[float], alpha: float) -> Sequence[float]:
+def holm_levels(p_values: Sequence[float], alpha: float) -> Sequence[float]:
     """The level at which each of several comparisons is looked at, so that the chance of any false alarm among them is
     alpha: Holm, Scandinavian Journal of Statistics 6 (1979).
 
