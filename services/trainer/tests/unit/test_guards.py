@@ -61,7 +61,7 @@ def test_what_no_run_comes_back_from_stops_it(bad: dict[str, float], guard: str,
     [
         ({"entropy": 0.001}, "entropy", "completions of a prompt hardly differ: entropy is 0.001 nats a token"),
         ({"groups_without_signal": 0.95}, "no_signal", "95% of the groups of the last 5 steps have one reward, so"),
-        ({"rewards_clipped": 0.031}, "reward", "the rewards of 3.1% of the completions were cut: to 10, or"),
+        ({"rewards_clipped": 0.031}, "reward", "the rewards of 3.1% of the completions were cut: to 1, or"),
     ],
 )
 def test_the_rest_is_noticed(bad: dict[str, float], guard: str, message: str) -> None:

@@ -16,7 +16,7 @@ LATEST = 5
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    reward_limit: float = 10.0
+    reward_limit: float = 1.0
     """Rewards beyond it, either way, are cut to it. They are from -1 to 1 (docs/rewards.md): it acts below 1."""
     kl_limit: float = 1.0
     """Stops: nats a token, from the base where there is a penalty, else from the policy that sampled. Updates within

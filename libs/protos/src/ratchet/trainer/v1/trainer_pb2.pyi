@@ -296,7 +296,7 @@ class Thresholds(_message.Message):
     VERDICT_SHIFT_FIELD_NUMBER: _builtins.int
     COLLAPSE_CONFIDENCE_FIELD_NUMBER: _builtins.int
     reward_limit: _builtins.float
-    """Rewards beyond it, either way, are cut to it. Default 10."""
+    """Rewards beyond it, either way, are cut to it; they are from -1 to 1. Default 1."""
     kl_limit: _builtins.float
     """Stops: KL in nats a token, from the base where there is a penalty, else from the policy that sampled. Default 1."""
     entropy_floor: _builtins.float
