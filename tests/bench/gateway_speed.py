@@ -63,6 +63,7 @@ class Client(asyncio.Protocol):
         self._request = request
         self._load = load
         self._end = end
+        self._start = self._first = 0.0
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: Any) -> None:

@@ -13,7 +13,7 @@ import grpc
 import httptools
 import uvloop
 
-from ratchet.common.v1 import generation_pb2, model_pb2
+from ratchet.common.v1 import generation_pb2, model_pb2, node_pb2
 from ratchet.registry.v1 import registry_pb2
 from ratchet.rollout.v1 import rollout_pb2
 from ratchet_kit.times import SystemClock, timestamp_to_proto
@@ -37,7 +37,11 @@ def grpc_answers() -> dict[str, list[bytes]]:
     version = registry_pb2.Version(
         ref=ref, state=registry_pb2.Version.STATE_READY, artifact_uri="/stub", policy_id=POLICY_ID, create_time=now
     )
+    engine = node_pb2.Node.Engine(policy="stub@1", state=node_pb2.Node.Engine.STATE_READY, policy_id=POLICY_ID)
+    node = node_pb2.Node(state=node_pb2.Node.STATE_SERVING, capacity=1, engines=[engine])
     replies: dict[str, list[Any]] = {
+        "GetNode": [rollout_pb2.GetNodeResponse(node=node)],
+        "LoadPolicy": [rollout_pb2.LoadPolicyResponse(policy=policy)],
         "GetPolicy": [rollout_pb2.GetPolicyResponse(policy=policy)],
         "Generate": [
             rollout_pb2.GenerateResponse(completions=[whole], policy_id=POLICY_ID, prompt_token_ids=range(16))

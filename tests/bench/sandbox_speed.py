@@ -66,7 +66,7 @@ async def fresh(count: int) -> float:
     return count / (time.perf_counter() - started)
 
 
-async def grpc(stub: program_pb2_grpc.ProgramServiceStub, count: int) -> float:
+async def grpc(stub: "program_pb2_grpc.ProgramServiceAsyncStub", count: int) -> float:
     tests = [problem_pb2.Test(call=problem_pb2.CallTest(args=f"[{x}]", expected=str(x + 1))) for x in range(3)]
     request = program_pb2.StreamExecuteRequest(
         programs=[program_pb2.Program(source=SOURCE, entry_point="f", tests=tests)] * BATCH

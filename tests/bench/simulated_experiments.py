@@ -28,6 +28,7 @@ from scipy import stats
 
 from gateway_service.domain.statistics import horizons, power, sequences
 from gateway_service.domain.statistics.moments import MIN_UNITS, Mean, Moments, mean
+from ratchet_kit.statistics import Estimate
 
 from . import statistics_of_peers as peers
 
@@ -64,16 +65,20 @@ class Sides:
 
     @property
     def ready(self) -> NDArray[np.bool_]:
-        return self._sums[0].min(axis=0) >= MIN_UNITS
+        ready: NDArray[np.bool_] = self._sums[0].min(axis=0) >= MIN_UNITS
+        return ready
 
 
 def shown(gap: Mean, r: float) -> NDArray[np.bool_]:
-    return abs(gap.value) > sequences.width(gap.units, ALPHA, r) * gap.variance**0.5
+    shows: NDArray[np.bool_] = np.abs(gap.value) > sequences.width(gap.units, ALPHA, r) * gap.variance**0.5
+    return shows
 
 
 def peeked(gap: Mean, a: Mean, b: Mean) -> NDArray[np.bool_]:
     freedom = gap.variance**2 / (a.variance**2 / (a.units - 1) + b.variance**2 / (b.units - 1))
-    return abs(gap.value) > stats.t.ppf(1 - ALPHA / 2, np.maximum(freedom, 1)) * gap.variance**0.5
+    limit = stats.t.ppf(1 - ALPHA / 2, np.maximum(freedom, 1))
+    shows: NDArray[np.bool_] = np.abs(gap.value) > limit * gap.variance**0.5
+    return shows
 
 
 def same(experiments: int) -> None:
@@ -155,7 +160,7 @@ def agreement() -> None:
     print(f"gbstats and statsmodels on the same data: the largest difference is {max(gaps):.1e}")
 
 
-def _ends(estimate) -> list[float]:
+def _ends(estimate: Estimate) -> list[float]:
     return [estimate.value, estimate.low, estimate.high]
 
 

@@ -14,6 +14,7 @@ they are gated again and again on the same problems, by the first gate's confide
 """
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -139,15 +140,15 @@ def pass_at_k(rounds: int) -> None:
     for name, (a, b) in {"Beta(2, 2)": (2, 2), "Beta(0.3, 3)": (0.3, 3), "Beta(0.1, 0.1)": (0.1, 0.1)}.items():
         many = np.random.default_rng(0).beta(a, b, size=1_000_000)
         for problems, samples in ((164, 1), (50, 10), (164, 10), (164, 200), (500, 20)):
-            generator, hits = np.random.default_rng(problems), {}
+            generator, hits = np.random.default_rng(problems), Counter[int]()
             truths = {k: float((1 - (1 - many) ** k).mean()) for k in (1, 5, 10, 100) if k <= samples}
             for _ in range(rounds):
                 passed = generator.binomial(samples, generator.beta(a, b, size=problems))
                 tallies = [Tally(samples, int(count)) for count in passed]
                 for k, truth in truths.items():
                     estimate = estimate_pass_at_k(tallies, k)
-                    hits[k] = hits.get(k, 0) + (estimate.low <= truth <= estimate.high)
-            shown = "".join(f"{hits[k] / rounds:10.1%}" if k in hits else f"{'-':>10}" for k in (1, 5, 10, 100))
+                    hits[k] += estimate.low <= truth <= estimate.high
+            shown = "".join(f"{hits[k] / rounds:10.1%}" if k in truths else f"{'-':>10}" for k in (1, 5, 10, 100))
             print(f"{name:20} {problems:8} {samples:8} {shown}", flush=True)
 
 

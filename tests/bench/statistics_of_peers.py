@@ -5,13 +5,17 @@ tests/bench/statistics_of_peers.py`. Imported elsewhere, it gives the data only.
 """
 
 import json
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[np.float64]
 
 
-def units(number: int, phase: float, shift: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def units(number: int, phase: float, shift: float) -> tuple[Values, Values, Values]:
     """Counts, totals and the means before of units that have requests of their own number."""
-    i = np.arange(number)
+    i = np.arange(number, dtype=float)
     counts, before = 1.0 + (i * 7) % 5, np.sin(i + phase)
     return counts, counts * (2 + shift + 0.5 * before + 0.3 * np.cos(3 * i + phase)), before
 
@@ -37,16 +41,16 @@ def main() -> None:
     from statsmodels.stats import power, proportion
     from statsmodels.stats.multitest import multipletests
 
-    def plain(values):
+    def plain(values: Values) -> Any:
         return SampleMeanStatistic(n=len(values), sum=values.sum(), sum_squares=(values**2).sum())
 
-    def ratio(counts, totals, _):
+    def ratio(counts: Values, totals: Values, _: Values) -> Any:
         products = (counts * totals).sum()
         return RatioStatistic(
             n=len(counts), m_statistic=plain(totals), d_statistic=plain(counts), m_d_sum_of_products=products
         )
 
-    def adjusted(counts, totals, before):
+    def adjusted(counts: Values, totals: Values, before: Values) -> Any:
         means = totals / counts
         products = (means * before).sum()
         return RegressionAdjustedStatistic(
@@ -57,7 +61,7 @@ def main() -> None:
             theta=0.0,
         )
 
-    def shown(result):
+    def shown(result: Any) -> list[float]:
         return [result.expected, *result.ci, result.p_value]
 
     absolute = {"difference_type": "absolute", "alpha": 0.05}

@@ -13,12 +13,12 @@ from google.rpc import code_pb2
 from gateway_service.adapters.sql.completions import SqlCompletionLog
 from gateway_service.domain.traffic.record import Arm, CompletionRecord
 from gateway_service.domain.traffic.recorder import Recorder
+from gateway_service.domain.traffic.redaction import Redaction
 from ratchet.registry.v1 import registry_pb2
 from ratchet_client import ApiError, Client
 from ratchet_kit.errors import Unavailable
 from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database
-from ratchet_kit.times import SystemClock
 
 from .accepted import SPEC, Evaluation, Versions, tiny_model
 from .disks import Disk, small_disk
@@ -108,7 +108,7 @@ async def test_the_gateways_records_wait_for_space(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 16) as disk:
         async with Database.opened(f"sqlite:///{disk.folder}/gateway.db", "gateway_service") as database:
             log = SqlCompletionLog(database)
-            recorder = Recorder(log, SystemClock(), timedelta(days=1), timedelta(days=1))
+            recorder = Recorder(log, Redaction([]))
             recorder.record(record(0))
             await recorder.flush()
             disk.fill()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import count, cycle
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ def model(platform: Platform) -> model_pb2.ModelRef:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(platform: Platform, model: model_pb2.ModelRef) -> object:
+def undisturbed(platform: Platform, model: model_pb2.ModelRef) -> dict[str, Any]:
     with platform.client() as client:
         id = create(client, model)
         wait_until(lambda: has_ended(client, id), 600)
@@ -106,7 +107,7 @@ def has_ended(client: Client, id: str) -> bool:
         return False
 
 
-def result(client: Client, id: str) -> dict[str, object]:
+def result(client: Client, id: str) -> dict[str, Any]:
     """All that an evaluation found, without what differs each time: ids, times and the seed."""
     evaluation = client.evaluations.get(id)
     assert evaluation.state == eval_pb2.Evaluation.STATE_SUCCEEDED, evaluation.failure

@@ -5,12 +5,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 
 import ratchet_problems
 from ratchet.common.v1 import problem_pb2, verdict_pb2
 from ratchet.eval.v1 import eval_pb2
+from ratchet_client import Client
 from ratchet_client.calls import to_json
 from tests.e2e.judging import Judges, judges
 
@@ -21,6 +23,10 @@ pytestmark = [pytest.mark.e2e, pytest.mark.chaos, pytest.mark.timeout(900)]
 SET, PROBLEMS, GRADINGS = "composed/test", 40, 10
 WORKS = "import time\nwhile time.process_time() < {0}:\n    pass\n"
 """So many seconds of processor time before what comes next."""
+
+
+def has_ended(client: Client, id: str) -> bool:
+    return client.evaluations.get(id).end_time.seconds > 0
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +76,7 @@ def test_ten_equal_results(judging: Judges, load: None) -> None:
         for _ in range(GRADINGS):
             id = client.evaluations.create(spec).id
             client.evaluations.add_samples(id, given)
-            wait_until(lambda id=id: client.evaluations.get(id).end_time.seconds > 0, 400, pause=0.2)
+            wait_until(partial(has_ended, client, id), 400, pause=0.2)
             evaluation = client.evaluations.get(id)
             assert evaluation.state == eval_pb2.Evaluation.STATE_SUCCEEDED, evaluation.failure
             judged = [

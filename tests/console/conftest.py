@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,7 +24,7 @@ PICTURES = os.environ.get("RATCHET_PICTURES")
 class Screen:
     """A page of the browser, signed in. What it does wrong by itself fails the test."""
 
-    page: object
+    page: Any
     url: str
 
     def show(self, view: str = "") -> None:
@@ -37,7 +38,7 @@ class Screen:
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[object]:
+def chromium() -> Iterator[Any]:
     sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make console-test")
     program = os.environ.get("RATCHET_CHROMIUM") or shutil.which("chromium")
     if program is None:
@@ -57,15 +58,24 @@ def url(client: Client) -> str:
 
 
 @pytest.fixture
-def stranger(chromium, url: str) -> Iterator[Screen]:
+def stranger(chromium: Any, url: str) -> Iterator[Screen]:
     """A new browser at the console, not signed in."""
     faults: list[str] = []
     context = chromium.new_context(viewport={"width": 1180, "height": 900}, color_scheme="light")
     page = context.new_page()
     page.set_default_timeout(30_000)
     page.on("pageerror", lambda error: faults.append(f"exception: {error}"))
-    page.on("console", lambda said: said.type == "error" and faults.append(f"console: {said.text}"))
-    page.on("request", lambda sent: urlsplit(sent.url).netloc != urlsplit(url).netloc and faults.append(sent.url))
+
+    def look(said: Any) -> None:
+        if said.type == "error":
+            faults.append(f"console: {said.text}")
+
+    def follow(sent: Any) -> None:
+        if urlsplit(sent.url).netloc != urlsplit(url).netloc:
+            faults.append(sent.url)
+
+    page.on("console", look)
+    page.on("request", follow)
     page.goto(f"{url}/console/")
     yield Screen(page, url)
     context.close()

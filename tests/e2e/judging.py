@@ -4,7 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,8 @@ KEY = "rk_of_the_tests_of_imported_samples"
 class Judges:
     url: str
     folder: Path
+    pids: Mapping[str, int]
+    """Of the processes, by their services' names."""
 
     def client(self) -> Client:
         return Client(self.url, KEY, timeout_s=120)
@@ -64,4 +66,5 @@ def judges(folder: Path, data: Path) -> Iterator[Judges]:
             stack.callback(replica.end)
         for replica in replicas.values():
             asyncio.run(replica.is_up())
-        yield Judges(f"http://127.0.0.1:{http_port}", folder)
+        pids = {name: replica.process.pid for name, replica in replicas.items() if replica.process}
+        yield Judges(f"http://127.0.0.1:{http_port}", folder, pids)

@@ -3,10 +3,11 @@
 import grpc
 import pytest
 from google.protobuf import descriptor_pool
+from google.protobuf.descriptor import MethodDescriptor
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from ratchet.eval.v1 import eval_pb2  # noqa: F401 - the pool knows what was imported
-from ratchet.gateway.v1 import gateway_pb2, key_pb2, release_pb2  # noqa: F401
+from ratchet.eval.v1 import eval_pb2, preference_pb2  # noqa: F401 - the pool knows what was imported
+from ratchet.gateway.v1 import experiment_pb2, gateway_pb2, key_pb2, platform_pb2, release_pb2  # noqa: F401
 from ratchet.registry.v1 import registry_pb2  # noqa: F401
 from ratchet.rollout.v1 import rollout_pb2  # noqa: F401
 from ratchet.sandbox.v1 import batch_pb2, diagnostics_pb2, program_pb2  # noqa: F401
@@ -20,7 +21,7 @@ SERVICES = ["gateway", "trainer", "rollout", "sandbox", "eval", "registry"]
 OPEN = ("grpc.health.", "grpc.reflection.")
 
 
-def status_of(channel: grpc.Channel, method: object, metadata: list[tuple[str, str]]) -> grpc.StatusCode:
+def status_of(channel: grpc.Channel, method: MethodDescriptor, metadata: list[tuple[str, str]]) -> grpc.StatusCode:
     kind = ("stream" if method.client_streaming else "unary", "stream" if method.server_streaming else "unary")
     call = getattr(channel, "_".join(kind))(f"/{method.containing_service.full_name}/{method.name}")
     request = iter([b""]) if method.client_streaming else b""

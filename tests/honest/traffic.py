@@ -105,7 +105,7 @@ def hostile(level: int = 3, kinds: Iterable[str] = ("call", "check", "stdio")) -
                 program.entry_point = "" if test.HasField("stdio") else "f"
                 program.limits.memory_bytes = 128 << 20
                 program.limits.cpu_time.FromTimedelta(timedelta(seconds=0.1))
-                if test.WhichOneof("kind") in kinds:
+                if test.WhichOneof("kind") in set(kinds):
                     found.append(program)
     return found
 

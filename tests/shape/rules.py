@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 EVENT = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
@@ -23,7 +24,7 @@ NO_OTHER_WAY = {  # of alembic, threading, atexit, sys, asyncio, subprocess and 
     "_upgrade_revs", "_shutdown", "_run_exitfuncs", "_getframe", "_get_running_loop", "_execute_child",
     "_select_fsdp2_wrap_targets",
 }  # fmt: skip
-BUILDERS = {"client.channel", "streams.connect", "sql.create_engine", "Database.opened"}
+BUILDERS = {"client.channel", "streams.connect", "sql_engine.create_engine", "Database.opened"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +236,10 @@ def composition(service: Path) -> Iterator[Fault]:
     if not launches:
         yield Fault(source.path, 1, "main is server.launch(SERVICE, Settings(), run)")
     for node in launches:
-        name = node.args[0].value if isinstance(node.args[0], ast.Constant) else constants.get(_name(node.args[0]))
-        if name != service.name:
-            yield source.fault(node, f"the service is called {service.name!r}, not {name!r}")
+        given = node.args[0]
+        found = given.value if isinstance(given, ast.Constant) else constants.get(_name(given))
+        if found != service.name:
+            yield source.fault(node, f"the service is called {service.name!r}, not {found!r}")
 
 
 def tests_mirror_the_source(part: Path) -> Iterator[Fault]:
@@ -249,7 +251,7 @@ def tests_mirror_the_source(part: Path) -> Iterator[Fault]:
             yield Fault(test, 1, f"there is no {'_'.join(words)}.py that it is about")
 
 
-def _all(source: Source, *kinds: type) -> Iterator:
+def _all(source: Source, *kinds: type) -> Iterator[Any]:
     return (node for node in ast.walk(source.tree) if isinstance(node, kinds))
 
 

@@ -11,7 +11,11 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 # Debian's Python is 3.11.2, and some packages need others below 3.11.3: async-timeout.
-OLDEST = dict(default_environment()) | {"python_version": "3.11", "python_full_version": "3.11.0"}
+OLDEST: dict[str, str] = {
+    **{name: str(value) for name, value in default_environment().items()},
+    "python_version": "3.11",
+    "python_full_version": "3.11.0",
+}
 
 
 def needs(name: str, extras: frozenset[str], seen: set[tuple[str, frozenset[str]]]) -> None:

@@ -38,7 +38,7 @@ def test_a_service_has_its_rooms(service: Path) -> None:
     report([*faults, *rules.rooms(service), *rules.composition(service), *rules.tests_mirror_the_source(service)])
 
 
-BROKEN = {
+BROKEN: dict[rules.Rule, list[str]] = {
     rules.dataclasses_are_frozen_and_slotted: ["@dataclass(frozen=True)\nclass A: ...", "@dataclass\nclass A: ..."],
     rules.exceptions_are_errors: ["try: ...\nexcept KeyError as e: ..."],
     rules.log_events_are_dotted: ['log.info("run started")', 'log.info("run.started", why="x")', 'log.info(f"a.{b}")'],

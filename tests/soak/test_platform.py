@@ -4,7 +4,7 @@ deleted again, keep their memory, descriptors, rows and files. `make soak`: SOAK
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from sqlite3 import connect
@@ -90,6 +90,7 @@ def leaves_early(client: Client) -> None:
     watching = client.batches.watch(id)
     with suppress(StopIteration):
         next(watching)
+    assert isinstance(watching, Generator)
     watching.close()
     list(client.batches.watch(id))
     client.batches.delete(id)

@@ -42,7 +42,8 @@ def test_down_without_a_platform_is_no_error(ratchet: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["up", "train", "evaluate", "gate", "deploy", "demo", "status", "logs", "runs list", "sandbox audit"]
+    "command",
+    ["up", "improve", "train", "evaluate", "gate", "deploy", "demo", "status", "logs", "runs list", "sandbox audit"],
 )
 def test_every_command_has_help_and_defaults_that_it_accepts(ratchet: Any, command: str) -> None:
     assert ratchet(*command.split(), "--help").returncode == 0

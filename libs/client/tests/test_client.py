@@ -1,6 +1,7 @@
 """Client and AsyncClient against a real HTTP server: what they send, and what they make of the answers."""
 
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -121,6 +122,15 @@ def test_what_is_no_gateway_is_said_to_be_none(client: Client, gateway: Scripted
         client.runs.get("run_1")
     with pytest.raises(ApiError, match="HTTP 502"):
         client.runs.get("run_1")
+
+
+def test_scored_answers_are_counted(client: Client, gateway: ScriptedGateway) -> None:
+    gateway.answers({"scored": "7"}, {})
+    assert client.count_feedback("starter", datetime(2026, 11, 1, tzinfo=UTC)) == 7
+    assert client.count_feedback("starter") == 0
+    first, second = gateway.received
+    assert (first.path, first.query) == ("/api/v1/models/starter/feedback", {"after_time": "2026-11-01T00:00:00Z"})
+    assert second.query == {}
 
 
 def test_chat_and_feedback(client: Client, gateway: ScriptedGateway) -> None:

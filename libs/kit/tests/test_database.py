@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import JSON, Column, Integer, MetaData, String, Table, exc, select, text
 
-from ratchet_kit import sql
+from ratchet_kit import sql, sql_engine
 from ratchet_kit.errors import AlreadyExists, Unavailable
 from ratchet_kit.idempotency import Request
 from ratchet_kit.sql import Database
@@ -102,7 +102,7 @@ async def test_a_database_that_is_not_there_is_unavailable(tmp_path):
 
 
 async def test_a_locked_database_is_unavailable(sqlite_url, monkeypatch):
-    monkeypatch.setattr(sql, "_BUSY_TIMEOUT_MS", 50)
+    monkeypatch.setattr(sql_engine, "_BUSY_TIMEOUT_MS", 50)
     database = Database(sqlite_url)
     async with database.writing() as connection:
         await connection.run_sync(runs.create)
@@ -125,7 +125,7 @@ async def test_a_connection_that_the_server_ends_is_unavailable_and_the_next_wor
 
 @pytest.mark.integration
 async def test_no_free_connection_is_unavailable(postgres_url):
-    database = Database(sql.create_engine(postgres_url, pool_size=1, max_overflow=0, pool_timeout=0.1))
+    database = Database(sql_engine.create_engine(postgres_url, pool_size=1, max_overflow=0, pool_timeout=0.1))
     async with database.reading():
         with pytest.raises(Unavailable, match="busy"):
             await database.rows(select(text("1")))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet_kit import times
-from ratchet_kit.ids import new_id
+from ratchet_kit.ids import new_id, time_of
 
 moments = st.datetimes(datetime(1970, 1, 1), datetime(9999, 12, 30), timezones=st.just(timezone(timedelta(hours=5))))
 
@@ -29,6 +29,19 @@ def test_ids_of_several_threads_are_distinct():
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(lambda _: new_id("run"), range(10_000)))
     assert len(set(made)) == len(made)
+
+
+def test_the_time_of_an_id():
+    before = datetime.now(UTC) - timedelta(milliseconds=1)
+    made = time_of(new_id("run"))
+    assert made is not None
+    assert before <= made <= datetime.now(UTC)
+    assert time_of("run_01JD3MZ5Y1W4C8T9Q2K7V6B0XN") == datetime(2024, 11, 20, 2, 3, 38, 817000, UTC)
+
+
+@pytest.mark.parametrize("id", ["", "run", "run_none", "run_01JD3MZ5Y1W4C8T9Q2K7V6B0XI", "run_" + "Z" * 26])
+def test_what_is_no_id_has_no_time(id):
+    assert time_of(id) is None
 
 
 @given(st.timedeltas(timedelta(days=-3650), timedelta(days=3650)))

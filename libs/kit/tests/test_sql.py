@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, insert, select, text
 from sqlalchemy.exc import IntegrityError, StatementError
 
-from ratchet_kit import sql
+from ratchet_kit import sql, sql_engine
 
 FIRST = """
 import sqlalchemy as sa
@@ -63,7 +63,7 @@ class Package:
 
 
 async def run(url: str, statement: str) -> list:
-    engine = sql.create_engine(url)
+    engine = sql_engine.create_engine(url)
     async with engine.begin() as connection:
         result = await connection.execute(text(statement))
         rows = [tuple(row) for row in result] if result.returns_rows else []
@@ -73,21 +73,21 @@ async def run(url: str, statement: str) -> list:
 
 async def test_migrate_makes_the_schema_and_then_changes_it(database_url, package):
     package.add(FIRST)
-    await sql.migrate(database_url, package.name)
+    await sql_engine.migrate(database_url, package.name)
     await run(database_url, "INSERT INTO runs (id) VALUES ('run_1')")
     package.add(SECOND)
-    await sql.migrate(database_url, package.name)
-    await sql.migrate(database_url, package.name)
+    await sql_engine.migrate(database_url, package.name)
+    await sql_engine.migrate(database_url, package.name)
     assert await run(database_url, "SELECT id, steps FROM runs") == [("run_1", 0)]
 
 
 async def test_a_broken_migration_changes_nothing(database_url, package):
     package.add(FIRST)
     package.add(SECOND)
-    await sql.migrate(database_url, package.name)
+    await sql_engine.migrate(database_url, package.name)
     package.add(BROKEN)
     with pytest.raises(Exception, match="no SQL"):
-        await sql.migrate(database_url, package.name)
+        await sql_engine.migrate(database_url, package.name)
     assert await run(database_url, f"SELECT * FROM alembic_version_{package.name}") == [("0002",)]
     await run(database_url, "CREATE TABLE half (id INTEGER)")  # it is not there
 
@@ -95,7 +95,7 @@ async def test_a_broken_migration_changes_nothing(database_url, package):
 async def test_several_migrate_at_once(database_url, package):
     package.add(FIRST)
     package.add(SECOND)
-    await asyncio.gather(*(sql.migrate(database_url, package.name) for _ in range(4)))
+    await asyncio.gather(*(sql_engine.migrate(database_url, package.name) for _ in range(4)))
     assert await run(database_url, "SELECT count(*) FROM runs") == [(0,)]
 
 
@@ -113,7 +113,7 @@ async def test_two_packages_share_a_database(database_url, package, tmp_path, mo
     monkeypatch.syspath_prepend(tmp_path / "other")
     other.add(FIRST.replace('"runs"', '"models"'))
     for name in (package.name, other.name):
-        await sql.migrate(database_url, name)
+        await sql_engine.migrate(database_url, name)
     assert await run(database_url, "SELECT count(*) FROM models") == [(0,)]
 
 
@@ -122,7 +122,7 @@ times = Table("times", MetaData(), Column("id", Integer, primary_key=True), Colu
 
 async def test_times_are_aware_and_in_utc(database_url):
     at = datetime(2026, 3, 1, 12, 30, 0, 123456, tzinfo=timezone(timedelta(hours=2)))
-    engine = sql.create_engine(database_url)
+    engine = sql_engine.create_engine(database_url)
     async with engine.begin() as connection:
         await connection.run_sync(times.metadata.create_all)
         await connection.execute(insert(times).values([{"at": at}, {"at": None}]))
@@ -136,7 +136,7 @@ async def test_times_are_aware_and_in_utc(database_url):
 
 
 async def test_a_naive_time_is_refused(database_url):
-    engine = sql.create_engine(database_url)
+    engine = sql_engine.create_engine(database_url)
     async with engine.begin() as connection:
         await connection.run_sync(times.metadata.create_all)
         with pytest.raises(StatementError, match="no time zone"):
@@ -152,7 +152,7 @@ async def test_foreign_keys_hold(database_url):
 
 
 async def test_transactions_that_read_before_they_write_wait_for_one_another(sqlite_url):
-    engine = sql.create_engine(sqlite_url)
+    engine = sql_engine.create_engine(sqlite_url)
     async with engine.begin() as connection:
         await connection.execute(text("CREATE TABLE counters (value INTEGER)"))
         await connection.execute(text("INSERT INTO counters VALUES (0)"))
@@ -170,7 +170,7 @@ async def test_transactions_that_read_before_they_write_wait_for_one_another(sql
 
 
 async def test_a_read_only_connection_does_not_wait_for_a_writer(sqlite_url):
-    engine = sql.create_engine(sqlite_url)
+    engine = sql_engine.create_engine(sqlite_url)
     async with engine.begin() as writer:
         await writer.execute(text("CREATE TABLE t (value INTEGER)"))
         readers = engine.execution_options(read_only=True)
@@ -194,5 +194,5 @@ async def test_the_folder_of_the_file_is_made(tmp_path):
     ],
 )
 def test_plain_urls_get_the_async_driver(url, driver):
-    assert sql.async_url(url).drivername == driver
-    assert sql.async_url(url).password == ("p" if "@" in url else None)
+    assert sql_engine.async_url(url).drivername == driver
+    assert sql_engine.async_url(url).password == ("p" if "@" in url else None)

@@ -8,18 +8,19 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import Column, Integer, MetaData, String, Table, exc, select, text
+from sqlalchemy import Column, ForeignKey, Integer, MetaData, String, Table, exc, select, text
 
-from ratchet_kit import sql, sql_errors
-from ratchet_kit.errors import DataLoss, InvalidArgument, Unavailable
+from ratchet_kit import sql_engine, sql_errors
+from ratchet_kit.errors import Aborted, DataLoss, InvalidArgument, Unavailable
 from ratchet_kit.sql import Database
 
 metadata = MetaData()
 things = Table("things", metadata, Column("id", Integer, primary_key=True), Column("name", String(5)))
+parts = Table("parts", metadata, Column("id", Integer, primary_key=True), Column("of", ForeignKey(things.c.id)))
 
 
 async def made(url: str, **options) -> Database:
-    database = Database(sql.create_engine(url, **options))
+    database = Database(sql_engine.create_engine(url, **options))
     async with database.writing() as connection:
         await connection.run_sync(metadata.create_all)
     return database
@@ -53,6 +54,24 @@ async def test_a_value_that_sqlite_cannot_hold_is_the_records(sqlite_url):
             await insert(database, id, name)
     await insert(database, 1)
     await database.dispose()
+
+
+async def test_what_belongs_to_a_row_that_was_deleted_meanwhile(sqlite_url):
+    database = await made(sqlite_url)
+    await insert(database, 1)
+    await database.insert_if_absent(parts, {"id": 1, "of": 1})
+    with pytest.raises(Aborted, match="at the same time"):
+        await database.insert_if_absent(parts, {"id": 2, "of": 2})
+    with pytest.raises(Aborted, match="at the same time"):
+        async with database.writing() as connection:
+            await connection.execute(things.delete())
+    await database.dispose()
+
+
+@pytest.mark.integration
+async def test_what_belongs_to_a_row_that_was_deleted_meanwhile_in_postgresql(postgres):
+    with pytest.raises(Aborted, match="at the same time"):
+        await postgres.insert_if_absent(parts, {"id": 2, "of": 2})
 
 
 @pytest.mark.integration
@@ -92,7 +111,7 @@ async def test_a_postgresql_that_stands_still_is_unavailable_and_works_once_it_g
 
 @pytest.mark.integration
 async def test_who_stops_in_a_transaction_does_not_keep_its_locks(postgres_url, monkeypatch):
-    monkeypatch.setattr(sql, "_IDLE_TRANSACTION", "200ms")
+    monkeypatch.setattr(sql_engine, "_IDLE_TRANSACTION", "200ms")
     database = await made(postgres_url)
     with pytest.raises(Unavailable):
         async with database.writing() as connection:

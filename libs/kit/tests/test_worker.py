@@ -1,18 +1,18 @@
 """The worker over a store and a queue in memory, and over a real Redis."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import pytest
-from prometheus_client import REGISTRY
 
 from ratchet_kit.errors import Aborted, DataLoss, FailedPrecondition, NotFound, RatchetError, Unavailable
 from ratchet_kit.queues import StreamQueue
 from ratchet_kit.streams import Stream
-from ratchet_kit.work import Hold, Priority, Waiting, enqueue, every, watch
+from ratchet_kit.work import Priority, Waiting, enqueue
 from ratchet_kit.worker import INTERNAL, Timing, Worker
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
@@ -249,6 +249,26 @@ async def test_work_that_was_cancelled_or_taken_over_is_left(queue, jobs, change
     assert [getattr(jobs.by_id["1"], name) for name in change] == list(change.values())
 
 
+async def test_work_that_is_left_and_breaks_as_it_ends_is_nobodys_error(queue, jobs):
+    jobs.add("1")
+    await queue.publish("1")
+    errors: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+
+    async def breaks(_: Job) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise KeyError("it was deleted") from None
+
+    async with running(worker(queue, jobs, breaks)):
+        await until(lambda: jobs.by_id["1"].state == "running")
+        jobs.change("1", state="cancelled")
+        await until(lambda: not queue.leased)
+    gc.collect()
+    assert errors == []
+
+
 async def test_the_hold_is_renewed_while_the_work_goes_on(queue, jobs, clock):
     jobs.add("1")
     await queue.publish("1")
@@ -306,6 +326,61 @@ async def test_work_that_kills_its_workers_is_given_up(queue, jobs, clock):
         await until(lambda: jobs.by_id["1"].state == "failed")
     assert jobs.by_id["1"].reason == "given up: 5 times a worker ended while it had this"
     assert done == []
+
+
+class LeasedWork(JobWork):
+    """The store keeps no hold, and does not count who takes it."""
+
+    async def claim(self, id: str) -> Job:
+        return self._jobs.get(id)
+
+    async def renew(self, claim: Job) -> None:
+        pass
+
+    async def release(self, claim: Job, *, attempted: bool) -> None:
+        pass
+
+
+async def test_what_is_given_out_often_is_no_dead_letter_while_the_store_has_it(queue, jobs):
+    """As a run that has trained, and waits for the registry for as long as it takes."""
+    jobs.add("1")
+    await queue.publish("1")
+    begun = []
+
+    def wait(_: Job) -> None:
+        begun.append(1)
+        if len(begun) < 12:
+            raise Unavailable("the registry is away")
+
+    async with running(Worker(queue, LeasedWork(jobs, "a", wait), jobs.clock, leased=True, timing=FAST)):
+        await until(lambda: jobs.states() == {"1": "done"} or queue.expire())
+    assert len(begun) == 12
+    assert queue.dead == {}
+
+
+class Unreadable(JobWork):
+    """ "2" has a row that makes no job."""
+
+    async def claim(self, id: str) -> Job:
+        if id == "2":
+            raise ValueError("'x' is no state")
+        return await super().claim(id)
+
+
+async def test_what_cannot_be_read_is_set_aside_and_stays_there(queue, jobs, clock):
+    jobs.add("1", "2", "3")
+    for id in jobs.by_id:
+        await queue.publish(id)
+    clock.advance(timedelta(seconds=10))
+    async with running(Worker(queue, Unreadable(jobs, "a", nothing), clock, timing=FAST)):
+        await until(lambda: jobs.states() == {"1": "done", "2": "queued", "3": "done"})
+        assert queue.dead == {}, "it may be read yet"
+        await until(lambda: queue.dead or queue.expire())
+        letters = dict(queue.dead)
+        queue.dead.clear()
+        await asyncio.sleep(5 * FAST.reconcile.total_seconds())
+    assert letters == {"2": "5 times nobody could read it: 'x' is no state"}
+    assert (queue.ids, queue.leased, queue.dead) == ([], [], {})
 
 
 async def test_what_the_queue_has_lost_is_put_back(queue, jobs, clock):
@@ -380,52 +455,6 @@ async def test_what_was_in_hand_when_the_process_was_killed_is_taken_up_first(qu
     async with running(worker(queue, jobs, lambda job: done.append(job.id))):
         await until(lambda: len(done) == 2 and not queue.leased)
     assert done == ["old", "new"]
-
-
-async def test_a_step_is_repeated_whatever_the_platform_does():
-    stop, times = asyncio.Event(), []
-
-    async def step() -> None:
-        times.append(1)
-        if len(times) == 2:
-            raise Unavailable("away")
-        if len(times) == 4:
-            stop.set()
-
-    async with asyncio.timeout(5):
-        await every(timedelta(milliseconds=1), stop, step)
-    assert len(times) == 4
-
-
-@pytest.mark.parametrize("fault", [Unavailable("away"), KeyError("a bug"), asyncio.CancelledError()])
-async def test_a_loop_survives_anything_and_counts_it(fault):
-    stop, times = asyncio.Event(), []
-
-    async def step() -> None:
-        times.append(1)
-        if len(times) == 2:
-            stop.set()
-        raise fault
-
-    before = survived("survivor")
-    async with asyncio.timeout(5):
-        await every(timedelta(milliseconds=1), stop, step, name="survivor")
-    assert survived("survivor") == before + 2
-
-
-async def test_a_loop_that_is_cancelled_ends():
-    async def step() -> None:
-        await asyncio.sleep(10)
-
-    loop = asyncio.create_task(every(timedelta(milliseconds=1), asyncio.Event(), step))
-    await asyncio.sleep(0.01)
-    loop.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await loop
-
-
-def survived(work: str) -> float:
-    return REGISTRY.get_sample_value("ratchet_background_faults_total", {"work": work}) or 0.0
 
 
 @pytest.mark.parametrize("fault", [DataLoss("odd"), KeyError("a bug")])
@@ -508,6 +537,24 @@ async def test_a_worker_restarted_under_its_name_takes_its_work_up_at_once(redis
 
 
 @pytest.mark.integration
+async def test_redis_gives_it_out_as_often_as_it_takes(redis, jobs):
+    jobs.add("1")
+    stream = Stream(redis, "jobs", "workers", "a", lease=timedelta(seconds=0.05))
+    await StreamQueue(stream).publish("1")
+    begun = []
+
+    def wait(_: Job) -> None:
+        begun.append(1)
+        if len(begun) < 8:
+            raise Unavailable("the registry is away")
+
+    work = LeasedWork(jobs, "a", wait)
+    async with running(Worker(StreamQueue(stream), work, jobs.clock, leased=True, timing=FAST)):
+        await until(lambda: jobs.states() == {"1": "done"})
+    assert await stream.dead_letters() == []
+
+
+@pytest.mark.integration
 async def test_flushall_loses_nothing(redis, jobs, clock):
     jobs.add(*(str(number) for number in range(20)))
     queue = stream_queue(redis, "a")
@@ -539,31 +586,3 @@ async def test_poison_is_kept_with_its_reason(redis, jobs):
         await until(lambda: jobs.states() == {"1": "failed"})
     [letter] = await stream.dead_letters()
     assert (letter["id"], letter["dead_reason"]) == ("1", "the weights are not whole")
-
-
-def test_a_hold_is_one_workers_until_it_runs_out(clock):
-    now = clock.now()
-    hold = Hold().claim("job 1", "a", now, LEASE)
-    assert hold == Hold("a", now + LEASE, 1)
-    assert hold.claim("job 1", "a", now, LEASE).attempts == 2, "one that was restarted under its name has it at once"
-    for act in (
-        lambda: hold.claim("job 1", "b", now, LEASE),
-        lambda: hold.renew("job 1", "b", now, LEASE),
-        lambda: hold.release("job 1", "b", attempted=True),
-    ):
-        with pytest.raises(Aborted, match="job 1"):
-            act()
-    assert hold.claim("job 1", "b", now + LEASE, LEASE) == Hold("b", now + 2 * LEASE, 2)
-    assert hold.renew("job 1", "a", now + LEASE, LEASE) == Hold("a", now + 2 * LEASE, 1)
-    assert hold.release("job 1", "a", attempted=True) == Hold(attempts=1)
-    assert hold.release("job 1", "a", attempted=False) == Hold()
-
-
-async def test_a_thing_is_watched_until_it_is_over():
-    values = iter([("queued", 1), ("queued", 2), ("running", 3), ("done", 4), ("done", 5)])
-
-    async def read() -> tuple[str, int]:
-        return next(values)
-
-    seen = [value async for value in watch(read, lambda v: v[0] == "done", key=lambda v: v[0], interval=timedelta(0))]
-    assert seen == [("queued", 1), ("running", 3), ("done", 4)]

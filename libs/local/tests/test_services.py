@@ -3,9 +3,10 @@
 import stat
 
 from ratchet_kit.access import DIGEST, TOKEN, digest_of
+from ratchet_local.environment import of_supervisor
 from ratchet_local.home import Home
 from ratchet_local.ports import Ports
-from ratchet_local.services import External, models_folder, plan
+from ratchet_local.services import SERVICES, External, models_folder, plan
 
 
 def test_each_service_gets_its_own_database_and_its_peers(home: Home) -> None:
@@ -48,3 +49,38 @@ def test_what_is_pointed_elsewhere_is_not_started_here(home: Home) -> None:
     assert services["eval"].environment["REDIS_URL"] == "redis://elsewhere:6379/0"
     assert services["eval"].environment["DATABASE_URL"] == "postgresql://u@db:5432/ratchet_eval"
     assert services["trainer"].environment["RAY_ADDRESS"] == "ray:6379"
+
+
+def test_services_get_of_a_shell_what_they_read_and_nothing_else(home: Home) -> None:
+    shell = {
+        "PATH": "/bin",
+        "LC_ALL": "C.UTF-8",
+        "GITHUB_TOKEN": "a secret",
+        "OPENAI_API_KEY": "a secret",
+        "RATCHET_API_KEY": "a secret",
+        "RATCHET_SERVICE_TOKEN_FILE": "/elsewhere",
+        "RATCHET_GATEWAY_ADMIN_KEY": "of the gateway",
+        "RATCHET_EVAL_SLOTS": "3",
+        "RATCHET_TLS_KEY_FILE": "/key",
+        "AWS_SECRET_ACCESS_KEY": "of the store",
+        "CUDA_VISIBLE_DEVICES": "0",
+    }
+    services = plan(home, Ports.from_base(9100), External(), shell)
+    assert not [one.name for one in services if "a secret" in one.environment.values()]
+    assert all(one.environment["PATH"] == "/bin" and one.environment["LC_ALL"] == "C.UTF-8" for one in services)
+
+    def who_has(name: str) -> set[str]:
+        return {one.name for one in services if name in one.environment}
+
+    assert who_has("RATCHET_SERVICE_TOKEN_FILE") == set()
+    assert who_has("RATCHET_GATEWAY_ADMIN_KEY") == {"gateway"}
+    assert who_has("RATCHET_EVAL_SLOTS") == {"eval"}
+    assert who_has("RATCHET_TLS_KEY_FILE") == {one.name for one in services} - {"redis"}
+    assert who_has("AWS_SECRET_ACCESS_KEY") == {"registry", "rollout", "trainer"}
+    assert who_has("CUDA_VISIBLE_DEVICES") == {"rollout", "trainer"}
+
+
+def test_who_supervises_has_no_more_than_it_hands_on(home: Home) -> None:
+    shell = {"PATH": "/bin", "GITHUB_TOKEN": "a secret", "REDIS_URL": "redis://elsewhere", "RATCHET_TRAINER_LEASE": "3"}
+    found = of_supervisor(SERVICES, shell)
+    assert found == {name: value for name, value in shell.items() if value != "a secret"}

@@ -123,19 +123,11 @@ async def test_somebody_elses_load_is_waited_for() -> None:
     assert engine.loads == 0
 
 
-async def test_no_room_is_said_or_made() -> None:
+async def test_no_room_is_said() -> None:
     engine = MemoryEngine()
     engine.faults = [ResourceExhausted("4 policies are loaded")]
     with pytest.raises(ResourceExhausted, match="4 policies"):
         await ready(engine)
-    engine.faults = [ResourceExhausted("4 policies are loaded")]
-    made: list[str] = []
-
-    async def make_room(error: ResourceExhausted) -> None:
-        made.append(error.message)
-
-    assert await ready(engine, make_room=make_room) == READY
-    assert made == ["4 policies are loaded"]
 
 
 async def test_transient_errors_are_retried_for_the_patience() -> None:

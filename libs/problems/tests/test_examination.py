@@ -60,3 +60,8 @@ def test_a_reference_defines_the_entry_point(entry_point: str, reference: str, f
 
 def test_a_script_needs_no_entry_point() -> None:
     assert examine(problem(StdioTest("1 2", "3"), "", "print(sum(map(int, input().split())))")) == ""
+
+
+def test_references_alone_are_for_sft() -> None:
+    bare = Problem("add", "Write add.", (), references=("def add(a, b): ...",))
+    assert examine(bare) == "tests: there are none, and only SFT learns from references alone"

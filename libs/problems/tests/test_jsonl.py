@@ -45,6 +45,15 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert [problem.digest for problem in back] == [problem.digest for problem in (call, *others)]
 
 
+def test_references_may_stand_alone(tmp_path: Path) -> None:
+    line = {"prompt": "Write f(x).", "references": ["def f(x): ..."]}
+    (problem,) = load(str(written(tmp_path / "sft.jsonl", line)))
+    assert (problem.tests, problem.references) == ((), ("def f(x): ...",))
+    for nothing in ({"prompt": "Write f(x).", "references": []}, {"prompt": "Write f(x).", "tests": []}):
+        with pytest.raises(InvalidProblem, match="at least one test, or a reference"):
+            load(str(written(tmp_path / "none.jsonl", nothing)))
+
+
 def test_the_composed_sets_go_round(tmp_path: Path) -> None:
     jsonl.write(load("composed/validation"), tmp_path / "v.jsonl")
     assert load(str(tmp_path / "v.jsonl")) == load("composed/validation")

@@ -29,6 +29,8 @@ from ratchet_policies import (
     Echo,
     FinishReason,
     Generation,
+    Node,
+    NodeState,
     Policy,
     PolicySpec,
     PolicyState,
@@ -69,6 +71,11 @@ class ScriptedEngine:
     prompts: list[Prompt] = field(default_factory=list)
     reads_calls: bool = True
     """Whether it takes tools."""
+    kept: list[tuple[str, int]] = field(default_factory=list)
+    """Names that were said to be in use, with their replicas."""
+
+    async def keep(self, spec: PolicySpec, replicas: int) -> None:
+        self.kept.append((spec.name, replicas))
 
     async def load(self, spec: PolicySpec) -> Policy:
         name, source = spec.name, spec.source
@@ -276,3 +283,20 @@ class ScriptedGrader:
             raise NotFound(f"problem {problem.problem_id} is not in {problem.problem_set}")
         self.graded += len(texts)
         return [float(problem.problem_id in text) for text in texts]
+
+
+@dataclass
+class ScriptedNodes:
+    """Rollout nodes by their addresses."""
+
+    found: dict[str, Node] = field(default_factory=dict)
+
+    def nodes(self) -> Sequence[Node]:
+        return [self.found[address] for address in sorted(self.found)]
+
+    async def drain(self, address: str, draining: bool) -> Node:
+        if address not in self.found:
+            raise NotFound(f"no rollout node has the address {address}")
+        state = NodeState.DRAINING if draining else NodeState.SERVING
+        self.found[address] = replace(self.found[address], state=state)
+        return self.found[address]

@@ -9,8 +9,11 @@ import httpx
 
 from gateway_service import main
 from gateway_service.adapters.memory import MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
+from gateway_service.adapters.memory_exchanges import MemoryExchangeStore
 from gateway_service.adapters.memory_experiments import MemoryExperimentStore
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse
+from gateway_service.domain.keys.caller import set_caller
+from gateway_service.domain.keys.key import ApiKey, Scope
 from gateway_service.domain.ports import GateResult
 from gateway_service.domain.releases.release import Bounds, Release, ReleaseSpec, Stage, Unproven
 from gateway_service.domain.traffic.record import CompletionRecord
@@ -20,7 +23,7 @@ from ratchet_policies import ChatPrompt, Sampling
 from ratchet_problems import Message
 from ratchet_testing import ManualClock
 
-from .doubles import ScriptedEngine, ScriptedGrader, ScriptedRegistry
+from .doubles import ScriptedEngine, ScriptedGrader, ScriptedNodes, ScriptedRegistry
 
 ADMIN_KEY = "rk_admin_0123456789abcdef0123456789"
 PEER_SERVICES = (
@@ -58,6 +61,7 @@ class World:
         self.clock = clock
         self.settings = SETTINGS
         self.engine = ScriptedEngine()
+        self.nodes = ScriptedNodes()
         self.registry = ScriptedRegistry(
             versions={"starter": 3},
             aliases={("starter", CHAMPION): 1},
@@ -85,8 +89,9 @@ class World:
     @asynccontextmanager
     async def another(self) -> AsyncIterator[main.Service]:
         """One more gateway on the same stores and peers."""
-        stores = main.Stores(self.releases, self.experiments, self.completions, self.keys, ready)
-        peers = main.Peers(self.engine, self.registry, self.grader, {}, self.stubs)
+        exchanges = MemoryExchangeStore(self.completions)
+        stores = main.Stores(self.releases, self.experiments, self.completions, exchanges, self.keys, ready)
+        peers = main.Peers(self.engine, self.nodes, self.registry, self.grader, {}, self.stubs)
         async with main.provision(
             self.settings, stores=stores, peers=peers, clock=self.clock, chance=random.Random(7)
         ) as gateway:
@@ -105,6 +110,12 @@ class World:
         return await self.gateway.completer.complete(
             CompletionRequest(ModelRef.parse_registered(model), prompt, Sampling(), key, session)
         )
+
+    async def key(self, name: str = "app", keep_traffic: bool = True) -> ApiKey:
+        """A new key for inference; who asks from now on is its holder."""
+        made = await self.gateway.keys.create("", name, [Scope.INFERENCE], keep_traffic=keep_traffic)
+        set_caller(made.key)
+        return made.key
 
     async def records(self) -> list[CompletionRecord]:
         """All attempts so far, in their order."""

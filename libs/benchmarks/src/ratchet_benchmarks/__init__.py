@@ -4,7 +4,7 @@
     for problem in loaded.problems:
         prompt = loaded.put(problem, "chat")
 
-To add a benchmark, write a module with its `Benchmark` (human_eval.py is the shortest) and name it in registry.py.
+To add one: docs/extending.md. human_eval.py is the shortest.
 """
 
 from ratchet_benchmarks.benchmark import Benchmark, Contents, Edition, LoadedBenchmark

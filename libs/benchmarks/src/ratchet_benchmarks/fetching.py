@@ -79,7 +79,7 @@ def _keep(benchmark: Benchmark, wanted: Edition | None, data: bytes, origin: str
         known = ", ".join(f"{each.version} {each.digest[:12]}" for each in benchmark.editions)
         raise DataLoss(
             f"{origin} holds {f'version {edition.version}' if edition else 'no published state'} of {benchmark.name}: "
-            f"its rows have digest {digest[:12]}, known are {known}"
+            f"its rows have digest {digest}, known are {known}"
         )
     return Fetched(benchmark, edition, len(table), folder.write_rows(benchmark, edition, kept), origin)
 

@@ -110,7 +110,7 @@ def _apps_row(row: Row) -> Row:
 
 
 def _arguments(text: str) -> list[Any]:
-    """An argument a line: a literal of Python, or else a text. Which of the two a line of digits was isn't told."""
+    """One argument per line: a Python literal, or else a text. A line of digits is taken for a number."""
     found = []
     for line in text.split("\n"):
         try:

@@ -23,7 +23,15 @@ def stamp(name: str) -> tuple[object, ...]:
 
 
 def read(path: Path) -> tuple[Problem, ...]:
-    """Raises InvalidProblem, or InvalidArgument for a file that is no table."""
+    """Raises InvalidProblem, also for a problem without tests, or InvalidArgument for a file that is no table."""
+    problems = _read(path)
+    for problem in problems:
+        if not problem.tests:
+            raise InvalidProblem(f"{path.name}: {problem.id}", "tests", "has none: nothing can be judged by it")
+    return problems
+
+
+def _read(path: Path) -> tuple[Problem, ...]:
     if path.suffix == ".jsonl":
         return jsonl.read(path)
     try:

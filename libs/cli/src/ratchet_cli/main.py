@@ -20,6 +20,7 @@ from ratchet_cli.commands import (
     keys,
     matrix,
     models,
+    nodes,
     platform,
     preferences,
     quality,
@@ -30,9 +31,11 @@ from ratchet_cli.commands import (
     runtimes,
     samples,
     sandbox,
+    traffic,
     trends,
 )
 from ratchet_cli.demo.command import demo
+from ratchet_cli.improve.command import improve
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import stderr
 from ratchet_client import ApiError, Unreachable
@@ -54,6 +57,7 @@ for command in (
     platform.logs,
     platform.down,
     demo,
+    improve,
     runs.train,
     evaluations.evaluate,
     gates.gate,
@@ -76,6 +80,8 @@ app.add_typer(models.app, name="models")
 app.add_typer(releases.app, name="releases")
 app.add_typer(experiments.app, name="experiments")
 app.add_typer(keys.app, name="keys")
+app.add_typer(traffic.app, name="traffic")
+app.add_typer(nodes.app, name="nodes")
 app.add_typer(rewards.app, name="reward")
 app.add_typer(rewards.new, name="new")
 app.add_typer(sandbox.app, name="sandbox")

@@ -33,7 +33,7 @@ def test_listing_and_revoking(ratchet: Any, gateway: ScriptedGateway) -> None:
         {"key": {"id": "key_1"}},
     )
     assert ratchet("keys", "list").stdout.splitlines()[1].split() == [
-        *("key_1", "app", "rk_ab", "inference", "all", "-", "-", "-")
+        *("key_1", "app", "rk_ab", "inference", "all", "-", "-", "-", "-")
     ]
     assert ratchet("keys", "revoke", "key_1").stdout == "key_1 is revoked.\n"
 
@@ -45,3 +45,16 @@ def test_a_key_may_be_for_some_models_and_some_days(ratchet: Any, gateway: Scrip
     assert body is not None
     assert body["models"] == ["starter"]
     assert body["expire_time"].endswith("Z")
+
+
+def test_consent_to_keep_traffic(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers({"key": {"id": "key_1"}, "secret": "rk_secret"}, {"key": {"id": "key_1"}}, {"key": {"id": "key_1"}})
+    ratchet("keys", "create", "app", "--keep-traffic")
+    assert ratchet("keys", "traffic", "key_1", "off").stdout == "What key_1 sends is not kept from now on.\n"
+    ratchet("keys", "traffic", "key_1", "on")
+    created, off, on = gateway.received
+    assert created.body is not None
+    assert created.body["keep_traffic"] is True
+    assert (off.verb, off.path, off.body) == ("PUT", "/api/v1/keys/key_1/traffic", {})
+    assert on.body == {"keep": True}
+    assert ratchet("keys", "traffic", "key_1", "maybe").returncode == 2

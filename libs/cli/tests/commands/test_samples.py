@@ -50,7 +50,10 @@ def test_a_file_is_judged_and_compared_with_what_it_says(ratchet: Any, gateway: 
         "problems": {"name": "humaneval"},
         "pass_at_k": [{"k": 1, "estimate": {"value": 0.5, "low": 0.25, "high": 0.75}}],
         "failures": {"WRONG": 2},
-        "exclusions": [{"problem_id": "p/7", "reason": "no sample of it was added"}],
+        "exclusions": [
+            {"problem_id": "p/7", "reason": "its reference does not pass"},
+            *({"problem_id": f"p/{number}", "reason": "no sample of it was added"} for number in range(8, 30)),
+        ],
     }
     ended = evaluation("SUCCEEDED", problems_done=2, verdicts={"PASSED": 1}, benchmarks=[score])
     gateway.answers(evaluation("QUEUED"), evaluation("QUEUED"))
@@ -73,7 +76,9 @@ def test_a_file_is_judged_and_compared_with_what_it_says(ratchet: Any, gateway: 
     }
     assert "humaneval  pass@1  0.500  0.250 to 0.750" in result.stdout
     assert "humaneval: wrong 2" in result.stdout
-    assert "humaneval: p/7 is left out: no sample of it was added" in result.stdout
+    assert "humaneval: p/7 is left out: its reference does not pass" in result.stdout
+    assert "humaneval: p/8, p/9, p/10, " in result.stdout
+    assert ", p/27 and 2 more are left out: no sample of it was added" in result.stdout
     assert result.stdout.splitlines()[-2:] == [
         "1 of 2 verdicts are those of the file",
         "  p/0, sample 1: the file says passed",

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from ratchet.gateway.v1 import gateway_pb2
@@ -53,16 +54,39 @@ class Chat(Resource[S]):
         score: float | None = None,
         problem_set: str = "",
         problem_id: str = "",
+        thumb_up: bool | None = None,
+        accepted: str | None = None,
+        index: int = 0,
+        over_id: str | None = None,
+        over_index: int = 0,
         request_id: str = "",
     ) -> Call[float]:
-        """Scores a completion in [0, 1], or has the tests of a problem score it in the sandbox; returns the score."""
+        """Says one thing of a completion, and returns its score. By the first of these that is given:
+
+        `score` in [0, 1]; `thumb_up`, which is 1 or 0; `accepted`, the text that was used in place of its answer
+        `index`; `over_id`, the completion (this one where empty) whose answer `over_index` is worse than its answer
+        `index`; else the tests of a problem, in the sandbox. Accepted texts and choices have no score: 0."""
         request_id = request_id or new_request_id()
         request = gateway_pb2.CreateFeedbackRequest(request_id=request_id, completion_id=completion_id)
         if score is not None:
             request.score = score
+        elif thumb_up is not None:
+            request.thumb = gateway_pb2.THUMB_UP if thumb_up else gateway_pb2.THUMB_DOWN
+        elif accepted is not None:
+            request.accepted.text, request.accepted.index = accepted, index
+        elif over_id is not None:
+            request.choice.CopyFrom(gateway_pb2.BetterAnswer(index=index, over_id=over_id, over_index=over_index))
         else:
             request.problem.problem_set, request.problem.problem_id = problem_set, problem_id
         return call(request, gateway_pb2.CreateFeedbackResponse, lambda reply: reply.score)
+
+    @unary
+    def count_feedback(self, model: str, since: datetime | None = None) -> Call[int]:
+        """How many answers of a model have a score: those to requests that came since then."""
+        request = gateway_pb2.CountFeedbackRequest(model=model)
+        if since is not None:
+            request.after_time.FromDatetime(since)
+        return call(request, gateway_pb2.CountFeedbackResponse, lambda reply: reply.scored)
 
 
 def _completion(body: Json) -> Completion:

@@ -10,11 +10,13 @@ from ratchet_client.evaluations import Evaluations
 from ratchet_client.experiments import Experiments
 from ratchet_client.keys import Keys
 from ratchet_client.models import Models
+from ratchet_client.nodes import Nodes
 from ratchet_client.platform import Platform
 from ratchet_client.preferences import Preferences
 from ratchet_client.releases import Releases
 from ratchet_client.resource import S
 from ratchet_client.runs import Runs
+from ratchet_client.traffic import Traffic
 from ratchet_client.transport import AsyncTransport, SyncTransport
 
 DEFAULT_TIMEOUT_S = 60.0
@@ -33,6 +35,8 @@ class _Resources(Chat[S]):
         self.keys = Keys(transport)
         self.batches = Batches(transport)
         self.platform = Platform(transport)
+        self.traffic = Traffic(transport)
+        self.nodes = Nodes(transport)
 
 
 class Client(_Resources[SyncTransport]):

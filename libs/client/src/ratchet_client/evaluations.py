@@ -10,9 +10,14 @@ from ratchet_client.resource import Resource, S, last, listed, streamed, unary
 
 class Evaluations(Resource[S]):
     @unary
-    def create(self, spec: pb.EvaluationSpec, request_id: str = "") -> Call[pb.Evaluation]:
-        """Returns at once: the evaluation is queued. Sent again under its request_id, it gives the same one."""
-        request = pb.CreateEvaluationRequest(request_id=request_id or new_request_id(), spec=spec)
+    def create(
+        self, spec: pb.EvaluationSpec, request_id: str = "", *, validate_only: bool = False
+    ) -> Call[pb.Evaluation]:
+        """Returns at once: the evaluation is queued. Sent again under its request_id, it gives the same one.
+        `validate_only`: nothing is stored; it is only looked whether the evaluation could be made."""
+        request = pb.CreateEvaluationRequest(
+            request_id=request_id or new_request_id(), spec=spec, validate_only=validate_only
+        )
         return call(request, pb.CreateEvaluationResponse, lambda reply: reply.evaluation)
 
     @unary

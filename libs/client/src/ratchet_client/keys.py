@@ -18,11 +18,17 @@ class Keys(Resource[S]):
         request_id: str = "",
         models: Sequence[str] = (),
         expire_time: datetime | None = None,
+        keep_traffic: bool = False,
     ) -> Call[pb.CreateKeyResponse]:
         """The key and its secret, which is shown this once. Without scopes the key is for inference, without models for
-        all of them, without a time it is valid until it is revoked."""
+        all of them, without a time it is valid until it is revoked. `keep_traffic`: what it sends and gets may be kept
+        to learn from."""
         request = pb.CreateKeyRequest(
-            request_id=request_id or new_request_id(), name=name, scopes=scopes, models=models
+            request_id=request_id or new_request_id(),
+            name=name,
+            scopes=scopes,
+            models=models,
+            keep_traffic=keep_traffic,
         )
         if expire_time is not None:
             request.expire_time.FromDatetime(expire_time)
@@ -37,3 +43,9 @@ class Keys(Resource[S]):
     def revoke(self, key_id: str) -> Call[pb.Key]:
         """The key is invalid at once and for good; it stays listed."""
         return call(pb.RevokeKeyRequest(id=key_id), pb.RevokeKeyResponse, lambda reply: reply.key)
+
+    @unary
+    def set_traffic(self, key_id: str, keep: bool) -> Call[pb.Key]:
+        """Gives or withdraws the consent to keep what it sends and gets from now on."""
+        request = pb.SetKeyTrafficRequest(id=key_id, keep=keep)
+        return call(request, pb.SetKeyTrafficResponse, lambda reply: reply.key)

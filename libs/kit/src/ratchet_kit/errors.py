@@ -33,6 +33,12 @@ class InvalidArgument(RatchetError):
         self.violations = tuple(violations)
 
 
+def invalid(field: str, description: str) -> InvalidArgument:
+    """For one fault; `ratchet_kit.faults` collects several. `description` goes on after the field's path: "must be 1 or
+    more"."""
+    return InvalidArgument(f"{field} {description}", [FieldViolation(field, description)])
+
+
 class NotFound(RatchetError):
     """What the request names does not exist."""
 

@@ -1,8 +1,8 @@
-"""Files that services read and write for themselves: the ends of logs, and secrets."""
+"""Files that services read and write for themselves: the platform's folder, the ends of logs, and secrets."""
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ratchet_kit.text import clip
@@ -11,12 +11,18 @@ _LINE_BYTES = 400  # what a line of a log is taken to have
 _LAST_WORDS_BYTES = 500
 
 
+def home(environ: Mapping[str, str] = os.environ) -> Path:
+    """The platform's folder on this machine: RATCHET_HOME, or ~/.ratchet."""
+    return Path(environ.get("RATCHET_HOME") or Path.home() / ".ratchet").absolute()
+
+
 def tail(path: Path, lines: int, *, start: int = 0) -> list[str]:
-    """The last `lines` lines of a text file, from the byte `start` on; none when there is no such file."""
+    """The last `lines` lines of a text file, from the byte `start` on (all of one that was cut since, see
+    `ratchet_kit.log_files`); none when there is no such file."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(start, size - _LINE_BYTES * max(lines, 40)))
+            file.seek(max(start if start <= size else 0, size - _LINE_BYTES * max(lines, 40)))
             return file.read().decode(errors="replace").splitlines()[-lines:]
     except FileNotFoundError:
         return []

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, which ends when its caller has gone: what nobody waits for costs nothing.
+    """The result of `work`, which is cancelled when its caller has gone.
 
     `receive`: of a request whose body has been read. Raises Cancelled then.
     """
@@ -100,7 +100,7 @@ class HttpServer:
             access_log=False,
             lifespan="off",
             server_header=False,
-            proxy_headers=False,  # nobody asks from where a request comes
+            proxy_headers=False,  # the address of a caller is not used
             # Longer than clients keep theirs: a request that meets a connection being closed is lost.
             timeout_keep_alive=75,
             timeout_graceful_shutdown=max(1, int(grace.total_seconds()) - 1),

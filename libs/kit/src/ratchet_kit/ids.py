@@ -3,6 +3,7 @@
 import secrets
 import threading
 import time
+from datetime import UTC, datetime
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32: no I, L, O, U
 _RANDOM_BITS = 80
@@ -22,3 +23,17 @@ def new_id(prefix: str) -> str:
         same_or_earlier = fresh >> _RANDOM_BITS <= _last >> _RANDOM_BITS
         _last = value = _last + 1 if same_or_earlier else fresh
     return f"{prefix}_" + "".join(_ALPHABET[value >> shift & 31] for shift in range(125, -1, -5))
+
+
+def time_of(id: str) -> datetime | None:
+    """When `new_id` made it, to the millisecond; None for what it has not made."""
+    ulid = id.rpartition("_")[2]
+    if len(ulid) != 26 or not set(ulid) <= set(_ALPHABET):
+        return None
+    value = 0
+    for letter in ulid:
+        value = value << 5 | _ALPHABET.index(letter)
+    try:
+        return datetime.fromtimestamp((value >> _RANDOM_BITS) / 1000, UTC)
+    except (ValueError, OverflowError):  # a year that there is not
+        return None

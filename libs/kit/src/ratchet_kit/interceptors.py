@@ -1,4 +1,4 @@
-"""What surrounds every call that a server answers: ids, metrics and a log line, errors, a deadline."""
+"""Around every call that a server answers: ids, metrics and a log line, errors, a deadline."""
 
 import asyncio
 import hmac
@@ -41,7 +41,7 @@ Wrapper: TypeAlias = Callable[[Call], AbstractAsyncContextManager[None]]
 """Runs before and after a call. It may end the call by `context.abort`, and lets every other exception pass."""
 
 
-class Surround(grpc.aio.ServerInterceptor):
+class CallInterceptor(grpc.aio.ServerInterceptor):
     """Puts `wrappers`, the first outermost, and a deadline around every handler of the four kinds of RPC.
 
     It reads the messages, too: gRPC itself answers INTERNAL to bytes that are no message, and it is the caller's fault.
@@ -79,7 +79,7 @@ class Surround(grpc.aio.ServerInterceptor):
 
     def _single(self, method: str, read: Callable[[Any], Any], behaviour: Any) -> Any:
         async def answer(request: Any, context: Any) -> Any:
-            async with self._surrounded(Call(method, False, context)):
+            async with self._observed(Call(method, False, context)):
                 async with asyncio.timeout_at(self._end(context, self._deadline)):
                     return await behaviour(read(request), context)
 
@@ -87,7 +87,7 @@ class Surround(grpc.aio.ServerInterceptor):
 
     def _streaming(self, method: str, read: Callable[[Any], Any], behaviour: Any) -> Any:
         async def answer(request: Any, context: Any) -> AsyncIterator[Any]:
-            async with self._surrounded(Call(method, True, context)):
+            async with self._observed(Call(method, True, context)):
                 end = self._end(context, self._stream_deadline)
                 replies = behaviour(read(request), context)
                 if not hasattr(replies, "__aiter__"):  # a coroutine that sends by context.write
@@ -107,7 +107,7 @@ class Surround(grpc.aio.ServerInterceptor):
         return answer
 
     @asynccontextmanager
-    async def _surrounded(self, call: Call) -> AsyncIterator[None]:
+    async def _observed(self, call: Call) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             for wrap in self._wrappers:
                 await stack.enter_async_context(wrap(call))

@@ -61,7 +61,7 @@ def configure(service: str, level: str = "INFO") -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(number)
-    # It tells of every request at INFO, and a worker polls twice a second.
+    # It logs every request at INFO, and a worker polls twice a second.
     logging.getLogger("httpx").setLevel(max(number, logging.WARNING))
 
 

@@ -13,6 +13,17 @@ def of_machine(cgroup: Path = Path("/sys/fs/cgroup/memory.max")) -> int:
         return whole
 
 
+def free(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes that a new process could have, on the machine or in the container where that leaves less."""
+    lines = dict(line.split(":") for line in meminfo.read_text().splitlines())
+    available = int(lines["MemAvailable"].split()[0]) << 10
+    try:
+        left = int((cgroup / "memory.max").read_text()) - int((cgroup / "memory.current").read_text())
+    except (OSError, ValueError):  # no such file, or "max"
+        return available
+    return max(0, min(available, left))
+
+
 def kills(vmstat: Path = Path("/proc/vmstat")) -> int:
     """Processes that the kernel of this machine has killed for want of memory, ever; 0 where it does not count."""
     try:

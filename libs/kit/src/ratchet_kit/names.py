@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_kit.errors import InvalidArgument, invalid
 
 CHAMPION: Final = "champion"
 """The alias of the version in production. Only this one is guarded by a gate."""
@@ -146,5 +146,4 @@ def policy_name(run_id: str, attempt: int) -> str:
 
 
 def _invalid(field: str, rule: str, value: str | int) -> InvalidArgument:
-    description = f"{rule}; not {str(value)[:80]!r}"
-    return InvalidArgument(f"{field} {description}", [FieldViolation(field, description)])
+    return invalid(field, f"{rule}; not {str(value)[:80]!r}")

@@ -42,7 +42,7 @@ class StreamQueue:
 
 
 def _delivery(message: Message) -> Delivery:
-    return Delivery(message.payload.get(_ID, ""), message.priority, message)
+    return Delivery(message.payload.get(_ID, ""), message.priority, message, message.deliveries)
 
 
 def _message(delivery: Delivery) -> Message:

@@ -1,7 +1,7 @@
 """References to models between protobuf (ratchet.common.v1) and `ratchet_kit.names`. Pure."""
 
 from ratchet.common.v1 import model_pb2 as pb
-from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_kit.errors import invalid
 from ratchet_kit.names import (
     AliasRef,
     AnyModel,
@@ -60,5 +60,4 @@ def model_from_proto(message: pb.ModelRef, field: str = "model") -> AnyModel:
         case "uri" if message.uri:
             return Location(message.uri)
         case _:
-            description = "must be a model, a version, an alias or a uri"
-            raise InvalidArgument(f"{field} {description}", [FieldViolation(field, description)])
+            raise invalid(field, "must be a model, a version, an alias or a uri")

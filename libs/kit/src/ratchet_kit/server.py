@@ -137,12 +137,12 @@ async def _serve(
     if wrappers is None:
         wrappers = [interceptors.token_check(access.expected_digest())]
     credentials = access.server_credentials(is_public)
-    surround = interceptors.Surround(
+    interceptor = interceptors.CallInterceptor(
         [*interceptors.SERVICE, *wrappers], settings.default_deadline, settings.default_stream_deadline
     )
     options = [*_OPTIONS, ("grpc.max_receive_message_length", settings.max_message_bytes)]
     server = grpc.aio.server(
-        interceptors=[*traces.server_interceptors(), surround],
+        interceptors=[*traces.server_interceptors(), interceptor],
         options=options,
         maximum_concurrent_rpcs=settings.max_concurrent_calls,
     )

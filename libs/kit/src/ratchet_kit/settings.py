@@ -11,6 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from ratchet_kit import files
 from ratchet_kit.ids import new_id
 
 # What all services share may be set under one plain name; a service's own variable (with its prefix) goes first.
@@ -26,6 +27,11 @@ SHARED = {
 
 PASSWORDS = {"redis_url": "REDIS_PASSWORD_FILE", "database_url": "DATABASE_PASSWORD_FILE"}
 """Files that hold the passwords for the URLs of SHARED, where these have none."""
+
+
+def own_database(service: str) -> str:
+    """The URL of a service's database where none is set: SQLite in the platform's folder."""
+    return f"sqlite:///{files.home() / 'db' / service}.db"
 
 
 class ServiceSettings(BaseSettings):
@@ -69,8 +75,7 @@ class ServiceSettings(BaseSettings):
     @property
     def source_roots(self) -> list[str]:
         """For `ratchet_kit.places`: the platform's own folders, where artifacts are kept, and `sources`."""
-        home = os.environ.get("RATCHET_HOME") or os.path.expanduser("~/.ratchet")
-        own = [os.path.join(home, name) for name in ("artifacts", "runs", "models", "problems")]
+        own = [str(files.home() / name) for name in ("artifacts", "runs", "models", "problems")]
         return [*own, self.artifact_url, *self.sources.split(",")]
 
     def worker_name(self) -> str:

@@ -4,6 +4,7 @@ transient   away, restarted, busy, locked, a deadlock, out of connections, disk 
             -> Unavailable, with what it said: tried again
 the value's too long, out of range, a NUL in a text -> InvalidArgument: the caller's, or one record's, to set aside
 the file's  damaged -> DataLoss
+the time's  what a row belongs to was deleted, or got a row, at that moment -> Aborted: read again, then decide
 The rest (a table that is missing, a key that is taken) stays SQLAlchemy's error: a fault of our code.
 """
 
@@ -15,7 +16,7 @@ from datetime import timedelta
 
 from sqlalchemy import exc
 
-from ratchet_kit.errors import DataLoss, InvalidArgument, RatchetError, Unavailable
+from ratchet_kit.errors import Aborted, DataLoss, InvalidArgument, RatchetError, Unavailable
 from ratchet_kit.text import clip
 
 TRANSACTION_LIMIT = timedelta(seconds=60)
@@ -36,6 +37,7 @@ _TRANSIENT_STATES = {
     "53100": _FULL,
     "53300": "it has as many connections as it takes: raise its max_connections",
 }
+_FOREIGN_KEY_STATE = "23503"
 _DAMAGED_STATES = frozenset({"XX001", "XX002"})
 
 # https://www.sqlite.org/rescode.html
@@ -77,6 +79,8 @@ def _meant(error: exc.DBAPIError) -> RatchetError | None:
     code = getattr(error.orig, "sqlite_errorcode", None)
     if state in _DAMAGED_STATES or (code is not None and code & 0xFF in _DAMAGED_CODES):
         return DataLoss(f"the database is damaged: {said}")
+    if state == _FOREIGN_KEY_STATE or code == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
+        return Aborted(f"what this belongs to was changed by someone else at the same time: {said}")
     if _may_pass(error, state):
         advice = _TRANSIENT_STATES.get(state) or _TRANSIENT_CODES.get(code & 0xFF if code is not None else -1)
         return Unavailable(f"the database cannot be used now: {f'{advice} ({said})' if advice else said}")

@@ -1,9 +1,10 @@
 """Work queues on Redis Streams with consumer groups (extra `redis`).
 
 Read, do, store, ack: a message is with its consumer until it is acknowledged. A consumer that dies stops renewing its
-lease, and another one's `read` takes its messages over. What was delivered too often without success goes to the
-stream `<name>:dead` with its error. A queue holds no truth: after FLUSHALL its group is made again, at 0, so that
-nothing published since is missed, and the service puts its unfinished work back from its database.
+lease, and another one's `read` takes its messages over, as often as it takes: a queue holds no truth, and only who
+knows the work can say that it is over. What cannot be done goes to the stream `<name>:dead` with its error. After
+FLUSHALL the group is made again, at 0, so that nothing published since is missed, and the service puts its unfinished
+work back from its database.
 """
 
 import asyncio
@@ -18,12 +19,9 @@ from redis.backoff import ExponentialBackoff
 from redis.exceptions import ConnectionError, ReadOnlyError, ResponseError, TimeoutError
 
 from ratchet_kit import metrics
-from ratchet_kit.errors import Aborted, Unavailable
-from ratchet_kit.logs import get_logger
+from ratchet_kit.errors import Aborted
 from ratchet_kit.redis_errors import redis_errors
 from ratchet_kit.work import Priority
-
-log = get_logger(__name__)
 
 DEAD_LENGTH = 10_000
 """About how many dead letters are kept."""
@@ -77,8 +75,7 @@ class Stream:
 
     Each priority is a stream of its own; a read takes what is in the first before it looks at the next.
 
-    `lease` is how long a message stays with a consumer that neither acknowledges nor extends it; `max_deliveries` how
-    often it may be given out before it is a dead letter.
+    `lease` is how long a message stays with a consumer that neither acknowledges nor extends it.
     """
 
     def __init__(
@@ -87,7 +84,6 @@ class Stream:
         name: str,
         group: str,
         consumer: str,
-        max_deliveries: int = 5,
         lease: timedelta = timedelta(seconds=60),
         *,
         shared: bool = False,
@@ -98,7 +94,6 @@ class Stream:
         self._redis = redis
         self._group = group
         self._consumer = consumer
-        self._max_deliveries = max_deliveries
         self._lease = lease
         self._shared = shared
         self._max_length = max_length
@@ -115,8 +110,7 @@ class Stream:
     async def read(self, count: int, block: timedelta) -> list[Message]:
         """Up to `count` messages: those of dead consumers first, then new ones, each by priority.
 
-        Returns as soon as there is one, and with an empty list when there was none for `block`. Messages that were
-        delivered too often are moved to the dead letters on the way.
+        Returns as soon as there is one, and with an empty list when there was none for `block`.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + block.total_seconds()
@@ -155,7 +149,7 @@ class Stream:
                 if pending:
                     ids: Any = [entry["message_id"] for entry in pending]
                     claimed: Any = await self._redis.xclaim(key, self._group, self._consumer, 0, ids)
-                    messages += await self._alive(key, claimed)
+                    messages += await self._again(key, claimed)
             return messages
 
     async def payloads(self) -> AsyncIterator[Mapping[str, str]]:
@@ -232,29 +226,14 @@ class Stream:
                 start, claimed, _ = await self._redis.xautoclaim(
                     key, self._group, self._consumer, lease_ms, start, count=count - len(messages)
                 )
-                messages += await self._alive(key, claimed)
+                messages += await self._again(key, claimed)
                 if start == "0-0":
                     break
         return messages
 
-    async def _alive(self, key: str, entries: Sequence[tuple[str, dict[str, str]]]) -> list[Message]:
-        """The messages of these entries; those that were delivered too often become dead letters."""
-        messages = []
-        for id, fields in entries:
-            message = Message(id, fields, await self._deliveries(key, id), key)
-            if message.deliveries > self._max_deliveries:
-                await self._bury(message)
-            else:
-                messages.append(message)
-        return messages
-
-    async def _bury(self, message: Message) -> None:
-        """Where the letter cannot be kept, as in a Redis that is full, the message comes up again with its next lease:
-        those behind it need not wait for that."""
-        try:
-            await self.dead_letter(message, f"given out {self._max_deliveries} times and never acknowledged")
-        except Unavailable as error:
-            log.warning("queue.letter_not_kept", stream=message.stream, id=message.id, reason=error.message)
+    async def _again(self, key: str, entries: Sequence[tuple[str, dict[str, str]]]) -> list[Message]:
+        """The messages of entries that were given out before."""
+        return [Message(id, fields, await self._deliveries(key, id), key) for id, fields in entries]
 
     async def _deliveries(self, key: str, id: str) -> int:
         pending = await self._redis.xpending_range(key, self._group, id, id, 1)

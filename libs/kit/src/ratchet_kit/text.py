@@ -1,7 +1,26 @@
-"""Text that goes to people."""
+"""Text that goes to people, and text from elsewhere: JSON and models can write halves of surrogate pairs and NUL."""
 
 
 def clip(text: str, most_bytes: int) -> str:
     """Valid UTF-8 of at most `most_bytes` bytes; "..." at its end says that it was longer."""
     data = text[: most_bytes + 1].encode("utf-8", "replace")
     return data.decode() if len(data) <= most_bytes else data[: most_bytes - 3].decode("utf-8", "ignore") + "..."
+
+
+def encodable(text: str) -> str:
+    """With "?" for each half of a surrogate pair, which UTF-8 cannot hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def storable(text: str) -> str:
+    """As `encodable`, and without NUL, which PostgreSQL cannot hold."""
+    return encodable(text.replace("\x00", "\ufffd"))
+
+
+def check_encodable(text: str) -> str:
+    """The text itself, for pydantic's validators. Raises ValueError where it holds half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("must not hold an unpaired surrogate") from error
+    return text

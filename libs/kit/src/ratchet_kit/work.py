@@ -52,6 +52,8 @@ class Delivery:
     priority: Priority
     receipt: object
     """What the queue knows this delivery by."""
+    times: int = 1
+    """How often it was given out, this time included."""
 
 
 class WorkQueue(Queue, Protocol):
@@ -143,7 +145,7 @@ class Waiting:
 
 
 class Work(Protocol[C]):
-    """One kind of work, as its service knows it: whose name a hold bears and how long it lasts is the service's.
+    """One kind of work, as its service knows it. The service decides under which name it is held, and for how long.
 
     Any method may raise Unavailable, and all but `waiting` one of LEFT_ALONE.
     """
@@ -183,8 +185,7 @@ class Work(Protocol[C]):
 
 
 async def enqueue(queue: Queue, id: str, priority: Priority = Priority.NORMAL) -> None:
-    """Publishes what was stored. It is made even where the queue is away: a worker puts it there later, so that nobody
-    waits long for a queue that does not answer."""
+    """Publishes what was stored. A queue that is away is no error, and not waited for: a worker publishes it later."""
     with surviving("enqueue", id=id):
         async with asyncio.timeout(ENQUEUE_LIMIT.total_seconds()):
             await queue.publish(id, priority)

@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from ratchet_kit.errors import Aborted, Failure, Internal, RatchetError, Unavailable
 from ratchet_kit.logs import bound, get_logger
+from ratchet_kit.retry import OUTSIDE
 from ratchet_kit.times import Clock
 from ratchet_kit.work import LEFT_ALONE, C, Delivery, Work, WorkQueue, every, surviving
 
@@ -106,6 +107,8 @@ class Worker(Generic[C]):
         self._leased = leased
         self._timing = timing
         self._active: set[str] = set()
+        self._unclaimed: set[str] = set()
+        """What cannot be read, as far as this process knows."""
         self._resumed: list[Delivery] | None = None
         self._resuming = asyncio.Lock()
 
@@ -123,7 +126,8 @@ class Worker(Generic[C]):
         if not waiting:
             return []
         held = await self._queue.held()
-        lost = [one for one in waiting if one.id not in held and one.id not in self._active]
+        here = self._active | self._unclaimed
+        lost = [one for one in waiting if one.id not in held and one.id not in here]
         for one in lost:
             await self._queue.publish(one.id, one.priority)
             log.warning("work.requeued", kind=self._work.kind, id=one.id)
@@ -173,6 +177,15 @@ class Worker(Generic[C]):
         except LEFT_ALONE as error:  # it is over, or in good hands
             log.debug("work.not_taken", kind=self._work.kind, reason=error.message)
             await self._queue.ack(delivery)
+            return
+        except OUTSIDE:
+            raise
+        except Exception as error:
+            if delivery.times < self._max_attempts:
+                raise
+            log.exception("work.set_aside", kind=self._work.kind)
+            self._unclaimed.add(delivery.id)
+            await self._queue.dead_letter(delivery, f"{self._max_attempts} times nobody could read it: {error}")
             return
         if claim.attempts > self._max_attempts:
             reason = f"given up: {self._max_attempts} times a worker ended while it had this"
@@ -266,6 +279,8 @@ class Worker(Generic[C]):
 
 
 async def _cancel(task: asyncio.Task[Any]) -> None:
-    """Cancels the task and waits for it; what it raised or gave is left to `task.result()`."""
+    """Cancels the task and waits for it; what it raised or gave is left to `task.result()`, for whom it concerns."""
     task.cancel()
     await asyncio.wait({task})
+    if not task.cancelled():
+        task.exception()  # else asyncio logs that nobody looked at it

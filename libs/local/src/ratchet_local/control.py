@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable
 
 from ratchet_kit import files
+from ratchet_local import environment
 from ratchet_local.errors import PlatformError
 from ratchet_local.home import Home
 from ratchet_local.ports import Ports
 from ratchet_local.processes import marked, sweep, wait_gone
-from ratchet_local.services import environments_folder, missing_environments
+from ratchet_local.services import SERVICES, environments_folder, missing_environments
 from ratchet_local.state import PlatformState
 
 STOP_TIMEOUT_S = 90.0
@@ -84,7 +85,7 @@ def up(home: Home, port_base: int, timeout_s: float, progress: Progress) -> Plat
             stdout=out,
             stderr=out,
             start_new_session=True,
-            env=os.environ | {"RATCHET_INSTANCE": str(home.path)},
+            env=environment.of_supervisor(SERVICES, os.environ) | {"RATCHET_INSTANCE": str(home.path)},
         )
     try:
         return _wait_healthy(home, process, timeout_s, progress)

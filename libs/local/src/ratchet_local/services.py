@@ -5,13 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet_kit.access import DIGEST, TOKEN, TOKEN_FILE, digest_of
+from ratchet_kit.access import DIGEST, TOKEN, digest_of
 from ratchet_kit.embedded import redis_server_command
+from ratchet_local import environment as inherit
 from ratchet_local.home import Home
 from ratchet_local.ports import Ports
 
 # Which virtual environment runs a service; the others share the light one.
 ENVIRONMENTS = {"trainer": "trainer", "rollout": "rollout"}
+SERVICES = ("sandbox", "rollout", "registry", "eval", "trainer", "gateway")
+"""In the order of their start."""
 PEERS: Mapping[str, Sequence[str]] = {
     "gateway": ("trainer", "rollout", "sandbox", "eval", "registry"),
     "trainer": ("rollout", "sandbox", "registry"),
@@ -78,12 +81,12 @@ def bundled_redis_url(home: Home, ports: Ports) -> str:
 
 
 def plan(home: Home, ports: Ports, external: External, inherited: Mapping[str, str]) -> list[Service]:
-    """All processes of the platform, dependencies first."""
+    """All processes of the platform, dependencies first. `inherited`: the environment of whoever starts them."""
     envs = environments_folder()
     redis_url = external.redis_url or bundled_redis_url(home, ports)
     token = home.service_token()
     services: list[Service] = []
-    base = {name: value for name, value in inherited.items() if name not in (TOKEN, TOKEN_FILE, DIGEST)} | {
+    base = {
         "RATCHET_INSTANCE": str(home.path),
         "RATCHET_HOME": str(home.path),
         "PYTHONUNBUFFERED": "1",
@@ -95,13 +98,14 @@ def plan(home: Home, ports: Ports, external: External, inherited: Mapping[str, s
             Service(
                 "redis",
                 redis_server_command(ports["redis"], home.redis, password=home.redis_password()),
-                base,
+                inherit.of_machine(inherited) | base,
                 ports["redis"],
             ),
         )
-    for name in ("sandbox", "rollout", "registry", "eval", "trainer", "gateway"):
+    for name in SERVICES:
         prefix = f"RATCHET_{name.upper()}_"
-        environment = base | {
+        environment = inherit.of_service(name, inherited) | base
+        environment |= {
             f"{prefix}HOST": "127.0.0.1",
             f"{prefix}PORT": str(ports[name]),
             f"{prefix}METRICS_PORT": str(ports[f"{name}-metrics"]),

@@ -17,7 +17,7 @@ from pathlib import Path
 import structlog
 from redis.exceptions import RedisError
 
-from ratchet_kit import logs
+from ratchet_kit import log_files, logs
 from ratchet_kit.client import wait_healthy
 from ratchet_kit.process import ProcessGroup
 from ratchet_kit.streams import connect
@@ -53,7 +53,9 @@ class Supervisor:
         """Returns when `stop` is set and no process is left."""
         self._write()
         keepers = [asyncio.create_task(self._keep(service, stop), name=service.name) for service in self._services]
+        bounding = asyncio.create_task(log_files.bound(lambda: self._home.logs.glob("*.log"), stop))
         await stop.wait()
+        await bounding
         # What others need (Redis) stops last: they use it while they drain.
         needed = {need for service in self._services for need in service.needs}
         for group in ([k for k in keepers if k.get_name() not in needed], keepers):

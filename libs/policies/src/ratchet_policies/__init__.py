@@ -1,11 +1,12 @@
 """Policies in rollout-service: load one and wait for it, generate with it, unload it.
 
-engine = RolloutEngine(channel)
-policy = await ensure_ready(engine, PolicySpec("starter@3", source, policy_id))
-generation = await engine.generate(policy.name, policy.policy_id, ChatPrompt(task.messages), Sampling(max_tokens=512))
+async with Fleet.of("rollout:8703") as engine:
+    policy = await ensure_ready(engine, PolicySpec("starter@3", source, policy_id))
+    answer = await engine.generate(policy.name, policy.policy_id, ChatPrompt(task.messages), Sampling(max_tokens=512))
 
 Every completion is surely from the weights `policy_id` (DESIGN.md, I2): anything else raises. This package is plain
-Python; what talks to rollout-service is in its module `rollout`, which only a service's `main` and adapters import.
+Python; what talks to rollout-services is in its modules `rollout` (one of them) and `fleet` (all that there are), which
+only a service's `main` and adapters import.
 """
 
 from ratchet_policies.engine import PolicyEngine
@@ -25,7 +26,8 @@ from ratchet_policies.generation import (
     Tools,
 )
 from ratchet_policies.loading import LOST, ensure_ready, unload, with_recovery
-from ratchet_policies.policy import Policy, PolicySpec, PolicyState
+from ratchet_policies.node import Engine, Node, NodeReport, NodeState
+from ratchet_policies.policy import Policy, PolicySpec, PolicyState, Purpose
 
 __all__ = [
     "LOST",
@@ -33,13 +35,18 @@ __all__ = [
     "Completion",
     "Delta",
     "Echo",
+    "Engine",
     "FinishReason",
     "Generation",
+    "Node",
+    "NodeReport",
+    "NodeState",
     "Policy",
     "PolicyEngine",
     "PolicySpec",
     "PolicyState",
     "Prompt",
+    "Purpose",
     "Sampling",
     "TextPrompt",
     "TokenCandidate",

@@ -5,9 +5,10 @@ from typing import TypeAlias
 
 from ratchet.common.v1 import chat_pb2, generation_pb2, priority_pb2
 from ratchet.rollout.v1 import rollout_pb2 as pb
-from ratchet_kit.errors import FieldViolation, Internal, InvalidArgument
+from ratchet_kit.errors import Internal, invalid
 from ratchet_kit.grpc_errors import failure_from_proto
 from ratchet_kit.work import Priority
+from ratchet_policies.convert_nodes import purpose_to_proto
 from ratchet_policies.generation import (
     ChatPrompt,
     Completion,
@@ -63,6 +64,7 @@ def load_request(spec: PolicySpec, request_id: str) -> pb.LoadPolicyRequest:
         source_uri=spec.source,
         options=pb.EngineOptions(dtype=dtype, max_model_len=spec.max_model_len),
         expected_policy_id=spec.policy_id,
+        purpose=purpose_to_proto(spec.purpose),
     )
 
 
@@ -97,7 +99,7 @@ def prompt_from_proto(message: generation_pb2.Prompt, field: str = "prompt") -> 
             tools = _tools(message.chat.tools) if message.chat.HasField("tools") else None
             return ChatPrompt(tuple(map(_message, message.chat.messages)), tools)
         case _:
-            raise _invalid(field, "must be a chat, a text or tokens")
+            raise invalid(field, "must be a chat, a text or tokens")
 
 
 def prompt_to_proto(prompt: Prompt) -> generation_pb2.Prompt:
@@ -108,7 +110,7 @@ def prompt_to_proto(prompt: Prompt) -> generation_pb2.Prompt:
             return generation_pb2.Prompt(tokens=generation_pb2.Tokens(ids=ids))
         case ChatPrompt(messages, tools):
             offered = _tools_to_proto(tools) if tools else None
-            return generation_pb2.Prompt(chat=chat_pb2.Chat(messages=map(_message_to_proto, messages), tools=offered))
+            return generation_pb2.Prompt(chat=chat_pb2.Chat(messages=map(message_to_proto, messages), tools=offered))
 
 
 def _message(message: chat_pb2.ChatMessage) -> Message:
@@ -116,7 +118,7 @@ def _message(message: chat_pb2.ChatMessage) -> Message:
     return Message(message.role, text, tuple(map(_call, message.tool_calls)), message.tool_call_id)
 
 
-def _message_to_proto(message: Message) -> chat_pb2.ChatMessage:
+def message_to_proto(message: Message) -> chat_pb2.ChatMessage:
     return chat_pb2.ChatMessage(
         role=message.role,
         content=[chat_pb2.ContentPart(text=message.content)],
@@ -147,10 +149,6 @@ def _tools_to_proto(tools: Tools) -> chat_pb2.Tools:
         for tool in tools.offered
     ]
     return chat_pb2.Tools(offered=offered, required=tools.required, called=tools.called, single=tools.single)
-
-
-def _invalid(field: str, description: str) -> InvalidArgument:
-    return InvalidArgument(f"{field} {description}", [FieldViolation(field, description)])
 
 
 # Samplings
@@ -206,7 +204,7 @@ def sampling_to_proto(sampling: Sampling) -> generation_pb2.SamplingParams:
 def priority_from_proto(message: priority_pb2.Priority.ValueType, field: str = "priority") -> Priority:
     """Raises InvalidArgument, which names the field, for one that is not known here."""
     if message not in _PRIORITIES:
-        raise _invalid(field, "must be low, normal or high")
+        raise invalid(field, "must be low, normal or high")
     return _PRIORITIES[message]
 
 

@@ -13,7 +13,6 @@ from ratchet_kit.errors import (
     FailedPrecondition,
     NotFound,
     RatchetError,
-    ResourceExhausted,
 )
 from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import patiently
@@ -28,11 +27,6 @@ LOST: tuple[type[RatchetError], ...] = (NotFound, FailedPrecondition)
 log = get_logger(__name__)
 
 
-async def no_room(error: ResourceExhausted) -> None:
-    """Raises `error`."""
-    raise error
-
-
 async def ensure_ready(
     engine: PolicyEngine,
     spec: PolicySpec,
@@ -41,15 +35,13 @@ async def ensure_ready(
     timeout: timedelta | None = None,
     patience: timedelta = timedelta(),
     poll: timedelta = timedelta(milliseconds=250),
-    make_room: Callable[[ResourceExhausted], Awaitable[None]] = no_room,
 ) -> Policy:
     """The policy, once it is READY with the weights that `spec` asks for.
 
     One that is loaded or loading is waited for. One that is missing is loaded. One that has failed before is unloaded
     and loaded again, until `loads` loads of this call have failed.
 
-    `timeout`: for all of it. `patience`: how long each transient error is retried. `make_room`: called where rollout-
-    service has no room for one more; returns when there may be some, or raises.
+    `timeout`: for all of it. `patience`: how long each transient error is retried.
 
     Raises:
         FailedPrecondition: it cannot be loaded; says why.
@@ -60,7 +52,7 @@ async def ensure_ready(
     seconds = None if timeout is None else timeout.total_seconds()
     try:
         async with asyncio.timeout(seconds):
-            return await _ensure_ready(engine, spec, loads, patience, poll, make_room)
+            return await _ensure_ready(engine, spec, loads, patience, poll)
     except TimeoutError as error:
         raise DeadlineExceeded(f"{spec.source} was not loaded within {seconds:g} s") from error
 
@@ -71,7 +63,6 @@ async def _ensure_ready(
     loads: int,
     patience: timedelta,
     poll: timedelta,
-    make_room: Callable[[ResourceExhausted], Awaitable[None]],
 ) -> Policy:
     started = 0
     while True:
@@ -87,7 +78,7 @@ async def _ensure_ready(
                 await patiently(lambda: unload(engine, spec.name), patience, "unload policy")
             case None:
                 started += 1
-                await patiently(lambda: _start(engine, spec, make_room, poll), patience, "load policy")
+                await patiently(lambda: _start(engine, spec, poll), patience, "load policy")
             case _:
                 await asyncio.sleep(poll.total_seconds())
 
@@ -123,15 +114,8 @@ async def _find(engine: PolicyEngine, name: str) -> Policy | None:
         return None
 
 
-async def _start(
-    engine: PolicyEngine,
-    spec: PolicySpec,
-    make_room: Callable[[ResourceExhausted], Awaitable[None]],
-    poll: timedelta,
-) -> None:
+async def _start(engine: PolicyEngine, spec: PolicySpec, poll: timedelta) -> None:
     try:
         await engine.load(spec)
     except AlreadyExists:
         await asyncio.sleep(poll.total_seconds())  # someone else was faster: the next look finds it
-    except ResourceExhausted as error:
-        await make_room(error)

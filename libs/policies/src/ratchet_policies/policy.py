@@ -6,6 +6,14 @@ from enum import StrEnum
 from ratchet_kit.errors import Failure
 
 
+class Purpose(StrEnum):
+    """What a policy is loaded for. Each has room of its own, and none takes that of another."""
+
+    SERVING = "serving"
+    TRAINING = "training"
+    EVALUATION = "evaluation"
+
+
 class PolicyState(StrEnum):
     LOADING = "loading"
     READY = "ready"
@@ -41,3 +49,4 @@ class PolicySpec:
     """"float32", "bfloat16" or "float16"; empty: what the machine is fast and exact in."""
     max_model_len: int | None = None
     """Prompt plus completion, in tokens; None: what the model's config says."""
+    purpose: Purpose = Purpose.SERVING

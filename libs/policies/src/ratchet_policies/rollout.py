@@ -1,6 +1,6 @@
-"""PolicyEngine on rollout-service."""
+"""PolicyEngine on one rollout-service."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import timedelta
 
 import grpc
@@ -12,15 +12,19 @@ from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.ids import new_id
 from ratchet_kit.work import Priority
 from ratchet_policies import convert
+from ratchet_policies.convert_nodes import node_from_proto
 from ratchet_policies.generation import Delta, Generation, Prompt, Sampling
+from ratchet_policies.node import Node, NodeReport
 from ratchet_policies.policy import Policy, PolicySpec
 
 _QUICK = 60.0
 """Seconds for a call that only looks or starts something."""
+_LOOK = 2.0
+"""Seconds in which a node that is well says how it is."""
 
 
 class RolloutEngine:
-    """`channel` comes from `ratchet_kit.client.channel`, and stays the caller's to close."""
+    """`channel` comes from `ratchet_kit.client.channel`, and is the caller's to close, or `close` does."""
 
     def __init__(
         self,
@@ -29,6 +33,7 @@ class RolloutEngine:
         generate_timeout: timedelta = timedelta(minutes=10),
         unload_timeout: timedelta = timedelta(minutes=1),
     ) -> None:
+        self._channel = channel
         self._stub = rollout_pb2_grpc.RolloutServiceStub(channel)
         self._generate_timeout = generate_timeout.total_seconds()
         self._unload_timeout = unload_timeout.total_seconds()
@@ -46,12 +51,16 @@ class RolloutEngine:
         return convert.policy_from_proto(reply.policy)
 
     async def all(self) -> Sequence[Policy]:
-        policies: list[Policy] = []
+        return list(map(convert.policy_from_proto, await self.listed()))
+
+    async def listed(self) -> Sequence[pb.Policy]:
+        """All of them, in protobuf."""
+        policies: list[pb.Policy] = []
         request = pb.ListPoliciesRequest()
         while True:
             with rpc_errors():
                 reply = await self._stub.ListPolicies(request, timeout=_QUICK)
-            policies += map(convert.policy_from_proto, reply.policies)
+            policies += reply.policies
             if not reply.next_page_token:
                 return policies
             request = pb.ListPoliciesRequest(page_token=reply.next_page_token)
@@ -79,3 +88,25 @@ class RolloutEngine:
                     yield convert.delta_from_proto(message)
         finally:
             call.cancel()
+
+    async def update(
+        self, name: str, messages: AsyncIterator[pb.UpdateWeightsRequest], timeout: float
+    ) -> pb.UpdateWeightsResponse:
+        """UpdateWeights within `timeout` seconds; `messages` name the policy, too."""
+        with rpc_errors():
+            return await self._stub.UpdateWeights(messages, timeout=timeout)
+
+    async def report(self, caller: str = "") -> NodeReport:
+        """How the node is. `caller`: the address of a node that asks."""
+        with rpc_errors():
+            reply = await self._stub.GetNode(pb.GetNodeRequest(address=caller), timeout=_LOOK)
+        return NodeReport(node_from_proto(reply.node), tuple(reply.peers))
+
+    async def drain(self, draining: bool) -> Node:
+        """From now on the node takes nothing new; or takes it again."""
+        with rpc_errors():
+            reply = await self._stub.Drain(pb.DrainRequest(draining=draining), timeout=_QUICK)
+        return node_from_proto(reply.node)
+
+    async def close(self) -> None:
+        await self._channel.close()

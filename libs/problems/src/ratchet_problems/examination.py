@@ -20,6 +20,8 @@ _ANY_NAME = ("exec", "globals", "setattr", "vars", "locals")
 
 def examine(problem: Problem) -> str:
     """The first fault, as "tests[0].check: ..."; empty where there is none."""
+    if not problem.tests:
+        return "tests: there are none, and only SFT learns from references alone"
     for place, test in enumerate(problem.tests):
         if isinstance(test, CheckTest) and (fault := _fault_of_check(test, problem)):
             return f"tests[{place}].check: {fault}"

@@ -1,7 +1,7 @@
 """Problem sets as JSONL: one problem a line, every fault with its line and field.
 
 A line holds what `Problem.to_json` writes. Only `prompt` and `tests` must be there (and `entry_point` for tests that
-call it). A test is one of
+call it); instead of tests `references`, for SFT alone. A test is one of
     {"args": [[1, 2]], "expected": 3}        arguments and value as JSON, or each as a Python literal in a string:
     {"args": "[(1, 2)]", "expected": "{3}"}
     {"stdin": "1 2", "expected_stdout": "3"}
@@ -100,7 +100,7 @@ def _problem(record: object, where: str, *, default_id: str) -> Problem:
             prompt=_text(record, "prompt", where, required=True),
             tests=tuple(
                 _test(test, f"tests[{index}]", where)
-                for index, test in enumerate(_list(record, "tests", where, required=True))
+                for index, test in enumerate(_list(record, "tests", where, required="references" not in record))
             ),
             references=tuple(
                 _typed(text, str, f"references[{index}]", where)

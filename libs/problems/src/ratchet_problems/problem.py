@@ -108,6 +108,7 @@ class Problem:
     """A programming problem. Raises InvalidProblem when its parts do not make one.
 
     `references` are complete programs that pass all tests, the preferred one first; they may be missing in user sets.
+    So may the tests where there is a reference: it can be learned from (SFT), and nothing can be judged by it.
     `structure` names what the problem is made of; splits never share a structure. Empty: the problem stands alone.
     """
 
@@ -137,8 +138,8 @@ class Problem:
             raise InvalidProblem(
                 self.id, "difficulty", f"must be {MIN_DIFFICULTY} to {MAX_DIFFICULTY}, not {self.difficulty}"
             )
-        if not self.tests:
-            raise InvalidProblem(self.id, "tests", "a problem needs at least one test")
+        if not self.tests and not self.references:
+            raise InvalidProblem(self.id, "tests", "a problem needs at least one test, or a reference to learn from")
         for index, test in enumerate(self.tests):
             self._check_test(test, f"tests[{index}]")
         object.__setattr__(self, "digest", _sha256(self.to_json()))

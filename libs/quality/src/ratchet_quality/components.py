@@ -1,4 +1,4 @@
-"""The components that read a program. One more is a function in a module of its own, both of its name, and a name here.
+"""The components that read a program: each is a function in a module of its own, both of its name.
 
 What they import (bandit, radon) is loaded by the process that reads, and by no other.
 """
@@ -7,10 +7,11 @@ from importlib import import_module
 from typing import cast
 
 from ratchet_quality.score import Component
+from ratchet_rewards import COMPONENTS as REWARDED
 
 COMPONENTS = ("style", "complexity", "safety", "length")
 """Of quality."""
-READABLE = (*COMPONENTS, "similarity")
+READABLE = tuple(name for name, kind in REWARDED.items() if kind.reads)
 """All that reading shows. To be like a reference is no quality, but may be rewarded."""
 
 

@@ -1,4 +1,7 @@
-"""The components that there are, by name, and the presets. What measures them is `ratchet_quality.measuring`."""
+"""The components that there are, by name, and the presets. What measures them is `ratchet_quality.measuring`.
+
+One more that reads programs is a row here, and a function of its name in a module of its name in ratchet_quality.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +15,8 @@ class Kind:
 
     low: float = 0.0
     """The worst value; the best is 1."""
+    reads: bool = False
+    """It is measured by reading the program."""
     needs_reference: bool = False
     """Nothing can be measured on a problem without one."""
     parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -24,12 +29,12 @@ OWN = Kind(low=-1.0, parameters={"limit": {"above": 0}})
 COMPONENTS: Mapping[str, Kind] = {
     "tests_passed": Kind(),
     "tests_fraction": Kind(),
-    "style": Kind(),
-    "complexity": Kind(parameters={"allowed": {"at_least": 1}}),
+    "style": Kind(reads=True),
+    "complexity": Kind(reads=True, parameters={"allowed": {"at_least": 1}}),
     "efficiency": Kind(needs_reference=True),
-    "length": Kind(parameters={"tokens": {"at_least": 1}}),
-    "safety": Kind(),
-    "similarity": Kind(needs_reference=True),
+    "length": Kind(reads=True, parameters={"tokens": {"at_least": 1}}),
+    "safety": Kind(reads=True),
+    "similarity": Kind(reads=True, needs_reference=True),
 }
 
 DEFAULT = "tests_passed"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import redis.asyncio
+import structlog
 
 from ratchet_kit import access, streams
 from ratchet_kit.ids import new_id
@@ -14,6 +15,15 @@ from ratchet_testing.gateway import ScriptedGateway, scripted_gateway
 from ratchet_testing.postgres import CannotStart, fresh_database, postgres_server
 from ratchet_testing.redis_server import redis_server
 from ratchet_testing.s3_server import BUCKET, s3_server
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """No example of hypothesis has a deadline: on a busy machine any would be missed, and speed is for tests/bench."""
+    if config.pluginmanager.hasplugin("hypothesispytest"):
+        import hypothesis
+
+        hypothesis.settings.register_profile("untimed", deadline=None)
+        hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +51,14 @@ def platform_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         patch.setenv(access.TOKEN, access.new_token())
         patch.delenv(access.DIGEST, raising=False)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def plain_tracebacks() -> None:
+    """structlog's own draw the values of all variables: a test that logs ten of them takes seconds."""
+    *others, _ = structlog.get_config()["processors"]
+    renderer = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*others, renderer])
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 
@@ -40,7 +41,8 @@ class MemoryQueue:
 
     def expire(self) -> None:
         """All leases run out: what they were of waits again."""
-        self._waiting = [*self._leased.values(), *self._waiting]
+        expired = [replace(delivery, times=delivery.times + 1) for delivery in self._leased.values()]
+        self._waiting = [*expired, *self._waiting]
         self._leased.clear()
         self._published.set()
 

@@ -25,6 +25,8 @@ class Replica:
     log: Path
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
+    python: str = sys.executable
+    """Of the environment that the service needs."""
 
     @property
     def target(self) -> str:
@@ -33,7 +35,7 @@ class Replica:
     def start(self) -> None:
         prefix = f"RATCHET_{self.service.upper()}"
         own = {f"{prefix}_PORT": str(self.port), f"{prefix}_METRICS_PORT": "0"}
-        command = [sys.executable, "-m", f"{self.service}_service.main"]
+        command = [self.python, "-m", f"{self.service}_service.main"]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, env=os.environ | self.environment | own, stderr=log)
 

@@ -35,7 +35,7 @@ from ratchet_kit.retention import Kept, tidy
 from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.worker import Timing, Worker
-from ratchet_policies.rollout import RolloutEngine
+from ratchet_policies.fleet import Fleet
 
 STREAM = "eval.evaluations"
 SERVICE = "eval"
@@ -94,8 +94,8 @@ async def provision(
         if models is None:
             models = GrpcModelSource(await channel(settings.registry_target), places)
         if host is None:
-            rollout = RolloutEngine(await channel(settings.rollout_target), generate_timeout=settings.generate_timeout)
-            host = EnginePolicyHost(rollout, settings.load_timeout)
+            fleet = Fleet.of(settings.rollout_target, generate_timeout=settings.generate_timeout)
+            host = EnginePolicyHost(await stack.enter_async_context(fleet), settings.load_timeout)
         sandbox = GrpcSandbox(await channel(settings.sandbox_target), caller="eval")
         executor = await stack.enter_async_context(Executor(sandbox))
         environment = environment or CodeEnvironment(executor, forgeable=True)

@@ -18,7 +18,9 @@ class EvalServicer(eval_pb2_grpc.EvalServiceServicer):
     async def CreateEvaluation(
         self, request: pb.CreateEvaluationRequest, context: Context
     ) -> pb.CreateEvaluationResponse:
-        report = await self._evaluations.create(convert.spec_from_proto(request.spec), request.request_id)
+        report = await self._evaluations.create(
+            convert.spec_from_proto(request.spec), request.request_id, validate_only=request.validate_only
+        )
         return pb.CreateEvaluationResponse(evaluation=convert.report_to_proto(report))
 
     async def GetEvaluation(self, request: pb.GetEvaluationRequest, context: Context) -> pb.GetEvaluationResponse:

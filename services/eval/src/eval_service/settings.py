@@ -1,12 +1,12 @@
 """The settings of eval-service."""
 
 from datetime import timedelta
-from pathlib import Path
+from functools import partial
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from ratchet_kit.settings import ServiceSettings
+from ratchet_kit.settings import ServiceSettings, own_database
 
 
 class Settings(ServiceSettings):
@@ -14,10 +14,11 @@ class Settings(ServiceSettings):
 
     model_config = SettingsConfigDict(env_prefix="RATCHET_EVAL_")
 
-    port: int = Field(default=8705, ge=0, le=65535)
-    metrics_port: int = Field(default=8715, ge=0, le=65535)
-    database_url: str = f"sqlite:///{Path.home()}/.ratchet/db/eval.db"
+    port: int = 8705
+    metrics_port: int = 8715
+    database_url: str = Field(default_factory=partial(own_database, "eval"))
     rollout_target: str = "127.0.0.1:8703"
+    """A rollout node, or several, separated by commas. One that answers suffices: it knows the others."""
     sandbox_target: str = "127.0.0.1:8704"
     registry_target: str = "127.0.0.1:8706"
 

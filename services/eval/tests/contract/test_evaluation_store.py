@@ -212,6 +212,19 @@ async def test_what_is_deleted_is_gone_with_its_samples_and_its_request(store: E
     assert await store.problems(["eval_1"]) == {"eval_1": []}
 
 
+async def test_nothing_is_added_to_what_was_deleted_meanwhile(store: EvaluationStore) -> None:
+    await add(store)
+    await store.delete("eval_1")
+    with pytest.raises(Aborted):
+        await store.add_samples("eval_1", [drawn("a")])
+    with pytest.raises(Aborted):
+        await store.add_problems("eval_1", [Facts(ProblemKey("basics", "a"))])
+    await store.judge_samples("eval_1", [drawn("a").judged(judgement("PASSED"))])
+    assert await store.sample_keys("eval_1") == frozenset()
+    assert await store.problems(["eval_1"]) == {"eval_1": []}
+    assert await store.counts(["eval_1"]) == {"eval_1": []}
+
+
 async def test_facts_of_problems(store: EvaluationStore) -> None:
     for id in ("eval_1", "eval_2"):
         await add(store, id)

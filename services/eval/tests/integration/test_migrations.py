@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from eval_service.adapters.sql import SqlEvaluationStore
 from eval_service.domain.evaluation import State
 from eval_service.domain.sample import Judgement, SampleKey
-from ratchet_kit import sql
+from ratchet_kit import sql_engine
 from ratchet_kit.errors import Failure
 from ratchet_kit.names import Location, VersionRef
 from ratchet_kit.sql import Database
@@ -55,7 +55,7 @@ def rows() -> list[dict[str, Any]]:
 @pytest.mark.parametrize("kind", ["sqlite_url", "postgres_url"])
 async def test_evaluations_of_the_first_revision_are_kept(kind: str, request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue(kind)
-    await sql.migrate(url, "eval_service", "eval_0001")
+    await sql_engine.migrate(url, "eval_service", "eval_0001")
     before = Database(url)
     async with before.writing() as connection:
         for row in rows():

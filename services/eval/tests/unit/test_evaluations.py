@@ -51,6 +51,16 @@ async def test_create_stores_and_queues_once(world: Any) -> None:
         await world.evaluations.create(replace(SPEC, seed=1), "req_1")
 
 
+async def test_an_evaluation_that_is_only_validated_is_not_stored(world: Any) -> None:
+    report = await world.evaluations.create(SPEC, "req_1", validate_only=True)
+    assert (report.evaluation.id, world.queue.ids) == ("", [])
+    with pytest.raises(InvalidArgument):
+        await world.evaluations.create(
+            replace(SPEC, suite=(SuiteEntry(ProblemSetRef("nothing")),)), "req_1", validate_only=True
+        )
+    assert (await world.evaluations.create(SPEC, "req_1")).evaluation.id
+
+
 async def test_create_does_not_need_the_queue(world: Any) -> None:
     world.queue.is_away = True
     created = (await world.evaluations.create(SPEC, "")).evaluation

@@ -20,6 +20,7 @@ from ratchet_kit.errors import (
     Unavailable,
 )
 from ratchet_kit.names import VersionRef
+from ratchet_kit.work import LEFT_ALONE
 
 SPEC = EvaluationSpec(VersionRef("starter", 1), (SuiteEntry(ProblemSetRef("basics")),))
 
@@ -54,6 +55,26 @@ async def test_what_was_cancelled_stays_so(world: Any) -> None:
     with pytest.raises(FailedPrecondition):
         await work.do(evaluation)
     assert (await world.store.get(evaluation.id)).state is State.CANCELLED
+
+
+@pytest.mark.parametrize("step", ["add_problems", "add_samples", "judge_samples", "counts"])
+async def test_one_that_is_cancelled_and_deleted_between_two_beats_is_left(
+    world: Any, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    work, evaluation = await claimed(world)
+    real, calls = getattr(world.store, step), []
+
+    async def too_late(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 1:
+            await world.evaluations.cancel(evaluation.id)
+            await world.evaluations.delete(evaluation.id)
+        return await real(*arguments)
+
+    monkeypatch.setattr(world.store, step, too_late)
+    with pytest.raises(LEFT_ALONE):
+        await work.do(evaluation)
+    assert calls
 
 
 async def test_a_database_that_is_away_for_a_moment_fails_nothing(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,20 +2,24 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 import grpc
 import uvloop
 from fastapi import FastAPI
 from sqlalchemy import text
 
+from gateway_service.adapters import redaction
 from gateway_service.adapters.grading import SandboxGrader
 from gateway_service.adapters.health import GrpcHealthCheck
+from gateway_service.adapters.nodes import AllPolicies, NodesHealth
 from gateway_service.adapters.registry import GrpcModelRegistry
 from gateway_service.adapters.sql.completions import SqlCompletionLog
+from gateway_service.adapters.sql.exchanges import SqlExchangeStore
 from gateway_service.adapters.sql.experiments import SqlExperimentStore
 from gateway_service.adapters.sql.keys import SqlKeyStore
 from gateway_service.adapters.sql.releases import SqlReleaseStore
@@ -33,17 +37,19 @@ from gateway_service.domain.keys.known_keys import KnownKeys
 from gateway_service.domain.keys.ports import KeyStore
 from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.known_models import KnownModels
-from gateway_service.domain.platform import HealthCheck, Platform
+from gateway_service.domain.platform import HealthCheck, Platform, RolloutNodes
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.domain.refresher import Refresher
 from gateway_service.domain.releases.controller import ControlOptions, ReleaseController
 from gateway_service.domain.releases.known_releases import KnownReleases
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.releases import Releases
-from gateway_service.domain.serving import Serving, ServingOptions
+from gateway_service.domain.serving import Serving, ServingEngine, ServingOptions
+from gateway_service.domain.traffic.exchanges import Exchanges
 from gateway_service.domain.traffic.feedback import Feedback
-from gateway_service.domain.traffic.ports import CompletionLog, Grader
+from gateway_service.domain.traffic.ports import CompletionLog, ExchangeStore, Grader
 from gateway_service.domain.traffic.recorder import Recorder
+from gateway_service.domain.traffic.redaction import Redaction
 from gateway_service.rest import app
 from gateway_service.rest.resources import Backends
 from gateway_service.servicer import (
@@ -52,18 +58,12 @@ from gateway_service.servicer import (
     KeyServicer,
     PlatformServicer,
     ReleaseServicer,
+    Servicers,
+    TrafficServicer,
 )
 from gateway_service.settings import Settings
 from ratchet.eval.v1 import eval_pb2_grpc, preference_pb2_grpc
-from ratchet.gateway.v1 import (
-    experiment_pb2_grpc,
-    gateway_pb2_grpc,
-    key_pb2_grpc,
-    platform_pb2_grpc,
-    release_pb2_grpc,
-)
 from ratchet.registry.v1 import registry_pb2_grpc
-from ratchet.rollout.v1 import rollout_pb2_grpc
 from ratchet.sandbox.v1 import batch_pb2_grpc
 from ratchet.trainer.v1 import trainer_pb2_grpc
 from ratchet_environments.code import CodeEnvironment
@@ -72,12 +72,13 @@ from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, files
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.http_server import HttpServer
-from ratchet_kit.server import launch, serve
+from ratchet_kit.retention import Kept, tidy
+from ratchet_kit.server import Background, launch, serve
 from ratchet_kit.sql import Database
 from ratchet_kit.times import Clock, SystemClock
-from ratchet_policies import PolicyEngine
-from ratchet_policies.rollout import RolloutEngine
+from ratchet_policies.fleet import Fleet
 
+SERVICE = "gateway"
 PEER_TIMEOUT = timedelta(minutes=10)
 """For one call of another service through REST; a delete may have many files to remove. Callers may give up earlier."""
 WATCH_TIMEOUT = timedelta(days=30)
@@ -93,6 +94,7 @@ class Stores:
     releases: ReleaseStore
     experiments: ExperimentStore
     completions: CompletionLog
+    exchanges: ExchangeStore
     keys: KeyStore
     check_ready: Callable[[], Awaitable[None]]
     """Raises Unavailable while they cannot be reached."""
@@ -102,43 +104,14 @@ class Stores:
 class Peers:
     """The other services, as the gateway uses them."""
 
-    policies: PolicyEngine
+    policies: ServingEngine
+    nodes: RolloutNodes
     registry: ModelRegistry
     grader: Grader
     health: Mapping[str, HealthCheck]
     """By the services' names."""
     backends: Backends
     """The stubs that answer /api/v1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Servicers:
-    """The gateway's own gRPC services."""
-
-    gateway: GatewayServicer
-    releases: ReleaseServicer
-    experiments: ExperimentServicer
-    keys: KeyServicer
-    platform: PlatformServicer
-
-    def add(self, server: grpc.aio.Server) -> Sequence[str]:
-        gateway_pb2_grpc.add_GatewayServiceServicer_to_server(self.gateway, server)
-        release_pb2_grpc.add_ReleaseServiceServicer_to_server(self.releases, server)
-        experiment_pb2_grpc.add_ExperimentServiceServicer_to_server(self.experiments, server)
-        key_pb2_grpc.add_KeyServiceServicer_to_server(self.keys, server)
-        platform_pb2_grpc.add_PlatformServiceServicer_to_server(self.platform, server)
-        return list(self.backends)
-
-    @property
-    def backends(self) -> Backends:
-        """By their full names; REST calls them in this process."""
-        return {
-            "ratchet.gateway.v1.GatewayService": self.gateway,
-            "ratchet.gateway.v1.ReleaseService": self.releases,
-            "ratchet.gateway.v1.ExperimentService": self.experiments,
-            "ratchet.gateway.v1.KeyService": self.keys,
-            "ratchet.gateway.v1.PlatformService": self.platform,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +122,11 @@ class Service:
     refresher: Refresher
     serving: Serving
     recorder: Recorder
+    tidy: Background
     router: Router
     completer: Completer
     feedback: Feedback
+    exchanges: Exchanges
     releases: Releases
     controller: ReleaseController
     experiments: Experiments
@@ -192,30 +167,39 @@ async def provision(
 
 
 def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance: random.Random) -> Service:
-    recorder = Recorder(stores.completions, clock, settings.keep_texts, settings.keep_records)
-    serving = Serving(peers.policies, peers.registry, clock, ServingOptions(settings.load_wait, settings.load_poll))
+    redacted = Redaction(redaction.steps(settings.redact))
+    recorder = Recorder(stores.completions, redacted)
+    serving_options = ServingOptions(settings.load_wait, settings.load_poll, replicas=settings.replicas)
+    serving = Serving(peers.policies, peers.registry, clock, serving_options)
     models = KnownModels(peers.registry, clock)
     known_keys, known_releases = KnownKeys(stores.keys), KnownReleases(stores.releases, models)
     known_experiments = KnownExperiments(stores.experiments, serving, settings.experiment_refresh)
     router = Router(models, known_releases, known_experiments, chance)
     usage = Usage(settings.key_limits, clock)
     completer = Completer(router, serving, recorder, usage, AnswerCache(settings.cache_answers), clock)
-    feedback = Feedback(recorder, stores.completions, peers.grader)
+    feedback = Feedback(recorder, stores.completions, stores.exchanges, peers.grader)
+    exchanges = Exchanges(stores.exchanges, stores.completions, stores.keys, recorder, redacted, clock)
     releases = Releases(
         known_releases, stores.completions, stores.experiments, peers.registry, clock, settings.watch_poll
     )
     needs = Needs(stores.experiments, stores.completions, recorder, peers.registry, known_releases, known_experiments)
     experiments = Experiments(needs, clock)
+    kept = [
+        Kept("texts", settings.keep_texts, stores.completions.forget_texts),
+        Kept("records", settings.keep_records, stores.completions.forget_records),
+        Kept("traffic", settings.keep_traffic, stores.exchanges.remove),
+    ]
     control = ControlOptions(settings.release_tick, settings.prepare_timeout, settings.drain)
     controller = ReleaseController(known_releases, stores.completions, serving, peers.registry, clock, control)
     keys = Keys(stores.keys, known_keys, clock)
     authenticator = Authenticator(keys if settings.auth == "on" else None)
     servicers = Servicers(
-        GatewayServicer(completer, feedback),
+        GatewayServicer(completer, feedback, exchanges),
         ReleaseServicer(releases),
         ExperimentServicer(experiments),
         KeyServicer(keys),
-        PlatformServicer(Platform(peers.health, stores.check_ready)),
+        PlatformServicer(Platform(peers.health, peers.nodes, stores.check_ready)),
+        TrafficServicer(exchanges),
     )
     http = app.build(
         completer=completer,
@@ -234,9 +218,11 @@ def _wire(settings: Settings, stores: Stores, peers: Peers, clock: Clock, chance
         refresher=Refresher(known_keys, known_releases, settings.refresh),
         serving=serving,
         recorder=recorder,
+        tidy=partial(tidy, kept, clock),
         router=router,
         completer=completer,
         feedback=feedback,
+        exchanges=exchanges,
         releases=releases,
         controller=controller,
         experiments=experiments,
@@ -261,6 +247,7 @@ async def _sql_stores(settings: Settings) -> AsyncIterator[Stores]:
             SqlReleaseStore(database),
             SqlExperimentStore(database),
             SqlCompletionLog(database),
+            SqlExchangeStore(database),
             SqlKeyStore(database),
             check_ready,
         )
@@ -276,28 +263,33 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
 
         registry = await channel(settings.registry_target)
         routing = await channel(settings.registry_target, ROUTING_TIMEOUT)
-        rollout = await channel(settings.rollout_target)
         sandbox = await channel(settings.sandbox_target)
         evaluation = await channel(settings.eval_target)
         trainer = await channel(settings.trainer_target)
         services = {
             "trainer": trainer,
-            "rollout": rollout,
             "sandbox": sandbox,
             "eval": evaluation,
             "registry": registry,
         }
         executor = await stack.enter_async_context(Executor(GrpcSandbox(sandbox, caller="gateway")))
+        fleet = await stack.enter_async_context(
+            Fleet.of(
+                settings.rollout_target,
+                generate_timeout=settings.generate_timeout,
+                unload_timeout=settings.generate_timeout,
+            )
+        )
+        checks: dict[str, HealthCheck] = {name: GrpcHealthCheck(peer) for name, peer in services.items()}
         yield Peers(
-            policies=RolloutEngine(
-                rollout, generate_timeout=settings.generate_timeout, unload_timeout=settings.generate_timeout
-            ),
+            policies=fleet,
+            nodes=fleet,
             registry=GrpcModelRegistry(registry_pb2_grpc.RegistryServiceStub(routing)),
             grader=SandboxGrader(CodeEnvironment(executor), settings.problems_folder),
-            health={name: GrpcHealthCheck(peer) for name, peer in services.items()},
+            health={"trainer": checks["trainer"], "rollout": NodesHealth(fleet)} | checks,
             backends={
                 "ratchet.trainer.v1.TrainerService": trainer_pb2_grpc.TrainerServiceStub(trainer),
-                "ratchet.rollout.v1.RolloutService": rollout_pb2_grpc.RolloutServiceStub(rollout),
+                "ratchet.rollout.v1.RolloutService": AllPolicies(fleet),
                 "ratchet.eval.v1.EvalService": eval_pb2_grpc.EvalServiceStub(evaluation),
                 "ratchet.eval.v1.PreferenceService": preference_pb2_grpc.PreferenceServiceStub(evaluation),
                 "ratchet.registry.v1.RegistryService": registry_pb2_grpc.RegistryServiceStub(registry),
@@ -328,13 +320,15 @@ async def run(
         http = HttpServer(service.http, settings.host, settings.http_port, settings.grace, settings.certificate)
         await serve(
             settings,
-            "gateway",
-            service.servicers.add,
+            SERVICE,
+            service.servicers.add_to,
             background=(
                 http.run,
                 service.recorder.run,
+                service.tidy,
                 service.controller.run,
                 service.refresher.run,
+                service.serving.run,
                 service.known_experiments.run,
             ),
             wrappers=[grpc_auth(service.authenticator, service.usage)],
@@ -344,7 +338,7 @@ async def run(
 
 
 def main() -> None:
-    launch("gateway", Settings(), run, uvloop.new_event_loop)
+    launch(SERVICE, Settings(), run, uvloop.new_event_loop)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,20 @@
 """gRPC in. REST calls the same methods in this process, without a context, so that both answer alike."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from gateway_service import convert, convert_experiments
+import grpc
+
+from gateway_service import convert
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.experiments.experiments import Experiments
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.keys import Keys
 from gateway_service.domain.platform import Platform
 from gateway_service.domain.releases.releases import Releases
+from gateway_service.domain.traffic.exchanges import Exchanges
 from gateway_service.domain.traffic.feedback import Feedback
 from gateway_service.domain.traffic.record import ProblemRef
 from ratchet.gateway.v1 import (
@@ -23,18 +27,23 @@ from ratchet.gateway.v1 import (
     platform_pb2_grpc,
     release_pb2,
     release_pb2_grpc,
+    traffic_pb2,
+    traffic_pb2_grpc,
 )
 from ratchet.gateway.v1 import gateway_pb2 as pb
 from ratchet_kit import server
-from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_kit.errors import invalid
+from ratchet_kit.times import timestamp_from_proto
+from ratchet_policies.convert_nodes import node_to_proto
 
 Context: TypeAlias = server.Context | None
 
 
 class GatewayServicer(gateway_pb2_grpc.GatewayServiceServicer):
-    def __init__(self, completer: Completer, feedback: Feedback) -> None:
+    def __init__(self, completer: Completer, feedback: Feedback, exchanges: Exchanges) -> None:
         self._completer = completer
         self._feedback = feedback
+        self._exchanges = exchanges
 
     async def Complete(self, request: pb.CompleteRequest, context: Context = None) -> pb.CompleteResponse:
         response = await self._completer.complete(convert.completion_request_from_proto(request))
@@ -57,10 +66,24 @@ class GatewayServicer(gateway_pb2_grpc.GatewayServiceServicer):
             case "problem":
                 problem = ProblemRef(request.problem.problem_set, request.problem.problem_id)
                 score = await self._feedback.grade(request.completion_id, problem, request.request_id)
+            case "thumb":
+                score = convert.score_of_thumb(request.thumb)
+                score = await self._feedback.score(request.completion_id, score, request.request_id)
+            case "accepted":
+                accepted = convert.accepted_from_proto(request.accepted)
+                score = await self._exchanges.accept(request.completion_id, accepted, request.request_id)
+            case "choice":
+                choice = convert.choice_from_proto(request.choice, request.completion_id)
+                score = await self._exchanges.choose(request.completion_id, choice, request.request_id)
             case _:
-                text = "must be score or problem"
-                raise InvalidArgument(f"the source of feedback {text}", [FieldViolation("source", text)])
+                raise invalid("source", "must be a score, a thumb, a problem, an accepted text or a choice")
         return pb.CreateFeedbackResponse(score=score)
+
+    async def CountFeedback(
+        self, request: pb.CountFeedbackRequest, context: Context = None
+    ) -> pb.CountFeedbackResponse:
+        since = timestamp_from_proto(request.after_time) if request.HasField("after_time") else None
+        return pb.CountFeedbackResponse(scored=await self._feedback.count(request.model, since))
 
 
 class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
@@ -126,53 +149,55 @@ class ExperimentServicer(experiment_pb2_grpc.ExperimentServiceServicer):
     async def PlanExperiment(
         self, request: experiment_pb2.PlanExperimentRequest, context: Context = None
     ) -> experiment_pb2.PlanExperimentResponse:
-        plan = await self._experiments.plan(convert_experiments.plan_request_from_proto(request))
-        return convert_experiments.plan_to_proto(plan)
+        plan = await self._experiments.plan(convert.plan_request_from_proto(request))
+        return convert.plan_to_proto(plan)
 
     async def CreateExperiment(
         self, request: experiment_pb2.CreateExperimentRequest, context: Context = None
     ) -> experiment_pb2.CreateExperimentResponse:
         experiment = await self._experiments.create(
-            request.request_id, convert_experiments.spec_from_proto(request.spec), caller().id
+            request.request_id, convert.experiment_spec_from_proto(request.spec), caller().id
         )
-        return experiment_pb2.CreateExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
+        return experiment_pb2.CreateExperimentResponse(experiment=convert.experiment_to_proto(experiment))
 
     async def GetExperiment(
         self, request: experiment_pb2.GetExperimentRequest, context: Context = None
     ) -> experiment_pb2.GetExperimentResponse:
         experiment = await self._experiments.get(request.id, request.points)
-        return experiment_pb2.GetExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
+        return experiment_pb2.GetExperimentResponse(experiment=convert.experiment_to_proto(experiment))
 
     async def ListExperiments(
         self, request: experiment_pb2.ListExperimentsRequest, context: Context = None
     ) -> experiment_pb2.ListExperimentsResponse:
         page = await self._experiments.page(request.model, request.page_size, request.page_token)
-        found = [convert_experiments.experiment_to_proto(experiment) for experiment in page.items]
-        return experiment_pb2.ListExperimentsResponse(experiments=found, next_page_token=page.next_page_token)
+        experiments = page.map(convert.experiment_to_proto)
+        return experiment_pb2.ListExperimentsResponse(
+            experiments=experiments.items, next_page_token=page.next_page_token
+        )
 
     async def StartExperiment(
         self, request: experiment_pb2.StartExperimentRequest, context: Context = None
     ) -> experiment_pb2.StartExperimentResponse:
         experiment = await self._experiments.start(request.id, caller().id)
-        return experiment_pb2.StartExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
+        return experiment_pb2.StartExperimentResponse(experiment=convert.experiment_to_proto(experiment))
 
     async def PauseExperiment(
         self, request: experiment_pb2.PauseExperimentRequest, context: Context = None
     ) -> experiment_pb2.PauseExperimentResponse:
         experiment = await self._experiments.pause(request.id, request.reason, caller().id)
-        return experiment_pb2.PauseExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
+        return experiment_pb2.PauseExperimentResponse(experiment=convert.experiment_to_proto(experiment))
 
     async def StopExperiment(
         self, request: experiment_pb2.StopExperimentRequest, context: Context = None
     ) -> experiment_pb2.StopExperimentResponse:
         experiment = await self._experiments.stop(request.id, request.reason, caller().id)
-        return experiment_pb2.StopExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
+        return experiment_pb2.StopExperimentResponse(experiment=convert.experiment_to_proto(experiment))
 
     async def ConcludeExperiment(
         self, request: experiment_pb2.ConcludeExperimentRequest, context: Context = None
     ) -> experiment_pb2.ConcludeExperimentResponse:
         experiment = await self._experiments.conclude(request.id, request.reason, request.early, caller().id)
-        return experiment_pb2.ConcludeExperimentResponse(experiment=convert_experiments.experiment_to_proto(experiment))
+        return experiment_pb2.ConcludeExperimentResponse(experiment=convert.experiment_to_proto(experiment))
 
 
 class KeyServicer(key_pb2_grpc.KeyServiceServicer):
@@ -187,6 +212,7 @@ class KeyServicer(key_pb2_grpc.KeyServiceServicer):
             request.models,
             convert.expire_time_from_proto(request),
             actor=caller().id,
+            keep_traffic=request.keep_traffic,
         )
         return key_pb2.CreateKeyResponse(key=convert.key_to_proto(new.key), secret=new.secret)
 
@@ -197,6 +223,46 @@ class KeyServicer(key_pb2_grpc.KeyServiceServicer):
 
     async def RevokeKey(self, request: key_pb2.RevokeKeyRequest, context: Context = None) -> key_pb2.RevokeKeyResponse:
         return key_pb2.RevokeKeyResponse(key=convert.key_to_proto(await self._keys.revoke(request.id, caller().id)))
+
+    async def SetKeyTraffic(
+        self, request: key_pb2.SetKeyTrafficRequest, context: Context = None
+    ) -> key_pb2.SetKeyTrafficResponse:
+        key = await self._keys.set_traffic(request.id, request.keep)
+        return key_pb2.SetKeyTrafficResponse(key=convert.key_to_proto(key))
+
+
+class TrafficServicer(traffic_pb2_grpc.TrafficServiceServicer):
+    def __init__(self, exchanges: Exchanges) -> None:
+        self._exchanges = exchanges
+
+    async def ListExchanges(
+        self, request: traffic_pb2.ListExchangesRequest, context: Context = None
+    ) -> traffic_pb2.ListExchangesResponse:
+        selection = convert.selection_from_proto(request)
+        page = await self._exchanges.page(selection, request.page_size, request.page_token)
+        found = page.map(convert.exchange_to_proto)
+        return traffic_pb2.ListExchangesResponse(exchanges=found.items, next_page_token=page.next_page_token)
+
+    async def ListPreferencePairs(
+        self, request: traffic_pb2.ListPreferencePairsRequest, context: Context = None
+    ) -> traffic_pb2.ListPreferencePairsResponse:
+        selection = convert.selection_from_proto(request)
+        page = await self._exchanges.pairs(selection, request.page_size, request.page_token)
+        return convert.pairs_to_proto(page)
+
+    async def ListAcceptedProblems(
+        self, request: traffic_pb2.ListAcceptedProblemsRequest, context: Context = None
+    ) -> traffic_pb2.ListAcceptedProblemsResponse:
+        selection = convert.selection_from_proto(request)
+        page = await self._exchanges.problems(selection, request.page_size, request.page_token)
+        found = [convert.problem_to_proto(lesson) for lesson in page.items]
+        return traffic_pb2.ListAcceptedProblemsResponse(problems=found, next_page_token=page.next_page_token)
+
+    async def ForgetTraffic(
+        self, request: traffic_pb2.ForgetTrafficRequest, context: Context = None
+    ) -> traffic_pb2.ForgetTrafficResponse:
+        removed = await self._exchanges.forget(*convert.unit_from_proto(request))
+        return traffic_pb2.ForgetTrafficResponse(removed=removed)
 
 
 class PlatformServicer(platform_pb2_grpc.PlatformServiceServicer):
@@ -209,3 +275,55 @@ class PlatformServicer(platform_pb2_grpc.PlatformServiceServicer):
         found = await self._platform.health()
         services = [convert.health_to_proto(name, health) for name, health in found]
         return platform_pb2.GetPlatformResponse(services=services)
+
+    async def ListNodes(
+        self, request: platform_pb2.ListNodesRequest, context: Context = None
+    ) -> platform_pb2.ListNodesResponse:
+        page = (await self._platform.nodes(request.page_size, request.page_token)).map(node_to_proto)
+        return platform_pb2.ListNodesResponse(nodes=page.items, next_page_token=page.next_page_token)
+
+    async def DrainNode(
+        self, request: platform_pb2.DrainNodeRequest, context: Context = None
+    ) -> platform_pb2.DrainNodeResponse:
+        node = await self._platform.drain(request.address, draining=True)
+        return platform_pb2.DrainNodeResponse(node=node_to_proto(node))
+
+    async def ResumeNode(
+        self, request: platform_pb2.ResumeNodeRequest, context: Context = None
+    ) -> platform_pb2.ResumeNodeResponse:
+        node = await self._platform.drain(request.address, draining=False)
+        return platform_pb2.ResumeNodeResponse(node=node_to_proto(node))
+
+
+@dataclass(frozen=True, slots=True)
+class Servicers:
+    """All of them."""
+
+    gateway: GatewayServicer
+    releases: ReleaseServicer
+    experiments: ExperimentServicer
+    keys: KeyServicer
+    platform: PlatformServicer
+    traffic: TrafficServicer
+
+    def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
+        """Adds the servicers and returns their full names."""
+        gateway_pb2_grpc.add_GatewayServiceServicer_to_server(self.gateway, grpc_server)
+        release_pb2_grpc.add_ReleaseServiceServicer_to_server(self.releases, grpc_server)
+        experiment_pb2_grpc.add_ExperimentServiceServicer_to_server(self.experiments, grpc_server)
+        key_pb2_grpc.add_KeyServiceServicer_to_server(self.keys, grpc_server)
+        platform_pb2_grpc.add_PlatformServiceServicer_to_server(self.platform, grpc_server)
+        traffic_pb2_grpc.add_TrafficServiceServicer_to_server(self.traffic, grpc_server)
+        return list(self.backends)
+
+    @property
+    def backends(self) -> Mapping[str, object]:
+        """By their full names; REST calls them in this process."""
+        return {
+            "ratchet.gateway.v1.GatewayService": self.gateway,
+            "ratchet.gateway.v1.ReleaseService": self.releases,
+            "ratchet.gateway.v1.ExperimentService": self.experiments,
+            "ratchet.gateway.v1.KeyService": self.keys,
+            "ratchet.gateway.v1.PlatformService": self.platform,
+            "ratchet.gateway.v1.TrafficService": self.traffic,
+        }

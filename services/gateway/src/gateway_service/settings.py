@@ -1,7 +1,7 @@
 """The settings of the gateway, from RATCHET_GATEWAY_*."""
 
-import os
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Literal, Self
 
@@ -10,24 +10,22 @@ from pydantic_settings import SettingsConfigDict
 
 from gateway_service.domain.keys.key import MIN_SECRET
 from gateway_service.domain.keys.usage import KeyLimits
+from ratchet_kit import files
 from ratchet_kit.http_server import Certificate
-from ratchet_kit.settings import ServiceSettings
-
-
-def _home() -> Path:
-    return Path(os.environ.get("RATCHET_HOME") or Path.home() / ".ratchet")
+from ratchet_kit.settings import ServiceSettings, own_database
 
 
 class Settings(ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="RATCHET_GATEWAY_", hide_input_in_errors=True)
 
-    port: int = Field(default=8701, ge=0, le=65535)
+    port: int = 8701
     http_port: int = Field(default=8700, ge=0, le=65535)
     """For REST and OpenAI's API; 0 takes a free one, which the log shows."""
-    database_url: str = Field(default_factory=lambda: f"sqlite:///{_home() / 'db' / 'gateway.db'}")
+    database_url: str = Field(default_factory=partial(own_database, "gateway"))
 
     trainer_target: str = "127.0.0.1:8702"
     rollout_target: str = "127.0.0.1:8703"
+    """A rollout node, or several, separated by commas. One that answers suffices: it knows the others."""
     sandbox_target: str = "127.0.0.1:8704"
     eval_target: str = "127.0.0.1:8705"
     registry_target: str = "127.0.0.1:8706"
@@ -36,7 +34,7 @@ class Settings(ServiceSettings):
     """Off lets every caller do everything: only where no one else can reach the ports."""
     admin_key: SecretStr | None = None
     """The bootstrap administrator's key. None: the one in `admin_key_file`, made at the first start."""
-    admin_key_file: Path = Field(default_factory=lambda: _home() / "admin.key")
+    admin_key_file: Path = Field(default_factory=lambda: files.home() / "admin.key")
 
     max_body_bytes: int = Field(default=16 << 20, ge=1)
     """Of an HTTP request; more is 413."""
@@ -57,6 +55,8 @@ class Settings(ServiceSettings):
     """How long a request waits for its version to be loaded; then 503 with Retry-After."""
     load_poll: timedelta = timedelta(seconds=0.25)
     """Between two looks at a version that is being loaded."""
+    replicas: int = Field(default=2, ge=1)
+    """Engines of a version that is in use, each on a rollout node of its own; fewer where fewer nodes have room."""
     generate_timeout: timedelta = timedelta(minutes=5)
     """For one generation."""
     cache_answers: int = Field(default=0, ge=0)
@@ -76,6 +76,11 @@ class Settings(ServiceSettings):
     """How long an answer that was not scored can still be graded."""
     keep_records: timedelta = timedelta(days=30)
     """How long the request log is kept."""
+    keep_traffic: timedelta = Field(default=timedelta(days=90), gt=timedelta(0))
+    """How long the prompts, answers and feedback of keys that consent are kept."""
+    redact: tuple[str, ...] = ("emails", "secrets")
+    """What is taken out of these before they are written, in this order: "emails", "secrets", or an operator's own
+    function of a text, "package.module:function"."""
 
     @property
     def certificate(self) -> Certificate | None:

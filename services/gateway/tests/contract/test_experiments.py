@@ -153,11 +153,11 @@ class TestUnits:
         started = await stores.experiments.save(experiment().start(NOW))
         await stores.completions.append([record(1, "u"), before(2, "u", 1.0)])
         later = NOW + timedelta(days=40)
-        await stores.completions.prune(later, later)
+        assert await stores.completions.forget_records(later) == 1
         assert (await stores.completions.get("cmpl_001")).unit == "u"
         with pytest.raises(NotFound):
             await stores.completions.get("cmpl_002")
         await stores.experiments.save(started.stop(NOW, ""))
-        await stores.completions.prune(later, later)
+        assert await stores.completions.forget_records(later) == 1
         with pytest.raises(NotFound):
             await stores.completions.get("cmpl_001")

@@ -16,7 +16,13 @@ from ratchet_testing.openapi import CHECKS
 
 from ..world import ADMIN_KEY
 
-OWN = ("/v1/", "/generate", "/healthz", "/readyz", *(f"/api/v1/{name}" for name in ("keys", "releases", "feedback")))
+OWN = (
+    "/v1/",
+    "/generate",
+    "/healthz",
+    "/readyz",
+    *(f"/api/v1/{name}" for name in ("keys", "releases", "feedback", "traffic")),
+)
 EXAMPLES = 60
 
 

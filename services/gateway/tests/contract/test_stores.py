@@ -23,6 +23,7 @@ from gateway_service.domain.statistics.moments import Moments
 from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
 from gateway_service.domain.traffic.recorder import Recorder
+from gateway_service.domain.traffic.redaction import Redaction
 from gateway_service.domain.traffic.sample import ArmSample, Period
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Request
@@ -197,6 +198,18 @@ class TestCompletionLog:
         with pytest.raises(AlreadyExists):
             await stores.completions.set_score("cmpl_001", 1.0, None, request(content="another"))
 
+    async def test_scored_answers_of_a_model_are_counted(self, stores: Stores) -> None:
+        log = stores.completions
+        later = NOW + timedelta(days=1)
+        await log.append([record(1), record(2, start_time=later), record(3, start_time=later)])
+        await log.append([record(4, version=VersionRef("another", 1))])
+        for number in (1, 2, 2, 4):
+            await log.set_score(f"cmpl_{number:03}", 0.5, None, new_request())
+        assert await log.scored("starter", None) == 2
+        assert await log.scored("starter", later) == 1
+        assert await log.scored("starter", later + timedelta(seconds=1)) == 0
+        assert await log.scored("nothing", None) == 0
+
     async def test_a_release_is_summed_up_by_users_and_stages(self, stores: Stores) -> None:
         log = stores.completions
         records = [
@@ -248,14 +261,24 @@ class TestCompletionLog:
         latencies = {(one.unit, one.latency) for one in sample.latencies}
         assert latencies == {("ann", 1.0), ("cmpl_003", 3.0), ("cmpl_004", 4.0)}
 
-    async def test_prunes_texts_then_records(self, stores: Stores) -> None:
-        ages = {1: timedelta(days=40), 2: timedelta(days=2), 3: timedelta(0)}
-        await stores.completions.append([record(number, start_time=NOW - age) for number, age in ages.items()])
-        await stores.completions.prune(NOW - timedelta(days=1), NOW - timedelta(days=30))
+    async def test_forgets_old_texts_however_long_nobody_did(self, stores: Stores) -> None:
+        log, ages = stores.completions, {1: 29, 2: 4, 3: 2, 4: 0}
+        await log.append([record(number, start_time=NOW - timedelta(days=age)) for number, age in ages.items()])
+        await log.set_score("cmpl_003", 0.5, None, request())
+        assert await log.forget_texts(NOW - timedelta(days=1)) == 2
+        assert [(await log.get(f"cmpl_{number:03}")).texts for number in (1, 2, 3)] == [(), (), ()]
+        assert (await log.get("cmpl_004")).texts
+        assert await log.forget_texts(NOW - timedelta(days=1)) == 0
+
+    async def test_forgets_old_records(self, stores: Stores) -> None:
+        ages = {1: 40, 2: 2}
+        await stores.completions.append(
+            [record(number, start_time=NOW - timedelta(days=age)) for number, age in ages.items()]
+        )
+        assert await stores.completions.forget_records(NOW - timedelta(days=30)) == 1
         with pytest.raises(NotFound):
             await stores.completions.get("cmpl_001")
-        assert (await stores.completions.get("cmpl_002")).texts == ()
-        assert (await stores.completions.get("cmpl_003")).texts
+        assert (await stores.completions.get("cmpl_002")).texts
 
 
 def key(number: int) -> ApiKey:
@@ -270,15 +293,25 @@ class TestKeyStore:
         assert await stores.keys.by_digest("digest2") == key(2)
         assert await stores.keys.page(10, None) == [key(2), key(1)]
         assert await stores.keys.page(1, "key_2") == [key(1)]
-        await stores.keys.save(key(1).revoke(NOW))
-        assert (await stores.keys.get("key_1")).revoke_time == NOW
+        revoked = await stores.keys.change("key_1", lambda key: key.revoke(NOW))
+        assert revoked == await stores.keys.get("key_1")
+        assert revoked.revoke_time == NOW
+        consenting = await stores.keys.change("key_2", lambda key: key.set_traffic(True))
+        assert (consenting.keep_traffic, await stores.keys.get("key_2")) == (True, consenting)
 
     async def test_what_does_not_exist(self, stores: Stores) -> None:
         assert await stores.keys.by_digest("digest1") is None
         with pytest.raises(NotFound):
             await stores.keys.get("key_1")
         with pytest.raises(NotFound):
-            await stores.keys.save(key(1))
+            await stores.keys.change("key_1", lambda key: key)
+
+    async def test_a_change_that_is_refused_changes_nothing(self, stores: Stores) -> None:
+        await stores.keys.create(key(1), request(1))
+        await stores.keys.change("key_1", lambda key: key.revoke(NOW))
+        with pytest.raises(FailedPrecondition):
+            await stores.keys.change("key_1", lambda key: key.set_traffic(True))
+        assert not (await stores.keys.get("key_1")).keep_traffic
 
     async def test_a_digest_is_taken_once(self, stores: Stores) -> None:
         await stores.keys.create(key(1), request(1))
@@ -291,7 +324,7 @@ class TestKeyStore:
         first = await stores.keys.changed_since(0)
         assert first.keys == [key(1)]
         await stores.keys.create(key(2), request(2))
-        await stores.keys.save(key(1).revoke(NOW))
+        await stores.keys.change("key_1", lambda key: key.revoke(NOW))
         later = await stores.keys.changed_since(first.revision)
         assert {one.id: one.revoke_time for one in later.keys} == {"key_1": NOW, "key_2": None}
         assert await stores.keys.changed_since(later.revision) == ChangedKeys([], later.revision)
@@ -307,7 +340,7 @@ class TestKeyStore:
 async def test_a_record_that_postgresql_cannot_hold_is_set_aside(postgres_url: str, clock: ManualClock) -> None:
     async with Database.opened(postgres_url, "gateway_service") as database:
         log = SqlCompletionLog(database)
-        recorder = Recorder(log, clock, timedelta(days=1), timedelta(days=30))
+        recorder = Recorder(log, Redaction([]))
         recorder.record(record(1))
         recorder.record(record(2, error="a NUL: \0"))
         recorder.record(record(3, version=VersionRef("m" * 64, 1)))

@@ -29,6 +29,9 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     def __init__(self, engine: ScriptedEngine) -> None:
         self._engine = engine
 
+    async def GetNode(self, request, context):
+        return rollout.GetNodeResponse(node=rollout.Node(state=rollout.Node.STATE_SERVING))
+
     async def LoadPolicy(self, request, context):
         policy = await self._engine.load(PolicySpec(request.name, request.source_uri, request.expected_policy_id))
         return rollout.LoadPolicyResponse(policy=_policy(policy))

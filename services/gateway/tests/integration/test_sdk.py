@@ -10,7 +10,7 @@ from ratchet.common.v1 import model_pb2
 from ratchet.gateway.v1 import release_pb2
 from ratchet.registry.v1 import registry_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_client import ApiError, AsyncClient, Client
+from ratchet_client import ApiError, AsyncClient, Client, traffic
 from ratchet_kit import errors
 from ratchet_kit.http_server import HttpServer
 
@@ -127,3 +127,27 @@ async def test_keys_chat_and_releases_for_both_clients(client: AsyncClient, url:
     release = await client.releases.create(release_pb2.ReleaseSpec(candidate=STARTER_2, gate_id="gate_2"))
     assert (await client.releases.rollback(release.id, "enough")).percent == 0
     assert (await client.keys.revoke(made.key.id)).HasField("revoke_time")
+
+
+async def test_traffic_for_both_clients(client: AsyncClient, url: str) -> None:
+    made = await client.keys.create("app", keep_traffic=True)
+
+    def as_an_application() -> str:
+        with Client(url, made.secret) as application:
+            completion = application.chat("starter", "mail ann@example.com", routing_key="ann")
+            assert application.feedback(completion.id, accepted="done, bob@example.com") == 0
+            assert application.feedback(completion.id, thumb_up=True) == 1
+            return completion.id
+
+    completion_id = await asyncio.to_thread(as_an_application)
+    (exchange,) = [one async for one in client.traffic.list("starter", made.key.id)]
+    assert (exchange.id, exchange.score, exchange.accepted.text) == (completion_id, 1, "done, <email>")
+    (pair,) = [traffic.pair_row(one) async for one in client.traffic.pairs()]
+    assert pair["prompt"] == [{"role": "user", "content": "mail <email>"}]
+    (problem,) = [one async for one in client.traffic.problems()]
+    assert problem.references == ["done, <email>"]
+    with pytest.raises(ApiError):
+        await client.traffic.forget()
+    assert await client.traffic.forget(user="ann") == 1
+    assert [one async for one in client.traffic.list()] == []
+    assert not (await client.keys.set_traffic(made.key.id, False)).keep_traffic

@@ -110,7 +110,7 @@ def test_what_is_open_is_known(world: World) -> None:
 @pytest.fixture
 async def door(world: World) -> AsyncIterator[grpc.aio.Channel]:
     wrappers = [grpc_auth(world.gateway.authenticator, world.gateway.usage)]
-    async with serving(world.gateway.servicers.add, wrappers=wrappers) as target:
+    async with serving(world.gateway.servicers.add_to, wrappers=wrappers) as target:
         async with grpc.aio.insecure_channel(target) as channel:
             yield channel
 

@@ -1,9 +1,12 @@
+import asyncio
 from datetime import timedelta
 
 import pytest
 
+from gateway_service.domain.traffic import recorder
 from gateway_service.domain.traffic.record import ProblemRef
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from ratchet_kit.ids import new_id
 
 from ..world import World
 
@@ -53,6 +56,24 @@ async def test_unknown_completions_and_problems(world: World, completion_id) -> 
         await world.gateway.feedback.grade(completion_id, ProblemRef("composed/test", "unknown"))
 
 
+async def test_what_another_gateway_has_not_stored_yet_is_waited_for(world: World) -> None:
+    async with world.another() as other:
+        world.grader.problems.add("hi")
+        scored, graded = (await world.ask(text="say hi")).id, (await world.ask(text="say hi")).id
+        scoring = asyncio.create_task(other.feedback.score(scored, 0.25))
+        grading = asyncio.create_task(other.feedback.grade(graded, PROBLEM))
+        await asyncio.sleep(0.15)
+        await world.gateway.recorder.flush()
+        assert (await scoring, await grading) == (0.25, 1)
+    assert (await world.completions.get(scored)).score == 0.25
+
+
+async def test_what_is_on_no_way_is_not_found_in_the_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "ON_ITS_WAY", timedelta(seconds=0.2))
+    with pytest.raises(NotFound):
+        await world.gateway.feedback.score(new_id("cmpl"), 1)
+
+
 async def test_a_fault_of_the_sandbox_is_no_score(world: World, completion_id) -> None:
     world.grader.fault = Unavailable("the sandbox failed 5 times")
     with pytest.raises(Unavailable):
@@ -67,8 +88,20 @@ async def test_what_is_not_kept_cannot_be_graded(world: World, completion_id) ->
         await world.gateway.feedback.grade(completion_id, PROBLEM)
 
 
-async def test_old_texts_and_records_are_dropped(world: World, completion_id) -> None:
+async def test_an_old_text_is_not_kept_for_grading(world: World, completion_id) -> None:
     await world.gateway.recorder.flush()
-    now = world.clock.now() + timedelta(days=2)
-    await world.completions.prune(now - timedelta(days=1), now - timedelta(days=30))
-    assert (await world.completions.get(completion_id)).texts == ()
+    await world.completions.forget_texts(world.clock.now() + timedelta(days=2))
+    with pytest.raises(FailedPrecondition, match="too old"):
+        await world.gateway.feedback.grade(completion_id, PROBLEM)
+
+
+async def test_scored_answers_are_counted(world: World, completion_id) -> None:
+    feedback = world.gateway.feedback
+    assert await feedback.count("starter") == 0
+    await feedback.score(completion_id, 0.5)
+    await feedback.score(completion_id, 1.0)
+    model = (await world.completions.get(completion_id)).version.model
+    assert await feedback.count(model) == 1
+    assert await feedback.count(model, world.clock.now() + timedelta(hours=1)) == 0
+    with pytest.raises(InvalidArgument, match="model"):
+        await feedback.count("No Name")

@@ -68,6 +68,21 @@ async def test_names_the_field_at_fault(query: str, field: str) -> None:
     assert [violation.field for violation in caught.value.violations] == [field]
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"item": {"name": null}}', 'item.name is null, but the path says "a": leave it out'),
+        (b'{"item": {"name": ["b"]}}', 'item.name is ["b"], but the path says "a": leave it out'),
+        (b'{"item": null}', "item.name is in item, which must be an object, and is null"),
+    ],
+)
+async def test_a_body_that_is_at_odds_with_the_path_is_refused_in_the_words_of_json(body: bytes, message: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        await read(Rule("POST", "/items/{item.name}", "*"), "", body, {"item__name": "a"})
+    assert caught.value.message == message
+    assert [violation.field for violation in caught.value.violations] == ["item.name"]
+
+
 async def test_a_body_nested_too_deeply_is_the_callers_fault() -> None:
     with pytest.raises(InvalidArgument, match="nested too deeply"):
         await read(Rule("POST", "/items", "*"), "", b"[" * 100_000 + b"]" * 100_000)

@@ -66,7 +66,15 @@ def first_revision(file: Path) -> sa.Engine:
 
 
 def run(engine: sa.Engine, direction: str) -> None:
-    names = ["0002_one_dialect", "0003_who", "0004_revisions", "0005_experiments", "0006_release_sums"]
+    names = [
+        "0002_one_dialect",
+        "0003_who",
+        "0004_revisions",
+        "0005_experiments",
+        "0006_release_sums",
+        "0007_traffic",
+        "0008_texts",
+    ]
     with engine.begin() as connection, Operations.context(MigrationContext.configure(connection)):
         for name in names if direction == "upgrade" else reversed(names):
             getattr(import_module(f"{VERSIONS}.{name}"), direction)()

@@ -4,14 +4,21 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from prometheus_client import REGISTRY
 
 from gateway_service.adapters.memory import MemoryCompletionLog
 from gateway_service.domain.traffic import recorder as recorder_module
+from gateway_service.domain.traffic.material import Material, material_of
 from gateway_service.domain.traffic.record import CompletionRecord
 from gateway_service.domain.traffic.recorder import Recorder
+from gateway_service.domain.traffic.redaction import Redaction
 from ratchet_kit.errors import InvalidArgument, Unavailable
+from ratchet_policies import TextPrompt
+from ratchet_problems import Message
 
 from ..world import World
+
+REDACTION = Redaction([lambda text: text.replace("ann", "<name>")])
 
 
 class LogThatIsAway(MemoryCompletionLog):
@@ -26,7 +33,7 @@ class LogThatIsAway(MemoryCompletionLog):
 async def test_keeps_what_it_cannot_store(world: World) -> None:
     record = await one_record(world)
     log = LogThatIsAway()
-    recorder = Recorder(log, world.clock, timedelta(days=1), timedelta(days=30))
+    recorder = Recorder(log, REDACTION)
     recorder.record(record)
     with pytest.raises(Unavailable):
         await recorder.flush()
@@ -55,7 +62,7 @@ async def one_record(world: World) -> CompletionRecord:
 
 
 def recorder_of(log: MemoryCompletionLog, world: World) -> Recorder:
-    return Recorder(log, world.clock, timedelta(days=1), timedelta(days=30), flush_every=timedelta(milliseconds=5))
+    return Recorder(log, REDACTION, flush_every=timedelta(milliseconds=5))
 
 
 @pytest.mark.parametrize("fault", [InvalidArgument("value too long"), ValueError("the driver cannot send it")])
@@ -126,3 +133,62 @@ async def test_a_gateway_that_stops_stores_the_rest(world: World) -> None:
     assert not world.completions.records
     await world.stop()
     assert set(world.completions.records) == {completion.id}
+
+
+def material(text: str = "I am ann") -> Material:
+    made = material_of(TextPrompt(text), [Message("assistant", "hi ann")])
+    assert made is not None
+    return made
+
+
+async def test_what_is_kept_is_redacted_before_it_is_stored(world: World) -> None:
+    record = await one_record(world)
+    log = LogThatIsAway()
+    recorder = recorder_of(log, world)
+    recorder.record(replace(record, id="cmpl_1", material=material()))
+    with pytest.raises(Unavailable):
+        await recorder.flush()
+    log.away = False
+    await recorder.flush()
+    kept = log.exchanges["cmpl_1"].material
+    assert (kept.prompt, kept.answers[0].content) == (TextPrompt("I am <name>"), "hi <name>")
+
+
+async def test_a_redaction_that_fails_keeps_the_record_alone(world: World) -> None:
+    def fails(text: str) -> str:
+        if "bob" in text:
+            raise ValueError(text)
+        return text
+
+    record = await one_record(world)
+    log = MemoryCompletionLog()
+    recorder = Recorder(log, Redaction([fails]))
+    for n, text in enumerate(("I am ann", "I am bob")):
+        recorder.record(replace(record, id=f"cmpl_{n}", material=material(text)))
+    before = count_of("redaction")
+    await recorder.flush()
+    assert (sorted(log.records), sorted(log.exchanges)) == (["cmpl_0", "cmpl_1"], ["cmpl_0"])
+    assert count_of("redaction") == before + 1
+
+
+async def test_texts_that_have_no_room_are_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "MAX_BUFFERED_CHARACTERS", 100)
+    monkeypatch.setattr(recorder_module, "MAX_BUFFERED", 6)
+    record = await one_record(world)
+    log = LogThatIsAway()
+    recorder = recorder_of(log, world)
+    before = count_of("no_room")
+    for n in range(8):
+        recorder.record(replace(record, id=f"cmpl_{n}", material=material()))
+    assert count_of("no_room") == before + 3 + 2  # 4 to 6 come when there is no room; 0 and 1 are dropped
+    log.away = False
+    await recorder.flush()
+    assert sorted(log.records) == [f"cmpl_{n}" for n in range(2, 8)]
+    assert sorted(log.exchanges) == ["cmpl_2", "cmpl_3", "cmpl_7"]
+    recorder.record(replace(record, id="cmpl_9", material=material()))  # there is room again
+    await recorder.flush()
+    assert "cmpl_9" in log.exchanges
+
+
+def count_of(reason: str) -> float:
+    return REGISTRY.get_sample_value("ratchet_gateway_traffic_left_out_total", {"reason": reason}) or 0.0

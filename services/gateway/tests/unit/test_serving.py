@@ -79,14 +79,12 @@ async def test_unknown_versions(world: World) -> None:
         await world.gateway.serving.ensure(VersionRef("starter", 9))
 
 
-async def test_makes_room_by_unloading_the_longest_idle(world: World) -> None:
-    world.engine.capacity = 2
-    for ref in (ONE, TWO):
-        await world.gateway.serving.ensure(ref)
-        world.clock.advance(timedelta(minutes=2))
+async def test_what_is_in_use_is_kept(world: World) -> None:
+    await world.gateway.serving.ensure(ONE)
+    world.clock.advance(timedelta(minutes=2))
     await world.gateway.serving.ensure(TWO)
-    await world.gateway.serving.ensure(THREE)
-    assert set(world.engine.policies) == {"starter@2", "starter@3"}
+    await world.gateway.serving.keep()
+    assert world.engine.kept == [("starter@2", world.settings.replicas)]
 
 
 async def test_says_so_when_there_is_no_room(world: World) -> None:

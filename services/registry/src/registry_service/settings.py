@@ -1,12 +1,13 @@
 """The settings of registry-service."""
 
 from datetime import timedelta
-from pathlib import Path
+from functools import partial
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from ratchet_kit.settings import ServiceSettings
+from ratchet_kit import files
+from ratchet_kit.settings import ServiceSettings, own_database
 
 
 class Settings(ServiceSettings):
@@ -14,10 +15,10 @@ class Settings(ServiceSettings):
 
     model_config = SettingsConfigDict(env_prefix="RATCHET_REGISTRY_")
 
-    port: int = Field(default=8706, ge=0, le=65535)
-    metrics_port: int = Field(default=8716, ge=0, le=65535)
-    database_url: str = f"sqlite:///{Path.home()}/.ratchet/db/registry.db"
-    artifact_url: str = f"{Path.home()}/.ratchet/artifacts"
+    port: int = 8706
+    metrics_port: int = 8716
+    database_url: str = Field(default_factory=partial(own_database, "registry"))
+    artifact_url: str = Field(default_factory=lambda: str(files.home() / "artifacts"))
     """Folder or fsspec URL below which the artifacts of versions are kept, in `models/`."""
     eval_target: str = "127.0.0.1:8705"
     copies: int = Field(default=2, ge=1)

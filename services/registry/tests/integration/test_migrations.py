@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import text
 
-from ratchet_kit import sql
+from ratchet_kit import sql_engine
 from ratchet_kit.names import Location, VersionRef
 from ratchet_kit.sql import Database
 from registry_service.adapters.sql.gates import SqlGateStore
@@ -37,7 +37,7 @@ BEFORE = [
 
 
 async def test_what_was_there_is_kept(database_url: str) -> None:
-    await sql.migrate(database_url, PACKAGE, "registry_0001")
+    await sql_engine.migrate(database_url, PACKAGE, "registry_0001")
     before = Database(database_url)
     async with before.writing() as connection:
         for statement in BEFORE:

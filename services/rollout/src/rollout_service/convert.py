@@ -18,6 +18,7 @@ from ratchet_policies.convert import (
     prompt_from_proto,
     sampling_from_proto,
 )
+from ratchet_policies.convert_nodes import purpose_from_proto, purpose_to_proto
 from rollout_service.domain.generation import EngineOutput, Generation, GenerationRequest
 from rollout_service.domain.policies import LoadPolicy
 from rollout_service.domain.policy import Dtype, EngineOptions, Policy, PolicyId, PolicyName, State
@@ -52,13 +53,16 @@ def load_policy_from_proto(request: pb.LoadPolicyRequest) -> LoadPolicy:
     for name, number in numbers.items():
         at.bounds(name, number, at_least=1)
     expected = _expected(request.expected_policy_id, "expected_policy_id", faults)
+    purpose = faults.read("purpose", purpose_from_proto, request.purpose)
     faults.raise_if_any("the policy cannot be loaded")
+    assert purpose is not None
     return LoadPolicy(
         request_id=request.request_id,
         name=PolicyName(request.name),
         source=request.source_uri,
         options=EngineOptions(dtype=_DTYPES.get(given.dtype), **numbers),
         expected_policy_id=expected,
+        purpose=purpose,
     )
 
 
@@ -110,6 +114,7 @@ def policy_to_proto(policy: Policy) -> pb.Policy:
         ready_time=timestamp_to_proto(policy.ready_time) if policy.ready_time else None,
         weight_updates=policy.weight_updates,
         settings_id=policy.settings_id,
+        purpose=purpose_to_proto(policy.purpose),
     )
 
 

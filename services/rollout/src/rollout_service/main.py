@@ -10,10 +10,12 @@ from functools import partial
 import grpc
 
 from ratchet.rollout.v1 import rollout_pb2, rollout_pb2_grpc
-from ratchet_kit import server
+from ratchet_kit import log_files, memory, server
 from ratchet_kit.places import Places
 from ratchet_kit.retention import Kept, tidy
 from ratchet_kit.times import Clock, SystemClock
+from ratchet_policies.directory import Directory
+from ratchet_policies.fleet import connect, seeds_of
 from rollout_service.adapters import logs
 from rollout_service.adapters.folders import DiskModelFolders
 from rollout_service.adapters.journal import FileJournal
@@ -23,6 +25,7 @@ from rollout_service.adapters.vllm.engine import environment as engine_environme
 from rollout_service.adapters.vllm.forkserver import ForkServer
 from rollout_service.domain.devices import Devices
 from rollout_service.domain.host import RestartLimits
+from rollout_service.domain.nodes import Nodes
 from rollout_service.domain.policies import Policies
 from rollout_service.domain.ports import EngineFactory, Meter, ModelFolders, PolicyJournal, Ports
 from rollout_service.servicer import RolloutServicer
@@ -38,11 +41,12 @@ class Service:
     """What is served."""
 
     policies: Policies
+    nodes: Nodes
     background: Sequence[server.Background] = ()
 
     def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
         """Adds the servicers and returns their full names."""
-        rollout_pb2_grpc.add_RolloutServiceServicer_to_server(RolloutServicer(self.policies), grpc_server)
+        rollout_pb2_grpc.add_RolloutServiceServicer_to_server(RolloutServicer(self.policies, self.nodes), grpc_server)
         return [rollout_pb2.DESCRIPTOR.services_by_name["RolloutService"].full_name]
 
 
@@ -70,13 +74,19 @@ async def provision(
             clock=clock or SystemClock(),
         )
         limits = limits or RestartLimits(deaths=settings.max_engine_deaths)
-        policies = await stack.enter_async_context(Policies(ports, limits, settings.policies, devices))
+        policies = await stack.enter_async_context(Policies(ports, limits, settings.room, devices, settings.evict_idle))
         await policies.recover()
+        others = await stack.enter_async_context(Directory(seeds_of(settings.peers), connect, settings.address))
+        nodes = Nodes(policies, others, settings.address, memory.free)
 
         async def remove_logs(before: datetime) -> int:
             return await logs.remove(work / "logs", before, {FORK_SERVER, *policies.names()})
 
-        yield Service(policies, [partial(tidy, [Kept("logs", settings.keep_logs, remove_logs)], ports.clock)])
+        background = [
+            partial(tidy, [Kept("logs", settings.keep_logs, remove_logs)], ports.clock),
+            partial(log_files.bound, partial((work / "logs").glob, "*.log")),
+        ]
+        yield Service(policies, nodes, background)
 
 
 @asynccontextmanager

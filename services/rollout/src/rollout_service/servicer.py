@@ -6,16 +6,19 @@ from contextlib import aclosing
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet.rollout.v1 import rollout_pb2_grpc
 from ratchet_kit.server import Context
+from ratchet_policies.convert_nodes import node_to_proto
 from rollout_service import convert
+from rollout_service.domain.nodes import Nodes
 from rollout_service.domain.policies import Policies
 from rollout_service.domain.policy import PolicyName
 
 
 class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
-    """ratchet.rollout.v1.RolloutService over `Policies`."""
+    """ratchet.rollout.v1.RolloutService over `Policies` and `Nodes`."""
 
-    def __init__(self, policies: Policies) -> None:
+    def __init__(self, policies: Policies, nodes: Nodes) -> None:
         self._policies = policies
+        self._nodes = nodes
 
     async def LoadPolicy(self, request: pb.LoadPolicyRequest, context: Context) -> pb.LoadPolicyResponse:
         policy = await self._policies.load(convert.load_policy_from_proto(request))
@@ -50,3 +53,10 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
     ) -> pb.UpdateWeightsResponse:
         update, weights = await convert.weight_update_from_proto(request_iterator)
         return convert.update_to_proto(await self._policies.update(update, weights))
+
+    async def GetNode(self, request: pb.GetNodeRequest, context: Context) -> pb.GetNodeResponse:
+        report = self._nodes.report(request.address)
+        return pb.GetNodeResponse(node=node_to_proto(report.node), peers=report.peers)
+
+    async def Drain(self, request: pb.DrainRequest, context: Context) -> pb.DrainResponse:
+        return pb.DrainResponse(node=node_to_proto(self._nodes.drain(request.draining)))

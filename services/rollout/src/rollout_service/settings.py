@@ -8,10 +8,12 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from ratchet_kit import gpus
+from ratchet_kit import files, gpus
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.settings import ServiceSettings
+from ratchet_policies import Purpose
 from rollout_service.domain.devices import Devices
+from rollout_service.domain.room import Room
 
 
 def _threads() -> int:
@@ -22,12 +24,22 @@ def _threads() -> int:
 class Settings(ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="RATCHET_ROLLOUT_")
 
-    port: int = Field(default=8703, ge=0, le=65535)
-    work_dir: Path = Path("~/.ratchet/rollout")
+    port: int = 8703
+    work_dir: Path = Field(default_factory=lambda: files.home() / "rollout")
     """Received weights and engine logs. Used by one service process at a time."""
     capacity: int | None = Field(default=None, ge=1)
-    """The most policies at a time. None: 4, or one for each GPU where there are more. On CPU one takes about 1.2 GB and
-    its weights. GPUs are shared evenly: with 4 policies on one GPU, each gets a quarter of `gpu_memory_utilization`."""
+    """The most policies at a time. None: 6 on CPU, where one takes about 1.2 GB and its weights; on GPUs 4, or one for
+    each where there are more. These are shared evenly: with 4 policies on one, each gets a quarter of
+    `gpu_memory_utilization`."""
+    kept_for: dict[Purpose, int] | None = None
+    """Of `capacity`: places that only policies for one purpose take, by "serving", "training" and "evaluation":
+    RATCHET_ROLLOUT_KEPT_FOR='{"serving": 2}'. None: one for each purpose, where the capacity is 4 or more."""
+    evict_idle: timedelta = timedelta(minutes=1)
+    """A policy for serving that was unused for longer is unloaded where another for serving needs its place."""
+    address: str = ""
+    """host:port at which callers and other nodes reach this node. Empty: only those who have its address find it."""
+    peers: str = ""
+    """Addresses of other nodes, separated by commas; one suffices. The others learn of this node by its `address`."""
     default_deadline: timedelta = timedelta(minutes=10)
     """Deadline of a call without one. Long enough for a long completion, and for an update that waits for it."""
 
@@ -69,7 +81,19 @@ class Settings(ServiceSettings):
     @property
     def policies(self) -> int:
         """The most at a time."""
-        return self.capacity or max(4, len(self._gpus) // self.tensor_parallel_size)
+        if self.capacity or self.device == "cpu":
+            return self.capacity or 6
+        return max(4, len(self._gpus) // self.tensor_parallel_size)
+
+    @property
+    def room(self) -> Room:
+        """Raises FailedPrecondition where more places are kept than there are."""
+        if self.kept_for and sum(self.kept_for.values()) > self.policies:
+            raise FailedPrecondition(
+                f"RATCHET_ROLLOUT_KEPT_FOR keeps {sum(self.kept_for.values())} places of the {self.policies} that"
+                " RATCHET_ROLLOUT_CAPACITY gives"
+            )
+        return Room.of(self.policies, self.kept_for)
 
     @property
     def _gpus(self) -> list[str]:

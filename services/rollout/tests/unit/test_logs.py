@@ -1,6 +1,7 @@
 """Logs of engines that are gone."""
 
 import os
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +15,8 @@ async def test_old_logs_go_but_for_those_in_use(tmp_path: Path) -> None:
         file = tmp_path / f"{name}.log"
         file.write_text("a line")
         os.utime(file, (NOW.timestamp() - age,) * 2)
-    assert await logs.remove(tmp_path, NOW, {"loaded", "forkserver"}) == 1
-    assert sorted(os.listdir(tmp_path)) == ["forkserver.log", "loaded.log", "run-new.log"]
+    for name in ("run-old", "loaded"):
+        shutil.copy2(tmp_path / f"{name}.log", tmp_path / f"{name}.log.1")
+    assert await logs.remove(tmp_path, NOW, {"loaded", "forkserver"}) == 2
+    assert sorted(os.listdir(tmp_path)) == ["forkserver.log", "loaded.log", "loaded.log.1", "run-new.log"]
     assert await logs.remove(tmp_path / "nowhere", NOW, ()) == 0

@@ -16,10 +16,11 @@ from ratchet_kit.errors import (
     Failure,
     InvalidArgument,
     NotFound,
+    RatchetError,
     ResourceExhausted,
     Unavailable,
 )
-from ratchet_policies import Sampling, TokenPrompt
+from ratchet_policies import NodeState, PolicyState, Purpose, Sampling, TokenPrompt
 from ratchet_testing import ManualClock
 from rollout_service.adapters.memory import MemoryFolders, MemoryJournal, ScriptedEngine, ScriptedEngines, content_id
 from rollout_service.domain.generation import GenerationRequest
@@ -40,12 +41,24 @@ class RecordingMeter:
     def __init__(self) -> None:
         self.tokens = self.updates = self.deaths = 0
         self.gone: list[PolicyName] = []
+        self.evictions: list[PolicyName] = []
+        self.sequences = 0
+        self.draining = False
 
     def generated(self, policy: PolicyName, prompt_tokens: int, tokens: int, seconds: float) -> None:
         self.tokens += tokens
 
     def updated(self, result: WeightUpdateResult) -> None:
         self.updates += 1
+
+    def busy(self, policy: PolicyName, sequences: int) -> None:
+        self.sequences = sequences
+
+    def drained(self, draining: bool) -> None:
+        self.draining = draining
+
+    def evicted(self, policy: PolicyName) -> None:
+        self.evictions.append(policy)
 
     def engine_died(self, policy: PolicyName) -> None:
         self.deaths += 1
@@ -65,6 +78,7 @@ class World:
         self.folders = MemoryFolders({"/base": BASE, "/other": content_id(b"other")})
         self.meter = RecordingMeter()
         self.journal = MemoryJournal()
+        self.clock = ManualClock()
 
     @asynccontextmanager
     async def service(self) -> AsyncIterator[Policies]:
@@ -75,8 +89,13 @@ class World:
             folders=self.folders,
             journal=self.journal,
             meter=self.meter,
-            clock=ManualClock(),
-            limits=RestartLimits(deaths=3, healthy_after=timedelta(seconds=60), delay=timedelta(milliseconds=1)),
+            clock=self.clock,
+            limits=RestartLimits(
+                deaths=3,
+                healthy_after=timedelta(seconds=60),
+                delay=timedelta(milliseconds=1),
+                fetch=timedelta(seconds=0.5),
+            ),
         ) as service:
             yield service.policies
 
@@ -174,6 +193,21 @@ class TestLoad:
         policy = await world.load()
         assert policy.state is State.FAILED
         assert world.engine.stopped
+
+    @pytest.mark.parametrize("fault", [ResourceExhausted("no space is left"), Unavailable("the store is away")])
+    async def test_weights_that_cannot_be_fetched_now_are_tried_again_for_a_while(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, fault: RatchetError
+    ) -> None:
+        fetch, faults = world.folders.fetch, [fault]
+
+        async def fetch_later(source: str) -> ModelFolder:
+            if faults:
+                raise faults[0] if source == "/other" else faults.pop()
+            return await fetch(source)
+
+        monkeypatch.setattr(world.folders, "fetch", fetch_later)
+        assert (await world.load(PolicyName("always"), "/other")).failure == Failure.of(fault)
+        assert (await world.load()).state is State.READY
 
     async def test_fails_on_other_weights_than_expected(self, world: World) -> None:
         await world.policies.load(LoadPolicy("r", P, "/base", expected_policy_id=content_id(b"else")))
@@ -430,3 +464,84 @@ async def test_pages_are_by_name() -> None:
     assert [policy.name for policy in first.items] == ["a", "b"]
     assert [policy.name for policy in second.items] == ["c"]
     assert second.next_page_token == ""
+
+
+class TestRoom:
+    @pytest.fixture
+    async def world(self) -> AsyncIterator[World]:
+        world = World(capacity=4)
+        async with world.service() as world.policies:
+            yield world
+
+    async def put(self, world: World, name: str, purpose: Purpose = Purpose.SERVING) -> None:
+        await world.policies.load(LoadPolicy(f"load-{name}", PolicyName(name), "/base", purpose=purpose))
+        await world.policies.settled(PolicyName(name))
+
+    async def test_no_purpose_takes_the_place_of_another(self, world: World) -> None:
+        for name in ("a", "b"):
+            await self.put(world, name)
+        world.clock.advance(timedelta(seconds=1))
+        with pytest.raises(ResourceExhausted, match="kept for others than serving"):
+            await self.put(world, "c")
+        await self.put(world, "run", Purpose.TRAINING)
+        await self.put(world, "eval", Purpose.EVALUATION)
+        with pytest.raises(ResourceExhausted, match="capacity"):
+            await self.put(world, "run2", Purpose.TRAINING)
+        assert world.policies.names() == {"a", "b", "run", "eval"}
+        assert world.meter.evictions == []
+
+    async def test_what_is_served_and_idle_for_longest_makes_room_for_what_is_served(self, world: World) -> None:
+        await self.put(world, "run", Purpose.TRAINING)
+        for name in ("a", "b"):
+            await self.put(world, name)
+            world.clock.advance(timedelta(minutes=2))
+        await world.policies.generate(PolicyName("a"), REQUEST)
+        await self.put(world, "c")
+        assert world.policies.names() == {"run", "a", "c"}
+        assert world.meter.evictions == ["b"]
+
+    async def test_what_is_said_to_be_in_use_or_generates_stays(self, world: World) -> None:
+        for name in ("a", "b"):
+            await self.put(world, name)
+        engine = world.engines.started[0]
+        engine.going.clear()
+        running = asyncio.create_task(world.policies.generate(PolicyName("a"), REQUEST))
+        while not engine.generating:
+            await asyncio.sleep(0.001)
+        world.clock.advance(timedelta(minutes=2))
+        await world.policies.load(LoadPolicy("again", PolicyName("b"), "/base"))
+        with pytest.raises(ResourceExhausted):
+            await self.put(world, "c")
+        engine.going.set()
+        await running
+
+
+class TestDrain:
+    async def test_what_is_under_way_ends_and_nothing_new_is_taken(self, world: World) -> None:
+        await world.load()
+        world.engine.going.clear()
+        running = asyncio.create_task(world.policies.generate(P, REQUEST))
+        while not world.engine.generating:
+            await asyncio.sleep(0.001)
+        world.policies.drain(True)
+        assert (world.policies.node().state, world.policies.node().sequences) == (NodeState.DRAINING, 1)
+        with pytest.raises(Unavailable, match="drained"):
+            await world.policies.generate(P, REQUEST)
+        with pytest.raises(Unavailable, match="drained"):
+            await anext(world.policies.stream(P, REQUEST))
+        with pytest.raises(Unavailable, match="drained"):
+            await world.load(PolicyName("q"))
+        with pytest.raises(Unavailable, match="drained"):
+            await world.update(b"new")
+        world.engine.going.set()
+        assert (await running).policy_id == BASE
+        assert world.policies.node().sequences == world.meter.sequences == 0
+
+    async def test_it_goes_back_to_work(self, world: World) -> None:
+        await world.load()
+        world.policies.drain(True)
+        world.policies.drain(False)
+        assert not world.meter.draining
+        await world.policies.generate(P, REQUEST)
+        [engine] = world.policies.node().engines
+        assert (engine.policy, engine.state, engine.policy_id) == (P, PolicyState.READY, BASE)

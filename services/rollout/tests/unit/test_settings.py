@@ -3,6 +3,7 @@
 import pytest
 
 from ratchet_kit.errors import FailedPrecondition
+from ratchet_policies import Purpose
 from rollout_service.settings import Settings
 
 EIGHT = "0,1,2,3,4,5,6,7"
@@ -36,7 +37,16 @@ def test_gpus_that_are_not_there_keep_the_service_from_starting() -> None:
         assert Settings(device="cuda", gpus="0", tensor_parallel_size=8).devices
 
 
-def test_the_cpu_has_four_policies_and_no_devices() -> None:
+def test_the_cpu_has_six_policies_and_no_devices() -> None:
+    """Four of them for serving: as many as before places were kept for training and evaluation."""
     settings = Settings(gpus=EIGHT)
-    assert (settings.policies, settings.devices.ids) == (4, ())
+    assert (settings.policies, settings.devices.ids) == (6, ())
+    assert settings.room.free([], Purpose.SERVING) == 4
     assert settings.devices.place([], 2) == ()
+
+
+def test_places_are_kept_by_purpose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_ROLLOUT_KEPT_FOR", '{"serving": 3, "training": 1}')
+    assert Settings(capacity=4).room.free([], Purpose.TRAINING) == 1
+    with pytest.raises(FailedPrecondition, match="keeps 4 places of the 2"):
+        assert Settings(capacity=2).room

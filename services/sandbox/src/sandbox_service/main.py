@@ -158,7 +158,7 @@ async def _queue(settings: Settings) -> AsyncIterator[WorkQueue]:
     redis = streams.connect(settings.redis_url)
     try:
         name = settings.worker_name()
-        yield StreamQueue(streams.Stream(redis, STREAM, GROUP, name, MAX_ATTEMPTS + 1, settings.batch_lease))
+        yield StreamQueue(streams.Stream(redis, STREAM, GROUP, name, settings.batch_lease))
     finally:
         await redis.aclose()
 

@@ -16,7 +16,7 @@ from sandbox_service.domain.program import Limits
 class Settings(ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="RATCHET_SANDBOX_")
 
-    port: int = Field(default=8704, ge=0, le=65535)
+    port: int = 8704
     http_port: int | None = Field(default=None, ge=0, le=65535)
     """Where SandboxFusion's clients are served (docs/sandboxfusion.md); unset is off, 0 takes a free port."""
     datasets_dir: Path | None = None

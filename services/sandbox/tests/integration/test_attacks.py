@@ -100,7 +100,7 @@ def _asserted(attack: Attack) -> tuple[Asserted, ...]:
     test = attack.test
     if not isinstance(test, CheckTest) or test.shared:
         return ()
-    return test_code.read(test.code, "f", (), shared=False).asserted
+    return test_code.read(test.code, "f", test.names, shared=False).asserted
 
 
 @pytest.mark.parametrize("attack", [one for one in attack_suite.attacks() if _asserted(one)], ids=lambda one: one.name)

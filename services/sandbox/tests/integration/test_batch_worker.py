@@ -61,7 +61,7 @@ class World:
         )
 
     def stream(self, name: str) -> Stream:
-        return Stream(self.redis, "sandbox.batches", "sandbox-nodes", name, MAX_ATTEMPTS + 1, LEASE)
+        return Stream(self.redis, "sandbox.batches", "sandbox-nodes", name, LEASE)
 
     def sandbox(self) -> Sandbox:
         async def run(job: Job) -> Report:

@@ -17,7 +17,7 @@ from ratchet.common.v1 import priority_pb2, verdict_pb2
 from ratchet.common.v1 import problem_pb2 as common
 from ratchet.sandbox.v1 import batch_pb2, diagnostics_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
-from ratchet_kit import sql
+from ratchet_kit import sql_engine
 from ratchet_kit.client import channel, wait_healthy
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from ratchet_kit.grpc_errors import rpc_errors
@@ -72,7 +72,7 @@ class Cluster:
         return node
 
     async def rows(self, query: str) -> list[Any]:
-        engine = sql.create_engine(self.database_url)
+        engine = sql_engine.create_engine(self.database_url)
         try:
             async with engine.connect() as connection:
                 return list((await connection.execute(text(query))).all())

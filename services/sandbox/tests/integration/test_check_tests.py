@@ -31,6 +31,9 @@ for descriptor in range(3, 256):
         pass
 f = lambda x: x + 1
 """
+WANTS_A_FAILURE = (
+    "try:\n    assert f(1) == 2\nexcept AssertionError:\n    pass\nelse:\n    raise AssertionError('equal')"
+)
 CHECK = "def check(candidate):\n    assert candidate(1) == 2\n    assert candidate(5) == 6\n"
 
 
@@ -72,6 +75,8 @@ CHECK = "def check(candidate):\n    assert candidate(1) == 2\n    assert candida
         ("import os\ndef f(x):\n    os.write(4, b'{\"value\": 2}\\n' * 9)\n    return 2", CHECK, Verdict.FAILED),
         ("import os\ndef f(x):\n    os.write(4, b'[' * 100000 + b'\\n')\n    return 2", CHECK, Verdict.TAMPERED),
         (WRITES_EVERYWHERE, CHECK, Verdict.TAMPERED),
+        ("f = lambda x: x", WANTS_A_FAILURE, Verdict.PASSED),
+        ("f = lambda x: x + 1", WANTS_A_FAILURE, Verdict.FAILED),
         ("f = lambda x: x", "import sys\ndef check(candidate):\n    assert candidate(sys)\n", Verdict.RUNTIME_ERROR),
         ("f = lambda x: x", "while True: pass", Verdict.TIME_LIMIT),
         ("f = lambda x: x", "import os\nos._exit(0)", Verdict.RUNTIME_ERROR),
@@ -91,6 +96,12 @@ async def test_verdicts_of_check_tests(sandbox: Sandbox, source: str, code: str,
     execution = await sandbox.execute(program(source, CheckTest(code, calls_check=calls)))
     assert execution.verdict is verdict, execution
     assert passed(execution) in ([verdict is Verdict.PASSED], [])
+
+
+async def test_tests_too_long_to_be_kept_compiled(sandbox: Sandbox) -> None:
+    code = f"TEXT = {'x' * 2_300_000!r}\nassert f(len(TEXT)) == 2_300_001\n"
+    for source, verdict in (("f = lambda x: x + 1", Verdict.PASSED), ("f = lambda x: 2", Verdict.FAILED)) * 2:
+        assert (await sandbox.execute(program(source, CheckTest(code)))).verdict is verdict
 
 
 STACK = """

@@ -181,12 +181,21 @@ FORMS = {
         """,
     "mock": """
         from unittest.mock import patch
-        @patch("os.getcwd", return_value="/")
-        def test_f(getcwd):
-            import os
-            assert f(1) == 2 and os.getcwd() == "/"
+        class Clock:
+            def now(self):
+                return 0
+        @patch.object(Clock, "now", return_value=2)
+        def test_f(now):
+            assert f(1) == Clock().now()
         """,
 }  # fmt: skip
+PATCHES_THE_LIBRARY = """
+from unittest.mock import patch
+@patch("os.getcwd", return_value="/")
+def test_f(getcwd):
+    import os
+    assert f(1) == 2 and os.getcwd() == "/"
+"""
 
 
 # An assertion that fails is caught: what swallows it leaves it failed, what goes on to judge it decides.
@@ -258,6 +267,13 @@ async def test_forms(sandbox: Sandbox, code: str, shared: bool) -> None:
     assert (right.verdict, right.forgeable) == (Verdict.PASSED, shared), right
     wrong = await run(sandbox, WRONG, code, shared)
     assert wrong.verdict in (Verdict.FAILED, Verdict.RUNTIME_ERROR), wrong
+
+
+async def test_a_patch_that_a_program_apart_would_not_see_is_refused_by_name(sandbox: Sandbox) -> None:
+    apart = await run(sandbox, RIGHT, PATCHES_THE_LIBRARY, shared=False)
+    assert apart.verdict is Verdict.NONE
+    assert "getcwd, of which the program would see nothing" in apart.failure
+    assert (await run(sandbox, RIGHT, PATCHES_THE_LIBRARY, shared=True)).verdict is Verdict.PASSED
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["apart", "beside"])

@@ -34,6 +34,9 @@ from ..node import Stubs, serving
 CASES = int(os.environ.get("RATCHET_FUZZ_CASES", "500"))
 TOGETHER = 10
 LIMIT = 120  # seconds: nothing here may come near it
+
+pytestmark = pytest.mark.timeout(300 + CASES // 5)
+
 fuzz = settings(
     deadline=None,
     derandomize=CASES == 500,  # `make test` takes the same each time
@@ -155,7 +158,6 @@ async def stub() -> AsyncIterator[Stubs]:
 
 @pytest.mark.integration
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.timeout(100 + CASES // 5)
 async def test_a_program_that_says_anything_gets_a_verdict_and_its_neighbours_theirs(stub: Stubs) -> None:
     seen: Counter[str] = Counter()
     loop = asyncio.get_running_loop()

@@ -38,6 +38,11 @@ WORKS = {
         done = subprocess.run([sys.executable, "-c", "print(6 * 7)"], capture_output=True, text=True)
         assert done.stdout == "42\\n", done
         """,
+    "python": """
+        import subprocess
+        with open("script.py", "w") as file: file.write("print(6 * 7)")
+        assert subprocess.check_output(["python", "script.py"]) == b"42\\n"
+        """,
     "script": """
         import os, subprocess
         with open("script", "w") as file: file.write("#!/bin/sh\\necho $((6 * 7))\\n")

@@ -67,6 +67,16 @@ def test_the_end_of_a_search_judges(caught: Any) -> None:
     assert (swallowing(caught, code), swallowing(caught, code + "else:\n    raise Exception\n")) == ([5], [])
 
 
+@pytest.mark.parametrize(
+    "does", ["raise AssertionError('equal')", "self.fail()", "assert False", "pytest.fail('equal')"]
+)
+def test_a_failure_that_is_wanted(caught: Any, does: str) -> None:
+    """BigCodeBench/887."""
+    code = "try:\n    assert_frame_equal(f(1), f(2))\nexcept AssertionError:\n    pass\n"
+    assert swallowing(caught, f"{code}else:\n    {does}\n") == []
+    assert swallowing(caught, f"{code}else:\n    assert f(2) == 3\n") == [3]
+
+
 def test_what_a_helper_returns_is_judged_elsewhere(caught: Any) -> None:
     helper = "def holds(x):\n    try:\n        assert f(x)\n        return True\n"
     helper += "    except AssertionError:\n        return False\n"

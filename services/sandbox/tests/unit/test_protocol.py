@@ -104,8 +104,12 @@ def test_the_tester_is_believed_in_its_own_form_only() -> None:
 
 def test_tests_go_apart_from_the_program() -> None:
     """The keeper leaves both in the socket: each child reads its own, and only its own, by these lengths."""
-    asked = protocol.request(CheckJob("SOURCE", "f", "TESTS", True, Limits()), timedelta(1), timedelta(2), 0, 8192)
+    job = CheckJob("SOURCE", "f", "TESTS", True, Limits())
+    asked = protocol.request(job, timedelta(1), timedelta(2), 0, 8192, b"COMPILED")
     before, _, after = asked.data.partition(b"SOURCE")
-    assert b"TESTS" not in before
-    assert b"TESTS" in after
+    program, mark, tests = after.partition(asked.tests_nonce.encode())
+    for theirs in (b"TESTS", b"COMPILED"):
+        assert theirs not in before + program
+        assert theirs in tests
+    assert mark
     assert b"SECRET" not in protocol.request(ScriptJob("s", "in", Limits()), timedelta(1), timedelta(2), 0, 8192).data

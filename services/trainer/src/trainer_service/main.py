@@ -2,17 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 
 import grpc
 
 from ratchet.trainer.v1 import job_report_pb2, job_report_pb2_grpc, trainer_pb2, trainer_pb2_grpc
-from ratchet_kit import access, client, server, streams
+from ratchet_kit import access, client, log_files, server, streams
 from ratchet_kit.places import Places
 from ratchet_kit.queues import StreamQueue
 from ratchet_kit.retention import Kept, tidy
@@ -22,7 +23,7 @@ from ratchet_kit.storage import Folder
 from ratchet_kit.times import Clock, SystemClock
 from ratchet_kit.work import WorkQueue, every
 from ratchet_kit.worker import Timing, Worker
-from ratchet_policies.rollout import RolloutEngine
+from ratchet_policies.fleet import Fleet
 from trainer_service.adapters.events import RedisEvents
 from trainer_service.adapters.folders import FsspecModelFolders
 from trainer_service.adapters.meter import PrometheusMeter
@@ -55,6 +56,7 @@ from trainer_service.worker import Claim, RunWork
 
 SERVICE = "trainer"
 QUEUE = "trainer.runs"
+RAY_LOG = "ray.log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timi
         ports.clock,
         slots=settings.concurrency,
         leased=True,
-        timing=timing or Timing(beat=settings.lease / 4, reconcile=settings.reconcile_every),
+        timing=timing or Timing(beat=settings.lease / 4, reconcile=settings.reconcile_interval),
     )
     leftovers = Leftovers(ports.store, ports.folders)
     kept = [
@@ -154,10 +156,17 @@ def _compose(settings: Settings, ports: Ports, deadlines: Deadlines | None, timi
         worker=worker,
         background=(
             worker.run,
-            partial(_count_states, ports, settings.reconcile_every),
+            partial(_count_states, ports, settings.reconcile_interval),
             partial(tidy, kept, ports.clock),
+            partial(log_files.bound, partial(_logs, settings.runs_folder)),
         ),
     )
+
+
+def _logs(runs_folder: Path) -> Iterator[Path]:
+    """Those of Ray and of jobs."""
+    yield runs_folder / RAY_LOG
+    yield from runs_folder.glob("*/logs/*.log")
 
 
 async def _count_states(ports: Ports, interval: timedelta, stop: asyncio.Event) -> None:
@@ -174,7 +183,7 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
         redis = streams.connect(settings.redis_url)
         stack.push_async_callback(redis.aclose)
         registry_channel = await stack.enter_async_context(client.channel(settings.registry_target))
-        rollout_channel = await stack.enter_async_context(client.channel(settings.rollout_target))
+        rollouts = await stack.enter_async_context(Fleet.of(settings.rollout_target))
         ray = _ray(settings)
         if isinstance(ray, LocalRay):
             stack.push_async_callback(ray.stop)
@@ -191,7 +200,7 @@ async def real_ports(settings: Settings) -> AsyncIterator[Ports]:
                 settings.runs_folder, places, Folder(settings.exports_uri) if settings.exports_uri else None
             ),
             problems=LibraryProblemSets(places),
-            policies=RolloutPolicyHost(RolloutEngine(rollout_channel)),
+            policies=RolloutPolicyHost(rollouts),
             events=RedisEvents(redis),
             meter=PrometheusMeter(),
             clock=SystemClock(),
@@ -205,7 +214,7 @@ def _ray(settings: Settings) -> LocalRay | RemoteRay:
     return LocalRay(
         RayHeadOptions(
             port=settings.ray_port,
-            log_file=settings.runs_folder / "ray.log",
+            log_file=settings.runs_folder / RAY_LOG,
             accelerators=settings.accelerators,
             cpus=settings.ray_cpus,
             environment=settings.ray_environment,

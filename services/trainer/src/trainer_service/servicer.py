@@ -23,7 +23,7 @@ class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
     async def CreateRun(self, request: pb.CreateRunRequest, context: Context) -> pb.CreateRunResponse:
         faults = Faults().under("spec")
         spec = convert.spec_from_proto(request.spec, faults)
-        run = await self._runs.create(request.request_id, spec, faults, actor())
+        run = await self._runs.create(request.request_id, spec, faults, actor(), validate_only=request.validate_only)
         return pb.CreateRunResponse(run=convert.run_to_proto(run))
 
     async def GetRun(self, request: pb.GetRunRequest, context: Context) -> pb.GetRunResponse:

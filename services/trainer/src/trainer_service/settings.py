@@ -3,14 +3,15 @@
 import os
 import sys
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from ratchet_kit import gpus, memory
-from ratchet_kit.settings import ServiceSettings
+from ratchet_kit import files, gpus, memory
+from ratchet_kit.settings import ServiceSettings, own_database
 from trainer_service.domain.footprint import GIB
 from trainer_service.job.config import MAX_FAULT_SHARE, Dtype, FaultShare
 
@@ -18,15 +19,16 @@ from trainer_service.job.config import MAX_FAULT_SHARE, Dtype, FaultShare
 class Settings(ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="RATCHET_TRAINER_")
 
-    port: int = Field(default=8702, ge=0, le=65535)
+    port: int = 8702
     advertise_target: str = ""
     """host:port under which jobs reach this service; empty: where it listens."""
-    metrics_port: int = Field(default=8712, ge=0, le=65535)
-    database_url: str = f"sqlite:///{Path.home()}/.ratchet/db/trainer.db"
+    metrics_port: int = 8712
+    database_url: str = Field(default_factory=partial(own_database, "trainer"))
     rollout_target: str = "127.0.0.1:8703"
+    """A rollout node, or several, separated by commas. One that answers suffices: it knows the others."""
     sandbox_target: str = "127.0.0.1:8704"
     registry_target: str = "127.0.0.1:8706"
-    runs_folder: Path = Path("~/.ratchet/runs")
+    runs_folder: Path = Field(default_factory=lambda: files.home() / "runs")
     """The folder of the runs: checkpoints, logs. With a cluster, one that all its nodes share."""
     artifact_url: str = ""
     """Folder or fsspec URL below which exported models are kept, in `runs/`: where registry-service and rollout-service
@@ -38,7 +40,7 @@ class Settings(ServiceSettings):
     """Runs at once. verl keeps one TransferQueue per Ray cluster: more than one run needs more than one cluster."""
     lease: timedelta = timedelta(seconds=20)
     """After this a run whose worker is dead goes to another."""
-    reconcile_every: timedelta = timedelta(seconds=15)
+    reconcile_interval: timedelta = timedelta(seconds=15)
     max_attempts: int = Field(default=5, ge=1)
     """Starts of a run's job, the first included."""
     silence: timedelta = timedelta(minutes=10)

@@ -12,7 +12,8 @@ from sqlalchemy import Connection, text
 
 from ratchet_kit.errors import Failure
 from ratchet_kit.names import Location, VersionRef
-from ratchet_kit.sql import Database, create_engine
+from ratchet_kit.sql import Database
+from ratchet_kit.sql_engine import create_engine
 from ratchet_rewards import Reward, completed
 from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.domain.run import Phase, RunId, State

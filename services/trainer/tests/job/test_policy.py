@@ -1,21 +1,22 @@
 import asyncio
 import struct
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
 import grpc
 import pytest
 
-from ratchet.common.v1 import failure_pb2
+from ratchet.common.v1 import failure_pb2, node_pb2
 from ratchet.rollout.v1 import rollout_pb2, rollout_pb2_grpc
-from ratchet_kit import client, policy_id
-from ratchet_kit.errors import DataLoss, FailedPrecondition
+from ratchet_kit import policy_id
+from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound
 from ratchet_policies import PolicySpec, Sampling
-from ratchet_policies.rollout import RolloutEngine
+from ratchet_policies.fleet import Fleet
 from ratchet_testing.services import serving
 from trainer_service.domain.spec import Hyperparameters
-from trainer_service.job.policy import CHUNK_BYTES, RunPolicy
+from trainer_service.job.policy import CHUNK_BYTES, RunPolicy, rollouts
 
 NAME = "run-run_1"
 SMALL = policy_id.Tensor("a", "F32", (2,), struct.pack("<2f", 1.0, 2.0))
@@ -33,6 +34,9 @@ class Rollouts(rollout_pb2_grpc.RolloutServiceServicer):
         self.remaining: dict[str, float] = {}
         """Seconds that the last call of each method had left."""
         self.generating = self.most_at_once = 0
+
+    async def GetNode(self, request: Any, context: grpc.aio.ServicerContext) -> rollout_pb2.GetNodeResponse:
+        return rollout_pb2.GetNodeResponse(node=node_pb2.Node(state=node_pb2.Node.STATE_SERVING))
 
     async def GetPolicy(self, request: Any, context: grpc.aio.ServicerContext) -> rollout_pb2.GetPolicyResponse:
         if self.policy is None:
@@ -83,6 +87,8 @@ class Rollouts(rollout_pb2_grpc.RolloutServiceServicer):
         self.most_at_once = max(self.most_at_once, self.generating)
         await asyncio.sleep(0.05)
         self.generating -= 1
+        if self.policy is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"policy {request.policy}")
         return rollout_pb2.GenerateResponse(policy_id=self.policy.policy_id)
 
 
@@ -91,20 +97,27 @@ def service() -> Rollouts:
     return Rollouts()
 
 
-@pytest.fixture
-async def channel(service: Rollouts) -> AsyncIterator[grpc.aio.Channel]:
+@asynccontextmanager
+async def served(service: Rollouts) -> AsyncIterator[str]:
     def add(server: grpc.aio.Server) -> list[str]:
         rollout_pb2_grpc.add_RolloutServiceServicer_to_server(service, server)
         return ["ratchet.rollout.v1.RolloutService"]
 
-    async with serving(add) as target, client.channel(target) as channel:
-        yield channel
+    async with serving(add) as target:
+        yield target
 
 
 @pytest.fixture
-def policy(channel: grpc.aio.Channel) -> RunPolicy:
+async def target(service: Rollouts) -> AsyncIterator[str]:
+    async with served(service) as target:
+        yield target
+
+
+@pytest.fixture
+async def policy(target: str) -> AsyncIterator[RunPolicy]:
     spec = PolicySpec(NAME, "/models/starter", dtype="float32", max_model_len=160)
-    return RunPolicy(RolloutEngine(channel), channel, spec, patience=timedelta(seconds=5), at_once=2)
+    async with Fleet.of(target) as engine:
+        yield RunPolicy(engine, spec, patience=timedelta(seconds=5), at_once=2)
 
 
 async def test_a_policy_is_loaded_once(policy: RunPolicy, service: Rollouts):
@@ -139,6 +152,23 @@ async def test_weights_bring_a_lost_policy_back(policy: RunPolicy, service: Roll
     assert await policy.loaded_weights() == sync.policy_id
 
 
+async def test_a_run_goes_on_at_another_node():
+    services = (Rollouts(), Rollouts())
+    async with AsyncExitStack() as first, AsyncExitStack() as second:
+        stacks = (first, second)
+        targets = [await stack.enter_async_context(served(one)) for stack, one in zip(stacks, services, strict=True)]
+        async with Fleet.of(",".join(targets)) as engine:
+            policy = RunPolicy(engine, PolicySpec(NAME, "/models/starter"), patience=timedelta(seconds=30))
+            sync = await policy.push([SMALL], step=1)
+            [index] = [number for number, one in enumerate(services) if one.policy is not None]
+            await stacks[index].aclose()
+            with pytest.raises(NotFound):
+                await policy.generate([1, 2], Sampling(), sync.policy_id)
+            assert (await policy.push([SMALL], step=1)).policy_id == sync.policy_id
+            assert (await policy.generate([1, 2], Sampling(), sync.policy_id)).policy_id == sync.policy_id
+    assert [one.loads for one in services] == [1, 1]
+
+
 async def test_an_engine_with_other_weights_than_were_sent_is_refused(policy: RunPolicy, service: Rollouts):
     await policy.ensure_loaded()
     service.lies = True
@@ -164,13 +194,15 @@ async def test_an_update_of_a_policy_that_is_gone_and_stays_gone_ends(policy: Ru
 
 
 async def test_calls_have_the_time_that_the_run_needs(
-    service: Rollouts, channel: grpc.aio.Channel, make_job: Any, make_complete_spec: Any
+    service: Rollouts, target: str, make_job: Any, make_complete_spec: Any
 ):
     """4 x 8 completions of 4,096 tokens: more than the ten minutes of a small run."""
     chosen = Hyperparameters(batch_size=4, group_size=8, max_prompt_tokens=64, max_response_tokens=4096)
-    policy = RunPolicy.of(make_job(make_complete_spec(hyperparameters=chosen)), channel)
-    sync = await policy.push([LARGE], step=1)
-    await policy.generate([1, 2], Sampling(), sync.policy_id)
+    job = make_job(make_complete_spec(hyperparameters=chosen)).model_copy(update={"rollout_target": target})
+    async with rollouts(job) as engine:
+        policy = RunPolicy.of(job, engine)
+        sync = await policy.push([LARGE], step=1)
+        await policy.generate([1, 2], Sampling(), sync.policy_id)
     assert service.remaining["Generate"] > 40 * 60
     assert service.remaining["UpdateWeights"] > 9 * 60
 

@@ -1,6 +1,7 @@
 """A job's reports over a service in this process."""
 
 import asyncio
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -9,9 +10,10 @@ import grpc
 import pytest
 
 from ratchet.trainer.v1 import job_report_pb2 as pb
-from ratchet.trainer.v1 import job_report_pb2_grpc
+from ratchet.trainer.v1 import job_report_pb2_grpc, trainer_pb2
 from ratchet_kit import client
 from ratchet_testing.services import serving
+from trainer_service.domain.run import Phase
 from trainer_service.job import report
 from trainer_service.job.background import Background
 from trainer_service.job.report import Cancelled, Reporter, Superseded
@@ -24,6 +26,7 @@ class Service(job_report_pb2_grpc.JobReportServiceServicer):
         self.heartbeats = 0
         self.away = False
         self.cancelled = False
+        self.phases: list[str] = []
 
     async def ReportHeartbeat(self, request: Any, context: grpc.aio.ServicerContext) -> pb.ReportHeartbeatResponse:
         self.heartbeats += 1
@@ -35,6 +38,12 @@ class Service(job_report_pb2_grpc.JobReportServiceServicer):
     async def ReportStep(self, request: Any, context: grpc.aio.ServicerContext) -> pb.ReportStepResponse:
         await self._fence(request, context)
         return pb.ReportStepResponse(cancelled=self.cancelled)
+
+    async def ReportPhase(self, request: Any, context: grpc.aio.ServicerContext) -> pb.ReportPhaseResponse:
+        if not self.phases:
+            await asyncio.sleep(0.1)  # the first is slow
+        self.phases.append(trainer_pb2.Run.Phase.Name(request.phase))
+        return pb.ReportPhaseResponse()
 
     async def _fence(self, request: Any, context: grpc.aio.ServicerContext) -> None:
         if request.attempt != 2:
@@ -108,3 +117,15 @@ def test_a_job_that_is_ending_is_not_stopped(build: Any, service: Service, backg
         cancelled.step(1, {}, "sha256:1", 0)
     background.wait(cancelled.beat(reasons.append))
     assert (reasons, cancelled.has_stepped) == ([], True)
+
+
+def test_phases_are_reported_in_their_order_and_the_last_is_the_present_one(
+    build: Any, service: Service, background: Background
+):
+    reporter = build(2)
+    for phase in (Phase.GENERATING, Phase.UPDATING, Phase.VALIDATING):
+        reporter.phase(phase)
+        time.sleep(0.02)
+    wait_for(background, lambda: "PHASE_VALIDATING" in service.phases)
+    time.sleep(0.15)
+    assert service.phases == ["PHASE_GENERATING", "PHASE_VALIDATING"]

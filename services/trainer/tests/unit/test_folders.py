@@ -1,5 +1,6 @@
 """Folders of models, on a disk or behind a URL."""
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -7,10 +8,11 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from ratchet_kit.errors import NotFound
+from ratchet_kit.errors import NotFound, ResourceExhausted, Unavailable
 from ratchet_kit.names import Location
 from ratchet_kit.places import Places
 from ratchet_kit.storage import Folder
+from ratchet_testing.disks import full_disk
 from trainer_service.adapters.folders import FsspecModelFolders
 from trainer_service.domain.footprint import Shape
 from trainer_service.domain.ports import FetchedModel, FoundModel
@@ -79,6 +81,38 @@ async def test_a_model_behind_a_url_is_copied_into_the_run(
         fetched = await folders.fetch(found, RunId("run_1"))
         assert fetched == FetchedModel(found.uri, tmp_path / "runs" / "run_1" / "base")
         assert (fetched.path / "model.safetensors").read_bytes() == b"\0" * 10
+
+
+async def test_a_base_that_finds_no_room_leaves_nothing_and_is_fetched_later(
+    folders: FsspecModelFolders, model: Path, tmp_path: Path
+) -> None:
+    fsspec.filesystem("memory").put(f"{model}/", "/bucket/model/", recursive=True)
+    found = await folders.inspect("memory://bucket/model")
+    with full_disk(), pytest.raises(ResourceExhausted, match="no space is left"):
+        await folders.fetch(found, RunId("run_1"))
+    assert os.listdir(tmp_path / "runs" / "run_1") == []
+    assert (await folders.fetch(found, RunId("run_1"))).path.is_dir()
+
+
+async def test_two_who_fetch_a_base_at_once_are_not_in_each_others_way(
+    folders: FsspecModelFolders, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a driver has lost its run to another without knowing it yet."""
+    fsspec.filesystem("memory").put(f"{model}/", "/bucket/model/", recursive=True)
+    found = await folders.inspect("memory://bucket/model")
+    download = Folder.download
+
+    def slowly(self: Folder, target: Path) -> None:
+        target.mkdir(parents=True)
+        monkeypatch.setattr(Folder, "download", download)
+        monkeypatch.setattr(os, "getpid", lambda: 1)
+        asyncio.run(folders.fetch(found, RunId("run_1")))
+        download(self, target)
+
+    monkeypatch.setattr(Folder, "download", slowly)
+    with pytest.raises(Unavailable):  # the other one was faster: it is there at the next look
+        await folders.fetch(found, RunId("run_1"))
+    assert os.listdir((await folders.fetch(found, RunId("run_1"))).path.parent) == ["base"]
 
 
 async def test_a_runs_own_folder_is_removed_with_all_in_it(folders: FsspecModelFolders, tmp_path: Path) -> None:

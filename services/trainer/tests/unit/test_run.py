@@ -103,6 +103,7 @@ def test_a_phase_is_of_a_run_that_goes_on(queued: Run) -> None:
         run.enter(2, Phase.UPDATING, NOW)
     trained = replace(run.begin(1, NOW), step=2).trained(1, LATER)
     assert (trained.phase, trained.succeed(CODER, LATER).phase) == (Phase.REGISTERING, None)
+    assert trained.enter(1, Phase.SAVING, LATER) == trained, "a report that was long on its way"
     with pytest.raises(FailedPrecondition):
         queued.cancel(NOW).enter(0, Phase.UPDATING, NOW)
 

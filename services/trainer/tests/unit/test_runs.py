@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, Failure, InvalidArgument, NotFound, Unavailable
+from ratchet_kit.faults import Faults
 from ratchet_kit.names import AliasRef, VersionRef
 from trainer_service.domain.footprint import Shape
 from trainer_service.domain.run import Phase, State, Step
@@ -31,6 +32,15 @@ async def test_create_is_idempotent_under_its_request_id(trainer: Any, make_spec
     with pytest.raises(AlreadyExists):
         await trainer.create("r1", make_spec(steps=5))
     assert (await trainer.create("", make_spec())).id != (await trainer.create("", make_spec())).id
+
+
+async def test_a_run_that_is_only_validated_is_not_stored(trainer: Any, make_spec: Any) -> None:
+    run = await trainer.runs.create("r1", make_spec(), Faults(), validate_only=True)
+    assert (run.id, run.spec.hyperparameters.group_size) == ("", 8)
+    assert (trainer.queue.ids, trainer.events.published) == ([], [])
+    with pytest.raises(InvalidArgument, match="steps"):
+        await trainer.runs.create("r1", make_spec(steps=0), Faults(), validate_only=True)
+    assert (await trainer.create("r1", make_spec())).id
 
 
 async def test_a_disk_without_room_for_checkpoints_is_told_at_create(trainer: Any, make_spec: Any) -> None:

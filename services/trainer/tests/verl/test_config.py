@@ -145,6 +145,23 @@ def test_in_bfloat16_samples_are_weighted_by_how_likely_the_trainer_finds_them(m
     assert settings(rl_overrides(make_job(dtype="bfloat16"), None))[correction] == "token"
 
 
+@pytest.mark.parametrize(
+    ("mini_batch_size", "override", "once"),
+    [
+        (8, "actor_rollout_ref.actor.shuffle=True", True),
+        (4, "actor_rollout_ref.actor.shuffle=True", False),
+        (8, "actor_rollout_ref.actor.ppo_epochs=2", False),
+        (8, "algorithm.rollout_correction.rollout_is_batch_normalize=True", False),
+    ],
+)
+def test_old_log_probs_are_computed_where_a_batch_is_learned_from_more_than_once(
+    make_job: Any, make_complete_spec: Any, mini_batch_size: int, override: str, once: bool
+) -> None:
+    hyper = Hyperparameters(batch_size=8, mini_batch_size=mini_batch_size)
+    job = make_job(make_complete_spec(hyperparameters=hyper, verl_overrides=(override,)))
+    assert ("algorithm.rollout_correction.bypass_mode" in settings(rl_overrides(job, None))) is once
+
+
 def test_loopback_is_for_one_node_only(make_job: Any, make_complete_spec: Any) -> None:
     assert environment(make_job())["GLOO_SOCKET_IFNAME"] == "lo"
     two_nodes = make_complete_spec(resources=Resources(nodes=2))

@@ -1,12 +1,10 @@
 """`ratchet evaluate` and `ratchet evaluations`: measure versions."""
 
 import hashlib
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet_cli.commands import importing, options, schedule, suites
 from ratchet_cli.commands.options import DetachFlag, Id, numbers_of_user, one_of
@@ -102,28 +100,6 @@ def evaluate(
             schedule.repeat(period, lambda turn: measure(f"every-{every}-{key}-{turn}"))
         else:
             measure()
-
-
-def evaluation_spec(
-    ref: model_pb2.ModelRef,
-    benchmark: str,
-    samples: int,
-    limit: int,
-    temperature: float,
-    max_tokens: int,
-    seed: int,
-    k: Sequence[int] = (1,),
-) -> eval_pb2.EvaluationSpec:
-    with numbers_of_user():
-        return eval_pb2.EvaluationSpec(
-            model=ref,
-            problems=problem_pb2.ProblemSetRef(name=benchmark, limit=limit or None),
-            samples_per_problem=samples,
-            k=k,
-            temperature=temperature,
-            max_tokens=max_tokens,
-            seed=seed,
-        )
 
 
 @app.command("list")

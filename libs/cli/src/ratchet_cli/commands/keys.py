@@ -21,13 +21,14 @@ def create_key(
     scope: Annotated[list[str], typer.Option(help="inference (the default) or admin; repeat for both.")] = [],  # noqa: B006
     model: Annotated[list[str], typer.Option(help="A model that it may call; repeat for more. Without: all.")] = [],  # noqa: B006
     days: Annotated[float | None, typer.Option(help="After so many days it is not valid any more.", min=0)] = None,
+    keep_traffic: Annotated[bool, typer.Option("--keep-traffic", help="What it sends and gets may be kept.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a key. Its secret is printed this once: it is not kept."""
     scopes = [one_of(text, SCOPES, "--scope") for text in scope]
     with Client() as client:
         end = None if days is None else datetime.now(UTC) + timedelta(days=days)
-        made = client.keys.create(name, scopes, models=model, expire_time=end)
+        made = client.keys.create(name, scopes, models=model, expire_time=end, keep_traffic=keep_traffic)
     if as_json:
         print_json(made)
         return
@@ -53,6 +54,7 @@ def list_keys(limit: Limit = 0, as_json: JsonFlag = False) -> None:
                 "created": lambda key: ago(key.create_time),
                 "expires": lambda key: key.expire_time.ToJsonString()[:10] if key.HasField("expire_time") else "-",
                 "revoked": lambda key: ago(key.revoke_time),
+                "traffic": lambda key: "kept" if key.keep_traffic else "-",
             },
             breakable=("name",),
         )
@@ -64,3 +66,15 @@ def revoke_key(id: Id) -> None:
     with Client() as client:
         client.keys.revoke(id)
     say(f"{id} is revoked.")
+
+
+@app.command("traffic")
+def set_traffic(
+    id: Id,
+    keep: Annotated[str, typer.Argument(help="on or off.")],
+) -> None:
+    """Give or withdraw the consent to keep what a key sends and gets from now on."""
+    consent = one_of(keep, {"on": True, "off": False}, "KEEP")
+    with Client() as client:
+        client.keys.set_traffic(id, consent)
+    say(f"What {id} sends is {'kept' if consent else 'not kept'} from now on.")

@@ -95,6 +95,8 @@ def logs(
         for file, handle in handles:
             for line in handle:
                 _print_line(file, line.rstrip("\n"), len(files) > 1)
+            if handle.tell() > file.stat().st_size:  # it was cut
+                handle.seek(0)
         time.sleep(0.3)
 
 

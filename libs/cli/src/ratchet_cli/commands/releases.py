@@ -1,5 +1,6 @@
 """`ratchet deploy` and `ratchet releases`: move traffic to a version by stages, and back when it is worse."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated
 
@@ -50,7 +51,11 @@ def deploy(
     with Client() as client:
         candidate = version_of(client, model)
         percents = (1, 5, 25, 50, 100) if strategy == "gradual" else (100,)
-        spec = release_spec(candidate, gate or passed_gate(client, candidate), percents, stage_seconds, stage_samples)
+        spec = release_pb2.ReleaseSpec(
+            candidate=refs.version_to_proto(candidate),
+            gate_id=gate or passed_gate(client, candidate),
+            stages=staged(percents, stage_seconds, stage_samples),
+        )
         for stage in spec.stages:
             stage.min_scored = stage_scored
         spec.unproven = UNPROVEN[unproven]
@@ -66,14 +71,12 @@ def deploy(
     view.raise_unless_succeeded(release)
 
 
-def release_spec(
-    candidate: VersionRef, gate_id: str, percents: tuple[int, ...], seconds: float, samples: int
-) -> release_pb2.ReleaseSpec:
-    spec = release_pb2.ReleaseSpec(candidate=refs.version_to_proto(candidate), gate_id=gate_id)
-    for percent in percents:
-        stage = spec.stages.add(percent=percent, min_samples=samples)
+def staged(percents: Sequence[int], seconds: float, samples: int) -> list[release_pb2.ReleaseStage]:
+    """Stages that each last so long, and take so many requests that the candidate answers, at least."""
+    stages = [release_pb2.ReleaseStage(percent=percent, min_samples=samples) for percent in percents]
+    for stage in stages:
         stage.min_duration.FromTimedelta(timedelta(seconds=seconds))
-    return spec
+    return stages
 
 
 def passed_gate(client: Client, candidate: VersionRef) -> str:

@@ -7,8 +7,8 @@ import typer
 
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.commands.options import TargetOption
-from ratchet_cli.commands.run_files import reward_spec
 from ratchet_cli.commands.sandbox import local_target
+from ratchet_cli.commands.yaml_files import reward_spec
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
 from ratchet_client.rewards import COMBINATIONS, reward

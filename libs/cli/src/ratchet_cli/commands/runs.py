@@ -14,7 +14,7 @@ from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.commands.options import PRIORITIES, DetachFlag, Id, Limit, numbers_of_user, one_of
 from ratchet_cli.commands.references import parse
 from ratchet_cli.commands.rewards import REWARD, CombineOption, parsed
-from ratchet_cli.commands.run_files import run_spec
+from ratchet_cli.commands.yaml_files import run_spec
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, ago, print_fields, print_json, print_list, say, state_name
 from ratchet_cli.views import runs as view

@@ -26,9 +26,9 @@ def repeat(
     now: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """`work` gets the number of the present period at once, and of each later one when it begins; periods that it was
-    still at work in are left out. Never returns. What fails is said and, where nobody answered, tried again; an error
-    of the first time is raised, since it may be the command's."""
+    """Calls `work` with the number of the present period at once, and with each later one when it begins; a period that
+    begins while it works is left out. Never returns. An error is printed, and where the platform did not answer the
+    period is tried again; an error of the first time is raised, since it may be the command's."""
     turn, is_first = int(now()) // period, True
     while True:
         try:

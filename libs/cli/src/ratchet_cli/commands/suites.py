@@ -9,13 +9,14 @@ from ratchet.eval.v1 import eval_pb2 as pb
 
 def sets_of(texts: Sequence[str], limit: int = 0) -> dict[str, Any]:
     """The fields of a spec: `problems` of one set, `suite` of several. `limit`: of each set; 0: all."""
-    entries = [_entry(text, limit) for text in texts]
+    entries = [entry(text, limit) for text in texts]
     if len(entries) == 1 and not entries[0].HasField("weight"):
         return {"problems": entries[0].problems}
     return {"suite": entries}
 
 
-def _entry(text: str, limit: int) -> pb.SuiteEntry:
+def entry(text: str, limit: int = 0) -> pb.SuiteEntry:
+    """Of a suite, from "humaneval" or "humaneval=0.4"."""
     name, _, weight = text.rpartition("=")
     try:
         number = float(weight) if name else None

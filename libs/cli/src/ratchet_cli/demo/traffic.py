@@ -3,6 +3,7 @@
 import random
 import threading
 from collections.abc import Sequence
+from typing import Self
 
 from ratchet_cli.terminal.output import stderr
 from ratchet_client import ApiError, Client, Unreachable
@@ -13,7 +14,7 @@ THREADS = 8
 
 
 class Traffic:
-    """`problem_set`: the name of `problems`, for their scores."""
+    """It comes inside a `with` block, any number of times. `problem_set`: the name of `problems`, for their scores."""
 
     def __init__(
         self, client: Client, model: str, problem_set: str, problems: Sequence[Problem], max_tokens: int, seed: int
@@ -29,13 +30,16 @@ class Traffic:
         self._lock = threading.Lock()
         self.answered = 0
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
+        self._stop.clear()
+        self._threads.clear()
         for number in range(THREADS):
             thread = threading.Thread(target=self._ask, args=(number,), daemon=True)
             thread.start()
             self._threads.append(thread)
+        return self
 
-    def stop(self) -> None:
+    def __exit__(self, *reason: object) -> None:
         self._stop.set()
         for thread in self._threads:
             thread.join(timeout=60)

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Protocol
 
 from rich.console import RenderableType
@@ -30,28 +30,31 @@ class View(Protocol):
 
 
 @contextmanager
-def following(view: View, *, quiet: bool = False, goes_on: str = "") -> Iterator[Callable[[], None]]:
+def following(
+    view: View, *, quiet: bool = False, goes_on: str = "", log: Callable[[str], None] | None = None
+) -> Iterator[Callable[[], None]]:
     """Shows `view` inside the block, which calls what it is given after each change.
 
-    `goes_on`: the sentence for who interrupts what goes on without him, as a CommandError.
+    `goes_on`: the sentence for who interrupts what goes on without him, as a CommandError. `log` gets the news, too,
+    wherever it is shown.
     """
+    is_live = stderr.is_terminal and not quiet
+    has_lines = not (is_live or quiet)
+
+    def changed() -> None:
+        for line in view.news() if has_lines or log else ():
+            if has_lines:
+                stderr.print(line, markup=False, soft_wrap=True)
+            if log:
+                log(line)
+
     try:
-        if quiet:
-            yield lambda: None
-        elif stderr.is_terminal:
-            with Live(get_renderable=view.panel, console=stderr, refresh_per_second=4):
-                yield lambda: None
-        else:
-            yield lambda: _print(view.news())
+        with Live(get_renderable=view.panel, console=stderr, refresh_per_second=4) if is_live else nullcontext():
+            yield changed
     except KeyboardInterrupt:
         if not goes_on:
             raise
         raise CommandError(goes_on, 130) from None
-
-
-def _print(lines: list[str]) -> None:
-    for line in lines:
-        stderr.print(line, markup=False, soft_wrap=True)
 
 
 class Pace:

@@ -1,6 +1,6 @@
 """How an evaluation is followed, and its result."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_cli.terminal.errors import CommandError
@@ -8,13 +8,23 @@ from ratchet_cli.terminal.following import Count, following
 from ratchet_cli.terminal.output import print_table, say, state_name
 from ratchet_client import Client
 
+SHOWN = 20
+"""Problems that are named, of those that were left out for one reason."""
 
-def follow(client: Client, evaluation_id: str, model: str, *, quiet: bool = False) -> pb.Evaluation:
+
+def follow(
+    client: Client,
+    evaluation_id: str,
+    model: str,
+    *,
+    quiet: bool = False,
+    log: Callable[[str], None] | None = None,
+) -> pb.Evaluation:
     """Shows an evaluation until it has ended, and returns it as it ended. Interrupted, it says that it goes on."""
     evaluation = pb.Evaluation(id=evaluation_id)
     count = Count(f"evaluating {model}", "samples")
     goes_on = f"Evaluation {evaluation_id} goes on. Look at it: ratchet evaluations show {evaluation_id}"
-    with following(count, quiet=quiet, goes_on=goes_on) as changed:
+    with following(count, quiet=quiet, goes_on=goes_on, log=log) as changed:
         for evaluation in client.evaluations.watch(evaluation_id):
             count.update(evaluation.samples_done, evaluation.samples_total)
             changed()
@@ -52,8 +62,13 @@ def show_result(evaluation: pb.Evaluation) -> None:
                 f"{one.problems.name}: {len(one.shared_problem_ids)} of {one.problems_total} problems are graded in the"
                 f" program's process; {one.forgeable_passes} passes of theirs can be forged"
             )
+        reasons: dict[str, list[str]] = {}
         for left_out in one.exclusions:
-            say(f"{one.problems.name}: {left_out.problem_id} is left out: {left_out.reason}")
+            reasons.setdefault(left_out.reason, []).append(left_out.problem_id)
+        for reason, ids in reasons.items():
+            more = f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else ""
+            are = "is" if len(ids) == 1 else "are"
+            say(f"{one.problems.name}: {', '.join(ids[:SHOWN])}{more} {are} left out: {reason}")
 
 
 def _passes(items: Iterable[pb.PassAtK]) -> list[tuple[str, str, str]]:

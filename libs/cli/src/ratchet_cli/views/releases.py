@@ -1,5 +1,7 @@
 """How a release is followed: its share of the traffic, and what was measured of both versions."""
 
+from collections.abc import Callable
+
 from rich.console import RenderableType
 from rich.table import Table
 
@@ -11,15 +13,22 @@ from ratchet_cli.views.names import version_name
 from ratchet_client import Client
 
 
-def follow(client: Client, release_id: str, *, quiet: bool = False) -> pb.Release:
-    """Shows a release until it has ended or its candidate is the champion, which is watched then, and returns it as it
-    is. Interrupted, it says how to go on."""
+def follow(
+    client: Client,
+    release_id: str,
+    *,
+    quiet: bool = False,
+    to_the_end: bool = False,
+    log: Callable[[str], None] | None = None,
+) -> pb.Release:
+    """Shows a release until it has ended or, unless `to_the_end`, its candidate is the champion, which is watched then,
+    and returns it as it is. Interrupted, it says how to go on."""
     view = ReleaseView(pb.Release(id=release_id))
     goes_on = f"Release {release_id} goes on. Follow it: ratchet releases watch {release_id}"
-    with following(view, quiet=quiet, goes_on=goes_on) as changed:
+    with following(view, quiet=quiet, goes_on=goes_on, log=log) as changed:
         for view.release in client.releases.watch(release_id):
             changed()
-            if view.release.state == pb.Release.STATE_WATCHING:
+            if view.release.state == pb.Release.STATE_WATCHING and not to_the_end:
                 break
     return view.release
 

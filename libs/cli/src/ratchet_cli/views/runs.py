@@ -1,7 +1,7 @@
 """How a training run is followed: what it does, how far it is, how long it will take."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from rich.console import RenderableType
@@ -28,11 +28,11 @@ RECENT_STEPS = 10
 METRICS = ("kl", "entropy", "clip_fraction", "grad_norm", "logprob_diff_mean", "time_step_s")
 
 
-def follow(client: Client, run_id: str, *, quiet: bool = False) -> pb.Run:
+def follow(client: Client, run_id: str, *, quiet: bool = False, log: Callable[[str], None] | None = None) -> pb.Run:
     """Shows a run until it has ended, and returns it as it ended. Interrupted, it says how to go on."""
     view = RunView(run_id)
     goes_on = f"Run {run_id} goes on. Follow it: ratchet runs watch {run_id}"
-    with following(view, quiet=quiet, goes_on=goes_on) as changed:
+    with following(view, quiet=quiet, goes_on=goes_on, log=log) as changed:
         for message in client.runs.watch(run_id):
             view.update(message)
             changed()

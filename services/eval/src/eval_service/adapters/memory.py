@@ -1,6 +1,6 @@
 """EvaluationStore in memory, for tests: the same promises, for one process."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -10,7 +10,7 @@ from eval_service.domain.evaluation import Evaluation
 from eval_service.domain.ports import EvaluationFilter, SampleFilter
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts
-from ratchet_kit.errors import NotFound
+from ratchet_kit.errors import Aborted, NotFound
 from ratchet_kit.idempotency import Made, Request
 
 
@@ -18,8 +18,8 @@ class MemoryEvaluationStore:
     def __init__(self) -> None:
         self._evaluations: dict[str, Evaluation] = {}
         self._made: Made[str] = Made("evaluation")
-        self._problems: dict[str, dict[ProblemKey, Facts]] = {}
-        self._samples: dict[str, dict[SampleKey, Sample]] = {}
+        self._problems: dict[str, dict[ProblemKey, Facts]] = defaultdict(dict)
+        self._samples: dict[str, dict[SampleKey, Sample]] = defaultdict(dict)
         self._sound: dict[str, Sequence[int]] = {}
         self._without_texts: set[str] = set()
 
@@ -29,8 +29,6 @@ class MemoryEvaluationStore:
             return existing
         self._evaluations[evaluation.id] = evaluation
         self._made.add(request, evaluation.id)
-        self._samples[evaluation.id] = {}
-        self._problems[evaluation.id] = {}
         return evaluation
 
     async def find(self, request: Request) -> Evaluation | None:
@@ -75,8 +73,13 @@ class MemoryEvaluationStore:
         return len(old)
 
     async def add_problems(self, id: str, facts: Sequence[Facts]) -> None:
+        self._check(id)
         for one in facts:
             self._problems[id].setdefault(one.key, one)
+
+    def _check(self, id: str) -> None:
+        if id not in self._evaluations:
+            raise Aborted(f"evaluation {id!r} was deleted meanwhile")
 
     async def exclude(self, id: str, reasons: Mapping[ProblemKey, str]) -> None:
         for key, reason in reasons.items():
@@ -92,6 +95,7 @@ class MemoryEvaluationStore:
         self._sound = {**kinds, **self._sound}
 
     async def add_samples(self, id: str, samples: Sequence[Sample]) -> None:
+        self._check(id)
         for sample in samples:
             self._samples[id].setdefault(sample.key, sample)
 

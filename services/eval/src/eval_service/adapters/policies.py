@@ -17,6 +17,7 @@ from ratchet_policies import (
     PolicySpec,
     PolicyState,
     Prompt,
+    Purpose,
     Sampling,
     ensure_ready,
     unload,
@@ -45,7 +46,7 @@ class EnginePolicyHost:
             log.info("policy.reused", policy=served.name)
             yield _EnginePolicy(self._engine, served)
             return
-        spec = PolicySpec(_name(holder), model.source, model.policy_id)
+        spec = PolicySpec(_name(holder), model.source, model.policy_id, purpose=Purpose.EVALUATION)
         try:
             policy = await ensure_ready(self._engine, spec, timeout=self._load_timeout, poll=self._poll)
             yield _EnginePolicy(self._engine, policy)

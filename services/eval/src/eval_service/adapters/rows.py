@@ -15,6 +15,7 @@ from ratchet_kit.errors import Failure
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
 from ratchet_kit.sql import hold_of, hold_row
 from ratchet_kit.statistics import Estimate
+from ratchet_kit.text import storable
 
 _KINDS: dict[type[AnyModel], str] = {VersionRef: "version", AliasRef: "alias", BareModel: "model", Location: "uri"}
 
@@ -134,11 +135,6 @@ def to_sample(row: Row[Any]) -> Sample:
 
 def failure_of(text: str) -> FailureClass | None:
     return FailureClass(text) if text else None
-
-
-def storable(text: str) -> str:
-    """Without what PostgreSQL cannot hold: a model may write NUL and halves of surrogate pairs."""
-    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def _seconds(time: timedelta | None) -> float | None:

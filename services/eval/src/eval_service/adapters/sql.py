@@ -13,7 +13,6 @@ from eval_service.adapters.rows import (
     failure_of,
     judgement_row,
     sample_row,
-    storable,
     to_evaluation,
     to_facts,
     to_sample,
@@ -27,6 +26,7 @@ from eval_service.domain.score import Count, Facts
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.sql import Database, insert_all_if_absent, is_free
+from ratchet_kit.text import storable
 
 _IN_A_QUERY = 500
 """Values that go together."""
@@ -83,6 +83,8 @@ class SqlEvaluationStore:
 
     async def delete(self, id: str) -> None:
         async with self._database.writing() as connection:
+            # Who adds something to it meanwhile waits, and finds it gone.
+            await connection.execute(select(evaluations.c.id).where(evaluations.c.id == id).with_for_update())
             for table in (samples, problems):
                 await connection.execute(delete(table).where(table.c.evaluation_id == id))
             await connection.execute(delete(evaluations).where(evaluations.c.id == id))

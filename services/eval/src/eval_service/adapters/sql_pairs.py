@@ -5,12 +5,12 @@ from typing import Any
 
 from sqlalchemy import Row, or_, select, update
 
-from eval_service.adapters.rows import storable
 from eval_service.adapters.tables import pairs
 from eval_service.domain.pair import Choice, Pair, Side
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.sql import Database
+from ratchet_kit.text import storable
 
 
 class SqlPairStore:

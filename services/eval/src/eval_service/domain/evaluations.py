@@ -62,9 +62,9 @@ class Evaluations:
         self._clock = clock
         self._watch_interval = watch_interval
 
-    async def create(self, spec: EvaluationSpec, request_id: str) -> Report:
-        """Stores and queues it. Raises InvalidArgument for a problem set that cannot be used, NotFound for a model that
-        is not there, AlreadyExists when the request's id was used for another evaluation."""
+    async def create(self, spec: EvaluationSpec, request_id: str, *, validate_only: bool = False) -> Report:
+        """Stores and queues it, unless `validate_only`. Raises InvalidArgument for a problem set that cannot be used,
+        NotFound for a model that is not there, AlreadyExists when the request's id was used for another evaluation."""
         spec = spec.as_requested()
         request = Request.of(request_id, type(spec.model).__name__, asdict(spec))
         if existing := await self._store.find(request):
@@ -72,6 +72,8 @@ class Evaluations:
         for entry in spec.suite:
             await self._problems.check(entry.problems)
         model = await self._models.resolve(spec.model) if spec.model else None
+        if validate_only:
+            return _report(Evaluation("", spec, model, self._clock.now()), (), (), self._clock.now())
         evaluation = await self._store.create(Evaluation(new_id("eval"), spec, model, self._clock.now()), request)
         await work.enqueue(self._queue, evaluation.id)
         source = model.source if model else "imported samples"

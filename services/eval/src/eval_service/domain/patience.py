@@ -18,7 +18,7 @@ WORTH_A_RETRY = tuple(kind for kind in OUTSIDE if kind is not Aborted)
 
 
 class OutOfPatience(Unavailable):
-    """The platform was at fault for as long as an evaluation bears it."""
+    """The platform was at fault for as long as an evaluation may wait for it."""
 
 
 @dataclass(frozen=True, slots=True)

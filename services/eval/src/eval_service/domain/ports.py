@@ -66,7 +66,7 @@ class EvaluationStore(Protocol):
         ...
 
     async def change(self, id: str, change: Callable[[Evaluation], Evaluation]) -> Evaluation:
-        """Reads it, applies the change and writes the result, with nobody in between.
+        """Reads it, applies the change and writes the result, in one transaction.
 
         Raises NotFound, and whatever `change` raises; nothing is written then.
         """
@@ -82,7 +82,8 @@ class EvaluationStore(Protocol):
         ...
 
     async def add_problems(self, id: str, facts: Sequence[Facts]) -> None:
-        """Stores facts of problems; those that are there already stay as they are."""
+        """Stores facts of problems; those that are there already stay as they are. Raises Aborted where the evaluation
+        was deleted meanwhile."""
         ...
 
     async def exclude(self, id: str, reasons: Mapping[ProblemKey, str]) -> None:
@@ -94,7 +95,8 @@ class EvaluationStore(Protocol):
         ...
 
     async def add_samples(self, id: str, samples: Sequence[Sample]) -> None:
-        """Stores samples; one that is there already stays as it is."""
+        """Stores samples; one that is there already stays as it is. Raises Aborted where the evaluation was deleted
+        meanwhile."""
         ...
 
     async def judge_samples(self, id: str, samples: Sequence[Sample]) -> None:

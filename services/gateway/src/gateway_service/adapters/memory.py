@@ -1,6 +1,6 @@
 """The stores in memory, for tests."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -9,8 +9,9 @@ from gateway_service.domain.keys.key import ApiKey
 from gateway_service.domain.keys.ports import ChangedKeys
 from gateway_service.domain.releases.release import Release
 from gateway_service.domain.statistics.moments import Moments
+from gateway_service.domain.traffic.exchange import Exchange
 from gateway_service.domain.traffic.measure import Measure
-from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit
+from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit, unit_id
 from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Made, Request
@@ -70,11 +71,30 @@ class MemoryCompletionLog:
     def __init__(self, experiments: memory_experiments.MemoryExperimentStore | None = None) -> None:
         """`experiments`: those under way keep their records."""
         self.records: dict[str, CompletionRecord] = {}
+        self.exchanges: dict[str, Exchange] = {}
+        """For `MemoryExchangeStore`, as the next."""
+        self.feedback: Made[float] = Made("feedback")
         self._experiments = experiments
-        self._scores: Made[float] = Made("feedback")
+        self._forgotten: dict[str, datetime] = {}
 
     async def append(self, records: Sequence[CompletionRecord]) -> None:
-        self.records = {record.id: record for record in records} | self.records
+        sifted = [replace(one, texts=(), material=None) if self._is_forgotten(one) else one for one in records]
+        self.exchanges = {one.id: Exchange.of(one) for one in sifted if one.material} | self.exchanges
+        self.records = {one.id: replace(one, material=None) for one in sifted} | self.records
+
+    def forget(self, unit: str, before: datetime) -> int:
+        """As `ExchangeStore.forget`, of a unit by its id."""
+        self._forgotten[unit] = before
+        kept = [one.id for one in self.exchanges.values() if self._is_forgotten(one)]
+        texts = [one.id for one in self.records.values() if one.texts and self._is_forgotten(one)]
+        self.exchanges = {id: one for id, one in self.exchanges.items() if id not in kept}
+        self.records |= {id: replace(self.records[id], texts=()) for id in texts}
+        return len(kept) + len(texts)
+
+    def _is_forgotten(self, one: CompletionRecord | Exchange) -> bool:
+        units = [one.user, one.session, unit_id(Unit.KEY, one.key_id)]
+        units += [one.unit] if isinstance(one, CompletionRecord) else []
+        return any(one.start_time <= self._forgotten[unit] for unit in units if unit in self._forgotten)
 
     async def get(self, completion_id: str) -> CompletionRecord:
         if completion_id not in self.records:
@@ -87,11 +107,13 @@ class MemoryCompletionLog:
             return existing
         record = await self.get(completion_id)
         self.records[completion_id] = replace(record, score=score, problem=problem, texts=())
-        self._scores.add(request, score)
+        if completion_id in self.exchanges:
+            self.exchanges[completion_id] = replace(self.exchanges[completion_id], score=score, problem=problem)
+        self.feedback.add(request, score)
         return score
 
     async def find_score(self, request: Request) -> float | None:
-        return self._scores.find(request)
+        return self.feedback.find(request)
 
     async def release_sample(self, release_id: str, arm: Arm, from_stage: int) -> ArmSample:
         own = [r for r in self.records.values() if (r.release_id, r.arm) == (release_id, arm) and r.stage >= from_stage]
@@ -120,16 +142,24 @@ class MemoryCompletionLog:
     async def recent_moments(self, model: str, measure: Measure, unit: Unit, period: Period) -> Moments:
         return memory_experiments.recent(self.records.values(), model, measure, unit, period)
 
-    async def prune(self, texts_before: datetime, records_before: datetime) -> None:
+    async def scored(self, model: str, since: datetime | None) -> int:
+        records = [one for one in self.records.values() if one.version.model == model and one.score is not None]
+        return sum(since is None or one.start_time >= since for one in records)
+
+    async def forget_texts(self, before: datetime) -> int:
+        old = {id: one for id, one in self.records.items() if one.texts and one.start_time < before}
+        self.records |= {id: replace(record, texts=()) for id, record in old.items()}
+        return len(old)
+
+    async def forget_records(self, before: datetime) -> int:
         under_way = {one.id for one in await self._experiments.active()} if self._experiments else set()
         kept = {
             id: record
             for id, record in self.records.items()
-            if record.start_time >= records_before or record.experiment_id in under_way
+            if record.start_time >= before or record.experiment_id in under_way
         }
-        self.records = {
-            id: replace(record, texts=()) if record.start_time < texts_before else record for id, record in kept.items()
-        }
+        count, self.records = len(self.records) - len(kept), kept
+        return count
 
 
 class MemoryKeyStore:
@@ -160,9 +190,10 @@ class MemoryKeyStore:
         newest_first = sorted(self._keys.values(), key=lambda key: key.id, reverse=True)
         return [key for key in newest_first if after is None or key.id < after][:limit]
 
-    async def save(self, key: ApiKey) -> None:
-        await self.get(key.id)
-        self._set(key)
+    async def change(self, key_id: str, change: Callable[[ApiKey], ApiKey]) -> ApiKey:
+        changed = change(await self.get(key_id))
+        self._set(changed)
+        return changed
 
     async def changed_since(self, revision: int) -> ChangedKeys:
         return ChangedKeys([self._keys[id] for id in set(self._changes[revision:])], len(self._changes))

@@ -1,10 +1,11 @@
 """Keeps the versions that answer requests loaded in the rollout service."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from gateway_service.domain.ports import ModelRegistry
 from ratchet_kit.errors import RatchetError, ResourceExhausted, Unavailable
@@ -12,6 +13,7 @@ from ratchet_kit.logs import get_logger
 from ratchet_kit.names import VersionRef
 from ratchet_kit.retry import OUTSIDE
 from ratchet_kit.times import Clock
+from ratchet_kit.work import every
 from ratchet_policies import (
     LOST,
     Delta,
@@ -34,6 +36,14 @@ LOST_AGAIN = timedelta(minutes=10)
 """A version that is lost twice within it is at fault itself."""
 
 
+class ServingEngine(PolicyEngine, Protocol):
+    """Policies on all the nodes that there are."""
+
+    async def keep(self, spec: PolicySpec, replicas: int) -> None:
+        """Says that it is in use, and starts to load it on more nodes, up to `replicas`, where these have room."""
+        ...
+
+
 class NotLoaded(Unavailable):
     """The version is being loaded, or what loads it is away: no fault of the version."""
 
@@ -46,8 +56,12 @@ class ServingOptions:
     """Between two looks at a version that is being loaded."""
     retry_after_failure: timedelta = timedelta(seconds=10)
     """How long a version that failed to load is not tried again."""
-    evict_idle: timedelta = timedelta(minutes=1)
-    """A version that was unused for this long may be unloaded when another needs its place."""
+    replicas: int = 1
+    """Engines of a version, each on a node of its own, as far as nodes have room."""
+    in_use: timedelta = timedelta(minutes=1)
+    """A version is in use for so long after it was needed last: it stays loaded, and a lost engine is made up."""
+    keep_every: timedelta = timedelta(seconds=5)
+    """Between two looks at that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +73,16 @@ class _Failure:
 class Serving:
     """The versions that this gateway has seen ready, and one load at a time per version.
 
-    The rollout service decides: when a version is gone there (it restarted, an engine died), it is loaded again.
+    The rollout service decides: when a version is gone there (it restarted, an engine died), it is loaded again. It
+    also unloads what nobody needs when there is no room for another; `run` says to it what is in use.
     """
 
-    def __init__(self, engine: PolicyEngine, registry: ModelRegistry, clock: Clock, options: ServingOptions) -> None:
+    def __init__(self, engine: ServingEngine, registry: ModelRegistry, clock: Clock, options: ServingOptions) -> None:
         self._engine = engine
         self._registry = registry
         self._clock = clock
         self._options = options
-        self._ready: dict[VersionRef, str] = {}  # -> policy id
+        self._ready: dict[VersionRef, PolicySpec] = {}
         self._loading: dict[VersionRef, asyncio.Task[str]] = {}
         self._failures: dict[VersionRef, _Failure] = {}
         self._used: dict[VersionRef, datetime] = {}
@@ -75,7 +90,17 @@ class Serving:
 
     def policy_id(self, ref: VersionRef) -> str | None:
         """The weights of a version that was seen ready; None for another."""
-        return self._ready.get(ref)
+        spec = self._ready.get(ref)
+        return spec.policy_id if spec else None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        await every(self._options.keep_every, stop, self.keep, name="keep versions loaded")
+
+    async def keep(self) -> None:
+        """The versions that are in use stay loaded, each on as many nodes as are wanted."""
+        limit = self._clock.now() - self._options.in_use
+        used = [spec for ref, spec in self._ready.items() if self._used[ref] >= limit]
+        await asyncio.gather(*(self._engine.keep(spec, self._options.replicas) for spec in used))
 
     async def ensure(self, ref: VersionRef, wait: timedelta | None = None) -> str:
         """The policy id of a version that is ready. Loads it first, and waits for up to `wait` (default: load_wait).
@@ -83,10 +108,9 @@ class Serving:
         Raises NotLoaded while it is loading, FailedPrecondition when it cannot be loaded, NotFound when the registry
         does not know it, DataLoss when the weights are not those that were registered.
         """
-        policy_id = self._ready.get(ref)
+        policy_id = self.policy_id(ref)
         if policy_id:
             self._used[ref] = self._clock.now()  # of what is ready only: callers may name any version
-        if policy_id:
             return policy_id
         try:
             return await self._join_loading(ref, self._options.load_wait if wait is None else wait)
@@ -210,21 +234,10 @@ class Serving:
     async def _load(self, ref: VersionRef) -> str:
         version = await self._registry.version(ref)
         spec = PolicySpec(str(ref), version.source_uri, version.policy_id)
-        policy = await ensure_ready(
-            self._engine, spec, poll=self._options.poll, make_room=lambda error: self._make_room(ref, error)
-        )
-        self._ready[ref] = policy.policy_id
+        try:
+            policy = await ensure_ready(self._engine, spec, poll=self._options.poll)
+        except ResourceExhausted as error:
+            raise Unavailable(f"there is no room to load {ref}: {error.message}") from error
+        self._ready[ref] = replace(spec, policy_id=policy.policy_id)
         self._used[ref] = self._clock.now()
         return policy.policy_id
-
-    async def _make_room(self, ref: VersionRef, error: ResourceExhausted) -> None:
-        idle = self._idle_longest(self._ready)
-        if idle is None:
-            raise Unavailable(f"there is no room to load {ref}: {error.message}") from error
-        log.info("version.evicted", version=str(idle), for_version=str(ref))
-        await self.unload(idle)
-
-    def _idle_longest(self, loaded: Iterable[VersionRef]) -> VersionRef | None:
-        limit = self._clock.now() - self._options.evict_idle
-        idle = [ref for ref in loaded if self._used[ref] < limit]
-        return min(idle, key=lambda ref: self._used[ref], default=None)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from google.protobuf.descriptor import Descriptor
 
@@ -12,7 +12,7 @@ from gateway_service.domain.completions.router import Router
 from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.ports import ModelRegistry
-from gateway_service.rest import console, error_schemas, errors, generate, messages, openai, resources, schemas
+from gateway_service.rest import console, error_schemas, errors, generate, health, messages, openai, resources, schemas
 from gateway_service.rest.door import Door
 from gateway_service.rest.express import Express
 from gateway_service.rest.middleware import RequestMiddleware
@@ -37,7 +37,7 @@ def build(
     """`check_ready` raises Unavailable while requests cannot be answered; `refresh` reads again what is in memory."""
     app = FastAPI(title="Ratchet", version=VERSION, redoc_url=None)
     errors.install(app)
-    app.include_router(_health(check_ready))
+    app.include_router(health.build(health.Readiness(check_ready, clock)))
     completions = openai.Completions(completer, clock)
     app.include_router(openai.build(completions, router, registry))
     app.include_router(generate.build(completer))
@@ -48,21 +48,6 @@ def build(
     express = Express(app.build_middleware_stack(), {track.path: track for track in completions.tracks})
     app.middleware_stack = RequestMiddleware(Door(express, authenticator, usage, max_body_bytes))
     return app
-
-
-def _health(check_ready: Callable[[], Awaitable[None]]) -> APIRouter:
-    api = APIRouter(tags=["health"])
-
-    @api.get("/healthz")
-    async def alive() -> dict[str, str]:
-        return {"state": "alive"}
-
-    @api.get("/readyz")
-    async def ready() -> dict[str, str]:
-        await check_ready()
-        return {"state": "ready"}
-
-    return api
 
 
 def _describe(app: FastAPI, shown: Sequence[Descriptor]) -> None:

@@ -1,5 +1,6 @@
 """Protobuf messages as JSON: field names as in the protos, unknown fields refused by name."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +12,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from gateway_service.rest import schemas
-from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_kit.errors import FieldViolation, InvalidArgument, invalid
+from ratchet_kit.text import clip
 from ratchet_protos.http import Rule
 
 # json_format names the place by nesting: "Failed to parse spec field: Failed to parse steps field: <what>."
@@ -32,10 +34,6 @@ def to_dict(message: Message) -> dict[str, Any]:
 
 def to_response(message: Message) -> JSONResponse:
     return JSONResponse(to_dict(message))
-
-
-def invalid(field: str, description: str) -> InvalidArgument:
-    return InvalidArgument(f"{field} {description}", [FieldViolation(field, description)])
 
 
 def from_dict(values: Mapping[str, Any], kind: type[Message]) -> Message:
@@ -79,9 +77,14 @@ def _put(values: dict[str, Any], path: str, value: Any) -> None:
     for parent in parents:
         values = values.setdefault(parent, {})
         if not isinstance(values, dict):
-            raise invalid(path, f"is in {parent}, which must be an object")
+            raise invalid(path, f"is in {parent}, which must be an object, and is {_shown(values)}")
     if str(values.setdefault(name, value)) != str(value):
-        raise invalid(path, f"is {values[name]!r}, but the path says {value!r}")
+        raise invalid(path, f"is {_shown(values[name])}, but the path says {_shown(value)}: leave it out")
+
+
+def _shown(value: Any) -> str:
+    """As the body has it."""
+    return clip(json.dumps(value, ensure_ascii=False), 100)
 
 
 def _query_value(kind: type[Message], path: str, texts: list[str]) -> Any:

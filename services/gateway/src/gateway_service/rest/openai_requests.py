@@ -10,7 +10,7 @@ import ratchet_problems
 from gateway_service.rest.errors import UnsupportedParameter
 from gateway_service.rest.openai_tools import Call, OfferedTools, ToolChoice, to_tools
 from gateway_service.rest.texts import Text
-from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_kit.errors import FieldViolation, InvalidArgument, invalid
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt, TokenPrompt
 
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
@@ -188,8 +188,7 @@ class ChatRequest(_Request):
 
     def sampling(self) -> Sampling:
         if self.top_logprobs and not self.logprobs:
-            text = "needs logprobs: true"
-            raise InvalidArgument(f"top_logprobs {text}", [FieldViolation("top_logprobs", text)])
+            raise invalid("top_logprobs", "needs logprobs: true")
         wanted = self.response_format.json_schema_of_text if self.response_format else None
         top = self.top_logprobs or 0
         return self._sampling(self.max_completion_tokens or self.max_tokens, top if self.logprobs else None, wanted)
@@ -206,8 +205,7 @@ class TextRequest(_Request):
 
     def sampling(self) -> Sampling:
         if self.max_tokens == 0 and not self.echo:
-            text = "must be at least 1, but for an echo alone"
-            raise InvalidArgument(f"max_tokens {text}", [FieldViolation("max_tokens", text)])
+            raise invalid("max_tokens", "must be at least 1, but for an echo alone")
         return self._sampling(self.max_tokens, self.logprobs, echo=bool(self.echo))
 
     def _each(self) -> Sequence[str | list[int]]:

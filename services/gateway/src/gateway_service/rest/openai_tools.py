@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 import ratchet_problems
 from gateway_service.rest.texts import Schema, Text
-from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_kit.errors import invalid
 from ratchet_policies import Tool, Tools
 
 MAX_TOOLS = 128
@@ -66,14 +66,13 @@ ToolChoice: TypeAlias = Literal["none", "auto", "required"] | NamedTool
 
 
 def to_tools(offered: Sequence[OfferedTool], choice: ToolChoice | None, parallel: bool | None) -> Tools | None:
-    """None where nothing may be called: the model is then not told of the tools.
+    """None where nothing may be called: the model then does not see the tools.
 
     Raises InvalidArgument for a choice of what is not offered.
     """
     called = choice.function.name if isinstance(choice, NamedTool) else ""
     if called not in ("", *(tool.function.name for tool in offered)) or (choice == "required" and not offered):
-        text = "must be of the tools that the request offers"
-        raise InvalidArgument(f"tool_choice {text}", [FieldViolation("tool_choice", text)])
+        raise invalid("tool_choice", "must be of the tools that the request offers")
     if not offered or choice == "none":
         return None
     tools = tuple(tool.to_tool() for tool in offered)

@@ -5,21 +5,14 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
-
-def _encodable(text: str) -> str:
-    """JSON may hold half a surrogate pair, which is no text: nothing behind this door can be sent it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError("must not hold an unpaired surrogate") from error
-    return text
+from ratchet_kit.text import check_encodable
 
 
 def _of_texts(schema: dict[str, Any]) -> dict[str, Any]:
-    _encodable(json.dumps(schema, ensure_ascii=False))
+    check_encodable(json.dumps(schema, ensure_ascii=False))
     return schema
 
 
-Text = Annotated[str, AfterValidator(_encodable)]
+Text = Annotated[str, AfterValidator(check_encodable)]
 Schema = Annotated[dict[str, Any], AfterValidator(_of_texts)]
 """A JSON Schema."""

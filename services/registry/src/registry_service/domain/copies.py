@@ -18,7 +18,7 @@ log = get_logger(__name__)
 
 
 class Uploads:
-    """Files that are written before they are a version's. Whoever dies on the way leaves a note of them."""
+    """Files that are written before they are a version's. A worker that dies on the way leaves a note of them."""
 
     def __init__(self, store: VersionStore, artifacts: ArtifactStore) -> None:
         self._store = store

@@ -75,11 +75,11 @@ class TrainingData:
 def confidence_of(tries: int) -> float:
     """The confidence of the intervals of a model's `tries`-th gate on the same problems.
 
-    Whoever tries often enough passes by luck. The first gate is decided at 95 %. All later ones together get as much
-    error again, however many come: 0.05 / (j (j - 1)) for the j-th, which sums to 0.05. Half of each is on the side of
-    a gain, so over all tries something that is no better passes with a probability of 5 % at most: errors add up at
-    worst (Bonferroni), here in unequal parts, as clinical trials spend theirs on their looks (Lan and DeMets 1983,
-    "Discrete Sequential Boundaries for Clinical Trials").
+    Tried often enough, any version passes by luck. The first gate is decided at 95 %. All later ones together get as
+    much error again, however many come: 0.05 / (j (j - 1)) for the j-th, which sums to 0.05. Half of each is on the
+    side of a gain, so over all tries something that is no better passes with a probability of 5 % at most: errors add
+    up at worst (Bonferroni), here in unequal parts, as clinical trials spend theirs on their looks (Lan and DeMets
+    1983, "Discrete Sequential Boundaries for Clinical Trials").
     """
     return CONFIDENCE if tries <= 1 else 1 - (1 - CONFIDENCE) / (tries * (tries - 1))
 

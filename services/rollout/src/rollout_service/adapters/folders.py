@@ -122,7 +122,7 @@ class DiskModelFolders:
                 case Chunk(data):
                     if not shard:
                         raise _out_of_order("a chunk comes before the first tensor")
-                    await asyncio.to_thread(shard[-1].add, data)  # hashing holds nobody up there
+                    await asyncio.to_thread(shard[-1].add, data)  # hashing holds up no other call there
         if not shard:
             raise _out_of_order("there is no tensor")
         shard[-1].finish()

@@ -5,6 +5,8 @@ from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 
+from ratchet_kit.log_files import EARLIER
+
 
 async def remove(folder: Path, before: datetime, kept: Collection[str]) -> int:
     """Removes those that nothing was written to since then, but for the names in `kept`; how many."""
@@ -12,7 +14,12 @@ async def remove(folder: Path, before: datetime, kept: Collection[str]) -> int:
 
 
 def _remove(folder: Path, before: float, kept: frozenset[str]) -> int:
-    old = [file for file in folder.glob("*.log") if file.stem not in kept and file.stat().st_mtime < before]
+    files = [*folder.glob("*.log"), *folder.glob(f"*.log{EARLIER}")]
+    old = [file for file in files if _policy(file) not in kept and file.stat().st_mtime < before]
     for file in old:
         file.unlink(missing_ok=True)
     return len(old)
+
+
+def _policy(file: Path) -> str:
+    return file.name.removesuffix(EARLIER).removesuffix(".log")

@@ -19,9 +19,14 @@ class PrometheusMeter:
         self._receive_seconds = metrics.histogram("rollout_weight_receive_seconds", "Receiving weights.", by_policy)
         self._load_seconds = metrics.histogram("rollout_weight_load_seconds", "Loading and probing.", by_policy)
         self._probe_error = metrics.gauge("rollout_probe_error", "Probe error of the last weight update.", by_policy)
+        self._sequences = metrics.gauge(
+            "rollout_sequences", "Completions that are being made, or wait to be.", by_policy
+        )
+        self._draining = metrics.gauge("rollout_draining", "1 while the node takes nothing new.")
+        self._evictions = metrics.counter("rollout_evictions", "Policies unloaded for another.")
         self._deaths = metrics.counter("rollout_engine_deaths", "Engines that died by themselves.", by_policy)
         self._all = (
-            *(self._requests, self._prompt_tokens, self._tokens, self._seconds, self._deaths),
+            *(self._requests, self._prompt_tokens, self._tokens, self._seconds, self._sequences, self._deaths),
             *(self._updates, self._update_bytes, self._receive_seconds, self._load_seconds, self._probe_error),
         )
 
@@ -30,6 +35,15 @@ class PrometheusMeter:
         self._prompt_tokens.labels(policy).inc(prompt_tokens)
         self._tokens.labels(policy).inc(tokens)
         self._seconds.labels(policy).observe(seconds)
+
+    def busy(self, policy: PolicyName, sequences: int) -> None:
+        self._sequences.labels(policy).set(sequences)
+
+    def drained(self, draining: bool) -> None:
+        self._draining.set(draining)
+
+    def evicted(self, policy: PolicyName) -> None:
+        self._evictions.inc()
 
     def updated(self, result: WeightUpdateResult) -> None:
         policy = result.policy.name

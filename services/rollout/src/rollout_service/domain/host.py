@@ -2,13 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
 from ratchet_kit.errors import DataLoss, FailedPrecondition, Internal, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
+from ratchet_kit.retry import patiently
 from rollout_service.domain.generation import EngineOutput, Generation, GenerationRequest
 from rollout_service.domain.policy import Policy, PolicyId, State
 from rollout_service.domain.ports import KeptPolicy, ModelFolder, PolicyEngine, Ports
@@ -20,7 +21,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RestartLimits:
-    """When an engine that dies is no longer restarted."""
+    """When a policy is given up."""
 
     deaths: int = 5
     """Deaths in a row that are tolerated."""
@@ -28,6 +29,8 @@ class RestartLimits:
     """An engine that ran longer than this starts a new row when it dies."""
     delay: timedelta = timedelta(seconds=1)
     """Before the second restart in a row. The first is immediate, each later one waits twice as long."""
+    fetch: timedelta = timedelta(minutes=5)
+    """How long weights are tried again that cannot be fetched now: their store is away, a disk is full."""
 
 
 class PolicyHost:
@@ -43,6 +46,14 @@ class PolicyHost:
         self._model: ModelFolder | None = None
         self._running: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
+        self.sequences = 0
+        """Completions that are being made, or wait to be."""
+        self.used = ports.clock.now()
+        """When somebody needed it last."""
+
+    def touch(self) -> None:
+        """It is in use."""
+        self.used = self._ports.clock.now()
 
     def start(self) -> None:
         """Starts to load and returns at once. `stop` ends what this starts."""
@@ -70,11 +81,12 @@ class PolicyHost:
         Raises FailedPrecondition when other weights than `expected` are loaded, InvalidArgument, Unavailable.
         """
         started = time.monotonic()
-        async with self._weights.reading():
-            policy_id, engine = self._serving(expected)
-            async with aclosing(engine.generate(request, stream=False)) as outputs:
-                output = await anext(outputs)
-            self._unchanged(policy_id)
+        with self._busy(request):
+            async with self._weights.reading():
+                policy_id, engine = self._serving(expected)
+                async with aclosing(engine.generate(request, stream=False)) as outputs:
+                    output = await anext(outputs)
+                self._unchanged(policy_id)
         seconds = time.monotonic() - started
         tokens = sum(len(completion.token_ids) for completion in output.completions)
         self._ports.meter.generated(self.policy.name, len(output.prompt_token_ids), tokens, seconds)
@@ -88,14 +100,15 @@ class PolicyHost:
         """The same, in pieces. Each piece comes with the id of the weights that made it."""
         started = time.monotonic()
         prompt_tokens = tokens = 0
-        async with self._weights.reading():
-            policy_id, engine = self._serving(expected)
-            async with aclosing(engine.generate(request, stream=True)) as outputs:
-                async for output in outputs:
-                    prompt_tokens = len(output.prompt_token_ids)
-                    tokens += sum(len(completion.token_ids) for completion in output.completions)
-                    yield output, policy_id
-            self._unchanged(policy_id)
+        with self._busy(request):
+            async with self._weights.reading():
+                policy_id, engine = self._serving(expected)
+                async with aclosing(engine.generate(request, stream=True)) as outputs:
+                    async for output in outputs:
+                        prompt_tokens = len(output.prompt_token_ids)
+                        tokens += sum(len(completion.token_ids) for completion in output.completions)
+                        yield output, policy_id
+                self._unchanged(policy_id)
         self._ports.meter.generated(self.policy.name, prompt_tokens, tokens, time.monotonic() - started)
 
     async def update(self, update: WeightUpdate, weights: WeightStream) -> WeightUpdateResult:
@@ -161,6 +174,20 @@ class PolicyHost:
             await self._ports.folders.release(unused)
         return loaded
 
+    @contextmanager
+    def _busy(self, request: GenerationRequest) -> Iterator[None]:
+        self.touch()
+        self._count(request.sampling.n)
+        try:
+            yield
+        finally:
+            self.touch()
+            self._count(-request.sampling.n)
+
+    def _count(self, sequences: int) -> None:
+        self.sequences += sequences
+        self._ports.meter.busy(self.policy.name, self.sequences)
+
     def _serving(self, expected: PolicyId | None) -> tuple[PolicyId, PolicyEngine]:
         policy_id = self.policy.serving_id()
         if expected is not None and expected != policy_id:
@@ -186,7 +213,9 @@ class PolicyHost:
             self._settled.set()
 
     async def _fetch(self) -> ModelFolder:
-        model = await self._ports.folders.fetch(self._source)
+        model = await patiently(
+            lambda: self._ports.folders.fetch(self._source), self._limits.fetch, f"fetch {self._source}"
+        )
         expected = self.policy.policy_id or self.policy.expected_policy_id
         if expected is not None and model.policy_id != expected:
             raise DataLoss(f"the weights at {self._source} have the hash {model.policy_id}, not {expected}")

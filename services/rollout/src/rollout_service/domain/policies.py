@@ -1,21 +1,24 @@
-"""The use cases of the service: policies are loaded, used by name, updated and unloaded, up to a capacity."""
+"""The use cases of the service: policies are loaded, used by name, updated and unloaded, as far as there is room."""
 
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
-from ratchet_kit.errors import AlreadyExists, InvalidArgument, NotFound, ResourceExhausted
+from ratchet_kit.errors import AlreadyExists, InvalidArgument, NotFound, ResourceExhausted, Unavailable
 from ratchet_kit.idempotency import Request
 from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page, fetch_page
-from rollout_service.domain.devices import ROOM_RETRY, Devices
+from ratchet_policies import Engine, Node, NodeState, PolicyState, Purpose
+from rollout_service.domain.devices import Devices
 from rollout_service.domain.generation import EngineOutput, Generation, GenerationRequest
 from rollout_service.domain.host import PolicyHost, RestartLimits
 from rollout_service.domain.policy import EngineOptions, Policy, PolicyId, PolicyName, State
 from rollout_service.domain.ports import Ports
+from rollout_service.domain.room import Room
 from rollout_service.domain.weights import WeightStream, WeightUpdate, WeightUpdateResult
 
 log = get_logger(__name__)
@@ -30,20 +33,36 @@ class LoadPolicy:
     source: str
     options: EngineOptions = field(default_factory=EngineOptions)
     expected_policy_id: PolicyId | None = None
+    purpose: Purpose = Purpose.SERVING
 
     @property
     def request(self) -> Request:
-        return Request.of(self.request_id, self.name, self.source, asdict(self.options), self.expected_policy_id)
+        return Request.of(
+            self.request_id, self.name, self.source, asdict(self.options), self.expected_policy_id, self.purpose
+        )
 
 
 class Policies:
-    """All policies of this service. A context manager: at its end no engine is left."""
+    """All policies of this node. A context manager: at its end no engine is left.
 
-    def __init__(self, ports: Ports, limits: RestartLimits, capacity: int, devices: Devices = Devices()) -> None:
+    `evict_idle`: a policy for serving that was unused for longer gives its place to another for serving. What is for
+    training or evaluation has an owner, who unloads it.
+    """
+
+    def __init__(
+        self,
+        ports: Ports,
+        limits: RestartLimits,
+        room: Room,
+        devices: Devices = Devices(),
+        evict_idle: timedelta = timedelta(minutes=1),
+    ) -> None:
         self._ports = ports
         self._devices = devices
         self._limits = limits
-        self._capacity = capacity
+        self._room = room
+        self._evict_idle = evict_idle
+        self._draining = False
         self._hosts: dict[PolicyName, PolicyHost] = {}
         self._loading = asyncio.Lock()
 
@@ -71,13 +90,31 @@ class Policies:
             self._start(replace(one.policy.restarting("the service was killed"), devices=devices), one.folder)
             log.warning("policy.recovered", policy=one.policy.name, policy_id=one.policy.policy_id)
 
+    def drain(self, draining: bool) -> None:
+        """From now on nothing new is taken, and what is under way ends; or it is taken again."""
+        self._draining = draining
+        self._ports.meter.drained(draining)
+        log.warning("node.drain", draining=draining, sequences=self.node().sequences)
+
+    def node(self) -> Node:
+        """What this node holds, and how busy it is."""
+        held = [policy.purpose for policy in self._held()]
+        return Node(
+            state=NodeState.DRAINING if self._draining else NodeState.SERVING,
+            capacity=self._room.capacity,
+            engines=tuple(_engine(self._hosts[name]) for name in sorted(self._hosts)),
+            free={purpose: self._room.free(held, purpose) for purpose in Purpose},
+            devices=self._devices.ids,
+        )
+
     async def load(self, request: LoadPolicy) -> Policy:
         """Starts to load and returns the policy in state LOADING. A repeated request id returns the existing policy.
 
         A FAILED policy of this name is replaced. Raises AlreadyExists when the name is taken by something else or the
-        request id was used for another request, ResourceExhausted when the service or its GPUs are full,
-        InvalidArgument when the source cannot be a model, or wants more GPUs than there are.
+        request id was used for another request, ResourceExhausted when the node or its GPUs are full, InvalidArgument
+        when the source cannot be a model, or wants more GPUs than there are, Unavailable while it is drained.
         """
+        self._require_work()
         await self._ports.folders.check(request.source)
         async with self._loading:
             return self._made_by(request.request) or await self._load(request)
@@ -93,13 +130,14 @@ class Policies:
         present = self._hosts.get(request.name)
         if present is not None:
             if _is_shared(present.policy, request):
+                present.touch()
                 return present.policy
             if present.policy.state is not State.FAILED:
                 raise AlreadyExists(
                     f"policy {request.name} is {present.policy.state} from {present.policy.source}; unload it first"
                 )
             await self.unload(request.name)
-        self._require_room()
+        devices = await self._make_room(request)
         policy = Policy(
             name=request.name,
             source=request.source,
@@ -107,7 +145,8 @@ class Policies:
             create_time=self._ports.clock.now(),
             options=request.options,
             expected_policy_id=request.expected_policy_id,
-            devices=self._place(request.options),
+            devices=devices,
+            purpose=request.purpose,
         )
         host = self._start(policy, request.source)
         log.info("policy.loading", policy=request.name, source=request.source, devices=policy.devices)
@@ -149,19 +188,22 @@ class Policies:
     async def generate(
         self, name: PolicyName, request: GenerationRequest, expected: PolicyId | None = None
     ) -> Generation:
-        """See `PolicyHost.generate`. Raises NotFound too."""
+        """See `PolicyHost.generate`. Raises NotFound too, and Unavailable while this node is drained."""
+        self._require_work()
         return await self._host(name).generate(request, expected)
 
     async def stream(
         self, name: PolicyName, request: GenerationRequest, expected: PolicyId | None = None
     ) -> AsyncGenerator[tuple[EngineOutput, PolicyId], None]:
-        """See `PolicyHost.stream`. Raises NotFound too."""
+        """See `PolicyHost.stream`. Raises NotFound too, and Unavailable while this node is drained."""
+        self._require_work()
         async with aclosing(self._host(name).stream(request, expected)) as outputs:
             async for output in outputs:
                 yield output
 
     async def update(self, update: WeightUpdate, weights: WeightStream) -> WeightUpdateResult:
-        """See `PolicyHost.update`. Raises NotFound too."""
+        """See `PolicyHost.update`. Raises NotFound too, and Unavailable while this node is drained."""
+        self._require_work()
         return await self._host(update.policy).update(update, weights)
 
     def _start(self, policy: Policy, source: str) -> PolicyHost:
@@ -176,13 +218,35 @@ class Policies:
             raise NotFound(f"policy {name} is not loaded")
         return host
 
-    def _require_room(self) -> None:
-        taken = len(self._held())
-        if taken >= self._capacity:
-            raise ResourceExhausted(
-                f"{taken} policies are loaded, which is the capacity of this service; unload one first",
-                retry_after=ROOM_RETRY,
-            )
+    def _require_work(self) -> None:
+        if self._draining:
+            raise Unavailable("this rollout node is drained: it takes nothing new")
+
+    async def _make_room(self, request: LoadPolicy) -> tuple[str, ...]:
+        """The GPUs of one more policy; those for serving that are idle make room for another."""
+        while True:
+            try:
+                self._room.require((policy.purpose for policy in self._held()), request.purpose)
+                return self._place(request.options)
+            except ResourceExhausted:
+                idle = self._idle_longest() if request.purpose is Purpose.SERVING else None
+                if idle is None:
+                    raise
+            log.info("policy.evicted", policy=idle, for_policy=request.name)
+            self._ports.meter.evicted(idle)
+            await self.unload(idle)
+
+    def _idle_longest(self) -> PolicyName | None:
+        limit = self._ports.clock.now() - self._evict_idle
+        idle = [
+            host
+            for host in self._hosts.values()
+            if host.policy.purpose is Purpose.SERVING
+            and host.policy.state in (State.READY, State.LOADING)
+            and host.used < limit
+            and not host.sequences
+        ]
+        return min(idle, key=lambda host: host.used).policy.name if idle else None
 
     def _place(self, options: EngineOptions) -> tuple[str, ...]:
         return self._devices.place([policy.devices for policy in self._held()], options.tensor_parallel_size)
@@ -190,6 +254,12 @@ class Policies:
     def _held(self) -> list[Policy]:
         """Those that have an engine, or will have one."""
         return [host.policy for host in self._hosts.values() if host.policy.state is not State.FAILED]
+
+
+def _engine(host: PolicyHost) -> Engine:
+    policy = host.policy
+    state = PolicyState(policy.state)
+    return Engine(policy.name, state, policy.policy_id or "", policy.purpose, host.sequences)
 
 
 def _is_shared(policy: Policy, request: LoadPolicy) -> bool:

@@ -7,6 +7,7 @@ from typing import NewType
 
 from ratchet_kit.errors import FailedPrecondition, Failure, RatchetError, Unavailable
 from ratchet_kit.idempotency import Request
+from ratchet_policies import Purpose
 
 PolicyName = NewType("PolicyName", str)
 PolicyId = NewType("PolicyId", str)
@@ -78,6 +79,7 @@ class Policy:
     """The GPUs that its engine is on; none on CPU."""
     settings_id: str = ""
     """Of the model that was loaded last: its config, tokenizer and chat template."""
+    purpose: Purpose = Purpose.SERVING
 
     def ready(self, policy_id: PolicyId, engine: EngineInfo, now: datetime, settings_id: str = "") -> "Policy":
         """The engine runs with these weights and settings.

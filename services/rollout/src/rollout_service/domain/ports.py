@@ -131,10 +131,33 @@ class EngineFactory(Protocol):
         ...
 
 
+class OtherNodes(Protocol):
+    """The rollout nodes beside this one."""
+
+    @property
+    def answering(self) -> Sequence[str]:
+        """Addresses of those that answer."""
+        ...
+
+    def learn(self, address: str) -> None:
+        """There may be a node: it is looked at from now on, until it has not answered for a while."""
+        ...
+
+
 class Meter(Protocol):
     """Counts what the service does."""
 
     def generated(self, policy: PolicyName, prompt_tokens: int, tokens: int, seconds: float) -> None: ...
+
+    def busy(self, policy: PolicyName, sequences: int) -> None:
+        """So many completions are being made, or wait to be, now."""
+        ...
+
+    def drained(self, draining: bool) -> None: ...
+
+    def evicted(self, policy: PolicyName) -> None:
+        """It was unloaded for another."""
+        ...
 
     def updated(self, result: WeightUpdateResult) -> None: ...
 

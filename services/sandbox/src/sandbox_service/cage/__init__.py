@@ -11,17 +11,18 @@ folder is first on sys.path, so the modules here import one another by bare name
                  collects it passes on unread. zygote.py: how it has the zygote fork
     world.py     what is new for each program; proof.py: that the lane is as it was after it
     runner.py    runs a program in that process: calls or a script; command.py: another language; tester.py: test code,
-                 in a process of its own
-    collect.py   what test code holds to run; pytest's part of it: little_pytest.py, arguments.py, fixtures.py
-                 (captures.py, patches.py). bundled.py: modules that come with it.
-                 counting.py: what its comparisons came to (comparisons.py, caught.py, elements.py).
+                 in a process of its own, and ahead of that compiles it in another
+    collect.py   what test code holds to run; pytest's part of it: little_pytest.py (nearness.py, outcomes.py),
+                 arguments.py, fixtures.py (captures.py, patches.py); unittest's: cases.py; doctest's: examples.py.
+                 bundled.py: modules that come with it.
+                 counting.py: what its comparisons came to (comparisons.py, caught.py, elements.py, marking.py).
                  vanished.py: exceptions of the program that ended their loops
     link.py      how program and tests ask each other, and hold objects in common (shared.py, channel.py). The program's
-                 side is owner.py, describe.py and guests.py, the tests' proxies.py, standing.py, operators.py,
-                 answers.py (moment.py), protocols.py, methods.py, making.py, mirrors.py and lent.py. details.py: what
-                 exceptions hold
-    reports.py   what the program prints, warns of, logs and reads; replay.py: the same with the tests. surroundings.py:
-                 environment, folder and arguments of the tests are the program's
+                 side is owner.py, describe.py and guests.py, the tests' proxies.py, classes.py, standing.py,
+                 grades.py, operators.py, equality.py, answers.py (moment.py), protocols.py, methods.py, making.py,
+                 mirrors.py and lent.py. details.py: what exceptions hold
+    reports.py   what the program prints, warns of, logs and reads; replay.py: the same with the tests. surroundings.py,
+                 python_settings.py: environment, folder, arguments, seeds and the like of the tests are the program's
     child.py     what the keeper holds of a program: its process, its pipes (pipe.py), its files (files.py), its time
                  and memory (budget.py, process_tree.py)
     wire.py      how all of them speak; codec.py: the form of values (library.py, arrays.py).

@@ -5,6 +5,7 @@ It is judged if
 - the handler itself compares, raises, fails or exits
 - its `try` keeps how it ended (in a variable, a list, by a break), and code after it in that function compares
 - its `try` returns how it ended from a helper, and code outside of that function compares
+- its `try` raises or fails where nothing was caught (`else: raise AssertionError`): the failure is what's wanted
 
 Only statements are looked at, as in comparisons.py.
 """
@@ -70,11 +71,12 @@ class Handlers:
         after = after or last
         judges = self._scan(statement.orelse, after, scope, is_test)
         tail = [*self._tail(statement.body), *statement.orelse]
-        swallows = False
+        wanted, swallows = comparisons.gives_up(statement.orelse), False
         for handler in statement.handlers:
             does = list(comparisons.walk([*handler.body, *tail], scopes=False))
             returns = any(isinstance(one, _ast.Return) and one.value for one in does)
-            if self._scan(handler.body, after, scope, is_test) or (after and (returns or any(map(_keeps, does)))):
+            judges_itself = self._scan(handler.body, after, scope, is_test)
+            if judges_itself or wanted or (after and (returns or any(map(_keeps, does)))):
                 self._put(handler, True)
                 continue
             swallows = swallows or _is_broad(handler)

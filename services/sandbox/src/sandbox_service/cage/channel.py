@@ -19,6 +19,7 @@ ARITHMETIC = _special(
 CONVERSIONS = _special("int float complex index round trunc floor ceil str repr format bytes")
 CONTAINER = _special("iter next len getitem setitem delitem contains reversed bool hash")
 ASYNC = _special("aenter aexit aiter anext await")
+DESCRIPTORS = _special("get set delete set_name")
 SPECIALS = (*COMPARISONS, *ARITHMETIC, *CONVERSIONS, *CONTAINER, *_special("call enter exit"), *ASYNC)
 
 

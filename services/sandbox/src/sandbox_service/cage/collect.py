@@ -7,7 +7,6 @@ The first test that fails raises.
 
 # ruff: noqa: BLE001 (tests may raise anything)
 
-import _ast
 import contextlib
 import functools
 import sys
@@ -16,12 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import arguments
-import comparisons
+import cases
 import counting
 import fixtures
 import little_pytest
+import outcomes
 
-_COROUTINE = 0x80  # of a code's flags
+import examples
 
 
 class LeftWith(AssertionError):
@@ -38,9 +38,11 @@ class Collector:
         entry: object,
         call_check: bool,
         count: counting.Count,
+        compiled: bytes = b"",
     ) -> None:
-        """`module`: holds what the tests may use of the program, and becomes `__main__`."""
-        self._count = count
+        """`module`: holds what the tests may use of the program, and becomes `__main__`. `compiled`: the code, if it
+        was compiled before."""
+        self._count, self._bytes = count, compiled
         self._module, self._code, self._entry, self._call_check = module, code, entry, call_check
         self._given = dict(vars(module))
 
@@ -51,7 +53,7 @@ class Collector:
         self._given["candidate"] = self._entry
         sys.modules["__main__"] = self._module
         self._prepare()
-        self._compiled = self._count.compile(self._code)
+        self._compiled = self._count.compile(self._code, self._bytes)
         try:
             exec(self._compiled, names)
         except SystemExit as error:
@@ -67,9 +69,8 @@ class Collector:
         with contextlib.closing(self._fixtures):
             found = self._run_tests(own)
         if not (found or check or self._count.compared) and ">>>" in self._code:
-            run_examples(self._module, self._count, vars(self._module))
-        if _failed_case is not None:  # of a suite that the code ran itself
-            raise _failed_case
+            examples.run(self._module, self._count, vars(self._module))
+        cases.raise_failed()  # of a suite that the code ran itself
 
     def _prepare(self) -> None:
         """Stands in for what the code names and would run it again, or keep to itself what failed."""
@@ -77,7 +78,7 @@ class Collector:
         if "pytest" in code:
             little_pytest.install(self._count, fixtures.CLASSES)
         if "unittest" in code:
-            _prepare_unittest(self._count)
+            cases.prepare(self._count)
         if "doctest" in code:
             import doctest
 
@@ -86,7 +87,7 @@ class Collector:
                 optionflags: int = 0, extraglobs: Any = None, *_: Any, **__: Any,
             ) -> Any:  # fmt: skip
                 names = {**(vars(m or self._module) if globs is None else globs), **(extraglobs or {})}
-                return run_examples(m or self._module, self._count, names, optionflags)
+                return examples.run(m or self._module, self._count, names, optionflags)
 
             doctest.testmod = testmod
         if "inspect" in code or "traceback" in code:
@@ -104,7 +105,7 @@ class Collector:
             if not _is_of(self._module, item):
                 continue
             if isinstance(item, type) and unittest and issubclass(item, unittest.TestCase):
-                found = _run_case(unittest, item) or found
+                found = cases.run(unittest, item) or found
             elif isinstance(item, type) and name.startswith("Test") and getattr(item, "__test__", True):
                 found = self._run_class(item, module_marks) or found
             elif name.startswith("test") and getattr(item, "__test__", True) and not isinstance(item, type):
@@ -175,7 +176,7 @@ class Collector:
             pass
         except Exception as error:
             if type(error).__name__ != "SkipTest":
-                raise with_name(error, name) from None
+                raise outcomes.with_name(error, name) from None
         finally:
             _call_if_there(before_and_after[1], test)
 
@@ -209,112 +210,3 @@ def _finish(result: Any, run: Callable[[Any], Any] | None = None) -> None:
 def _call_if_there(hook: Any, *given: object) -> None:
     if hook is not None:
         _finish(hook(*given[: len(arguments.needed(hook))]))
-
-
-def _prepare_unittest(count: counting.Count) -> None:
-    """Test files end with unittest.main(). And whoever runs its tests, what failed is known here."""
-    import unittest
-
-    class Failure(AssertionError, metaclass=_Failure):
-        def __init__(self, *message: object) -> None:
-            super().__init__(*message)
-            count.note(self)
-
-    Failure.__name__ = Failure.__qualname__ = "AssertionError"
-    unittest.TestCase.failureException = Failure
-    raises: Any = type(unittest.TestCase().assertRaises(Exception))  # noqa: PT027 (the class is wanted)
-    leave = raises.__exit__
-
-    def leave_and_forgive(self: Any, kind: Any, error: Any, trace: Any) -> Any:
-        expected = leave(self, kind, error, trace)
-        if expected:
-            count.forgive(error)
-        return expected
-
-    raises.__exit__ = leave_and_forgive
-
-    unittest.main = lambda *_, **__: None  # type: ignore[assignment]
-
-    def failing(name: str) -> Callable[..., None]:
-        before = getattr(unittest.TestResult, name)
-
-        def method(self: Any, test: Any, *more: Any) -> None:
-            error = more[-1][1] if more and more[-1] else None
-            if name == "addUnexpectedSuccess":
-                error = AssertionError("unexpected success")
-            if error is not None and _failed_case is None and not isinstance(error, little_pytest.Skipped):
-                _fail_case(with_name(error, str(getattr(test, "_testMethodName", test))))
-            before(self, test, *more)
-
-        return method
-
-    for name in ("addError", "addFailure", "addSubTest", "addUnexpectedSuccess"):
-        setattr(unittest.TestResult, name, failing(name))
-    unittest.TestResult.addExpectedFailure = lambda self, test, err: count.forgive(err[1])  # type: ignore[method-assign]
-
-
-class _Failure(type):
-    """Of unittest's failures: to its runner every AssertionError is one."""
-
-    def __instancecheck__(cls, it: object) -> bool:
-        return isinstance(it, AssertionError)
-
-    def __subclasscheck__(cls, kind: type) -> bool:
-        return issubclass(kind, AssertionError)
-
-
-_failed_case: BaseException | None = None  # what a test of unittest raised, whichever runner ran it
-
-
-def _fail_case(error: BaseException) -> None:
-    global _failed_case
-    _failed_case = error
-
-
-def _run_case(unittest: types.ModuleType, case: type) -> bool:
-    """Raises what the first test raised that didn't succeed, with its name."""
-    for name in unittest.defaultTestLoader.getTestCaseNames(case):
-        code = getattr(getattr(case, name), "__code__", None)
-        if code and code.co_flags & _COROUTINE and not hasattr(case, "asyncSetUp"):
-            what = f"{case.__name__}.{name} is async, and a plain TestCase never awaits it"
-            raise little_pytest.Unsupported(f"{what}: IsolatedAsyncioTestCase does")
-    suite = unittest.defaultTestLoader.loadTestsFromTestCase(case)
-    result = unittest.TestResult()
-    result.failfast = True
-    suite.run(result)
-    if _failed_case is not None:
-        raise _failed_case
-    return bool(result.testsRun > 0)
-
-
-def run_examples(module: types.ModuleType, count: counting.Count, names: Mapping[str, Any], flags: int = 0) -> Any:
-    """The examples in docstrings, as doctest does; each with an output compares. Raises for the first that fails.
-
-    `names`: that they see. `flags`: of doctest, as ELLIPSIS."""
-    import doctest
-
-    attempted = 0
-    for test in doctest.DocTestFinder(exclude_empty=True).find(module, "tests", globs=dict(names)):
-        attempted += len(test.examples)
-        try:
-            doctest.DebugRunner(verbose=False, optionflags=flags).run(test, clear_globs=False)
-        except doctest.DocTestFailure as error:
-            want, got = error.example.want.strip(), error.got.strip()
-            raise AssertionError(f">>> {error.example.source.strip()}: {got!r}, and not {want!r}") from None
-        except doctest.UnexpectedException as error:
-            raise error.exc_info[1] from None
-        for example in test.examples:
-            if example.want or any(map(comparisons.compares, _statements(example.source))):
-                count.checked()
-    return doctest.TestResults(0, attempted)
-
-
-def _statements(source: str) -> Sequence[Any]:
-    return compile(source, "tests.py", "exec", _ast.PyCF_ONLY_AST).body  # type: ignore[attr-defined, no-any-return]
-
-
-def with_name(error: BaseException, name: str) -> BaseException:
-    """The exception with the test's name before its message, where it has a plain one."""
-    if isinstance(error, Exception) and len(error.args) <= 1:
-        error.args = (f"{name}: {error}" if error.args else name,)
-    return error

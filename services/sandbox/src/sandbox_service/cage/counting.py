@@ -7,6 +7,7 @@ included: only what goes on to judge it takes it from there (caught.py; `raises`
 
 import _ast
 import builtins
+import marshal
 import sys
 import types
 from collections.abc import Callable, Collection
@@ -15,6 +16,8 @@ from typing import Any
 import caught
 import comparisons
 import elements
+import equality
+import marking
 
 _SEEN, _CHECKED, _ERROR, _CAUGHT, _JUDGED = "@seen", "@checked", "@AssertionError", "@caught", "@judged"
 _HELD, _WHOLE = "@held", "@whole"
@@ -42,19 +45,18 @@ class Count:
         vars(builtins).update(
             {_SEEN: self._seen, _CHECKED: self.checked, _ERROR: self._error, _CAUGHT: self._caught}
             | {_JUDGED: self._judged, _HELD: self._held, _WHOLE: self._whole}
-            | {elements.ZIP: self._elements.zip, elements.EVERY: self._elements.every}
+            | {elements.ZIP: self._elements.zip, elements.MAP: self._elements.map}
+            | {elements.EVERY: self._elements.every, elements.IDENTITY: equality.identity}
             | dict.fromkeys((elements.COMPARED, elements.ASSERTED), self._elements.compare)
             | {elements.OPERATED: self._elements.operate}
         )
 
-    def compile(self, code: str) -> types.CodeType:
-        """Test code, in the form that counts. Raises SyntaxError."""
-        tree: Any = compile(code, _FILE, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
-        handlers = caught.Handlers(tree.body if "except" in code else [])
-        self._tests = handlers.tests
-        elements.rewrite(tree.body, code)
-        _rewrite(tree.body, handlers)
-        return compile(tree, _FILE, "exec", dont_inherit=True)
+    def compile(self, code: str, compiled: bytes) -> types.CodeType:
+        """Test code, in the form that counts. `compiled`: what `to_bytes` gave for it, or nothing.
+
+        Raises SyntaxError."""
+        made, self._tests = _of_bytes(compiled) or _compile(code)
+        return made
 
     def checked(self, value: object = None) -> object:
         """A comparison held."""
@@ -130,6 +132,32 @@ class Count:
         return False
 
 
+_Compiled = tuple[types.CodeType, set[int]]
+"""In the form that counts; the lines that its functions which compare begin on."""
+_VERSION = sys.hexversion.to_bytes(4, "big")
+
+
+def to_bytes(code: str) -> bytes:
+    """Test code, compiled, for this version of Python alone. Raises SyntaxError."""
+    return _VERSION + marshal.dumps(_compile(code))
+
+
+def _of_bytes(compiled: bytes) -> _Compiled | None:
+    """None for those of another version."""
+    if not compiled.startswith(_VERSION):
+        return None
+    found: _Compiled = marshal.loads(memoryview(compiled)[len(_VERSION) :])
+    return found
+
+
+def _compile(code: str) -> _Compiled:
+    tree: Any = compile(code, _FILE, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
+    handlers = caught.Handlers(tree.body if "except" in code else [])
+    marking.rewrite(tree.body, code)
+    _rewrite(tree.body, handlers)
+    return compile(tree, _FILE, "exec", dont_inherit=True), handlers.tests
+
+
 def _rewrite(body: list[Any], handlers: caught.Handlers) -> None:
     for place in range(len(body) - 1, -1, -1):
         statement = body[place]
@@ -155,7 +183,7 @@ def _rewrite(body: list[Any], handlers: caught.Handlers) -> None:
             case _ast.Try():
                 for handler in statement.handlers:
                     handler.body.insert(0, _call(statement, _CHECKED))
-            case _ast.Expr() if any(map(elements.is_every, getattr(statement.value, "args", ()))):
+            case _ast.Expr() if any(map(marking.is_every, getattr(statement.value, "args", ()))):
                 body.insert(place + 1, _call(statement, _WHOLE))
             case _ast.Expr() | _ast.Raise() if (call := comparisons.exit_in(statement)) is not None:
                 call.args[0] = _at(call, _ast.Call(_name(call, _CHECKED), [call.args[0]], []))
@@ -166,7 +194,7 @@ def _rewrite(body: list[Any], handlers: caught.Handlers) -> None:
 def _asserted(statement: Any) -> Any:
     """`if seen(test): pass` `else: raise AssertionError(message)`"""
     error = _at(statement, _ast.Call(_name(statement, _ERROR), [statement.msg] if statement.msg else [], []))
-    name = _HELD if elements.is_every(statement.test) else _SEEN
+    name = _HELD if marking.is_every(statement.test) else _SEEN
     seen = _at(statement, _ast.Call(_name(statement, name), [statement.test], []))
     done, failed = _at(statement, _ast.Pass()), _at(statement, _ast.Raise(error, None))
     return _at(statement, _ast.If(seen, [done], [failed]))

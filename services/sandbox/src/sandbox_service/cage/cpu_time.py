@@ -1,7 +1,7 @@
 """The CPU time of all that a lane's programs do, whether or not anybody waits for their processes.
 
 What a process used goes to the parent that waits for it. Where the parent ignores SIGCHLD the kernel drops it: then
-only an account tells that takes no part in this, the lane's cgroup's or that of a perf event which forks inherit.
+only an account of another kind has it, the lane's cgroup or a perf event that forks inherit.
 """
 
 import ctypes

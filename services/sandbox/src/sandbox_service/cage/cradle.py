@@ -92,6 +92,7 @@ RUNNERS: dict[str, Callable[..., int]] = {
     "calls": runner.run_calls,
     "script": runner.run_script,
     "check": tester.serve_program,
+    "compile": tester.compile_tests,
     "tests": tester.run_tests,
     "beside": tester.run_beside,
     "command": command.run_command,

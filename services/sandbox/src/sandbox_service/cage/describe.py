@@ -1,5 +1,6 @@
 """What the program's functions and classes say of themselves, for methods.py and standing.py on the tests' side."""
 
+import functools
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ import codec
 import link
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None))
+_BINDING = (types.FunctionType, type(functools.cache(len)))
 _PYTHONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.GeneratorType)
 
 
@@ -34,11 +36,16 @@ def facts(kind: type, encode: Callable[[Any], Any]) -> dict[str, Any]:
     abstract: its abstract methods. library: the abstract classes of the library that it derives from, by module and
     name. checks: it says itself what its objects are. protocol: the names that make an object one of it.
     subscript: what `Stack[int]` is: by the "library" the class itself, or its "own" answer. slots: its objects hold no
-    others. fields: those of a dataclass: name, type, has a default, default, flags.
+    others. fields: those of a dataclass: name, type, has a default, default, flags. binds: in a class it's a method.
+    descriptor: what it does with the attributes of other classes. takes: the names of what its objects are made of.
     """
     if _is_among(kind, _PYTHONS):
-        return {"python": kind.__name__}
-    found: dict[str, Any] = {}
+        return {"python": kind.__name__, "binds": _is_among(kind, _BINDING)}
+    found: dict[str, Any] = {"binds": True} if _is_among(kind, _BINDING) else {}
+    if descriptor := _descriptor(kind):
+        found["descriptor"] = descriptor
+    if takes := _taken(kind):
+        found["takes"] = takes
     base = next((base.__name__ for base in kind.__mro__ if _is_among(base, link.PLAIN)), None)
     if base:
         found["base"] = base
@@ -51,6 +58,18 @@ def facts(kind: type, encode: Callable[[Any], Any]) -> dict[str, Any]:
     if "__dataclass_fields__" in kind.__dict__ and "dataclasses" in sys.modules:
         found["fields"] = [encode(_field(field)) for field in sys.modules["dataclasses"].fields(kind)]
     return found
+
+
+def _descriptor(kind: type) -> list[str]:
+    own = [base for base in kind.__mro__ if base.__module__ != "builtins" and link.name_of(base) is None]
+    return [name for name in channel.DESCRIPTORS if any(name in vars(base) for base in own)]
+
+
+def _taken(kind: type) -> list[str]:
+    code = getattr(getattr(kind, "__init__", None), "__code__", None)
+    if not isinstance(code, types.CodeType):
+        return []
+    return list(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
 
 
 def _subscript(kind: type) -> str:

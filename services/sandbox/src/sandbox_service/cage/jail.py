@@ -132,7 +132,7 @@ def seal(keep: int = 0) -> None:
 def limit_lane(file_bytes: int, processes: bool) -> None:
     """Hard limits that are the same for all programs: the zygote takes them on itself.
 
-    Not the keeper: the kernel lets nobody send descriptors whose user has more on their way than the sender may open.
+    Not the keeper: the kernel refuses to send descriptors where the user has more in flight than the sender may open.
     """
     for kind, value in (
         (resource.RLIMIT_FSIZE, file_bytes),

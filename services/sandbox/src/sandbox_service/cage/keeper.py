@@ -21,6 +21,7 @@ from process_tree import ProcessTree
 from zygote import Zygote
 
 _FIRST_LOOK = 0.005  # seconds
+_COMPILED_BY = 0.05
 
 
 class Keeper:
@@ -77,7 +78,7 @@ class Keeper:
                 children.append(self._fork(self._result, [channel[0].fileno(), *rules], awaited=False))
                 channel[0].close()
                 self._result.close_writer()
-                if self._has_read_payload(children[0], channel[1]):
+                if self._has_read_payload(children[0], channel[1]) and self._wants_tests(channel[1]):
                     wire.skip_to(self._connection, head["mark"])
                     children.append(self._fork(self._tests, [channel[1].fileno(), *rules]))
                 channel[1].close()
@@ -154,6 +155,16 @@ class Keeper:
         if self._result.used:
             program.number()  # the tester's will come the same way
         return bool(self._result.used)
+
+    def _wants_tests(self, channel: socket) -> bool:
+        """Whether its source compiles, or takes long to: one that doesn't hangs up before it says so."""
+        poll = select.poll()
+        poll.register(self._result.reader, select.POLLIN)
+        hung_up = select.poll()
+        hung_up.register(channel.fileno(), select.POLLHUP)
+        if self._result.used <= 1 and poll.poll(1000 * _COMPILED_BY):
+            self._result.fill()
+        return not hung_up.poll(0)
 
     def _watch(self, children: list[Child], head: dict[str, Any], budget: Budget, pipes: tuple[Pipe, ...]) -> str:
         """Until the last of `children` ends by itself (exited) or at a limit: see Budget.spent and `_overflow`.

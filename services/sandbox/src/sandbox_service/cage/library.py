@@ -57,7 +57,7 @@ def _zone(it: Any) -> Any:
         return it.tzinfo
     try:
         offset, name = it.utcoffset(), it.tzname()
-    except Exception:  # noqa: BLE001 (its methods are whoever's)
+    except Exception:  # noqa: BLE001 (its methods may do anything)
         return None
     return None if offset is None else _load("datetime", "timezone")(offset, *([] if name is None else [name]))
 

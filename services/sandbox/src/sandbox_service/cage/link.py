@@ -8,7 +8,7 @@ Beside codec.py's tags for values, forms hold what only one side has:
 
     n  an object held in common, new: number, contents      m  one that has a number
     g  a function or type of the library: module, name      x  an exception
-    r, k, v  objects, classes and enum members of the program: owner.py
+    r, k, v, p  objects, classes, enum members and properties of the program: owner.py
     q, e  objects and exception classes of the tests: lent.py
 """
 

@@ -6,31 +6,17 @@ skipif, xfail and usefixtures; other marks say nothing. All else raises Unsuppor
 plugins, hooks. See collect.py for what is run.
 """
 
-import math
 import sys
 import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-_count: Any = None  # counting.Count: where failures are on record
+import nearness
+import outcomes
+from outcomes import Failed, Skipped, Unsupported
 
-
-class Unsupported(BaseException):
-    """Test code asks for what isn't offered here: no Exception, so that no test catches it by chance."""
-
-
-class Skipped(BaseException):
-    """Raised by skip()."""
-
-
-class Failed(AssertionError):
-    """Raised by fail(), and where an expected exception did not come."""
-
-    def __init__(self, *message: object) -> None:
-        super().__init__(*message)
-        if _count is not None:
-            _count.note(self)
+__all__ = ["Failed", "Skipped", "Unsupported"]
 
 
 class Mark:
@@ -152,8 +138,7 @@ class _Raises:
             self._info.match(self._match)
         if self._check is not None and not self._check(error):
             raise Failed(f"the check of the exception {error!r} gave false")
-        if _count is not None:
-            _count.forgive(error)
+        outcomes.forgive(error)
         return True
 
 
@@ -228,86 +213,13 @@ def deprecated_call(*arguments: Any, **keywords: Any) -> Any:
     return warns((DeprecationWarning, PendingDeprecationWarning, FutureWarning), *arguments, **keywords)
 
 
-class _Approx:
-    """Equal to what is near: numbers, and lists, tuples, mappings and arrays of them."""
-
-    __array_ufunc__ = None
-    __array_priority__ = 100
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, expected: Any, rel: Any = None, abs: Any = None, nan_ok: bool = False) -> None:
-        self._expected, self._rel, self._abs, self._nan_ok = expected, rel, abs, nan_ok
-
-    def __repr__(self) -> str:
-        return f"approx({self._expected!r})"
-
-    def __eq__(self, got: Any) -> bool:
-        return self._near(got, self._expected)
-
-    def __ne__(self, got: Any) -> bool:
-        return not self == got
-
-    def __bool__(self) -> bool:
-        raise Failed("approx() is compared with ==, and is no truth by itself")
-
-    def _near(self, got: Any, expected: Any) -> bool:
-        if hasattr(expected, "tolist"):
-            expected = expected.tolist()
-        if hasattr(got, "tolist"):
-            got = got.tolist()
-        if isinstance(expected, Mapping):
-            return (
-                isinstance(got, Mapping)
-                and got.keys() == expected.keys()
-                and all(self._near(got[key], value) for key, value in expected.items())
-            )
-        if isinstance(expected, Sequence) and not isinstance(expected, str | bytes):
-            return (
-                isinstance(got, Sequence)
-                and not isinstance(got, str | bytes)
-                and len(got) == len(expected)
-                and all(map(self._near, got, expected))
-            )
-        return self._number_near(got, expected)
-
-    def _number_near(self, got: Any, expected: Any) -> bool:
-        import cmath
-        import numbers  # here, as each fork inherits what is loaded before
-
-        number = isinstance(expected, numbers.Complex) or type(expected).__name__ == "Decimal"
-        if not number or isinstance(expected, bool) or isinstance(got, bool):
-            return bool(got == expected)
-        if got == expected:
-            return True
-        try:
-            if cmath.isnan(expected):
-                return self._nan_ok and cmath.isnan(got)
-            if cmath.isinf(expected) or cmath.isinf(got):
-                return False
-            return bool(abs(got - expected) <= self._tolerance(expected))
-        except (TypeError, ValueError, OverflowError):
-            return False
-
-    def _tolerance(self, expected: Any) -> Any:
-        """As pytest: 1e-6 of what is expected or 1e-12, whichever is more; with abs alone, that."""
-        kind = type(expected) if type(expected).__name__ == "Decimal" else float
-        least = kind("1e-12") if self._abs is None else kind(self._abs)
-        if least < 0 or math.isnan(least):
-            raise ValueError("approx: abs must be 0 or more")
-        if self._rel is None and self._abs is not None:
-            return least
-        relative = kind("1e-6") if self._rel is None else kind(self._rel)
-        return max(relative * abs(expected), least)
-
-
-def approx(expected: Any, rel: Any = None, abs: Any = None, nan_ok: bool = False) -> _Approx:
-    return _Approx(expected, rel, abs, nan_ok)
+def approx(expected: Any, rel: Any = None, abs: Any = None, nan_ok: bool = False) -> Any:
+    return nearness.Approx(expected, rel, abs, nan_ok)
 
 
 def install(count: Any, more: Sequence[type] = ()) -> types.ModuleType:
     """As the module pytest of this process. `more`: classes of its fixtures."""
-    global _count
-    _count = count
+    outcomes.record_in(count)
     module = types.ModuleType("pytest", __doc__)
     offered: list[Any] = [
         raises, approx, warns, deprecated_call, fail, skip, xfail, importorskip, param, main, fixture, ExceptionInfo,

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import channel
+import grades
 import methods
 import operators
 import protocols
@@ -34,6 +36,9 @@ def make_class(
     }  # fmt: skip
     if "__eq__" in specials and "__hash__" not in specials:
         namespace["__hash__"] = None
+    namespace |= {one: protocols.descriptor(one) for one in facts.get("descriptor", ()) if one in channel.DESCRIPTORS}
+    if facts.get("binds"):
+        namespace["__get__"] = protocols.bind
     if "subscript" in facts:
         namespace["__class_getitem__"] = classmethod(_item if facts["subscript"] == "own" else lambda made, _: made)
     try:
@@ -50,14 +55,14 @@ def make_class(
 
 
 def _item(made: Any, key: object) -> Any:
-    grade = standing.OF_METHOD if made.__known__ else standing.OF_ATTRIBUTE
+    grade = grades.OF_METHOD if made.__known__ else grades.OF_ATTRIBUTE
     return made.__program__.ask_for(grade, "item", made, key)
 
 
 _OPERATORS = operators.OPERATORS | protocols.OPERATORS
 
 
-def class_as_object(program: Any, at: int, rank: standing.Standing) -> Any:
+def class_as_object(program: Any, at: int, rank: grades.Standing) -> Any:
     """A class that the program handed out: the tests may not use it as one that they know."""
     return standing.make_proxy(
         make_class("type", (standing.Proxy,), program, None, False, ["__call__"], [], {}), at, rank

@@ -8,6 +8,7 @@ import sys
 import types
 from typing import Any
 
+import grades
 import link
 import standing
 
@@ -48,7 +49,7 @@ def _of_class(made: Any, name: str) -> Any:
     if standing.class_place(made) is None or made.__of_tests__:
         return own
     try:
-        return made.__program__.ask_for(standing.OF_ATTRIBUTE, "getattr", made, name)
+        return made.__program__.ask_for(grades.OF_ATTRIBUTE, "getattr", made, name)
     except AttributeError:
         return None
 
@@ -90,7 +91,7 @@ def signature_of(made: Any) -> Any:
     """Of a class: what its __init__ takes. Raises AttributeError where it says nothing."""
     inspect: Any = __import__("inspect")
     try:
-        taken = inspect.signature(made.__program__.ask_for(standing.OF_ATTRIBUTE, "getattr", made, "__init__"))
+        taken = inspect.signature(made.__program__.ask_for(grades.OF_ATTRIBUTE, "getattr", made, "__init__"))
     except (TypeError, ValueError):
         raise AttributeError("__signature__") from None
     _, *parameters = taken.parameters.values()
@@ -102,6 +103,25 @@ def _nothing() -> None:
 
 
 _FLAGS = 0x04 | 0x08 | 0x20 | 0x80 | 0x200  # the rest, the rest by name, generator, coroutine, async generator
+
+
+def _demand_made(it: Any, what: str) -> None:
+    if not isinstance(it, standing.Proxy) or standing.rank_of(it) is not grades.MADE:
+        raise standing.CannotCross(
+            f"a test calls {what} of an object that the program made, whose word alone would count"
+        )
+
+
+def of_property(function: Any) -> Any:
+    """What gets, sets or deletes, if there's any: of objects that the tests made."""
+    if function is None:
+        return None
+
+    def act(it: Any, *arguments: object) -> Any:
+        _demand_made(it, "a property's function")
+        return function(it, *arguments)
+
+    return act
 
 
 class Method:
@@ -116,22 +136,19 @@ class Method:
 
     def __call__(self, it: Any, /, *arguments: object, **keywords: object) -> Any:
         name, kind = self.__name__, self.of_class
-        if not isinstance(it, standing.Proxy) or standing.rank_of(it) is not standing.MADE:
-            raise standing.CannotCross(
-                f"a test calls the method {name!r} of an object that the program made, whose word alone would count"
-            )
+        _demand_made(it, f"the method {name!r}")
         if standing.slot_of(it, "_came_back") and name in standing.PREDICATES:
             raise standing.CannotCross(f"a test asks {name} of an object that the program gave")
         ask = kind.__program__.ask_for
         if standing.class_place(kind) is None or type(it) is kind:
-            return ask(standing.OF_MADE, "method", it, name, *arguments, **keywords)
-        return ask(standing.OF_MADE, "function", kind, name, it, *arguments, **keywords)
+            return ask(grades.OF_MADE, "method", it, name, *arguments, **keywords)
+        return ask(grades.OF_MADE, "function", kind, name, it, *arguments, **keywords)
 
     def __getattr__(self, name: str) -> Any:
         kind = self.of_class
         if kind is None or standing.class_place(kind) is None or name not in OF_FUNCTIONS | {"__code__"}:
             raise AttributeError(name)
-        function = kind.__program__.ask_for(standing.OF_ATTRIBUTE, "getattr", kind, self.__name__)
+        function = kind.__program__.ask_for(grades.OF_ATTRIBUTE, "getattr", kind, self.__name__)
         return getattr(function, name)
 
     @property

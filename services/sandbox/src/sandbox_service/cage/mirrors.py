@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from typing import Any
 
 import codec
+import grades
 import methods
 import standing
 
@@ -25,7 +26,7 @@ class _EnumType(enum.EnumMeta):
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("_") or cls not in _known:
             raise AttributeError(name)
-        found = _programs[cls].ask_for(standing.OF_METHOD, "getattr", cls, name)
+        found = _programs[cls].ask_for(grades.OF_METHOD, "getattr", cls, name)
         if type(found) is cls:  # another name of a member: one could stand for all
             raise AttributeError(name)
         return found
@@ -52,7 +53,7 @@ def make_enum(program: Any, at: int, name: str, base: str, mixed: str, own: list
         if attribute.startswith("_"):
             raise AttributeError(attribute)
         known = made in _known and attribute not in standing.PREDICATES
-        return program.ask_for(standing.OF_METHOD if known else standing.OF_ATTRIBUTE, "getattr", member, attribute)
+        return program.ask_for(grades.OF_METHOD if known else grades.OF_ATTRIBUTE, "getattr", member, attribute)
 
     namespace = _EnumType.__prepare__(name, bases)
     for one in own:
@@ -156,8 +157,8 @@ def _attribute(error: Any, name: str) -> Any:
     at = error.__dict__.get("place_in_program")
     if at is None or name.startswith("_"):
         raise AttributeError(name)
-    proxy = standing.make_proxy(standing.Proxy, at, standing.ATTRIBUTE)
-    return error.__dict__["__program__"].ask_for(standing.OF_ATTRIBUTE, "getattr", proxy, name)
+    proxy = standing.make_proxy(standing.Proxy, at, grades.ATTRIBUTE)
+    return error.__dict__["__program__"].ask_for(grades.OF_ATTRIBUTE, "getattr", proxy, name)
 
 
 def _text(error: Any) -> str:

@@ -8,8 +8,8 @@ _OF_THREAD = resource.RUSAGE_THREAD
 
 
 class Moment:
-    """Over when the tests have waited since the program answered last, or have asked for long: clocks go on. A busy
-    machine makes nobody wait, in the kernel's words, and how long an answer takes is up to the program: neither counts.
+    """Over when the tests have waited since the program answered last, or have asked for long: clocks go on. Only
+    voluntary waits count: not those of a busy machine, and not the time that an answer takes.
     """
 
     def __init__(self) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import answers
 import channel
+import equality
+import grades
 import standing
 from answers import REFUSED_WORD, ask
 
@@ -15,90 +17,11 @@ def _rank(proxy: Any) -> Any:
     return standing.rank_of(proxy)
 
 
-def _is_made(value: Any) -> bool:
-    return isinstance(value, standing.Proxy) and _rank(value) in (standing.MADE, standing.METHOD)
-
-
-def _is_new(value: Any) -> bool:
-    """Made by the tests themselves, and not given by an object that they made."""
-    return isinstance(value, standing.Proxy) and standing.slot_of(value, "_made_of") is not None
-
-
-def equal(one: Any, other: Any) -> bool:
-    """Never asks with a plain value: the object would learn what was expected, and could agree."""
-    if one is other:
-        return True
-    if isinstance(other, standing.ProxyClass):
-        return bool(standing.class_place(other) == standing.place(one))
-    if not isinstance(other, standing.Proxy):
-        return _is_made(one) and _equals_plain(one, other)
-    if standing.place(one) == standing.place(other):
-        return True
-    if "__eq__" not in type(one).__specials__ or not _says_equal(one, other):
-        return False
-    if (_is_new(one) and _is_new(other)) or (_hold_the_same(one, other, set()) and _shows(one) and _shows(other)):
-        return True
-    raise standing.CannotCross(f"a test compares two objects, and {REFUSED_WORD}")
-
-
-def _says_equal(one: Any, other: Any) -> bool:
-    word = ask(one, "__eq__", other)
-    if word is NotImplemented:
-        word = ask(other, "__eq__", one) if "__eq__" in type(other).__specials__ else False
-    return word is not NotImplemented and bool(word)
-
-
-def _equals_plain(one: Any, other: Any) -> bool:
-    base = type(one).__program__.ask("base", one)
-    if base is not NotImplemented:
-        return bool(base == other)
-    if "__eq__" in type(one).__specials__ and other is not None:
-        raise standing.CannotCross(f"a test compares an object with a {type(other).__name__}, and {REFUSED_WORD}")
-    return False
-
-
-def _hold_the_same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
-    places = standing.place(one), standing.place(other)
-    if places in seen or places[0] == places[1]:
-        return True
-    seen.add(places)
-    mine, theirs = standing.held(one), standing.held(other)
-    if not mine or mine.keys() != theirs.keys():
-        return False
-    return all(_same(item, theirs[name], seen) for name, item in mine.items())
-
-
-def _shows(proxy: Any) -> bool:
-    """Whether what the object holds tells it from others: else a class could hold the same in all its objects. It holds
-    what it was made of, or another that was made of something else holds something else."""
-    if not _is_new(proxy):
-        return True
-    held: list[Any] = []
-    for item in standing.held(proxy).values():
-        held += [item, *(item.values() if type(item) is dict else item if type(item) in (list, tuple) else ())]
-    made_of = standing.slot_of(proxy, "_made_of")
-    if all(any(_same(given, item, set()) for item in held) for given in made_of):
-        return True
-    others = [one for one in type(proxy).__program__.made(type(proxy)) if standing.slot_of(one, "_made_of") != made_of]
-    return any(not _hold_the_same(one, proxy, set()) for one in others)
-
-
-def _same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
-    proxies = [isinstance(item, standing.Proxy) for item in (one, other)]
-    if any(proxies):
-        return all(proxies) and type(one) is type(other) and _hold_the_same(one, other, seen)
-    if type(one) is type(other) and isinstance(one, list | tuple):
-        return len(one) == len(other) and all(_same(*pair, seen) for pair in zip(one, other, strict=True))
-    if type(one) is type(other) is dict:
-        return one.keys() == other.keys() and all(_same(item, other[key], seen) for key, item in one.items())
-    return bool(one == other)
-
-
 def truth(proxy: Any) -> bool:
     """An object is true, unless its class says otherwise; then it's the word of a class, and counts where that does."""
     specials = type(proxy).__specials__
     if "__bool__" in specials:
-        if not _is_made(proxy):
+        if not equality.is_made(proxy):
             raise standing.CannotCross(f"a test asks whether an object is true, and {REFUSED_WORD}")
         return bool(answers.answer(proxy, "__bool__"))
     return _len(proxy) > 0 if "__len__" in specials else True
@@ -106,7 +29,7 @@ def truth(proxy: Any) -> bool:
 
 def _len(self: Any) -> int:
     count = answers.answer(self, "__len__")
-    if not _is_made(self) and sum(1 for _ in itertools.islice(_items(self), count + 1)) != count:
+    if not equality.is_made(self) and sum(1 for _ in itertools.islice(_items(self), count + 1)) != count:
         raise standing.CannotCross(f"a test asks for the length of an object, and {REFUSED_WORD}")
     return count  # type: ignore[no-any-return]
 
@@ -120,7 +43,7 @@ def _items(self: Any) -> Any:
 
 def _iter(self: Any) -> Iterator[Any]:
     program = type(self).__program__
-    if _is_made(self):
+    if equality.is_made(self):
         return _stream(program, self, program.ask_for(standing.grade_within(self), "iter", self))
     if "__next__" in type(self).__specials__:
         if standing.slot_of(self, "_exhausted"):
@@ -160,7 +83,7 @@ def _stream(program: Any, proxy: Any, iterator: Any) -> Generator[Any, None, Any
         return (yield from iterator)
     grade = standing.grade_within(proxy)
     while True:
-        program.epoch += int(_is_made(proxy))  # what gives its items may have fewer then
+        program.epoch += int(equality.is_made(proxy))  # what gives its items may have fewer then
         try:
             item = program.ask_for(grade, "next", iterator)
         except StopIteration as error:
@@ -178,20 +101,20 @@ def _next(self: Any) -> Any:
 
 
 def _call(self: Any, /, *arguments: object, **keywords: object) -> Any:
-    if _rank(self) is standing.ATTRIBUTE:
+    if _rank(self) is grades.ATTRIBUTE:
         raise standing.CannotCross(
             "a test calls a method of an object that the program made, whose word alone would count"
         )
-    grade = standing.OF_MADE if _is_made(self) else standing.OF_HANDED
+    grade = grades.OF_MADE if equality.is_made(self) else grades.OF_HANDED
     return type(self).__program__.ask_for(grade, "call", self, *arguments, **keywords)
 
 
 def _getitem(self: Any, key: Any) -> Any:
-    if isinstance(key, slice) and not _is_made(self):
+    if isinstance(key, slice) and not equality.is_made(self):
         raise standing.CannotCross("a test takes a slice of an object that the program made")
     item = type(self).__program__.ask_for(standing.grade_within(self), "item", self, key)
-    numbered = isinstance(key, int) and "__iter__" in type(self).__specials__ and not _is_made(self)
-    if numbered and not _same(item, _item_at(self, key), set()):
+    numbered = isinstance(key, int) and "__iter__" in type(self).__specials__ and not equality.is_made(self)
+    if numbered and not equality.same(item, _item_at(self, key), set()):
         raise standing.CannotCross("a test asks an object for an item that isn't the one which it iterates there")
     return item
 
@@ -203,7 +126,7 @@ def _item_at(self: Any, key: int) -> Any:
 
 
 def _contains(self: Any, item: object) -> bool:
-    if _is_made(self):
+    if equality.is_made(self):
         return bool(ask(self, "__contains__", item))
     if "__iter__" not in type(self).__specials__:
         raise standing.CannotCross(f"a test asks what an object holds, and {REFUSED_WORD}")
@@ -211,7 +134,7 @@ def _contains(self: Any, item: object) -> bool:
 
 
 def _reversed(self: Any) -> Iterator[Any]:
-    if _is_made(self):
+    if equality.is_made(self):
         return _stream(type(self).__program__, self, ask(self, "__reversed__"))
     return iter(list(self)[::-1])
 
@@ -235,8 +158,9 @@ def _converted(name: str) -> Any:
 
 def _compared(name: str) -> Any:
     def compare(self: Any, other: object) -> Any:
-        of_objects = _is_made(self) and _is_made(other)
-        if not of_objects and (isinstance(other, standing.Proxy) or not _is_new(self)):
+        of_objects = equality.is_made(self) and equality.is_made(other)
+        is_own = equality.is_new(self) and not standing.slot_of(self, "_came_back")
+        if not of_objects and (isinstance(other, standing.Proxy) or not is_own):
             raise standing.CannotCross(f"a test compares an object that the program made, and {REFUSED_WORD}")
         return ask(self, name, other)
 
@@ -245,7 +169,7 @@ def _compared(name: str) -> Any:
 
 def _computed(name: str) -> Any:
     def compute(self: Any, *others: object) -> Any:
-        if not _is_made(self) and not all(isinstance(other, standing.Proxy) for other in others):
+        if not equality.is_made(self) and not all(isinstance(other, standing.Proxy) for other in others):
             raise standing.CannotCross(
                 "a test computes with an object that the program made, and would tell it a value"
             )

@@ -26,7 +26,7 @@ def main() -> None:
     setup = wire.receive(connection)
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     python = os.path.realpath(sys.executable)
-    own_root = root.Root(stage, (*setup["paths"], python), setup["packages"], os.path.dirname(__file__))
+    own_root = root.Root(stage, tuple(setup["paths"]), python, setup["packages"], os.path.dirname(__file__))
     begin = {"connection": connection, "proc": proc, "setup": setup, "stage": stage, "layers": []}
     begin["refused"] = jail.refusal(lambda: _try(own_root, uid, proc))
     if not begin["refused"]:
@@ -56,7 +56,7 @@ def _begin_again(python: str, parent: int, begin: dict[str, Any]) -> NoReturn:
     most = resource.getrlimit(resource.RLIMIT_STACK)[1]
     resource.setrlimit(resource.RLIMIT_STACK, (most, most))
     script = f"{root.CAGE}/{os.path.basename(sys.argv[0])}"
-    # the service's id stays among the words, by which the processes of its lanes can be told
+    # the service's id stays among the arguments: by it the processes of its lanes are known
     os.execv(python, [python, *sys.orig_argv[1:-5], script, str(note), str(parent)])
 
 

@@ -6,6 +6,7 @@ What it lends, as forms:
        and functions
     k  a class: its place, kinds, special methods and functions, and of an enum its members
     v  a member of an enum: the place of its class, its name
+    p  a property, as its class has it: what gets, sets and deletes, and its docstring
 """
 
 # ruff: noqa: BLE001 (programs may raise anything, and whatever they raise is an answer)
@@ -148,6 +149,7 @@ class Owner(link.Link):
             self._forget(request)
             if do == "make":
                 made = arguments[0](*arguments[1:], **keywords)
+                self._note_changes()
                 known = type(made).__module__ == self._module.__name__ and not _is_enum(type(made))
                 return {"value": self._lend(made) if known else self._encode(made)}
             if do == "series":
@@ -213,6 +215,8 @@ class Owner(link.Link):
             return {"k": self._class(value)}
         if _is_enum(kind) and kind.__module__ == self._module.__name__ and isinstance(value._name_, str):
             return {"v": [self._class(kind), value._name_]}
+        if kind is property:
+            return {"p": [self._encode(part) for part in (value.fget, value.fset, value.fdel, value.__doc__)]}
         return self._lend(value) if id(value) in self._places else None
 
     def _place(self, value: object) -> int:

@@ -1,4 +1,4 @@
-"""What pytest's monkeypatch gives to tests."""
+"""What pytest's monkeypatch gives to tests; and the patches, by it and by unittest.mock, that no program apart sees."""
 
 import contextlib
 import os
@@ -10,12 +10,37 @@ from typing import Any
 from standing import CannotCross
 
 _NOTHING: Any = object()
+_SEEN = {"builtins.input", "sys.stdin", "sys.stdout", "sys.stderr", "sys.argv", "os.environ"}
+_are_apart = False
+
+
+def are_apart(code: str) -> None:
+    """From now on patches of what a program uses raise CannotCross: it's in another process. `code`: of the tests."""
+    global _are_apart
+    _are_apart = True
+    if "mock" not in code:
+        return
+    from unittest import mock
+
+    patch: Any = vars(mock)["_patch"]
+    enter = patch.__enter__
+
+    def entered(self: Any) -> Any:
+        _check(self.getter(), self.attribute)
+        return enter(self)
+
+    patch.__enter__ = entered
+
+
+def _check(target: Any, name: str) -> None:
+    module = getattr(target, "__name__", "")
+    is_seen = module == "__main__" or f"{module}.{name}" in _SEEN
+    if _are_apart and isinstance(target, types.ModuleType) and not is_seen:
+        raise CannotCross(f"a test patches {module}.{name}, of which the program would see nothing")
 
 
 class MonkeyPatch:
     """Of what is the tests' own, and of what the program sees of it: environment, folder, arguments, streams, input."""
-
-    _SEEN = frozenset({"builtins.input", "sys.stdin", "sys.stdout", "sys.stderr", "sys.argv"})
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], Any]] = []
@@ -24,7 +49,7 @@ class MonkeyPatch:
         if value is _NOTHING:
             value = name
             target, name = _found(target)
-        self._check(target, name)
+        _check(target, name)
         before = target.__dict__.get(name, _NOTHING) if isinstance(target, type) else getattr(target, name, _NOTHING)
         if before is _NOTHING and raising and not hasattr(target, name):
             raise AttributeError(f"{target!r} has no attribute {name!r}")
@@ -34,7 +59,7 @@ class MonkeyPatch:
     def delattr(self, target: Any, name: Any = _NOTHING, raising: bool = True) -> None:
         if name is _NOTHING:
             target, name = _found(target)
-        self._check(target, name)
+        _check(target, name)
         before = getattr(target, name, _NOTHING)
         if before is not _NOTHING or raising:
             delattr(target, name)
@@ -81,11 +106,6 @@ class MonkeyPatch:
     def undo(self) -> None:
         while self._undo:
             self._undo.pop()()
-
-    def _check(self, target: Any, name: str) -> None:
-        module = getattr(target, "__name__", "")
-        if isinstance(target, types.ModuleType) and module != "__main__" and f"{module}.{name}" not in self._SEEN:
-            raise CannotCross(f"a test patches {module}.{name}, of which the program would see nothing")
 
 
 def _found(path: str) -> tuple[Any, str]:

@@ -1,15 +1,19 @@
-"""Operators on proxies, continued: what is awaited, what generators have, copies. The rules are in standing.py."""
+"""Operators on proxies, continued: what is awaited, what generators have, copies, what an object is in a class of the
+tests. The rules are in standing.py.
+"""
 
+import types
 from typing import Any
 
+import grades
 import standing
 
 
 def copied(self: Any, do: str) -> Any:
     """Of what the tests made: it's as good as made by them."""
-    if standing.rank_of(self) is not standing.MADE:
+    if standing.rank_of(self) is not grades.MADE:
         raise standing.CannotCross("a test copies an object that the program made")
-    return type(self).__program__.ask_for(standing.OF_MADE, do, self)
+    return type(self).__program__.ask_for(grades.OF_MADE, do, self)
 
 
 def of_generator(self: Any, name: str) -> Any:
@@ -56,3 +60,16 @@ OPERATORS: dict[str, Any] = {
     "__anext__": _next_async,
     "__await__": _await,
 }
+
+
+def bind(self: Any, it: Any, kind: Any = None) -> Any:
+    """A function of the program is a method in a class of the tests, as any function is."""
+    return self if it is None else types.MethodType(self, it)
+
+
+def descriptor(name: str) -> Any:
+    def act(self: Any, *arguments: Any) -> Any:
+        type(self).__program__.epoch += name != "__get__"
+        return type(self).__program__.ask_for(standing.grade_within(self), "special", self, name, *arguments)
+
+    return act

@@ -13,17 +13,20 @@ import _socket
 from collections.abc import Collection
 from typing import Any
 
+import classes
 import details
+import equality
 import lent
 import link
-import making
+import methods
 import mirrors
 import moment
 import replay
 import standing
 import surroundings
 import vanished
-from standing import CannotCross, Grade, Proxy, ProxyClass, Standing
+from grades import Grade, Standing
+from standing import CannotCross, Proxy, ProxyClass
 
 __all__ = ["CannotCross", "Garbled", "Program", "ProgramGone"]
 
@@ -68,14 +71,15 @@ class Garbled(BaseException):
 class Program(link.Link):
     """The program, as far as a test can see it."""
 
-    def __init__(self, connection: _socket.socket) -> None:
+    def __init__(self, connection: _socket.socket, code: str = "") -> None:
+        """`code`: of the tests."""
         super().__init__(connection, 1)
         self.entry: Any = None
-        self._classes: dict[int, Any] = {}  # by place
-        self._types: dict[int, type[Proxy]] = {}  # of objects, by the number of their type
-        self._by_name: dict[str, Any] = {}
         self._proxies: dict[tuple[int, Standing], Proxy] = {}
+        self._first: dict[int, Proxy] = {}  # of those that stand for one object
         self._made: dict[type[Proxy], list[Proxy]] = {}
+        self.unread: dict[type[Proxy], list[Proxy]] = {}  # objects that came since the tests made one of their class
+        self.deeds = 0  # of the tests, but for the making of objects
         self._given: Any = ()
         self._standing = Grade(Standing.HANDED)
         self.tests: dict[str, Any] = {}  # what they define
@@ -85,9 +89,10 @@ class Program(link.Link):
         self._lent: dict[int, Any] = {}
         self._lent_numbers: dict[int, int] = {}  # by id
         self._errors: dict[str, type[BaseException]] = {}
+        self.classes = classes.Classes(self, self._decode, self._errors)
         self._doubt: BaseException | None = None
         self._replay = replay.Replay(self._errors, self._decode, self._error)
-        self._surroundings = surroundings.Surroundings()
+        self._surroundings = surroundings.Surroundings(code)
         self.vanished = vanished.Vanished()
 
     def names(self, entry_point: str, wanted: Collection[str]) -> dict[str, object]:
@@ -112,11 +117,22 @@ class Program(link.Link):
             names[entry_point] = self.entry
         return names
 
+    def identity(self, proxy: Proxy) -> Proxy:
+        """The same for all that stand for one object, however it came. One that the tests made, and gave to nobody, is
+        no answer."""
+        made = self._proxies.get((standing.place(proxy), Standing.MADE))
+        if made is not None and made is not proxy and equality.is_unseen(made):
+            return proxy
+        return self._first[standing.place(proxy)]
+
     def keep_made(self, proxy: Proxy) -> None:
         """An object that the tests made: a few of each class are kept, to tell others from."""
         known = self._made.setdefault(type(proxy), [])
         if len(known) < _MOST_MADE:
             known.append(proxy)
+
+    def keep_unread(self, proxy: Proxy) -> None:
+        self.unread.setdefault(type(proxy), []).append(proxy)
 
     def made(self, kind: type[Proxy]) -> list[Proxy]:
         return self._made.get(kind, [])
@@ -129,6 +145,8 @@ class Program(link.Link):
         """As `ask`. `grade` says what stands a proxy in the answer has."""
         if do in _ACTS:
             self.epoch += 1
+            self.deeds += do != "make"
+            equality.note_given((arguments, keywords))
         self.asked = self.asked or do != "special" or arguments[1] not in _SHOWN
         before, self._standing = self._standing, grade
         given, self._given = self._given, (arguments, keywords)
@@ -283,11 +301,15 @@ class Program(link.Link):
         if tag == "r":
             return self._object(*body)
         if tag == "k":
-            return self._class_or_less(*body)
+            return self.classes.lent(self._standing.rank, *body)
         if tag == "v":
-            return self._class(*body[0]).__members__[body[1]]
+            return self.classes.at(*body[0]).__members__[body[1]]
         if tag == "x":
             return self._error(body)
+        if tag == "p":
+            gets, sets, deletes, doc = map(self._decode, body)
+            of = methods.of_property
+            return property(of(gets), of(sets), of(deletes), doc)
         if tag == "g" and (body[0] in _TYPES or body[0].partition(".")[0] == "numpy"):
             found = link.find(*body)
             if isinstance(found, type):
@@ -295,15 +317,7 @@ class Program(link.Link):
         raise ValueError(tag)
 
     def _object(self, place: int, number: int, *traits: Any) -> Any:
-        if traits:
-            kinds, specials, functions, facts = traits
-            parents = self._parents(kinds)
-            made = parents[0]
-            if made is Proxy or made.__name__ != kinds[0]:
-                facts = self._facts(facts)
-                made = making.make_class(kinds[0], parents, self, None, made.__known__, specials, functions, facts)
-            self._types[number] = made
-        kind = self._types[number]
+        kind = self.classes.of_object(number, *traits)
         if kind.__name__ == "coroutine":
             return mirrors.coroutine(self, self._proxy(kind, place, Standing.HANDED))
         if kind.__name__ == "async_generator":
@@ -319,52 +333,12 @@ class Program(link.Link):
         known = self._proxies.get((place, rank))
         if known is None or type(known) is not kind:
             known = self._proxies[place, rank] = standing.make_proxy(kind, place, rank)
+            self._first.setdefault(place, known)
+            if "__eq__" in kind.__specials__:
+                self.keep_unread(known)
+        elif standing.slot_of(known, "_made_of") is not None:
+            standing.came_back(known)
         return known
-
-    def _class_or_less(self, place: int, *traits: Any) -> Any:
-        """A class that the tests get: to be called as it was called for."""
-        made, rank = self._class(place, *traits), self._standing.rank
-        if rank is Standing.ATTRIBUTE or (rank is Standing.HANDED and isinstance(made, ProxyClass)):
-            return making.class_as_object(self, place, rank)
-        if isinstance(made, ProxyClass) and rank in (Standing.NAMED, Standing.METHOD):
-            made.__known__ = made.__known__ or made.__name__.lstrip("_")[:1].isupper()
-        if mirrors.place_of_enum(made) is not None and rank in (Standing.NAMED, Standing.METHOD):
-            mirrors.know(made)
-        return made
-
-    def _class(self, place: int, *traits: Any) -> Any:
-        if not traits:
-            return self._classes[place]
-        kinds, specials, functions, facts, members = traits
-        if members is not None:
-            made = mirrors.make_enum(self, place, kinds[0], *members)
-        elif "BaseException" in kinds:
-            made = lent.error_class(kinds, self._errors)
-        else:
-            parents, facts = self._parents(kinds[1:]), self._facts(facts)
-            made = making.make_class(kinds[0], parents, self, place, False, specials, functions, facts)
-            self._by_name[kinds[0]] = made
-        self._classes[place] = made
-        return made
-
-    def _parents(self, kinds: list[str]) -> tuple[Any, ...]:
-        """Of the known classes by these names, those that no other of them is a kind of."""
-        known = [self._by_name[kind] for kind in kinds if kind in self._by_name]
-        nearest: list[Any] = []
-        for one in known:
-            if not any(type.__subclasscheck__(one, other) for other in nearest):
-                nearest.append(one)
-        return tuple(nearest) or (Proxy,)
-
-    def _facts(self, facts: dict[str, Any]) -> dict[str, Any]:
-        fields = facts.get("fields")
-        return facts if fields is None else {**facts, "fields": [self._decode(field) for field in fields]}
-
-    def extend(self, made: Any, bases: tuple[Any, ...], namespace: dict[str, Any]) -> None:
-        """A class of the tests over one of the program: it's made over there, too, where its objects are."""
-        place = self.ask("subclass", made.__name__, bases, lent.attributes_of(namespace))
-        type.__setattr__(made, "_class_place", place)
-        self._classes[place] = self._by_name[made.__name__] = made
 
     def _error(self, raised: Any) -> BaseException:
         """The program's exception class, the builtin one of that name, or a new class of it."""

@@ -10,6 +10,7 @@ import stat
 from kernel import libc
 
 SCRATCH, PACKAGES, CAGE = "/tmp", "/packages", "/cage"
+NAMES = "/names"  # last on the PATH: `python`, for programs that start it by its name
 MACHINE_PROC = "/mnt"  # the machine's /proc, until the lane has its own: see world.py
 # For /dev/fd alone: Landlock lets programs open nothing in it but what they hold already.
 PROC = "/proc"
@@ -27,12 +28,13 @@ _LINKS = {
 class Root:
     """`stage`: an existing empty folder to build upon; only the lane's mount namespace ever sees what is built.
 
-    `paths`: what to show beside what an interpreter reads; `packages`: a folder to show as PACKAGES; `cage`: the folder
-    of this module, of which a copy is shown as CAGE.
+    `paths`: what to show beside the interpreter `python` and what that reads; `packages`: a folder to show as PACKAGES;
+    `cage`: the folder of this module, of which a copy is shown as CAGE.
     """
 
-    def __init__(self, stage: str, paths: tuple[str, ...], packages: str, cage: str) -> None:
-        self._stage, self._paths, self._packages, self._cage = stage, paths, packages, cage
+    def __init__(self, stage: str, paths: tuple[str, ...], python: str, packages: str, cage: str) -> None:
+        self._stage, self._paths, self._packages, self._cage = stage, (*paths, python), packages, cage
+        self._links = _LINKS | {f"{NAMES}/{name}": python for name in ("python", "python3")}
 
     def build(self) -> bool:
         """In a mount namespace of its own, by whoever may mount there: root before it has given itself up can show what
@@ -43,17 +45,17 @@ class Root:
         stage = self._stage
         libc.mount("none", "/", None, libc.MS_REC | libc.MS_PRIVATE)
         libc.mount("tmpfs", stage, "tmpfs", libc.MS_NOSUID, "size=8m,nr_inodes=4096,mode=755")
-        for folder in (SCRATCH, MACHINE_PROC, CAGE, "/dev", PROC):
+        for folder in (SCRATCH, MACHINE_PROC, CAGE, NAMES, "/dev", PROC):
             os.mkdir(stage + folder, 0o755)
         own = [self._show(path, path) for path in readable_paths(self._paths)]
         if self._packages:
             own.append(self._show(self._packages, PACKAGES))
         own += [self._make_device(name) for name in _DEVICES]
-        for path, target in _LINKS.items():
+        for path, target in self._links.items():
             os.symlink(target, stage + path)
         self._copy_cage()
         libc.mount("none", stage, None, libc.MS_REMOUNT | libc.MS_RDONLY | libc.MS_NOSUID)
-        os.chdir(stage)  # whoever this process becomes may not be able to
+        os.chdir(stage)  # the user that this process becomes may not be able to
         return all(own)
 
     def enter(self) -> None:

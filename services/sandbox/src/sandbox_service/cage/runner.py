@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import types
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -66,10 +67,14 @@ def make_streams() -> None:
     vars(sys).update(__stdin__=sys.stdin, __stdout__=sys.stdout, __stderr__=sys.stderr)
 
 
-def compile_program(source: str, frames: wire.Frames) -> types.CodeType | None:
+def compile_program(
+    source: str, frames: wire.Frames, before_error: Callable[[], object] = lambda: None
+) -> types.CodeType | None:
+    """None where it doesn't: that's reported, after `before_error`."""
     try:
         code = compile(source.removeprefix(_MARK), _FILE, "exec", dont_inherit=True)
     except BaseException as error:
+        before_error()
         frames.send("error", *describe(error))
         return None
     frames.send("compiled")

@@ -13,8 +13,9 @@ NAMED     a function that the tests know by its name, or the entry point. What i
 HANDED    what the program gave by itself. It may be called, iterated, indexed by a key, made a string or a number of,
           and its attributes be read: all that gives values which the tests then compare. No more than that: else
           `assert f(1).startswith("a")` would pass for an object that says yes. It equals an object of its class if the
-          class says so, both hold the same, and that tells them from others: what the tests made one of is in it, or
-          another that was made of something else holds something else. It equals no plain value, and is told of none.
+          class says so, both hold the same, and that tells them from others: it holds what the tests made the other of,
+          under the names that the class takes it by, and did so before the other was made. It equals no plain value,
+          and is told of none.
           It is consistent: what it iterates stays the same until the tests ask for something else, it's as long as
           that, and has the same items by their numbers. Its attributes stay the same until something is done with the
           program's objects.
@@ -25,11 +26,12 @@ Every object is the same number, text, length and truth until something is done,
 All else raises CannotCross, as does what can't be done from another process.
 """
 
-import enum
 import types
 from typing import Any
 
 import answers
+import equality
+import grades
 import methods
 import operators
 import protocols
@@ -48,44 +50,6 @@ def may_be_swallowed(error: object) -> bool:
     return is_the_tests and not hasattr(error, "from_program")
 
 
-class Standing(enum.Enum):
-    MADE = 1
-    METHOD = 2
-    NAMED = 3
-    HANDED = 4
-    ATTRIBUTE = 5
-
-
-MADE, METHOD, NAMED, HANDED, ATTRIBUTE = Standing
-
-
-class Grade:
-    """What standing objects in an answer have. `made`: a class whose objects the tests just made."""
-
-    __slots__ = ("made", "rank")
-
-    def __init__(self, rank: Standing, made: Any = None) -> None:
-        self.rank, self.made = rank, made
-
-    def of(self, kind: Any) -> Standing:
-        if self.made is not None:
-            return MADE if type.__subclasscheck__(self.made, kind) else HANDED
-        if self.rank is MADE or self.rank is METHOD:
-            if kind.__known__:
-                return MADE
-            return METHOD if self.rank is METHOD and "__call__" in kind.__specials__ else HANDED
-        return MADE if kind.__of_tests__ else self.rank
-
-
-def standing_of_all(rank: Standing) -> Grade:
-    return Grade(rank)
-
-
-OF_MADE = Grade(MADE)
-OF_METHOD = Grade(METHOD)
-OF_NAMED = Grade(NAMED)
-OF_HANDED = Grade(HANDED)
-OF_ATTRIBUTE = Grade(ATTRIBUTE)
 # Questions about a string, a number or a set, that an object could answer with yes.
 PREDICATES = {
     name
@@ -111,16 +75,17 @@ class ProxyClass(type):
         if "_class_place" in namespace:
             return super().__new__(mcs, name, bases, namespace)
         made: Any = super().__new__(mcs, name, bases, {**namespace, "__known__": True, "__of_tests__": True})
-        made.__program__.extend(made, bases, namespace)
+        made.__program__.classes.extend(made, bases, namespace)
         return made
 
     def __call__(cls, /, *arguments: object, **keywords: object) -> Any:
         if cls._class_place is None:
             raise CannotCross("a test calls the class of an object that the program made, by no name that it knows")
         known = cls if cls.__known__ else None
-        made = cls.__program__.ask_for(Grade(HANDED, known), "make", cls, *arguments, **keywords)
-        if isinstance(made, Proxy) and rank_of(made) is MADE:
-            set_slot(made, "_made_of", (*arguments, *keywords.values()))
+        equality.read_before(cls.__program__, cls)
+        made = cls.__program__.ask_for(grades.Grade(grades.HANDED, known), "make", cls, *arguments, **keywords)
+        if isinstance(made, Proxy) and rank_of(made) is grades.MADE:
+            set_slot(made, "_made_of", (arguments, keywords))
             cls.__program__.keep_made(made)
         return made
 
@@ -132,7 +97,7 @@ class ProxyClass(type):
             return methods.signature_of(cls)
         if (name.startswith("__") and name not in _OF_KINDS) or cls._class_place is None:
             raise AttributeError(name)
-        return cls.__program__.ask_for(OF_METHOD if cls.__known__ else OF_ATTRIBUTE, "getattr", cls, name)
+        return cls.__program__.ask_for(grades.OF_METHOD if cls.__known__ else grades.OF_ATTRIBUTE, "getattr", cls, name)
 
     def __setattr__(cls, name: str, value: object) -> None:
         if name.startswith("__") or name in _OF_CLASSES:
@@ -179,7 +144,8 @@ _OF_CLASSES = {"__program__", "_class_place", "__specials__", "__known__", "__of
 _OF_KINDS = {"__match_args__", "__wrapped__"}
 _RECORDS = "__records__"  # the names of these, where there are any: ratchet_problems.helpers writes it
 _SLOTS = (
-    "_at", "_items", "_made_of", "_rank", "_came_back", "_exhausted", "_answers", "_is_difference", "__weakref__",
+    "_at", "_items", "_made_of", "_rank", "_came_back", "_exhausted", "_answers", "_is_difference", "_read",
+    "_was_given", "__weakref__",
 )  # fmt: skip
 
 
@@ -212,16 +178,16 @@ class Proxy(metaclass=ProxyClass):
         python, base = kind.__facts__.get("python"), kind.__facts__.get("base")
         if python is not None:
             return methods.PYTHONS[python]
-        return methods.class_over(kind, base) if base and rank_of(self) is MADE else kind
+        return methods.class_over(kind, base) if base and rank_of(self) is grades.MADE else kind
 
     @property
     def __doc__(self) -> Any:  # type: ignore[override]
         kind: Any = type(self)
-        return kind.__program__.ask_for(OF_ATTRIBUTE, "getattr", self, "__doc__")
+        return kind.__program__.ask_for(grades.OF_ATTRIBUTE, "getattr", self, "__doc__")
 
     def __getattr__(self, name: str) -> Any:
         kind, rank = type(self), rank_of(self)
-        if rank is MADE and slot_of(self, "_came_back") and name in PREDICATES:
+        if rank is grades.MADE and slot_of(self, "_came_back") and name in PREDICATES:
             raise CannotCross(f"a test asks {name} of an object that the program gave")
         if name == "__dataclass_fields__":
             return getattr(kind, name)
@@ -233,9 +199,9 @@ class Proxy(metaclass=ProxyClass):
             raise AttributeError(name)
         if name in ("send", "throw", "close") and kind.__facts__.get("python") == "generator":
             return protocols.of_generator(self, name)
-        if rank in (MADE, METHOD):
-            return kind.__program__.ask_for(OF_METHOD, "getattr", self, name)
-        grade = OF_NAMED if rank is NAMED else OF_ATTRIBUTE
+        if rank in (grades.MADE, grades.METHOD):
+            return kind.__program__.ask_for(grades.OF_METHOD, "getattr", self, name)
+        grade = grades.OF_NAMED if rank is grades.NAMED else grades.OF_ATTRIBUTE
         return answers.once(self, f".{name}", lambda: kind.__program__.ask_for(grade, "getattr", self, name))
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -245,10 +211,10 @@ class Proxy(metaclass=ProxyClass):
         type(self).__program__.ask("delattr", self, name)
 
     def __eq__(self, other: object) -> Any:
-        return operators.equal(self, other)
+        return equality.equal(self, other)
 
     def __ne__(self, other: object) -> Any:
-        return not operators.equal(self, other)
+        return equality.unequal(self, other)
 
     def __hash__(self) -> int:
         if "__hash__" not in type(self).__specials__:
@@ -279,7 +245,9 @@ class Proxy(metaclass=ProxyClass):
 
 def held(proxy: Proxy) -> Any:
     """What an object holds, by name."""
-    return type(proxy).__program__.ask_for(OF_MADE if rank_of(proxy) is MADE else OF_ATTRIBUTE, "vars", proxy)
+    return type(proxy).__program__.ask_for(
+        grades.OF_MADE if rank_of(proxy) is grades.MADE else grades.OF_ATTRIBUTE, "vars", proxy
+    )
 
 
 def slot_of(proxy: Proxy, slot: str) -> Any:
@@ -294,7 +262,7 @@ def place(proxy: Proxy) -> int:
     return slot_of(proxy, "_at")  # type: ignore[no-any-return]
 
 
-def rank_of(proxy: Proxy) -> Standing:
+def rank_of(proxy: Proxy) -> grades.Standing:
     return slot_of(proxy, "_rank")  # type: ignore[no-any-return]
 
 
@@ -302,13 +270,19 @@ def class_place(made: ProxyClass) -> Any:
     return made._class_place
 
 
-def grade_within(proxy: Proxy) -> Grade:
+def grade_within(proxy: Proxy) -> grades.Grade:
     """Of what an object holds or gives."""
     rank = rank_of(proxy)
-    return OF_MADE if rank is MADE or rank is METHOD else OF_ATTRIBUTE if rank is ATTRIBUTE else OF_HANDED
+    return (
+        grades.OF_MADE
+        if rank is grades.MADE or rank is grades.METHOD
+        else grades.OF_ATTRIBUTE
+        if rank is grades.ATTRIBUTE
+        else grades.OF_HANDED
+    )
 
 
-def make_proxy(kind: type[Proxy], at: int, rank: Standing) -> Any:
+def make_proxy(kind: type[Proxy], at: int, rank: grades.Standing) -> Any:
     made = object.__new__(kind)
     for slot, value in (
         ("_at", at),
@@ -319,6 +293,8 @@ def make_proxy(kind: type[Proxy], at: int, rank: Standing) -> Any:
         ("_exhausted", False),
         ("_answers", None),
         ("_is_difference", False),
+        ("_read", None),
+        ("_was_given", False),
     ):
         set_slot(made, slot, value)
     return made

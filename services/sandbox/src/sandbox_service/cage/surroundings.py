@@ -1,26 +1,30 @@
-"""What a process stands in that tests change and a program looks at: environment, folder, arguments."""
+"""What a process stands in that tests change and a program looks at: environment, folder, arguments, settings."""
 
 import os
 import sys
 from typing import Any
 
+import python_settings
+
 
 class Surroundings:
     """Of the tests' process, as the program's was last told."""
 
-    def __init__(self) -> None:
+    def __init__(self, code: str) -> None:
+        """`code`: of the tests."""
         self._environment, self._folder, self._arguments = _now()
+        self._settings = python_settings.Settings(code)
 
     def changes(self) -> dict[str, Any] | None:
         """None: nothing has changed."""
         environment, folder, arguments = now = _now()
-        before = self._environment
-        if now == (before, self._folder, self._arguments):
+        before, settings = self._environment, self._settings.changes()
+        if now == (before, self._folder, self._arguments) and not settings:
             return None
         self._environment, self._folder, self._arguments = now
         names = [name for name in {**before, **environment} if before.get(name) != environment.get(name)]
         changed = [[name, environment.get(name)] for name in names]
-        return {"environment": changed, "folder": folder, "arguments": arguments}
+        return {"environment": changed, "folder": folder, "arguments": arguments, "settings": settings}
 
 
 def _now() -> tuple[dict[str, str], str, list[str]]:
@@ -43,3 +47,4 @@ def take_over(changes: dict[str, Any]) -> None:
     except OSError:
         pass
     sys.argv[:] = changes["arguments"]
+    python_settings.take_over(changes["settings"])

@@ -13,6 +13,7 @@ the tests can judge no program. That is said only as long as the program was ask
 # ruff: noqa: BLE001 (programs and tests may raise anything, and whatever they raise is an answer)
 
 import _socket
+import os
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ import counting
 import foreign
 import little_pytest
 import owner
+import patches
 import proxies
 import reports
 import runner
@@ -35,7 +37,7 @@ _MORE_CALLS = 500
 
 def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
     """In the program's process: answers calls until the tester hangs up."""
-    code = runner.compile_program(source, frames)
+    code = runner.compile_program(source, frames, before_error=lambda: os.close(wire.CHANNEL_FD))
     if code is None:
         return 1
     side: owner.Owner | None = None
@@ -54,9 +56,20 @@ def serve_program(frames: wire.Frames, source: str, entry_point: str) -> int:
     return 0
 
 
+def compile_tests(frames: wire.Frames, tests: str) -> int:
+    """In a process without a program, where nothing of the tests is run: what `run_tests` takes as `compiled`."""
+    try:
+        frames.send("value", 0, counting.to_bytes(tests).hex())
+    except BaseException as error:
+        frames.send("error", *runner.describe(error))
+        return 1
+    return 0
+
+
 def run_tests(
     frames: wire.Frames,
     tests: str,
+    compiled: bytes,
     entry_point: str,
     call_check: bool,
     names: Sequence[str],
@@ -64,16 +77,17 @@ def run_tests(
     unknown: str,
     modules_given: dict[str, str],
 ) -> int:
-    """In the tester's process. `names`: what the tests may use of the program beside its entry point. `modules`: of the
-    library, what they use without importing it. `unknown`: what they use and nobody gives. `modules_given`: texts of
-    modules that come with the problem, by their files' names."""
+    """In the tester's process. `compiled`: what `compile_tests` gave, or nothing. `names`: what the tests may use of
+    the program beside its entry point. `modules`: of the library, what they use without importing it. `unknown`: what
+    they use and nobody gives. `modules_given`: texts of modules that come with the problem, by their files' names."""
     # where the two call each other without an end, it's the program that gives up
     sys.setrecursionlimit(sys.getrecursionlimit() + _MORE_CALLS)
-    program = proxies.Program(_socket.socket(fileno=wire.CHANNEL_FD))
+    program = proxies.Program(_socket.socket(fileno=wire.CHANNEL_FD), tests)
     wanted = (entry_point.partition(".")[0], *names)
     missing: list[str] = []
 
     series.install(sys.modules)
+    patches.are_apart(tests)
     foreign.refuse(lambda: program.asked, (tests, *modules_given.values()))
 
     def judge(count: counting.Count) -> None:
@@ -86,7 +100,7 @@ def run_tests(
         module = types.ModuleType("__main__")
         vars(module).update({name: __import__(name) for name in modules} | given)
         program.tests = vars(module)
-        collect.Collector(module, tests, program.entry, call_check, count).run()
+        collect.Collector(module, tests, program.entry, call_check, count, compiled).run()
 
     end = _end(
         judge, lambda: program.asked, lambda error: _is_the_programs(error, missing), lambda: program.lends_types

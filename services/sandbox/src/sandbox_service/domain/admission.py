@@ -21,7 +21,8 @@ log = get_logger(__name__)
 _ASIDE = 4
 """For each lane, programs whose answers are judged elsewhere while others run."""
 _FIRST_TIME, _TIMES_MORE = 0.25, 4
-"""An answer about held-out tests comes 0.25 s, 1 s, 4 s, 16 s after the start: when it comes tells at most which."""
+"""An answer about held-out tests comes 0.25 s, 1 s, 4 s or 16 s after the start, so that its time reveals no more than
+which of these it was."""
 
 Grade = Callable[[Program, timedelta, str], Awaitable[Execution]]
 """Runs one program, given how long it has waited and who asks. Raises Unavailable when the platform failed."""

@@ -12,6 +12,7 @@ first comment says what it is:
     Test: check                       call, check, shared (a check in the program's process) or stdio; call unless said,
                                       stdio for other languages
     Check: assert candidate(1) == 2   what the test does, for a check; on indented lines below, the whole test code
+    Names: Stack, Queue               of the program, that a check uses
     Profile: strict                   strict or processes: tried only where it may not, or may, start processes
     Runs: 3                           so often in a row: it leaves something, and then looks for it
     At once: 2                        so many of it at a time, on a node with as many lanes
@@ -107,7 +108,12 @@ def parse(name: str, source: str, suffix: str = ".py") -> Attack:
             source,
             expected,
             Level[fields.pop("From", "L1")],
-            _test(test, fields.pop("Check", _DEFAULT_CHECK), held_out=kind is Kind.TELL_HELD_OUT),
+            _test(
+                test,
+                fields.pop("Check", _DEFAULT_CHECK),
+                tuple(name.strip() for name in fields.pop("Names", "").split(",") if name.strip()),
+                held_out=kind is Kind.TELL_HELD_OUT,
+            ),
             Profile(fields.pop("Profile", "")),
             int(fields.pop("Runs", "1")),
             int(fields.pop("At once", "1")),
@@ -144,12 +150,12 @@ def _fields(text: str) -> dict[str, str]:
     return fields
 
 
-def _test(kind: str, check: str, held_out: bool) -> Test:
+def _test(kind: str, check: str, names: tuple[str, ...], held_out: bool) -> Test:
     code = check if "\n" in check else f"def check(candidate):\n    {check}\n"
     tests: dict[str, Test] = {
         "call": CallTest((SECRETS[0],), 2, held_out=True) if held_out else CALL,
-        "check": CheckTest(code, held_out=held_out),
-        "shared": CheckTest(code, held_out=held_out, shared=True),
+        "check": CheckTest(code, names=names, held_out=held_out),
+        "shared": CheckTest(code, names=names, held_out=held_out, shared=True),
         "stdio": StdioTest("1\n", "2\n", held_out),
     }
     return tests[kind]

@@ -21,7 +21,7 @@ from sandbox_service.domain.stream import PlatformFault
 _CLEAN_UP_LIMIT = timedelta(seconds=3)
 _HELD_UP = timedelta(seconds=2)
 _TRIES = 3  # a machine that is busy may pause in one of them
-"""So long the service may answer nobody: judging has no business in its event loop, and others' processes have."""
+"""The longest that the service may fail to answer: judging must not hold up its event loop."""
 _MIXED_CPU = timedelta(seconds=0.1)
 _MIXED_BATCH = 50
 HOSTILE = 10

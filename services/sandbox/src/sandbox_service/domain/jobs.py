@@ -69,6 +69,15 @@ class CheckJob:
 
 
 @dataclass(frozen=True, slots=True)
+class CompileJob:
+    """Compile test code, and run nothing of it: the one answer is the hexadecimal digits of what check jobs take."""
+
+    code: str
+    limits: Limits
+    setting: Setting = Setting()
+
+
+@dataclass(frozen=True, slots=True)
 class CommandJob:
     """Compile the program, if its language is compiled, and run it with `stdin`. It may start processes.
 

@@ -29,7 +29,7 @@ class Step:
         return self.concluded(self.judge(report), report)
 
     def concluded(self, outcome: Outcome | None, report: Report) -> Outcome | None:
-        """What is told of what `judge` gave, wherever it did."""
+        """What the caller is shown of what `judge` found."""
         if outcome is None:
             return None
         if outcome.verdict is Verdict.TAMPERED:
@@ -37,7 +37,7 @@ class Step:
         return self._hidden(outcome, report) if self.held_out else outcome
 
     def _hidden(self, outcome: Outcome, report: Report) -> Outcome:
-        """Nothing of held-out tests but which passed: how a program fails could tell what it was asked.
+        """Of held-out tests only which passed: how a program fails could reveal what it was asked.
 
         What went wrong before the program saw any is shown.
         """
@@ -54,7 +54,8 @@ class Step:
         )
 
     def unreached(self) -> Outcome:
-        """Of held-out tests after one that ended all: as if they had failed, so that it's not told where that was."""
+        """For held-out tests after one that ended the program: as if they had failed, so that the caller cannot see
+        which one it was."""
         results = (TestResult(False, held_out=True),) * self.tests
         return Outcome(Verdict.FAILED, results, "in a held-out test", held_out=True)
 

@@ -75,7 +75,7 @@ class CheckTest:
     `def check(candidate)`, called here if the code doesn't.
 
     `names`: what it may use of the program beside the entry point. `modules`: of the library, what it uses without an
-    import. `shared`: it runs in the program's process, and sees all of it. `unknown`: a name that it uses and nobody
+    import. `shared`: it runs in the program's process, and sees all of it. `unknown`: a name that it uses and nothing
     gives, so that it can judge no program. `asserted`: all that it does, where that is no more than such calls.
     """
 

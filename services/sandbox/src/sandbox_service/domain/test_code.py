@@ -34,8 +34,8 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 @dataclass(frozen=True, slots=True)
 class TestCode:
     """`calls_check`: the `check` that it defines is its own to call. `names`: what it uses of the program beside its
-    entry point. `modules`: of the library, what it uses without an import. `unknown`: a name that it uses and nobody
-    gives. `asserted`: see CheckTest."""
+    entry point. `modules`: of the library, what it uses without an import. `unknown`: a name that it uses and that
+    nothing defines. `asserted`: see CheckTest."""
 
     __test__ = False  # not for pytest
 

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ratchet_kit import errors, metrics
 from ratchet_kit.http_server import while_connected
 from ratchet_kit.logs import get_logger
+from ratchet_kit.text import encodable
 from sandbox_service.fusion import running, submitting
 from sandbox_service.fusion.datasets import DATASETS
 from sandbox_service.fusion.rows import RowFolder
@@ -53,7 +54,7 @@ _answers = metrics.counter("sandbox_http_answers", "Answers to SandboxFusion's c
 
 def build(runner: Runner, rows: RowFolder) -> FastAPI:
     app = FastAPI(title="Ratchet sandbox, for clients of SandboxFusion", version="1", redoc_url=None)
-    app.add_middleware(Surround)
+    app.add_middleware(BodyLimit)
     _install_errors(app)
 
     @app.get("/v1/ping")
@@ -128,7 +129,7 @@ def _install_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         # without the input, which may be what can't be sent
-        faults = [_fault([_clean(str(part)) for part in fault["loc"]], fault["msg"]) for fault in error.errors()]
+        faults = [_fault([encodable(str(part)) for part in fault["loc"]], fault["msg"]) for fault in error.errors()]
         return JSONResponse({"detail": faults}, 422)
 
     @app.exception_handler(Exception)
@@ -138,18 +139,14 @@ def _install_errors(app: FastAPI) -> None:
 
 
 def _fault(path: list[str], text: str) -> dict[str, Any]:
-    return {"loc": path, "msg": _clean(text), "type": "value_error"}
+    return {"loc": path, "msg": encodable(text), "type": "value_error"}
 
 
 def _path(field: str) -> list[str]:
-    return _clean(_FIELDS.get(field, field.removeprefix("program."))).split(".")
+    return encodable(_FIELDS.get(field, field.removeprefix("program."))).split(".")
 
 
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
-
-
-class Surround:
+class BodyLimit:
     """ASGI middleware: bounds the body and counts the answers."""
 
     def __init__(self, app: ASGIApp) -> None:

@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from ratchet_kit.text import check_encodable
+
 # What the client may name; what this node has of it is another matter.
 Language = Literal[
     "python", "python2", "c", "cpp", "nodejs", "go", "go_test", "java", "php", "csharp", "bash", "typescript", "sql",
@@ -13,16 +15,7 @@ Language = Literal[
 ]  # fmt: skip
 
 
-def _is_unicode(text: str) -> str:
-    """JSON can write half a surrogate pair, which no program's text holds."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("is no Unicode text: half a surrogate pair") from None
-    return text
-
-
-Text = Annotated[str, AfterValidator(_is_unicode)]
+Text = Annotated[str, AfterValidator(check_encodable)]
 
 
 MAX_TIMEOUT = 3600  # seconds; the service's own bound is lower

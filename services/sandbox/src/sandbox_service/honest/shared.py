@@ -26,6 +26,8 @@ CASES = (
     check("isinstance of its class", STACK, "assert isinstance(f(), Stack)\n", names=["Stack"]),
     check("a mock is passed", "def f(client):\n    return client.get('/x').json()['a']\n",
           "from unittest.mock import MagicMock\nc = MagicMock()\nc.get.return_value.json.return_value = {'a': 5}\nassert f(c) == 5\nc.get.assert_called_once_with('/x')\n"),
+    check("time.sleep is patched", "import time\ndef f(n):\n    time.sleep(n)\n    return n\n",
+          "import time\ndef test_a(monkeypatch):\n    slept = []\n    monkeypatch.setattr(time, 'sleep', slept.append)\n    assert f(30) == 30 and slept == [30]\n"),
     check("input is patched", "def f():\n    return int(input()) + 1\n", "from unittest.mock import patch\nwith patch('builtins.input', return_value='4'):\n    assert f() == 5\n"),
     check("stdout is captured", "def f(n):\n    print('n =', n)\n", "import io, contextlib\nout = io.StringIO()\nwith contextlib.redirect_stdout(out):\n    f(3)\nassert out.getvalue() == 'n = 3\\n'\n"),
     check("time is patched", "import time\ndef f():\n    return time.time()\n", "from unittest.mock import patch\nwith patch('time.time', return_value=7):\n    assert f() == 7\n"),

@@ -23,6 +23,8 @@ class RedisEvents:
 
     def __init__(self, redis: redis.asyncio.Redis) -> None:
         self._stream = Stream(redis, NAME, "trainer", "trainer", shared=True, max_length=MAX_LENGTH)
+        self._one_at_a_time = asyncio.Lock()
+        """So that they are there in the order in which they happened."""
 
     async def changed(self, run: Run) -> None:
         event = event_pb2.Event(
@@ -39,7 +41,7 @@ class RedisEvents:
                 "notice": run.notices[-1].message if run.notices and run.notices[-1].step == run.step else "",
             },
         )
-        # Whatever comes of it, and however long: what it tells of has happened, and the next thing waits.
+        # The change has happened: a failure to announce it is logged, and takes a limited time.
         with surviving("publish event", run_id=run.id, state=run.state.name):
-            async with asyncio.timeout(LIMIT.total_seconds()):
+            async with asyncio.timeout(LIMIT.total_seconds()), self._one_at_a_time:
                 await self._stream.publish({"event": json_format.MessageToJson(event, indent=None)})

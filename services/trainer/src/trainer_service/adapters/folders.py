@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import shutil
+import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from ratchet_kit.storage import Folder
 from trainer_service.domain.footprint import Shape
 from trainer_service.domain.ports import FetchedModel, FoundModel
 from trainer_service.domain.run import RunId
+
+_BASE = "base"
 
 
 class FsspecModelFolders:
@@ -34,8 +38,9 @@ class FsspecModelFolders:
         return await asyncio.to_thread(self._fetch, base.uri, id)
 
     async def tidy(self, id: RunId) -> None:
-        for name in ("checkpoints", "base"):
-            await asyncio.to_thread(shutil.rmtree, self._runs_folder / id / name, ignore_errors=True)
+        of_run = self._runs_folder / id
+        for folder in (of_run / "checkpoints", *of_run.glob(f"{_BASE}*")):
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     async def with_checkpoints(self) -> Sequence[RunId]:
         return await asyncio.to_thread(
@@ -59,13 +64,17 @@ class FsspecModelFolders:
 
     def _fetch(self, uri: str, id: RunId) -> FetchedModel:
         folder = self._places.open(self._inspect(uri).uri)
-        target = folder.local or self._runs_folder / id / "base"
+        target = folder.local or self._runs_folder / id / _BASE
         with disk_errors(str(target)):
             if not target.is_dir():
-                partial = target.with_name("base.partial")
-                shutil.rmtree(partial, ignore_errors=True)
-                folder.download(partial)
-                partial.rename(target)
+                # Its own: a driver that lost the run to another may be copying still.
+                partial = target.with_name(f"{_BASE}-{socket.gethostname()}-{os.getpid()}")
+                try:
+                    folder.download(partial)
+                    partial.rename(target)
+                except BaseException:
+                    shutil.rmtree(partial, ignore_errors=True)
+                    raise
         return FetchedModel(folder.uri, target)
 
     def _inspect(self, uri: str) -> FoundModel:

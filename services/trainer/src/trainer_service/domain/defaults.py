@@ -5,17 +5,15 @@ sets there are: `references` finds it.
 """
 
 from dataclasses import fields, replace
-from datetime import timedelta
 
 import ratchet_rewards
-from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.work import Priority
 from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
-from trainer_service.domain.footprint import LEAST_TOKENS, MOST_TOKENS, Training, fitting, too_large
+from trainer_service.domain.estimates import training
+from trainer_service.domain.footprint import LEAST_TOKENS, fitting
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.ports import FoundModel
 from trainer_service.domain.references import Found
-from trainer_service.domain.run import Estimate
 from trainer_service.domain.spec import Hyperparameters, Passes, Resources, RunSpec
 
 LOGGERS = ("console",)
@@ -64,36 +62,6 @@ def _hyperparameters(
         # At least 1: a batch of none is a fault of batch_size alone.
         taken = _over(taken, Hyperparameters(mini_batch_size=max(taken.batch_size or 0, 1)))
     return _passes(taken, algorithm, resources, base, limits)
-
-
-def training(
-    hyper: Hyperparameters, algorithm: Algorithm, resources: Resources, base: FoundModel | None, limits: Limits
-) -> Training | None:
-    """What memory is counted from; None where the base's shape is not known, or the device."""
-    if base is None or base.shape is None or resources.device not in MOST_TOKENS:
-        return None
-    return Training.of(
-        base.shape,
-        hyper,
-        resources.ranks,
-        resources.accelerators_per_node or 1,
-        resources.device,
-        limits.activation_bytes,
-        algorithm.has_critic,
-    )
-
-
-def estimate(spec: RunSpec, base: FoundModel | None, limits: Limits) -> Estimate | None:
-    """Of a complete and valid spec. Raises FailedPrecondition where it cannot fit: the numbers, and what to change."""
-    hyper = spec.hyperparameters
-    counted = training(hyper, ALGORITHMS[spec.algorithm], spec.resources, base, limits)
-    if counted is None:
-        return None
-    peak, limit = counted.bytes(hyper.passes()), limits.memory_bytes
-    if limit is not None and peak > limit:
-        raise FailedPrecondition(too_large(counted, hyper.passes(), limit))
-    seconds = counted.step_seconds((hyper.batch_size or 0) * (hyper.group_size or 1))
-    return Estimate(peak, limit, None if seconds is None else timedelta(seconds=round(seconds, 1)))
 
 
 def _passes(

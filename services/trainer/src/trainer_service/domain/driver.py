@@ -69,7 +69,7 @@ class Deadlines:
     turn: timedelta = timedelta(seconds=30)
     """What a run that has trained waits for the platform before other runs have their turn."""
     bewildered: timedelta = timedelta(minutes=10)
-    """What an error that nobody foresaw may last until the run fails for it."""
+    """How long an unforeseen error may last until the run fails for it."""
 
 
 class Driver:
@@ -109,7 +109,7 @@ class Driver:
         it takes; the run can be cancelled meanwhile. Cancelling this call leaves the job alone, for the next driver.
 
         Raises NotFound; Unavailable for a run that has trained and waits for its version: drive it again later, other
-        runs have their turn; and what nobody foresaw, when it has lasted.
+        runs have their turn; and an unforeseen error that has lasted.
         """
         waiting_since: datetime | None = None
         pulse = Pulse(self._clock)

@@ -88,8 +88,9 @@ class Training:
 
     def step_seconds(self, sequences: int) -> float | None:
         """The longest a step takes where the device's speed is known: all sequences are as long as can be. Three passes
-        forward and one backward, twice as long, are made of each token (generation, old log-probs, update), and two
-        operations a parameter and pass (arXiv:2001.08361, section 2.1)."""
+        forward and one backward, twice as long, are made of each token (generation, old log-probs where a batch is
+        learned from more than once, update), and two operations a parameter and pass (arXiv:2001.08361, section 2.1).
+        """
         speed = SPEED.get(self.device)
         if speed is None:
             return None

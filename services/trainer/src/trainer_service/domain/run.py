@@ -162,9 +162,12 @@ class Run:
         return replace(self, heartbeat_time=now)
 
     def enter(self, attempt: int, phase: Phase, now: datetime) -> "Run":
-        """The job of this attempt does something else from now on."""
+        """The job of this attempt does something else from now on. A report that comes after the last step was late: it
+        changes nothing."""
         self._require_attempt(attempt)
         self._require("enter a phase", *_STARTED)
+        if self.trained_time:
+            return self
         return _in_phase(replace(self, update_time=now), phase, now)
 
     def progress(self, step: Step, replaced: Step | None, now: datetime) -> "Run":

@@ -1,7 +1,7 @@
 """What callers do with runs: create, read, watch, cancel, resume, delete."""
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 
 from ratchet_kit import pages
@@ -12,7 +12,7 @@ from ratchet_kit.ids import new_id
 from ratchet_kit.pages import Page
 from ratchet_kit.times import Clock
 from ratchet_kit.work import Priority, Queue, enqueue
-from trainer_service.domain import defaults, validation
+from trainer_service.domain import defaults, estimates, validation
 from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.limits import Limits
 from trainer_service.domain.ports import Events, FoundModel, JobRunner, ModelFolders, PolicyHost, RunStore
@@ -62,10 +62,13 @@ class Runs:
         self._updates = updates
         self._clock = clock
 
-    async def create(self, request_id: str, spec: RunSpec, faults: Faults, actor: str = "") -> Run:
+    async def create(
+        self, request_id: str, spec: RunSpec, faults: Faults, actor: str = "", *, validate_only: bool = False
+    ) -> Run:
         """Stores and queues a run. The same request again gives the same run, as it is now.
 
         `faults`: what reading the request has found, for fields of the spec. `actor`: the API key that asks for it.
+        `validate_only`: the run is not stored.
 
         Raises:
             InvalidArgument: the spec is at fault; every fault is named.
@@ -80,9 +83,11 @@ class Runs:
         completed = defaults.complete(spec, found, self._limits)
         validation.check(completed, found, self._limits, faults)
         faults.raise_if_any("the run cannot be made")
-        estimate = defaults.estimate(completed, found.base, self._limits)
+        estimate = estimates.estimate(completed, found.base, self._limits)
         await self._require_space(found.base)
         run = Run.create(RunId(new_id("run")), completed, self._clock.now(), actor, estimate)
+        if validate_only:
+            return replace(run, id=RunId(""))
         stored = await self._store.create(run, request)
         if stored.id == run.id:
             await self._announce(run)

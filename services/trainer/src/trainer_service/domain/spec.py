@@ -35,9 +35,14 @@ class Resources:
     device: str = ""
 
     @property
+    def ranks_per_node(self) -> int:
+        """What is open counts as 1, and so does 0, which is no number of them; here and below."""
+        return self.accelerators_per_node or 1
+
+    @property
     def ranks(self) -> int:
-        """Training processes in all. What is open counts as 1, and so does 0, which is no number of them."""
-        return (self.nodes or 1) * (self.accelerators_per_node or 1)
+        """Training processes in all."""
+        return (self.nodes or 1) * self.ranks_per_node
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,11 @@ class Hyperparameters:
     def max_tokens(self) -> int:
         """Prompt and response together."""
         return (self.max_prompt_tokens or 0) + (self.max_response_tokens or 0)
+
+    @property
+    def samples(self) -> int:
+        """Completions (RL) or examples (SFT) of one step."""
+        return (self.batch_size or 0) * (self.group_size or 1)
 
     def passes(self, out_of_memory: int = 0) -> Passes:
         """Of a complete spec. `out_of_memory`: attempts that ran out of it, each of which halves the tokens, down to

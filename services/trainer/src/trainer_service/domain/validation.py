@@ -117,7 +117,7 @@ def _check_reward(reward: Reward, algorithm: Algorithm, found: Found, faults: Fa
 
 
 def _check_unused(spec: RunSpec, faults: Faults) -> None:
-    """What verl would take, and nobody would look at."""
+    """Settings that verl would take and not use."""
     for index, override in enumerate(spec.verl_overrides):
         if spec.reward.combination == Combination.GDPO and override.startswith(f"{OF_GROUPS}="):
             faults.add(
@@ -203,7 +203,7 @@ def _check_together(spec: RunSpec, found: Found, limits: Limits, algorithm: Algo
 def _check_batches(taken: Hyperparameters, ranks: int, limits: Limits, faults: Faults) -> None:
     batch, group = taken.batch_size or 0, taken.group_size or 1
     mini = taken.mini_batch_size or batch
-    sequences, share = batch * group, taken.update_sequences(ranks)
+    sequences, share = taken.samples, taken.update_sequences(ranks)
     most = f"must make at most {limits.max_sequences} sequences per step, not {sequences}"
     faults.unless(sequences <= limits.max_sequences, "batch_size", most)
     divides = not sequences % ranks

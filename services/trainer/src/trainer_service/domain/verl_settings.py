@@ -53,7 +53,6 @@ _ACTOR = {
     "ppo_epochs": _COUNT,
     "shuffle": _FLAG,
     "ulysses_sequence_parallel_size": _COUNT,
-    "calculate_entropy": _FLAG,
 }
 _CRITIC = {
     "cliprange_value": _NUMBER,

@@ -24,7 +24,7 @@ from ratchet_quality.measuring import Measurer
 from trainer_service.job.background import Background
 from trainer_service.job.checkpoints import Checkpoints
 from trainer_service.job.config import OUT_OF_MEMORY, JobConfig
-from trainer_service.job.policy import RunPolicy
+from trainer_service.job.policy import RunPolicy, rollouts
 from trainer_service.job.report import Reporter, Stopped
 from trainer_service.job.rewarding import Rewarding
 from trainer_service.job.schedule import Schedule
@@ -109,7 +109,7 @@ async def _open(
         schedule=Schedule.of(job.spec),
         background=background,
         reporter=Reporter(background, await channel(job.trainer_target), job.run_id, job.attempt, job.patience),
-        policy=RunPolicy.of(job, await channel(job.rollout_target)),
+        policy=RunPolicy.of(job, await clients.enter_async_context(rollouts(job))),
         environment=CodeEnvironment(executor, forgeable=job.spec.forgeable_rewards),
         rewarding=Rewarding(job.spec.reward, measurer, job.spec.thresholds.reward_limit),
         checkpoints=checkpoints,

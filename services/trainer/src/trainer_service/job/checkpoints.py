@@ -114,7 +114,7 @@ class Checkpoints:
     def _keep(self, kept: Saved | None) -> None:
         for one in self._saved():
             if one != kept:
-                shutil.rmtree(one.folder, ignore_errors=True)  # whoever writes there is no longer wanted
+                shutil.rmtree(one.folder, ignore_errors=True)  # an attempt that still writes there is no longer wanted
 
     def _saved(self) -> list[Saved]:
         """Complete or not; none of an attempt after this one."""

@@ -6,25 +6,24 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Protocol
 
-import grpc
-
-from ratchet.rollout.v1 import rollout_pb2, rollout_pb2_grpc
+from ratchet.rollout.v1 import rollout_pb2
 from ratchet_kit import policy_id
 from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound, Unavailable
-from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.retry import patiently
 from ratchet_policies import (
     Generation,
     PolicyEngine,
     PolicySpec,
     PolicyState,
+    Purpose,
     Sampling,
     TokenPrompt,
     ensure_ready,
     unload,
 )
-from ratchet_policies.rollout import RolloutEngine
+from ratchet_policies.fleet import Fleet
 from trainer_service.job import deadlines
 from trainer_service.job.config import JobConfig
 
@@ -41,40 +40,53 @@ class WeightSync:
     """Largest relative difference between what the engine computes and what the sent weights give."""
 
 
+class WeightsEngine(PolicyEngine, Protocol):
+    """Takes weights, too."""
+
+    async def update(
+        self, name: str, messages: AsyncIterator[rollout_pb2.UpdateWeightsRequest], timeout: float
+    ) -> rollout_pb2.UpdateWeightsResponse:
+        """UpdateWeights of rollout-service within `timeout` seconds; raises what it says."""
+        ...
+
+
+def rollouts(job: JobConfig) -> Fleet:
+    """The engines that the job generates with. A context manager."""
+    hyper = job.spec.hyperparameters
+    generate_timeout = deadlines.generation(hyper, waiting=hyper.samples)
+    return Fleet.of(job.rollout_target, generate_timeout=generate_timeout, unload_timeout=deadlines.LEAST)
+
+
 class RunPolicy:
     """The policy of one run. Transient errors are retried for `patience`, then raised."""
 
     def __init__(
         self,
-        engine: PolicyEngine,
-        channel: grpc.aio.Channel,
+        engine: WeightsEngine,
         spec: PolicySpec,
         patience: timedelta,
         at_once: int = 64,
         load_timeout: timedelta = deadlines.LEAST,
     ) -> None:
-        """`channel`: where the engine of `engine` is. `at_once`: prompts that are with the engine at a time; the
-        others wait here, where no deadline runs."""
+        """`at_once`: prompts that are with the engine at a time; the others wait here, where no deadline runs."""
         self._engine = engine
-        self._stub = rollout_pb2_grpc.RolloutServiceStub(channel)
         self._spec = spec
         self._patience = patience
         self._turns = asyncio.Semaphore(at_once)
         self._load_timeout = load_timeout
 
     @classmethod
-    def of(cls, job: JobConfig, channel: grpc.aio.Channel) -> "RunPolicy":
+    def of(cls, job: JobConfig, engine: WeightsEngine) -> "RunPolicy":
         spec = PolicySpec(
             name=job.policy,
             source=job.base_uri,
             dtype=job.dtype,
             max_model_len=job.spec.hyperparameters.max_tokens,
+            purpose=Purpose.TRAINING,
         )
-        hyper = job.spec.hyperparameters
-        at_once = (hyper.batch_size or 1) * (hyper.group_size or 1)
-        generate_timeout = deadlines.generation(hyper, waiting=at_once)
-        engine = RolloutEngine(channel, generate_timeout=generate_timeout, unload_timeout=deadlines.LEAST)
-        return cls(engine, channel, spec, job.patience, at_once, deadlines.weights(_size(job.base_path)))
+        return cls(
+            engine, spec, job.patience, job.spec.hyperparameters.samples, deadlines.weights(_size(job.base_path))
+        )
 
     async def ensure_loaded(self) -> None:
         """Returns when the policy is READY; loads it from its source when it is missing or has failed, twice at most.
@@ -118,8 +130,7 @@ class RunPolicy:
         async def send() -> rollout_pb2.UpdateWeightsResponse:
             messages = _messages(self._spec.name, identity, step, tensors)
             try:
-                with rpc_errors():
-                    return await self._stub.UpdateWeights(messages, timeout=timeout)
+                return await self._engine.update(self._spec.name, messages, timeout)
             except (NotFound, FailedPrecondition) as error:
                 await self.ensure_loaded()
                 raise Unavailable(f"the policy was not there: {error.message}") from error

@@ -55,6 +55,7 @@ class Reporter:
         self._attempt = attempt
         self._patience = patience
         self._phase: Phase | None = None
+        self._sending_phase = asyncio.Lock()
         self._over = False
         self.has_stepped = False
         """Whether the attempt has done a step."""
@@ -118,13 +119,18 @@ class Reporter:
         self._send(self._stub.ReportFinished, request)
 
     async def _send_phase(self, phase: Phase) -> None:
-        value = trainer_pb2.Run.Phase.Value(f"PHASE_{phase.name}")
-        request = pb.ReportPhaseRequest(run_id=self._run_id, attempt=self._attempt, phase=value)
-        try:
-            with rpc_errors():
-                await self._stub.ReportPhase(request, timeout=CALL_DEADLINE_S)
-        except RatchetError as error:
-            log.debug("phase.not_reported", phase=phase.value, reason=error.message)
+        """One at a time, so that a slow report arrives before those of later phases; a phase that is over by then is
+        not reported any more."""
+        async with self._sending_phase:
+            if phase is not self._phase:
+                return
+            value = trainer_pb2.Run.Phase.Value(f"PHASE_{phase.name}")
+            request = pb.ReportPhaseRequest(run_id=self._run_id, attempt=self._attempt, phase=value)
+            try:
+                with rpc_errors():
+                    await self._stub.ReportPhase(request, timeout=CALL_DEADLINE_S)
+            except RatchetError as error:
+                log.debug("phase.not_reported", phase=phase.value, reason=error.message)
 
     def _send(self, method: "grpc.aio.UnaryUnaryMultiCallable[Request, Reply]", request: Request) -> Reply:
         async def call() -> Reply:

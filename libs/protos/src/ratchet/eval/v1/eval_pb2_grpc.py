@@ -108,7 +108,7 @@ class EvalServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListEvaluations(self, request, context):
-        """Evaluations, newest first.
+        """Evaluations, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

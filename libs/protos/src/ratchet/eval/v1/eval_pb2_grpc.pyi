@@ -41,7 +41,7 @@ class EvalServiceStub:
     GetEvaluation: _grpc.UnaryUnaryMultiCallable[_eval_pb2.GetEvaluationRequest, _eval_pb2.GetEvaluationResponse]
     """An evaluation with its progress. NOT_FOUND."""
     ListEvaluations: _grpc.UnaryUnaryMultiCallable[_eval_pb2.ListEvaluationsRequest, _eval_pb2.ListEvaluationsResponse]
-    """Evaluations, newest first."""
+    """Evaluations, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
     CancelEvaluation: _grpc.UnaryUnaryMultiCallable[_eval_pb2.CancelEvaluationRequest, _eval_pb2.CancelEvaluationResponse]
     """Ends an evaluation; its samples stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
     DeleteEvaluation: _grpc.UnaryUnaryMultiCallable[_eval_pb2.DeleteEvaluationRequest, _eval_pb2.DeleteEvaluationResponse]
@@ -76,7 +76,7 @@ class EvalServiceAsyncStub(EvalServiceStub):
     GetEvaluation: _aio.UnaryUnaryMultiCallable[_eval_pb2.GetEvaluationRequest, _eval_pb2.GetEvaluationResponse]  # type: ignore[assignment]
     """An evaluation with its progress. NOT_FOUND."""
     ListEvaluations: _aio.UnaryUnaryMultiCallable[_eval_pb2.ListEvaluationsRequest, _eval_pb2.ListEvaluationsResponse]  # type: ignore[assignment]
-    """Evaluations, newest first."""
+    """Evaluations, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
     CancelEvaluation: _aio.UnaryUnaryMultiCallable[_eval_pb2.CancelEvaluationRequest, _eval_pb2.CancelEvaluationResponse]  # type: ignore[assignment]
     """Ends an evaluation; its samples stay. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise."""
     DeleteEvaluation: _aio.UnaryUnaryMultiCallable[_eval_pb2.DeleteEvaluationRequest, _eval_pb2.DeleteEvaluationResponse]  # type: ignore[assignment]
@@ -126,7 +126,7 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _eval_pb2.ListEvaluationsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_eval_pb2.ListEvaluationsResponse, _abc.Awaitable[_eval_pb2.ListEvaluationsResponse]]:
-        """Evaluations, newest first."""
+        """Evaluations, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
 
     @_abc_1.abstractmethod
     def CancelEvaluation(

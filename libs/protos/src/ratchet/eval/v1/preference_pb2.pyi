@@ -70,7 +70,7 @@ class Pair(_message.Message):
     right: _builtins.str
     choice: Global___Choice.ValueType
     left_evaluation_id: _builtins.str
-    """Whose they are; empty until there is a vote, which this must not sway."""
+    """Whose they are; empty until there is a vote: who votes must not know them."""
     right_evaluation_id: _builtins.str
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...

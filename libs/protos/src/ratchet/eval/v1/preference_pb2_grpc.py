@@ -78,15 +78,15 @@ class PreferenceServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListPairs(self, request, context):
-        """Pairs, newest first.
+        """Pairs, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RankEvaluations(self, request, context):
-        """How strong each evaluation's model is by the votes. Stores nothing. FAILED_PRECONDITION when votes do not connect
-        all of them.
+        """How strong each evaluation's model is by the votes. Stores nothing. INVALID_ARGUMENT names each field at fault;
+        FAILED_PRECONDITION when votes do not connect all of them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

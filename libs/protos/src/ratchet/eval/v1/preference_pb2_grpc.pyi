@@ -41,10 +41,10 @@ class PreferenceServiceStub:
     VotePair: _grpc.UnaryUnaryMultiCallable[_preference_pb2.VotePairRequest, _preference_pb2.VotePairResponse]
     """Stores the choice. Idempotent. NOT_FOUND; FAILED_PRECONDITION when another choice was made."""
     ListPairs: _grpc.UnaryUnaryMultiCallable[_preference_pb2.ListPairsRequest, _preference_pb2.ListPairsResponse]
-    """Pairs, newest first."""
+    """Pairs, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
     RankEvaluations: _grpc.UnaryUnaryMultiCallable[_preference_pb2.RankEvaluationsRequest, _preference_pb2.RankEvaluationsResponse]
-    """How strong each evaluation's model is by the votes. Stores nothing. FAILED_PRECONDITION when votes do not connect
-    all of them.
+    """How strong each evaluation's model is by the votes. Stores nothing. INVALID_ARGUMENT names each field at fault;
+    FAILED_PRECONDITION when votes do not connect all of them.
     """
 
 @_typing.type_check_only
@@ -60,10 +60,10 @@ class PreferenceServiceAsyncStub(PreferenceServiceStub):
     VotePair: _aio.UnaryUnaryMultiCallable[_preference_pb2.VotePairRequest, _preference_pb2.VotePairResponse]  # type: ignore[assignment]
     """Stores the choice. Idempotent. NOT_FOUND; FAILED_PRECONDITION when another choice was made."""
     ListPairs: _aio.UnaryUnaryMultiCallable[_preference_pb2.ListPairsRequest, _preference_pb2.ListPairsResponse]  # type: ignore[assignment]
-    """Pairs, newest first."""
+    """Pairs, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
     RankEvaluations: _aio.UnaryUnaryMultiCallable[_preference_pb2.RankEvaluationsRequest, _preference_pb2.RankEvaluationsResponse]  # type: ignore[assignment]
-    """How strong each evaluation's model is by the votes. Stores nothing. FAILED_PRECONDITION when votes do not connect
-    all of them.
+    """How strong each evaluation's model is by the votes. Stores nothing. INVALID_ARGUMENT names each field at fault;
+    FAILED_PRECONDITION when votes do not connect all of them.
     """
 
 class PreferenceServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -94,7 +94,7 @@ class PreferenceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _preference_pb2.ListPairsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_preference_pb2.ListPairsResponse, _abc.Awaitable[_preference_pb2.ListPairsResponse]]:
-        """Pairs, newest first."""
+        """Pairs, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
 
     @_abc_1.abstractmethod
     def RankEvaluations(
@@ -102,8 +102,8 @@ class PreferenceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _preference_pb2.RankEvaluationsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_preference_pb2.RankEvaluationsResponse, _abc.Awaitable[_preference_pb2.RankEvaluationsResponse]]:
-        """How strong each evaluation's model is by the votes. Stores nothing. FAILED_PRECONDITION when votes do not connect
-        all of them.
+        """How strong each evaluation's model is by the votes. Stores nothing. INVALID_ARGUMENT names each field at fault;
+        FAILED_PRECONDITION when votes do not connect all of them.
         """
 
 def add_PreferenceServiceServicer_to_server(servicer: PreferenceServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -107,7 +107,7 @@ class ExperimentServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListExperiments(self, request, context):
-        """Experiments, newest first, without their reports.
+        """Experiments, newest first, without their reports. INVALID_ARGUMENT for a page_size or a page_token that is none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -46,7 +46,7 @@ class ExperimentServiceStub:
     GetExperiment: _grpc.UnaryUnaryMultiCallable[_experiment_pb2.GetExperimentRequest, _experiment_pb2.GetExperimentResponse]
     """An experiment with what it shows now, or showed when it was concluded. NOT_FOUND."""
     ListExperiments: _grpc.UnaryUnaryMultiCallable[_experiment_pb2.ListExperimentsRequest, _experiment_pb2.ListExperimentsResponse]
-    """Experiments, newest first, without their reports."""
+    """Experiments, newest first, without their reports. INVALID_ARGUMENT for a page_size or a page_token that is none."""
     StartExperiment: _grpc.UnaryUnaryMultiCallable[_experiment_pb2.StartExperimentRequest, _experiment_pb2.StartExperimentResponse]
     """Gives the variants their traffic, for the first time or again after a pause. Idempotent. NOT_FOUND;
     FAILED_PRECONDITION when it has ended, when the model has a release under way, or when an older experiment takes all
@@ -81,7 +81,7 @@ class ExperimentServiceAsyncStub(ExperimentServiceStub):
     GetExperiment: _aio.UnaryUnaryMultiCallable[_experiment_pb2.GetExperimentRequest, _experiment_pb2.GetExperimentResponse]  # type: ignore[assignment]
     """An experiment with what it shows now, or showed when it was concluded. NOT_FOUND."""
     ListExperiments: _aio.UnaryUnaryMultiCallable[_experiment_pb2.ListExperimentsRequest, _experiment_pb2.ListExperimentsResponse]  # type: ignore[assignment]
-    """Experiments, newest first, without their reports."""
+    """Experiments, newest first, without their reports. INVALID_ARGUMENT for a page_size or a page_token that is none."""
     StartExperiment: _aio.UnaryUnaryMultiCallable[_experiment_pb2.StartExperimentRequest, _experiment_pb2.StartExperimentResponse]  # type: ignore[assignment]
     """Gives the variants their traffic, for the first time or again after a pause. Idempotent. NOT_FOUND;
     FAILED_PRECONDITION when it has ended, when the model has a release under way, or when an older experiment takes all
@@ -137,7 +137,7 @@ class ExperimentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _experiment_pb2.ListExperimentsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_experiment_pb2.ListExperimentsResponse, _abc.Awaitable[_experiment_pb2.ListExperimentsResponse]]:
-        """Experiments, newest first, without their reports."""
+        """Experiments, newest first, without their reports. INVALID_ARGUMENT for a page_size or a page_token that is none."""
 
     @_abc_1.abstractmethod
     def StartExperiment(

@@ -23,13 +23,14 @@ _sym_db = _symbol_database.Default()
 
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from ratchet.common.v1 import access_pb2 as ratchet_dot_common_dot_v1_dot_access__pb2
 from ratchet.common.v1 import generation_pb2 as ratchet_dot_common_dot_v1_dot_generation__pb2
 from ratchet.common.v1 import model_pb2 as ratchet_dot_common_dot_v1_dot_model__pb2
 from ratchet.common.v1 import problem_pb2 as ratchet_dot_common_dot_v1_dot_problem__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/gateway/v1/gateway.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1eratchet/common/v1/access.proto\x1a\"ratchet/common/v1/generation.proto\x1a\x1dratchet/common/v1/model.proto\x1a\x1fratchet/common/v1/problem.proto\"\xc3\x01\n\x0f\x43ompleteRequest\x12*\n\x05model\x18\x01 \x01(\x0b\x32\x1b.ratchet.common.v1.ModelRef\x12)\n\x06prompt\x18\x02 \x01(\x0b\x32\x19.ratchet.common.v1.Prompt\x12\x33\n\x08sampling\x18\x03 \x01(\x0b\x32!.ratchet.common.v1.SamplingParams\x12\x13\n\x0brouting_key\x18\x04 \x01(\t\x12\x0f\n\x07session\x18\x05 \x01(\t\"\xee\x01\n\x10\x43ompleteResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\x07version\x18\x02 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\x11\n\tpolicy_id\x18\x03 \x01(\t\x12\x32\n\x0b\x63ompletions\x18\x04 \x03(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x15\n\rprompt_tokens\x18\x05 \x01(\x05\x12\x19\n\x11\x63ompletion_tokens\x18\x06 \x01(\x05\x12%\n\x04\x65\x63ho\x18\x07 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"M\n\x15StreamCompleteRequest\x12\x34\n\x07request\x18\x01 \x01(\x0b\x32#.ratchet.gateway.v1.CompleteRequest\"\xa9\x01\n\x16StreamCompleteResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\x07version\x18\x02 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12,\n\x05\x64\x65lta\x18\x03 \x01(\x0b\x32\x1d.ratchet.common.v1.Completion\x12%\n\x04\x65\x63ho\x18\x04 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"\x8f\x01\n\x15\x43reateFeedbackRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x15\n\rcompletion_id\x18\x02 \x01(\t\x12\x0f\n\x05score\x18\x03 \x01(\x01H\x00\x12\x30\n\x07problem\x18\x04 \x01(\x0b\x32\x1d.ratchet.common.v1.ProblemRefH\x00\x42\x08\n\x06source\"\'\n\x16\x43reateFeedbackResponse\x12\r\n\x05score\x18\x01 \x01(\x01\x32\xe9\x02\n\x0eGatewayService\x12[\n\x08\x43omplete\x12#.ratchet.gateway.v1.CompleteRequest\x1a$.ratchet.gateway.v1.CompleteResponse\"\x04\xa8\xbb\x18\x01\x12o\n\x0eStreamComplete\x12).ratchet.gateway.v1.StreamCompleteRequest\x1a*.ratchet.gateway.v1.StreamCompleteResponse\"\x04\xa8\xbb\x18\x01\x30\x01\x12\x88\x01\n\x0e\x43reateFeedback\x12).ratchet.gateway.v1.CreateFeedbackRequest\x1a*.ratchet.gateway.v1.CreateFeedbackResponse\"\x1f\xa8\xbb\x18\x01\x82\xd3\xe4\x93\x02\x15\"\x10/api/v1/feedback:\x01*b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/gateway/v1/gateway.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\x1a\"ratchet/common/v1/generation.proto\x1a\x1dratchet/common/v1/model.proto\x1a\x1fratchet/common/v1/problem.proto\"\xc3\x01\n\x0f\x43ompleteRequest\x12*\n\x05model\x18\x01 \x01(\x0b\x32\x1b.ratchet.common.v1.ModelRef\x12)\n\x06prompt\x18\x02 \x01(\x0b\x32\x19.ratchet.common.v1.Prompt\x12\x33\n\x08sampling\x18\x03 \x01(\x0b\x32!.ratchet.common.v1.SamplingParams\x12\x13\n\x0brouting_key\x18\x04 \x01(\t\x12\x0f\n\x07session\x18\x05 \x01(\t\"\xee\x01\n\x10\x43ompleteResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\x07version\x18\x02 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\x11\n\tpolicy_id\x18\x03 \x01(\t\x12\x32\n\x0b\x63ompletions\x18\x04 \x03(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x15\n\rprompt_tokens\x18\x05 \x01(\x05\x12\x19\n\x11\x63ompletion_tokens\x18\x06 \x01(\x05\x12%\n\x04\x65\x63ho\x18\x07 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"M\n\x15StreamCompleteRequest\x12\x34\n\x07request\x18\x01 \x01(\x0b\x32#.ratchet.gateway.v1.CompleteRequest\"\xa9\x01\n\x16StreamCompleteResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\x07version\x18\x02 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12,\n\x05\x64\x65lta\x18\x03 \x01(\x0b\x32\x1d.ratchet.common.v1.Completion\x12%\n\x04\x65\x63ho\x18\x04 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"\xa5\x02\n\x15\x43reateFeedbackRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x15\n\rcompletion_id\x18\x02 \x01(\t\x12\x0f\n\x05score\x18\x03 \x01(\x01H\x00\x12\x30\n\x07problem\x18\x04 \x01(\x0b\x32\x1d.ratchet.common.v1.ProblemRefH\x00\x12*\n\x05thumb\x18\x05 \x01(\x0e\x32\x19.ratchet.gateway.v1.ThumbH\x00\x12\x34\n\x08\x61\x63\x63\x65pted\x18\x06 \x01(\x0b\x32 .ratchet.gateway.v1.AcceptedTextH\x00\x12\x32\n\x06\x63hoice\x18\x07 \x01(\x0b\x32 .ratchet.gateway.v1.BetterAnswerH\x00\x42\x08\n\x06source\"\'\n\x16\x43reateFeedbackResponse\x12\r\n\x05score\x18\x01 \x01(\x01\"+\n\x0c\x41\x63\x63\x65ptedText\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x05\"B\n\x0c\x42\x65tterAnswer\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x0f\n\x07over_id\x18\x02 \x01(\t\x12\x12\n\nover_index\x18\x03 \x01(\x05\"U\n\x14\x43ountFeedbackRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12.\n\nafter_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\'\n\x15\x43ountFeedbackResponse\x12\x0e\n\x06scored\x18\x01 \x01(\x03*<\n\x05Thumb\x12\x15\n\x11THUMB_UNSPECIFIED\x10\x00\x12\x0c\n\x08THUMB_UP\x10\x01\x12\x0e\n\nTHUMB_DOWN\x10\x02\x32\xf9\x03\n\x0eGatewayService\x12[\n\x08\x43omplete\x12#.ratchet.gateway.v1.CompleteRequest\x1a$.ratchet.gateway.v1.CompleteResponse\"\x04\xa8\xbb\x18\x01\x12o\n\x0eStreamComplete\x12).ratchet.gateway.v1.StreamCompleteRequest\x1a*.ratchet.gateway.v1.StreamCompleteResponse\"\x04\xa8\xbb\x18\x01\x30\x01\x12\x88\x01\n\x0e\x43reateFeedback\x12).ratchet.gateway.v1.CreateFeedbackRequest\x1a*.ratchet.gateway.v1.CreateFeedbackResponse\"\x1f\xa8\xbb\x18\x01\x82\xd3\xe4\x93\x02\x15\"\x10/api/v1/feedback:\x01*\x12\x8d\x01\n\rCountFeedback\x12(.ratchet.gateway.v1.CountFeedbackRequest\x1a).ratchet.gateway.v1.CountFeedbackResponse\"\'\x82\xd3\xe4\x93\x02!\x12\x1f/api/v1/models/{model}/feedbackb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,18 +43,30 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GATEWAYSERVICE'].methods_by_name['StreamComplete']._serialized_options = b'\250\273\030\001'
   _globals['_GATEWAYSERVICE'].methods_by_name['CreateFeedback']._loaded_options = None
   _globals['_GATEWAYSERVICE'].methods_by_name['CreateFeedback']._serialized_options = b'\250\273\030\001\202\323\344\223\002\025\"\020/api/v1/feedback:\001*'
-  _globals['_COMPLETEREQUEST']._serialized_start=219
-  _globals['_COMPLETEREQUEST']._serialized_end=414
-  _globals['_COMPLETERESPONSE']._serialized_start=417
-  _globals['_COMPLETERESPONSE']._serialized_end=655
-  _globals['_STREAMCOMPLETEREQUEST']._serialized_start=657
-  _globals['_STREAMCOMPLETEREQUEST']._serialized_end=734
-  _globals['_STREAMCOMPLETERESPONSE']._serialized_start=737
-  _globals['_STREAMCOMPLETERESPONSE']._serialized_end=906
-  _globals['_CREATEFEEDBACKREQUEST']._serialized_start=909
-  _globals['_CREATEFEEDBACKREQUEST']._serialized_end=1052
-  _globals['_CREATEFEEDBACKRESPONSE']._serialized_start=1054
-  _globals['_CREATEFEEDBACKRESPONSE']._serialized_end=1093
-  _globals['_GATEWAYSERVICE']._serialized_start=1096
-  _globals['_GATEWAYSERVICE']._serialized_end=1457
+  _globals['_GATEWAYSERVICE'].methods_by_name['CountFeedback']._loaded_options = None
+  _globals['_GATEWAYSERVICE'].methods_by_name['CountFeedback']._serialized_options = b'\202\323\344\223\002!\022\037/api/v1/models/{model}/feedback'
+  _globals['_THUMB']._serialized_start=1519
+  _globals['_THUMB']._serialized_end=1579
+  _globals['_COMPLETEREQUEST']._serialized_start=252
+  _globals['_COMPLETEREQUEST']._serialized_end=447
+  _globals['_COMPLETERESPONSE']._serialized_start=450
+  _globals['_COMPLETERESPONSE']._serialized_end=688
+  _globals['_STREAMCOMPLETEREQUEST']._serialized_start=690
+  _globals['_STREAMCOMPLETEREQUEST']._serialized_end=767
+  _globals['_STREAMCOMPLETERESPONSE']._serialized_start=770
+  _globals['_STREAMCOMPLETERESPONSE']._serialized_end=939
+  _globals['_CREATEFEEDBACKREQUEST']._serialized_start=942
+  _globals['_CREATEFEEDBACKREQUEST']._serialized_end=1235
+  _globals['_CREATEFEEDBACKRESPONSE']._serialized_start=1237
+  _globals['_CREATEFEEDBACKRESPONSE']._serialized_end=1276
+  _globals['_ACCEPTEDTEXT']._serialized_start=1278
+  _globals['_ACCEPTEDTEXT']._serialized_end=1321
+  _globals['_BETTERANSWER']._serialized_start=1323
+  _globals['_BETTERANSWER']._serialized_end=1389
+  _globals['_COUNTFEEDBACKREQUEST']._serialized_start=1391
+  _globals['_COUNTFEEDBACKREQUEST']._serialized_end=1476
+  _globals['_COUNTFEEDBACKRESPONSE']._serialized_start=1478
+  _globals['_COUNTFEEDBACKRESPONSE']._serialized_end=1517
+  _globals['_GATEWAYSERVICE']._serialized_start=1582
+  _globals['_GATEWAYSERVICE']._serialized_end=2087
 # @@protoc_insertion_point(module_scope)

@@ -6,7 +6,9 @@ isort:skip_file
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from ratchet.common.v1 import generation_pb2 as _generation_pb2
 from ratchet.common.v1 import model_pb2 as _model_pb2
 from ratchet.common.v1 import problem_pb2 as _problem_pb2
@@ -20,6 +22,23 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _Thumb:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ThumbEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Thumb.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    THUMB_UNSPECIFIED: _Thumb.ValueType  # 0
+    THUMB_UP: _Thumb.ValueType  # 1
+    THUMB_DOWN: _Thumb.ValueType  # 2
+
+class Thumb(_Thumb, metaclass=_ThumbEnumTypeWrapper): ...
+
+THUMB_UNSPECIFIED: Thumb.ValueType  # 0
+THUMB_UP: Thumb.ValueType  # 1
+THUMB_DOWN: Thumb.ValueType  # 2
+Global___Thumb: _TypeAlias = Thumb  # noqa: Y015
 
 @_typing.final
 class CompleteRequest(_message.Message):
@@ -168,15 +187,28 @@ class CreateFeedbackRequest(_message.Message):
     COMPLETION_ID_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
+    THUMB_FIELD_NUMBER: _builtins.int
+    ACCEPTED_FIELD_NUMBER: _builtins.int
+    CHOICE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Idempotent under it."""
     completion_id: _builtins.str
     """Id of the completion."""
     score: _builtins.float
     """In [0, 1], 1 is best."""
+    thumb: Global___Thumb.ValueType
+    """A score: up is 1, down is 0."""
     @_builtins.property
     def problem(self) -> _problem_pb2.ProblemRef:
         """A problem with tests: the gateway grades the completion in the sandbox."""
+
+    @_builtins.property
+    def accepted(self) -> Global___AcceptedText:
+        """Kept with the completion; a later one replaces it."""
+
+    @_builtins.property
+    def choice(self) -> Global___BetterAnswer:
+        """Kept with the completion, beside earlier ones."""
 
     def __init__(
         self,
@@ -185,12 +217,15 @@ class CreateFeedbackRequest(_message.Message):
         completion_id: _builtins.str = ...,
         score: _builtins.float = ...,
         problem: _problem_pb2.ProblemRef | None = ...,
+        thumb: Global___Thumb.ValueType = ...,
+        accepted: Global___AcceptedText | None = ...,
+        choice: Global___BetterAnswer | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["problem", b"problem", "score", b"score", "source", b"source"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "choice", b"choice", "problem", b"problem", "score", b"score", "source", b"source", "thumb", b"thumb"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["completion_id", b"completion_id", "problem", b"problem", "request_id", b"request_id", "score", b"score", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "choice", b"choice", "completion_id", b"completion_id", "problem", b"problem", "request_id", b"request_id", "score", b"score", "source", b"source", "thumb", b"thumb"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_source: _TypeAlias = _typing.Literal["score", "problem"]  # noqa: Y015
+    _WhichOneofReturnType_source: _TypeAlias = _typing.Literal["score", "problem", "thumb", "accepted", "choice"]  # noqa: Y015
     _WhichOneofArgType_source: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_source) -> _WhichOneofReturnType_source | None: ...
 
@@ -202,6 +237,7 @@ class CreateFeedbackResponse(_message.Message):
 
     SCORE_FIELD_NUMBER: _builtins.int
     score: _builtins.float
+    """What the feedback says; 0 for an accepted text and a choice, which say none."""
     def __init__(
         self,
         *,
@@ -214,3 +250,102 @@ class CreateFeedbackResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CreateFeedbackResponse: _TypeAlias = CreateFeedbackResponse  # noqa: Y015
+
+@_typing.final
+class AcceptedText(_message.Message):
+    """What was used in the end in place of an answer, or the answer itself where it was used as it is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    index: _builtins.int
+    """Of the answer among those of its completion, from 0."""
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        index: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AcceptedText: _TypeAlias = AcceptedText  # noqa: Y015
+
+@_typing.final
+class BetterAnswer(_message.Message):
+    """An answer of the completion is better than another one to the same prompt."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    OVER_ID_FIELD_NUMBER: _builtins.int
+    OVER_INDEX_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    """Of the better answer among those of its completion, from 0."""
+    over_id: _builtins.str
+    """Whose answer is the worse one. Empty: another answer of the same completion."""
+    over_index: _builtins.int
+    def __init__(
+        self,
+        *,
+        index: _builtins.int = ...,
+        over_id: _builtins.str = ...,
+        over_index: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "over_id", b"over_id", "over_index", b"over_index"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BetterAnswer: _TypeAlias = BetterAnswer  # noqa: Y015
+
+@_typing.final
+class CountFeedbackRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    AFTER_TIME_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    @_builtins.property
+    def after_time(self) -> _timestamp_pb2.Timestamp:
+        """Only answers to requests that came since then. Absent: all that are on record."""
+
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        after_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after_time", b"after_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_time", b"after_time", "model", b"model"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountFeedbackRequest: _TypeAlias = CountFeedbackRequest  # noqa: Y015
+
+@_typing.final
+class CountFeedbackResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCORED_FIELD_NUMBER: _builtins.int
+    scored: _builtins.int
+    """Of all versions of the model, those of releases and experiments included."""
+    def __init__(
+        self,
+        *,
+        scored: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scored", b"scored"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountFeedbackResponse: _TypeAlias = CountFeedbackResponse  # noqa: Y015

@@ -51,6 +51,11 @@ class GatewayServiceStub(object):
                 request_serializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CreateFeedbackRequest.SerializeToString,
                 response_deserializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CreateFeedbackResponse.FromString,
                 _registered_method=True)
+        self.CountFeedback = channel.unary_unary(
+                '/ratchet.gateway.v1.GatewayService/CountFeedback',
+                request_serializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CountFeedbackRequest.SerializeToString,
+                response_deserializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CountFeedbackResponse.FromString,
+                _registered_method=True)
 
 
 class GatewayServiceServicer(object):
@@ -74,8 +79,18 @@ class GatewayServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CreateFeedback(self, request, context):
-        """Says how good a completion was: a score by the application, or by a problem's tests in the sandbox. A later feedback
-        replaces an earlier one. NOT_FOUND for an unknown completion or problem; INVALID_ARGUMENT.
+        """Says how good a completion was: a score or a thumb by the application, or by a problem's tests in the sandbox; a later
+        one replaces an earlier one. Or gives material to learn from: the text that was used in the end, or which of two answers
+        is the better one. Idempotent under request_id. NOT_FOUND for an unknown completion or problem; INVALID_ARGUMENT names
+        each field at fault. For material FAILED_PRECONDITION where the completion's key keeps no traffic, PERMISSION_DENIED for
+        the completion of another key.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CountFeedback(self, request, context):
+        """How many answers of a model have a score. INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -98,6 +113,11 @@ def add_GatewayServiceServicer_to_server(servicer, server):
                     servicer.CreateFeedback,
                     request_deserializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CreateFeedbackRequest.FromString,
                     response_serializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CreateFeedbackResponse.SerializeToString,
+            ),
+            'CountFeedback': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountFeedback,
+                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CountFeedbackRequest.FromString,
+                    response_serializer=ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CountFeedbackResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -183,6 +203,33 @@ class GatewayService(object):
             '/ratchet.gateway.v1.GatewayService/CreateFeedback',
             ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CreateFeedbackRequest.SerializeToString,
             ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CreateFeedbackResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountFeedback(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.gateway.v1.GatewayService/CountFeedback',
+            ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CountFeedbackRequest.SerializeToString,
+            ratchet_dot_gateway_dot_v1_dot_gateway__pb2.CountFeedbackResponse.FromString,
             options,
             channel_credentials,
             insecure,

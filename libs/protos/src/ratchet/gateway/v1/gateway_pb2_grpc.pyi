@@ -42,9 +42,14 @@ class GatewayServiceStub:
     StreamComplete: _grpc.UnaryStreamMultiCallable[_gateway_pb2.StreamCompleteRequest, _gateway_pb2.StreamCompleteResponse]
     """As Complete, with each piece of text as it is made."""
     CreateFeedback: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.CreateFeedbackRequest, _gateway_pb2.CreateFeedbackResponse]
-    """Says how good a completion was: a score by the application, or by a problem's tests in the sandbox. A later feedback
-    replaces an earlier one. NOT_FOUND for an unknown completion or problem; INVALID_ARGUMENT.
+    """Says how good a completion was: a score or a thumb by the application, or by a problem's tests in the sandbox; a later
+    one replaces an earlier one. Or gives material to learn from: the text that was used in the end, or which of two answers
+    is the better one. Idempotent under request_id. NOT_FOUND for an unknown completion or problem; INVALID_ARGUMENT names
+    each field at fault. For material FAILED_PRECONDITION where the completion's key keeps no traffic, PERMISSION_DENIED for
+    the completion of another key.
     """
+    CountFeedback: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.CountFeedbackRequest, _gateway_pb2.CountFeedbackResponse]
+    """How many answers of a model have a score. INVALID_ARGUMENT."""
 
 @_typing.type_check_only
 class GatewayServiceAsyncStub(GatewayServiceStub):
@@ -60,9 +65,14 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
     StreamComplete: _aio.UnaryStreamMultiCallable[_gateway_pb2.StreamCompleteRequest, _gateway_pb2.StreamCompleteResponse]  # type: ignore[assignment]
     """As Complete, with each piece of text as it is made."""
     CreateFeedback: _aio.UnaryUnaryMultiCallable[_gateway_pb2.CreateFeedbackRequest, _gateway_pb2.CreateFeedbackResponse]  # type: ignore[assignment]
-    """Says how good a completion was: a score by the application, or by a problem's tests in the sandbox. A later feedback
-    replaces an earlier one. NOT_FOUND for an unknown completion or problem; INVALID_ARGUMENT.
+    """Says how good a completion was: a score or a thumb by the application, or by a problem's tests in the sandbox; a later
+    one replaces an earlier one. Or gives material to learn from: the text that was used in the end, or which of two answers
+    is the better one. Idempotent under request_id. NOT_FOUND for an unknown completion or problem; INVALID_ARGUMENT names
+    each field at fault. For material FAILED_PRECONDITION where the completion's key keeps no traffic, PERMISSION_DENIED for
+    the completion of another key.
     """
+    CountFeedback: _aio.UnaryUnaryMultiCallable[_gateway_pb2.CountFeedbackRequest, _gateway_pb2.CountFeedbackResponse]  # type: ignore[assignment]
+    """How many answers of a model have a score. INVALID_ARGUMENT."""
 
 class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
     """The door for applications: completions, routed by release, and feedback on them. Every call needs an API key:
@@ -93,8 +103,19 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _gateway_pb2.CreateFeedbackRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_gateway_pb2.CreateFeedbackResponse, _abc.Awaitable[_gateway_pb2.CreateFeedbackResponse]]:
-        """Says how good a completion was: a score by the application, or by a problem's tests in the sandbox. A later feedback
-        replaces an earlier one. NOT_FOUND for an unknown completion or problem; INVALID_ARGUMENT.
+        """Says how good a completion was: a score or a thumb by the application, or by a problem's tests in the sandbox; a later
+        one replaces an earlier one. Or gives material to learn from: the text that was used in the end, or which of two answers
+        is the better one. Idempotent under request_id. NOT_FOUND for an unknown completion or problem; INVALID_ARGUMENT names
+        each field at fault. For material FAILED_PRECONDITION where the completion's key keeps no traffic, PERMISSION_DENIED for
+        the completion of another key.
         """
+
+    @_abc_1.abstractmethod
+    def CountFeedback(
+        self,
+        request: _gateway_pb2.CountFeedbackRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_gateway_pb2.CountFeedbackResponse, _abc.Awaitable[_gateway_pb2.CountFeedbackResponse]]:
+        """How many answers of a model have a score. INVALID_ARGUMENT."""
 
 def add_GatewayServiceServicer_to_server(servicer: GatewayServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -34,6 +34,7 @@ class Key(_message.Message):
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
     REVOKE_ACTOR_FIELD_NUMBER: _builtins.int
+    KEEP_TRAFFIC_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     name: _builtins.str
     """For people."""
@@ -42,6 +43,8 @@ class Key(_message.Message):
     actor: _builtins.str
     """The ids of the keys that made and that revoked it; empty for the bootstrap key."""
     revoke_actor: _builtins.str
+    keep_traffic: _builtins.bool
+    """Whether the prompts, answers and feedback of its requests are kept to learn from."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_access_pb2.Scope.ValueType]: ...
     @_builtins.property
@@ -71,10 +74,11 @@ class Key(_message.Message):
         expire_time: _timestamp_pb2.Timestamp | None = ...,
         actor: _builtins.str = ...,
         revoke_actor: _builtins.str = ...,
+        keep_traffic: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expire_time", b"expire_time", "revoke_time", b"revoke_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "create_time", b"create_time", "expire_time", b"expire_time", "hint", b"hint", "id", b"id", "models", b"models", "name", b"name", "revoke_actor", b"revoke_actor", "revoke_time", b"revoke_time", "scopes", b"scopes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "create_time", b"create_time", "expire_time", b"expire_time", "hint", b"hint", "id", b"id", "keep_traffic", b"keep_traffic", "models", b"models", "name", b"name", "revoke_actor", b"revoke_actor", "revoke_time", b"revoke_time", "scopes", b"scopes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -89,8 +93,11 @@ class CreateKeyRequest(_message.Message):
     SCOPES_FIELD_NUMBER: _builtins.int
     MODELS_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    KEEP_TRAFFIC_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     name: _builtins.str
+    keep_traffic: _builtins.bool
+    """Whether the prompts, answers and feedback of its requests are kept to learn from."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_access_pb2.Scope.ValueType]:
         """Empty means inference."""
@@ -111,10 +118,11 @@ class CreateKeyRequest(_message.Message):
         scopes: _abc.Iterable[_access_pb2.Scope.ValueType] | None = ...,
         models: _abc.Iterable[_builtins.str] | None = ...,
         expire_time: _timestamp_pb2.Timestamp | None = ...,
+        keep_traffic: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "models", b"models", "name", b"name", "request_id", b"request_id", "scopes", b"scopes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "keep_traffic", b"keep_traffic", "models", b"models", "name", b"name", "request_id", b"request_id", "scopes", b"scopes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -226,3 +234,45 @@ class RevokeKeyResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RevokeKeyResponse: _TypeAlias = RevokeKeyResponse  # noqa: Y015
+
+@_typing.final
+class SetKeyTrafficRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    KEEP_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    keep: _builtins.bool
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        keep: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "keep", b"keep"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetKeyTrafficRequest: _TypeAlias = SetKeyTrafficRequest  # noqa: Y015
+
+@_typing.final
+class SetKeyTrafficResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def key(self) -> Global___Key: ...
+    def __init__(
+        self,
+        *,
+        key: Global___Key | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["key", b"key"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetKeyTrafficResponse: _TypeAlias = SetKeyTrafficResponse  # noqa: Y015

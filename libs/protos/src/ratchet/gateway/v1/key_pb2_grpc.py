@@ -50,6 +50,11 @@ class KeyServiceStub(object):
                 request_serializer=ratchet_dot_gateway_dot_v1_dot_key__pb2.RevokeKeyRequest.SerializeToString,
                 response_deserializer=ratchet_dot_gateway_dot_v1_dot_key__pb2.RevokeKeyResponse.FromString,
                 _registered_method=True)
+        self.SetKeyTraffic = channel.unary_unary(
+                '/ratchet.gateway.v1.KeyService/SetKeyTraffic',
+                request_serializer=ratchet_dot_gateway_dot_v1_dot_key__pb2.SetKeyTrafficRequest.SerializeToString,
+                response_deserializer=ratchet_dot_gateway_dot_v1_dot_key__pb2.SetKeyTrafficResponse.FromString,
+                _registered_method=True)
 
 
 class KeyServiceServicer(object):
@@ -65,7 +70,7 @@ class KeyServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListKeys(self, request, context):
-        """Keys, newest first, revoked ones too.
+        """Keys, newest first, revoked ones too. INVALID_ARGUMENT for a page_size or a page_token that is none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -73,6 +78,14 @@ class KeyServiceServicer(object):
 
     def RevokeKey(self, request, context):
         """Makes a key invalid, at once and for good; it stays listed. Idempotent. NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetKeyTraffic(self, request, context):
+        """Gives or withdraws the consent to keep what is sent with a key: see TrafficService. It holds for what comes from now on;
+        ForgetTraffic removes what is kept. Idempotent. NOT_FOUND; FAILED_PRECONDITION for a key that was revoked.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -95,6 +108,11 @@ def add_KeyServiceServicer_to_server(servicer, server):
                     servicer.RevokeKey,
                     request_deserializer=ratchet_dot_gateway_dot_v1_dot_key__pb2.RevokeKeyRequest.FromString,
                     response_serializer=ratchet_dot_gateway_dot_v1_dot_key__pb2.RevokeKeyResponse.SerializeToString,
+            ),
+            'SetKeyTraffic': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetKeyTraffic,
+                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_key__pb2.SetKeyTrafficRequest.FromString,
+                    response_serializer=ratchet_dot_gateway_dot_v1_dot_key__pb2.SetKeyTrafficResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -179,6 +197,33 @@ class KeyService(object):
             '/ratchet.gateway.v1.KeyService/RevokeKey',
             ratchet_dot_gateway_dot_v1_dot_key__pb2.RevokeKeyRequest.SerializeToString,
             ratchet_dot_gateway_dot_v1_dot_key__pb2.RevokeKeyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetKeyTraffic(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.gateway.v1.KeyService/SetKeyTraffic',
+            ratchet_dot_gateway_dot_v1_dot_key__pb2.SetKeyTrafficRequest.SerializeToString,
+            ratchet_dot_gateway_dot_v1_dot_key__pb2.SetKeyTrafficResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -38,9 +38,13 @@ class KeyServiceStub:
     without its secret. INVALID_ARGUMENT names each field at fault.
     """
     ListKeys: _grpc.UnaryUnaryMultiCallable[_key_pb2.ListKeysRequest, _key_pb2.ListKeysResponse]
-    """Keys, newest first, revoked ones too."""
+    """Keys, newest first, revoked ones too. INVALID_ARGUMENT for a page_size or a page_token that is none."""
     RevokeKey: _grpc.UnaryUnaryMultiCallable[_key_pb2.RevokeKeyRequest, _key_pb2.RevokeKeyResponse]
     """Makes a key invalid, at once and for good; it stays listed. Idempotent. NOT_FOUND."""
+    SetKeyTraffic: _grpc.UnaryUnaryMultiCallable[_key_pb2.SetKeyTrafficRequest, _key_pb2.SetKeyTrafficResponse]
+    """Gives or withdraws the consent to keep what is sent with a key: see TrafficService. It holds for what comes from now on;
+    ForgetTraffic removes what is kept. Idempotent. NOT_FOUND; FAILED_PRECONDITION for a key that was revoked.
+    """
 
 @_typing.type_check_only
 class KeyServiceAsyncStub(KeyServiceStub):
@@ -52,9 +56,13 @@ class KeyServiceAsyncStub(KeyServiceStub):
     without its secret. INVALID_ARGUMENT names each field at fault.
     """
     ListKeys: _aio.UnaryUnaryMultiCallable[_key_pb2.ListKeysRequest, _key_pb2.ListKeysResponse]  # type: ignore[assignment]
-    """Keys, newest first, revoked ones too."""
+    """Keys, newest first, revoked ones too. INVALID_ARGUMENT for a page_size or a page_token that is none."""
     RevokeKey: _aio.UnaryUnaryMultiCallable[_key_pb2.RevokeKeyRequest, _key_pb2.RevokeKeyResponse]  # type: ignore[assignment]
     """Makes a key invalid, at once and for good; it stays listed. Idempotent. NOT_FOUND."""
+    SetKeyTraffic: _aio.UnaryUnaryMultiCallable[_key_pb2.SetKeyTrafficRequest, _key_pb2.SetKeyTrafficResponse]  # type: ignore[assignment]
+    """Gives or withdraws the consent to keep what is sent with a key: see TrafficService. It holds for what comes from now on;
+    ForgetTraffic removes what is kept. Idempotent. NOT_FOUND; FAILED_PRECONDITION for a key that was revoked.
+    """
 
 class KeyServiceServicer(metaclass=_abc_1.ABCMeta):
     """API keys. Every call needs a key of scope admin."""
@@ -75,7 +83,7 @@ class KeyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _key_pb2.ListKeysRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_key_pb2.ListKeysResponse, _abc.Awaitable[_key_pb2.ListKeysResponse]]:
-        """Keys, newest first, revoked ones too."""
+        """Keys, newest first, revoked ones too. INVALID_ARGUMENT for a page_size or a page_token that is none."""
 
     @_abc_1.abstractmethod
     def RevokeKey(
@@ -84,5 +92,15 @@ class KeyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_key_pb2.RevokeKeyResponse, _abc.Awaitable[_key_pb2.RevokeKeyResponse]]:
         """Makes a key invalid, at once and for good; it stays listed. Idempotent. NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def SetKeyTraffic(
+        self,
+        request: _key_pb2.SetKeyTrafficRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_key_pb2.SetKeyTrafficResponse, _abc.Awaitable[_key_pb2.SetKeyTrafficResponse]]:
+        """Gives or withdraws the consent to keep what is sent with a key: see TrafficService. It holds for what comes from now on;
+        ForgetTraffic removes what is kept. Idempotent. NOT_FOUND; FAILED_PRECONDITION for a key that was revoked.
+        """
 
 def add_KeyServiceServicer_to_server(servicer: KeyServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

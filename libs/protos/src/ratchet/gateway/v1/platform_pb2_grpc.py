@@ -40,6 +40,21 @@ class PlatformServiceStub(object):
                 request_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetPlatformRequest.SerializeToString,
                 response_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetPlatformResponse.FromString,
                 _registered_method=True)
+        self.ListNodes = channel.unary_unary(
+                '/ratchet.gateway.v1.PlatformService/ListNodes',
+                request_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.ListNodesRequest.SerializeToString,
+                response_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.ListNodesResponse.FromString,
+                _registered_method=True)
+        self.DrainNode = channel.unary_unary(
+                '/ratchet.gateway.v1.PlatformService/DrainNode',
+                request_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.DrainNodeRequest.SerializeToString,
+                response_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.DrainNodeResponse.FromString,
+                _registered_method=True)
+        self.ResumeNode = channel.unary_unary(
+                '/ratchet.gateway.v1.PlatformService/ResumeNode',
+                request_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.ResumeNodeRequest.SerializeToString,
+                response_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.ResumeNodeResponse.FromString,
+                _registered_method=True)
 
 
 class PlatformServiceServicer(object):
@@ -47,7 +62,29 @@ class PlatformServiceServicer(object):
     """
 
     def GetPlatform(self, request, context):
-        """Asks every service for its health, for two seconds at most.
+        """Asks every service for its health, for two seconds at most. No errors of its own: one that does not answer is AWAY.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListNodes(self, request, context):
+        """The nodes that hold policies, by their addresses, as this gateway saw them within the last second or so.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DrainNode(self, request, context):
+        """The node takes nothing new, and ends what it has: see `engines.sequences`. Its policies are loaded elsewhere where they
+        are needed and there is room. NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeNode(self, request, context):
+        """The node takes policies and requests again. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -60,6 +97,21 @@ def add_PlatformServiceServicer_to_server(servicer, server):
                     servicer.GetPlatform,
                     request_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetPlatformRequest.FromString,
                     response_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetPlatformResponse.SerializeToString,
+            ),
+            'ListNodes': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListNodes,
+                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.ListNodesRequest.FromString,
+                    response_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.ListNodesResponse.SerializeToString,
+            ),
+            'DrainNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainNode,
+                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.DrainNodeRequest.FromString,
+                    response_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.DrainNodeResponse.SerializeToString,
+            ),
+            'ResumeNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeNode,
+                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.ResumeNodeRequest.FromString,
+                    response_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.ResumeNodeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -90,6 +142,87 @@ class PlatformService(object):
             '/ratchet.gateway.v1.PlatformService/GetPlatform',
             ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetPlatformRequest.SerializeToString,
             ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetPlatformResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListNodes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.gateway.v1.PlatformService/ListNodes',
+            ratchet_dot_gateway_dot_v1_dot_platform__pb2.ListNodesRequest.SerializeToString,
+            ratchet_dot_gateway_dot_v1_dot_platform__pb2.ListNodesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.gateway.v1.PlatformService/DrainNode',
+            ratchet_dot_gateway_dot_v1_dot_platform__pb2.DrainNodeRequest.SerializeToString,
+            ratchet_dot_gateway_dot_v1_dot_platform__pb2.DrainNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.gateway.v1.PlatformService/ResumeNode',
+            ratchet_dot_gateway_dot_v1_dot_platform__pb2.ResumeNodeRequest.SerializeToString,
+            ratchet_dot_gateway_dot_v1_dot_platform__pb2.ResumeNodeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -99,7 +99,7 @@ class ReleaseServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListReleases(self, request, context):
-        """Releases, newest first.
+        """Releases, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -42,7 +42,7 @@ class ReleaseServiceStub:
     GetRelease: _grpc.UnaryUnaryMultiCallable[_release_pb2.GetReleaseRequest, _release_pb2.GetReleaseResponse]
     """A release with what its arms showed in the present stage. NOT_FOUND."""
     ListReleases: _grpc.UnaryUnaryMultiCallable[_release_pb2.ListReleasesRequest, _release_pb2.ListReleasesResponse]
-    """Releases, newest first."""
+    """Releases, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
     RollbackRelease: _grpc.UnaryUnaryMultiCallable[_release_pb2.RollbackReleaseRequest, _release_pb2.RollbackReleaseResponse]
     """Sends all traffic back to the baseline, now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise;
     ABORTED when it moved at the same moment, here and below. From PROMOTING on it is FALLING_BACK first.
@@ -72,7 +72,7 @@ class ReleaseServiceAsyncStub(ReleaseServiceStub):
     GetRelease: _aio.UnaryUnaryMultiCallable[_release_pb2.GetReleaseRequest, _release_pb2.GetReleaseResponse]  # type: ignore[assignment]
     """A release with what its arms showed in the present stage. NOT_FOUND."""
     ListReleases: _aio.UnaryUnaryMultiCallable[_release_pb2.ListReleasesRequest, _release_pb2.ListReleasesResponse]  # type: ignore[assignment]
-    """Releases, newest first."""
+    """Releases, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
     RollbackRelease: _aio.UnaryUnaryMultiCallable[_release_pb2.RollbackReleaseRequest, _release_pb2.RollbackReleaseResponse]  # type: ignore[assignment]
     """Sends all traffic back to the baseline, now. Idempotent. NOT_FOUND; FAILED_PRECONDITION when it has ended otherwise;
     ABORTED when it moved at the same moment, here and below. From PROMOTING on it is FALLING_BACK first.
@@ -117,7 +117,7 @@ class ReleaseServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _release_pb2.ListReleasesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_release_pb2.ListReleasesResponse, _abc.Awaitable[_release_pb2.ListReleasesResponse]]:
-        """Releases, newest first."""
+        """Releases, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
 
     @_abc_1.abstractmethod
     def RollbackRelease(

@@ -40,7 +40,7 @@ class RegistryServiceStub:
     GetModel: _grpc.UnaryUnaryMultiCallable[_registry_pb2.GetModelRequest, _registry_pb2.GetModelResponse]
     """A model with its aliases. NOT_FOUND."""
     ListModels: _grpc.UnaryUnaryMultiCallable[_registry_pb2.ListModelsRequest, _registry_pb2.ListModelsResponse]
-    """Models by name."""
+    """Models by name. INVALID_ARGUMENT for a page_size or a page_token that is none."""
     DeleteModel: _grpc.UnaryUnaryMultiCallable[_registry_pb2.DeleteModelRequest, _registry_pb2.DeleteModelResponse]
     """Deletes a model that never had a version. NOT_FOUND; FAILED_PRECONDITION otherwise: the numbers of its versions would be
     given again to others.
@@ -94,7 +94,7 @@ class RegistryServiceAsyncStub(RegistryServiceStub):
     GetModel: _aio.UnaryUnaryMultiCallable[_registry_pb2.GetModelRequest, _registry_pb2.GetModelResponse]  # type: ignore[assignment]
     """A model with its aliases. NOT_FOUND."""
     ListModels: _aio.UnaryUnaryMultiCallable[_registry_pb2.ListModelsRequest, _registry_pb2.ListModelsResponse]  # type: ignore[assignment]
-    """Models by name."""
+    """Models by name. INVALID_ARGUMENT for a page_size or a page_token that is none."""
     DeleteModel: _aio.UnaryUnaryMultiCallable[_registry_pb2.DeleteModelRequest, _registry_pb2.DeleteModelResponse]  # type: ignore[assignment]
     """Deletes a model that never had a version. NOT_FOUND; FAILED_PRECONDITION otherwise: the numbers of its versions would be
     given again to others.
@@ -163,7 +163,7 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_pb2.ListModelsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_pb2.ListModelsResponse, _abc.Awaitable[_registry_pb2.ListModelsResponse]]:
-        """Models by name."""
+        """Models by name. INVALID_ARGUMENT for a page_size or a page_token that is none."""
 
     @_abc_1.abstractmethod
     def DeleteModel(

@@ -27,10 +27,11 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from ratchet.common.v1 import failure_pb2 as ratchet_dot_common_dot_v1_dot_failure__pb2
 from ratchet.common.v1 import generation_pb2 as ratchet_dot_common_dot_v1_dot_generation__pb2
+from ratchet.common.v1 import node_pb2 as ratchet_dot_common_dot_v1_dot_node__pb2
 from ratchet.common.v1 import priority_pb2 as ratchet_dot_common_dot_v1_dot_priority__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/rollout/v1/rollout.proto\x12\x12ratchet.rollout.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fratchet/common/v1/failure.proto\x1a\"ratchet/common/v1/generation.proto\x1a ratchet/common/v1/priority.proto\"\xf0\x03\n\x06Policy\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x05state\x18\x02 \x01(\x0e\x32 .ratchet.rollout.v1.Policy.State\x12+\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12\x11\n\tpolicy_id\x18\x04 \x01(\t\x12\x12\n\nsource_uri\x18\x05 \x01(\t\x12(\n\x05\x64type\x18\x06 \x01(\x0e\x32\x19.ratchet.rollout.v1.Dtype\x12\x15\n\rmax_model_len\x18\x07 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nready_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0eweight_updates\x18\n \x01(\x03\x12\x19\n\x11has_chat_template\x18\x0b \x01(\x08\x12\x13\n\x0bsettings_id\x18\x0c \x01(\t\"i\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_LOADING\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03\x12\x13\n\x0fSTATE_UNLOADING\x10\x04\"\xff\x01\n\rEngineOptions\x12(\n\x05\x64type\x18\x01 \x01(\x0e\x32\x19.ratchet.rollout.v1.Dtype\x12\x1a\n\rmax_model_len\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x19\n\x0cmax_num_seqs\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x1b\n\x0ekv_cache_bytes\x18\x04 \x01(\x03H\x02\x88\x01\x01\x12!\n\x14tensor_parallel_size\x18\x05 \x01(\x05H\x03\x88\x01\x01\x42\x10\n\x0e_max_model_lenB\x0f\n\r_max_num_seqsB\x11\n\x0f_kv_cache_bytesB\x17\n\x15_tensor_parallel_size\"\x99\x01\n\x11LoadPolicyRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\nsource_uri\x18\x03 \x01(\t\x12\x32\n\x07options\x18\x04 \x01(\x0b\x32!.ratchet.rollout.v1.EngineOptions\x12\x1a\n\x12\x65xpected_policy_id\x18\x05 \x01(\t\"@\n\x12LoadPolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\" \n\x10GetPolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"?\n\x11GetPolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\"<\n\x13ListPoliciesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"]\n\x14ListPoliciesResponse\x12,\n\x08policies\x18\x01 \x03(\x0b\x32\x1a.ratchet.rollout.v1.Policy\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"#\n\x13UnloadPolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x16\n\x14UnloadPolicyResponse\"\xcc\x01\n\x0fGenerateRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12)\n\x06prompt\x18\x02 \x01(\x0b\x32\x19.ratchet.common.v1.Prompt\x12\x33\n\x08sampling\x18\x03 \x01(\x0b\x32!.ratchet.common.v1.SamplingParams\x12\x1a\n\x12\x65xpected_policy_id\x18\x04 \x01(\t\x12-\n\x08priority\x18\x05 \x01(\x0e\x32\x1b.ratchet.common.v1.Priority\"\xc7\x01\n\x10GenerateResponse\x12\x32\n\x0b\x63ompletions\x18\x01 \x03(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x18\n\x10prompt_token_ids\x18\x03 \x03(\x05\x12+\n\x08\x64uration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12%\n\x04\x65\x63ho\x18\x05 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"M\n\x15StreamGenerateRequest\x12\x34\n\x07request\x18\x01 \x01(\x0b\x32#.ratchet.rollout.v1.GenerateRequest\"\x97\x01\n\x16StreamGenerateResponse\x12,\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x15\n\rprompt_tokens\x18\x03 \x01(\x05\x12%\n\x04\x65\x63ho\x18\x04 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"J\n\x0cTensorHeader\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x0e\n\x06sha256\x18\x04 \x01(\t\"F\n\x13UpdateWeightsHeader\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x0c\n\x04step\x18\x03 \x01(\x03\"\xa1\x01\n\x14UpdateWeightsRequest\x12\x39\n\x06header\x18\x01 \x01(\x0b\x32\'.ratchet.rollout.v1.UpdateWeightsHeaderH\x00\x12\x32\n\x06tensor\x18\x02 \x01(\x0b\x32 .ratchet.rollout.v1.TensorHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x03 \x01(\x0cH\x00\x42\t\n\x07message\"\xd3\x01\n\x15UpdateWeightsResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x33\n\x10receive_duration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rload_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bprobe_error\x18\x05 \x01(\x01*X\n\x05\x44type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\x11\n\rDTYPE_FLOAT32\x10\x01\x12\x12\n\x0e\x44TYPE_BFLOAT16\x10\x02\x12\x11\n\rDTYPE_FLOAT16\x10\x03\x32\xd1\x05\n\x0eRolloutService\x12[\n\nLoadPolicy\x12%.ratchet.rollout.v1.LoadPolicyRequest\x1a&.ratchet.rollout.v1.LoadPolicyResponse\x12X\n\tGetPolicy\x12$.ratchet.rollout.v1.GetPolicyRequest\x1a%.ratchet.rollout.v1.GetPolicyResponse\x12{\n\x0cListPolicies\x12\'.ratchet.rollout.v1.ListPoliciesRequest\x1a(.ratchet.rollout.v1.ListPoliciesResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/policies\x12\x61\n\x0cUnloadPolicy\x12\'.ratchet.rollout.v1.UnloadPolicyRequest\x1a(.ratchet.rollout.v1.UnloadPolicyResponse\x12U\n\x08Generate\x12#.ratchet.rollout.v1.GenerateRequest\x1a$.ratchet.rollout.v1.GenerateResponse\x12i\n\x0eStreamGenerate\x12).ratchet.rollout.v1.StreamGenerateRequest\x1a*.ratchet.rollout.v1.StreamGenerateResponse0\x01\x12\x66\n\rUpdateWeights\x12(.ratchet.rollout.v1.UpdateWeightsRequest\x1a).ratchet.rollout.v1.UpdateWeightsResponse(\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/rollout/v1/rollout.proto\x12\x12ratchet.rollout.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fratchet/common/v1/failure.proto\x1a\"ratchet/common/v1/generation.proto\x1a\x1cratchet/common/v1/node.proto\x1a ratchet/common/v1/priority.proto\"\x9d\x04\n\x06Policy\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x05state\x18\x02 \x01(\x0e\x32 .ratchet.rollout.v1.Policy.State\x12+\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1a.ratchet.common.v1.Failure\x12\x11\n\tpolicy_id\x18\x04 \x01(\t\x12\x12\n\nsource_uri\x18\x05 \x01(\t\x12(\n\x05\x64type\x18\x06 \x01(\x0e\x32\x19.ratchet.rollout.v1.Dtype\x12\x15\n\rmax_model_len\x18\x07 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nready_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0eweight_updates\x18\n \x01(\x03\x12\x19\n\x11has_chat_template\x18\x0b \x01(\x08\x12\x13\n\x0bsettings_id\x18\x0c \x01(\t\x12+\n\x07purpose\x18\r \x01(\x0e\x32\x1a.ratchet.common.v1.Purpose\"i\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_LOADING\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03\x12\x13\n\x0fSTATE_UNLOADING\x10\x04\"\xff\x01\n\rEngineOptions\x12(\n\x05\x64type\x18\x01 \x01(\x0e\x32\x19.ratchet.rollout.v1.Dtype\x12\x1a\n\rmax_model_len\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x19\n\x0cmax_num_seqs\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x1b\n\x0ekv_cache_bytes\x18\x04 \x01(\x03H\x02\x88\x01\x01\x12!\n\x14tensor_parallel_size\x18\x05 \x01(\x05H\x03\x88\x01\x01\x42\x10\n\x0e_max_model_lenB\x0f\n\r_max_num_seqsB\x11\n\x0f_kv_cache_bytesB\x17\n\x15_tensor_parallel_size\"\xc6\x01\n\x11LoadPolicyRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\nsource_uri\x18\x03 \x01(\t\x12\x32\n\x07options\x18\x04 \x01(\x0b\x32!.ratchet.rollout.v1.EngineOptions\x12\x1a\n\x12\x65xpected_policy_id\x18\x05 \x01(\t\x12+\n\x07purpose\x18\x06 \x01(\x0e\x32\x1a.ratchet.common.v1.Purpose\"@\n\x12LoadPolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\" \n\x10GetPolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"?\n\x11GetPolicyResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\"<\n\x13ListPoliciesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"]\n\x14ListPoliciesResponse\x12,\n\x08policies\x18\x01 \x03(\x0b\x32\x1a.ratchet.rollout.v1.Policy\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"#\n\x13UnloadPolicyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x16\n\x14UnloadPolicyResponse\"\xcc\x01\n\x0fGenerateRequest\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12)\n\x06prompt\x18\x02 \x01(\x0b\x32\x19.ratchet.common.v1.Prompt\x12\x33\n\x08sampling\x18\x03 \x01(\x0b\x32!.ratchet.common.v1.SamplingParams\x12\x1a\n\x12\x65xpected_policy_id\x18\x04 \x01(\t\x12-\n\x08priority\x18\x05 \x01(\x0e\x32\x1b.ratchet.common.v1.Priority\"\xc7\x01\n\x10GenerateResponse\x12\x32\n\x0b\x63ompletions\x18\x01 \x03(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x18\n\x10prompt_token_ids\x18\x03 \x03(\x05\x12+\n\x08\x64uration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12%\n\x04\x65\x63ho\x18\x05 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"M\n\x15StreamGenerateRequest\x12\x34\n\x07request\x18\x01 \x01(\x0b\x32#.ratchet.rollout.v1.GenerateRequest\"\x97\x01\n\x16StreamGenerateResponse\x12,\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\x1d.ratchet.common.v1.Completion\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x15\n\rprompt_tokens\x18\x03 \x01(\x05\x12%\n\x04\x65\x63ho\x18\x04 \x01(\x0b\x32\x17.ratchet.common.v1.Echo\"J\n\x0cTensorHeader\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x0e\n\x06sha256\x18\x04 \x01(\t\"F\n\x13UpdateWeightsHeader\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\x12\x0c\n\x04step\x18\x03 \x01(\x03\"\xa1\x01\n\x14UpdateWeightsRequest\x12\x39\n\x06header\x18\x01 \x01(\x0b\x32\'.ratchet.rollout.v1.UpdateWeightsHeaderH\x00\x12\x32\n\x06tensor\x18\x02 \x01(\x0b\x32 .ratchet.rollout.v1.TensorHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x03 \x01(\x0cH\x00\x42\t\n\x07message\"\xd3\x01\n\x15UpdateWeightsResponse\x12*\n\x06policy\x18\x01 \x01(\x0b\x32\x1a.ratchet.rollout.v1.Policy\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x33\n\x10receive_duration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rload_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bprobe_error\x18\x05 \x01(\x01\"!\n\x0eGetNodeRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\"G\n\x0fGetNodeResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node\x12\r\n\x05peers\x18\x02 \x03(\t\" \n\x0c\x44rainRequest\x12\x10\n\x08\x64raining\x18\x01 \x01(\x08\"6\n\rDrainResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node*X\n\x05\x44type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\x11\n\rDTYPE_FLOAT32\x10\x01\x12\x12\n\x0e\x44TYPE_BFLOAT16\x10\x02\x12\x11\n\rDTYPE_FLOAT16\x10\x03\x32\xf3\x06\n\x0eRolloutService\x12[\n\nLoadPolicy\x12%.ratchet.rollout.v1.LoadPolicyRequest\x1a&.ratchet.rollout.v1.LoadPolicyResponse\x12X\n\tGetPolicy\x12$.ratchet.rollout.v1.GetPolicyRequest\x1a%.ratchet.rollout.v1.GetPolicyResponse\x12{\n\x0cListPolicies\x12\'.ratchet.rollout.v1.ListPoliciesRequest\x1a(.ratchet.rollout.v1.ListPoliciesResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/policies\x12\x61\n\x0cUnloadPolicy\x12\'.ratchet.rollout.v1.UnloadPolicyRequest\x1a(.ratchet.rollout.v1.UnloadPolicyResponse\x12U\n\x08Generate\x12#.ratchet.rollout.v1.GenerateRequest\x1a$.ratchet.rollout.v1.GenerateResponse\x12i\n\x0eStreamGenerate\x12).ratchet.rollout.v1.StreamGenerateRequest\x1a*.ratchet.rollout.v1.StreamGenerateResponse0\x01\x12\x66\n\rUpdateWeights\x12(.ratchet.rollout.v1.UpdateWeightsRequest\x1a).ratchet.rollout.v1.UpdateWeightsResponse(\x01\x12R\n\x07GetNode\x12\".ratchet.rollout.v1.GetNodeRequest\x1a#.ratchet.rollout.v1.GetNodeResponse\x12L\n\x05\x44rain\x12 .ratchet.rollout.v1.DrainRequest\x1a!.ratchet.rollout.v1.DrainResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,46 +40,54 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ROLLOUTSERVICE'].methods_by_name['ListPolicies']._loaded_options = None
   _globals['_ROLLOUTSERVICE'].methods_by_name['ListPolicies']._serialized_options = b'\202\323\344\223\002\022\022\020/api/v1/policies'
-  _globals['_DTYPE']._serialized_start=2718
-  _globals['_DTYPE']._serialized_end=2806
-  _globals['_POLICY']._serialized_start=255
-  _globals['_POLICY']._serialized_end=751
-  _globals['_POLICY_STATE']._serialized_start=646
-  _globals['_POLICY_STATE']._serialized_end=751
-  _globals['_ENGINEOPTIONS']._serialized_start=754
-  _globals['_ENGINEOPTIONS']._serialized_end=1009
-  _globals['_LOADPOLICYREQUEST']._serialized_start=1012
-  _globals['_LOADPOLICYREQUEST']._serialized_end=1165
-  _globals['_LOADPOLICYRESPONSE']._serialized_start=1167
-  _globals['_LOADPOLICYRESPONSE']._serialized_end=1231
-  _globals['_GETPOLICYREQUEST']._serialized_start=1233
-  _globals['_GETPOLICYREQUEST']._serialized_end=1265
-  _globals['_GETPOLICYRESPONSE']._serialized_start=1267
-  _globals['_GETPOLICYRESPONSE']._serialized_end=1330
-  _globals['_LISTPOLICIESREQUEST']._serialized_start=1332
-  _globals['_LISTPOLICIESREQUEST']._serialized_end=1392
-  _globals['_LISTPOLICIESRESPONSE']._serialized_start=1394
-  _globals['_LISTPOLICIESRESPONSE']._serialized_end=1487
-  _globals['_UNLOADPOLICYREQUEST']._serialized_start=1489
-  _globals['_UNLOADPOLICYREQUEST']._serialized_end=1524
-  _globals['_UNLOADPOLICYRESPONSE']._serialized_start=1526
-  _globals['_UNLOADPOLICYRESPONSE']._serialized_end=1548
-  _globals['_GENERATEREQUEST']._serialized_start=1551
-  _globals['_GENERATEREQUEST']._serialized_end=1755
-  _globals['_GENERATERESPONSE']._serialized_start=1758
-  _globals['_GENERATERESPONSE']._serialized_end=1957
-  _globals['_STREAMGENERATEREQUEST']._serialized_start=1959
-  _globals['_STREAMGENERATEREQUEST']._serialized_end=2036
-  _globals['_STREAMGENERATERESPONSE']._serialized_start=2039
-  _globals['_STREAMGENERATERESPONSE']._serialized_end=2190
-  _globals['_TENSORHEADER']._serialized_start=2192
-  _globals['_TENSORHEADER']._serialized_end=2266
-  _globals['_UPDATEWEIGHTSHEADER']._serialized_start=2268
-  _globals['_UPDATEWEIGHTSHEADER']._serialized_end=2338
-  _globals['_UPDATEWEIGHTSREQUEST']._serialized_start=2341
-  _globals['_UPDATEWEIGHTSREQUEST']._serialized_end=2502
-  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_start=2505
-  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_end=2716
-  _globals['_ROLLOUTSERVICE']._serialized_start=2809
-  _globals['_ROLLOUTSERVICE']._serialized_end=3530
+  _globals['_DTYPE']._serialized_start=3036
+  _globals['_DTYPE']._serialized_end=3124
+  _globals['_POLICY']._serialized_start=285
+  _globals['_POLICY']._serialized_end=826
+  _globals['_POLICY_STATE']._serialized_start=721
+  _globals['_POLICY_STATE']._serialized_end=826
+  _globals['_ENGINEOPTIONS']._serialized_start=829
+  _globals['_ENGINEOPTIONS']._serialized_end=1084
+  _globals['_LOADPOLICYREQUEST']._serialized_start=1087
+  _globals['_LOADPOLICYREQUEST']._serialized_end=1285
+  _globals['_LOADPOLICYRESPONSE']._serialized_start=1287
+  _globals['_LOADPOLICYRESPONSE']._serialized_end=1351
+  _globals['_GETPOLICYREQUEST']._serialized_start=1353
+  _globals['_GETPOLICYREQUEST']._serialized_end=1385
+  _globals['_GETPOLICYRESPONSE']._serialized_start=1387
+  _globals['_GETPOLICYRESPONSE']._serialized_end=1450
+  _globals['_LISTPOLICIESREQUEST']._serialized_start=1452
+  _globals['_LISTPOLICIESREQUEST']._serialized_end=1512
+  _globals['_LISTPOLICIESRESPONSE']._serialized_start=1514
+  _globals['_LISTPOLICIESRESPONSE']._serialized_end=1607
+  _globals['_UNLOADPOLICYREQUEST']._serialized_start=1609
+  _globals['_UNLOADPOLICYREQUEST']._serialized_end=1644
+  _globals['_UNLOADPOLICYRESPONSE']._serialized_start=1646
+  _globals['_UNLOADPOLICYRESPONSE']._serialized_end=1668
+  _globals['_GENERATEREQUEST']._serialized_start=1671
+  _globals['_GENERATEREQUEST']._serialized_end=1875
+  _globals['_GENERATERESPONSE']._serialized_start=1878
+  _globals['_GENERATERESPONSE']._serialized_end=2077
+  _globals['_STREAMGENERATEREQUEST']._serialized_start=2079
+  _globals['_STREAMGENERATEREQUEST']._serialized_end=2156
+  _globals['_STREAMGENERATERESPONSE']._serialized_start=2159
+  _globals['_STREAMGENERATERESPONSE']._serialized_end=2310
+  _globals['_TENSORHEADER']._serialized_start=2312
+  _globals['_TENSORHEADER']._serialized_end=2386
+  _globals['_UPDATEWEIGHTSHEADER']._serialized_start=2388
+  _globals['_UPDATEWEIGHTSHEADER']._serialized_end=2458
+  _globals['_UPDATEWEIGHTSREQUEST']._serialized_start=2461
+  _globals['_UPDATEWEIGHTSREQUEST']._serialized_end=2622
+  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_start=2625
+  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_end=2836
+  _globals['_GETNODEREQUEST']._serialized_start=2838
+  _globals['_GETNODEREQUEST']._serialized_end=2871
+  _globals['_GETNODERESPONSE']._serialized_start=2873
+  _globals['_GETNODERESPONSE']._serialized_end=2944
+  _globals['_DRAINREQUEST']._serialized_start=2946
+  _globals['_DRAINREQUEST']._serialized_end=2978
+  _globals['_DRAINRESPONSE']._serialized_start=2980
+  _globals['_DRAINRESPONSE']._serialized_end=3034
+  _globals['_ROLLOUTSERVICE']._serialized_start=3127
+  _globals['_ROLLOUTSERVICE']._serialized_end=4010
 # @@protoc_insertion_point(module_scope)

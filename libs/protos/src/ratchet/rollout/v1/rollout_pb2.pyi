@@ -12,6 +12,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from ratchet.common.v1 import failure_pb2 as _failure_pb2
 from ratchet.common.v1 import generation_pb2 as _generation_pb2
+from ratchet.common.v1 import node_pb2 as _node_pb2
 from ratchet.common.v1 import priority_pb2 as _priority_pb2
 import builtins as _builtins
 import sys
@@ -82,6 +83,7 @@ class Policy(_message.Message):
     WEIGHT_UPDATES_FIELD_NUMBER: _builtins.int
     HAS_CHAT_TEMPLATE_FIELD_NUMBER: _builtins.int
     SETTINGS_ID_FIELD_NUMBER: _builtins.int
+    PURPOSE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name under which requests address the policy; chosen by the caller, unique while loaded."""
     state: Global___Policy.State.ValueType
@@ -100,6 +102,7 @@ class Policy(_message.Message):
     """"sha256:<hex>" over config, tokenizer and chat template: the same weights with another of them answer otherwise. Set
     when READY.
     """
+    purpose: _node_pb2.Purpose.ValueType
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure: ...
     @_builtins.property
@@ -121,10 +124,11 @@ class Policy(_message.Message):
         weight_updates: _builtins.int = ...,
         has_chat_template: _builtins.bool = ...,
         settings_id: _builtins.str = ...,
+        purpose: _node_pb2.Purpose.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "failure", b"failure", "ready_time", b"ready_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "dtype", b"dtype", "failure", b"failure", "has_chat_template", b"has_chat_template", "max_model_len", b"max_model_len", "name", b"name", "policy_id", b"policy_id", "ready_time", b"ready_time", "settings_id", b"settings_id", "source_uri", b"source_uri", "state", b"state", "weight_updates", b"weight_updates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "dtype", b"dtype", "failure", b"failure", "has_chat_template", b"has_chat_template", "max_model_len", b"max_model_len", "name", b"name", "policy_id", b"policy_id", "purpose", b"purpose", "ready_time", b"ready_time", "settings_id", b"settings_id", "source_uri", b"source_uri", "state", b"state", "weight_updates", b"weight_updates"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -190,11 +194,13 @@ class LoadPolicyRequest(_message.Message):
     SOURCE_URI_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
     EXPECTED_POLICY_ID_FIELD_NUMBER: _builtins.int
+    PURPOSE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     name: _builtins.str
     source_uri: _builtins.str
     expected_policy_id: _builtins.str
     """When set, loading fails unless the weights hash to this id."""
+    purpose: _node_pb2.Purpose.ValueType
     @_builtins.property
     def options(self) -> Global___EngineOptions: ...
     def __init__(
@@ -205,10 +211,11 @@ class LoadPolicyRequest(_message.Message):
         source_uri: _builtins.str = ...,
         options: Global___EngineOptions | None = ...,
         expected_policy_id: _builtins.str = ...,
+        purpose: _node_pb2.Purpose.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_policy_id", b"expected_policy_id", "name", b"name", "options", b"options", "request_id", b"request_id", "source_uri", b"source_uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_policy_id", b"expected_policy_id", "name", b"name", "options", b"options", "purpose", b"purpose", "request_id", b"request_id", "source_uri", b"source_uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -602,3 +609,89 @@ class UpdateWeightsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UpdateWeightsResponse: _TypeAlias = UpdateWeightsResponse  # noqa: Y015
+
+@_typing.final
+class GetNodeRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    address: _builtins.str
+    """Where the caller is a node itself: its address. It is looked at from now on."""
+    def __init__(
+        self,
+        *,
+        address: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetNodeRequest: _TypeAlias = GetNodeRequest  # noqa: Y015
+
+@_typing.final
+class GetNodeResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    PEERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def node(self) -> _node_pb2.Node: ...
+    @_builtins.property
+    def peers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Addresses of the other nodes that answer."""
+
+    def __init__(
+        self,
+        *,
+        node: _node_pb2.Node | None = ...,
+        peers: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["node", b"node"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "peers", b"peers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetNodeResponse: _TypeAlias = GetNodeResponse  # noqa: Y015
+
+@_typing.final
+class DrainRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DRAINING_FIELD_NUMBER: _builtins.int
+    draining: _builtins.bool
+    """False: back to work."""
+    def __init__(
+        self,
+        *,
+        draining: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["draining", b"draining"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainRequest: _TypeAlias = DrainRequest  # noqa: Y015
+
+@_typing.final
+class DrainResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def node(self) -> _node_pb2.Node: ...
+    def __init__(
+        self,
+        *,
+        node: _node_pb2.Node | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["node", b"node"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainResponse: _TypeAlias = DrainResponse  # noqa: Y015

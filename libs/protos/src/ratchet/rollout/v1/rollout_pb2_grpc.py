@@ -70,6 +70,16 @@ class RolloutServiceStub(object):
                 request_serializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.UpdateWeightsRequest.SerializeToString,
                 response_deserializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.UpdateWeightsResponse.FromString,
                 _registered_method=True)
+        self.GetNode = channel.unary_unary(
+                '/ratchet.rollout.v1.RolloutService/GetNode',
+                request_serializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.GetNodeRequest.SerializeToString,
+                response_deserializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.GetNodeResponse.FromString,
+                _registered_method=True)
+        self.Drain = channel.unary_unary(
+                '/ratchet.rollout.v1.RolloutService/Drain',
+                request_serializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.DrainRequest.SerializeToString,
+                response_deserializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.DrainResponse.FromString,
+                _registered_method=True)
 
 
 class RolloutServiceServicer(object):
@@ -77,9 +87,11 @@ class RolloutServiceServicer(object):
     """
 
     def LoadPolicy(self, request, context):
-        """Starts to load a policy and returns at once as LOADING. Idempotent under request_id. INVALID_ARGUMENT names each field at
-        fault; ALREADY_EXISTS when another policy has the name; RESOURCE_EXHAUSTED, with a retry hint, when as many policies are
-        loaded as the service may hold.
+        """Starts to load a policy and returns at once as LOADING; a policy that is there already counts as used now. Idempotent
+        under request_id. INVALID_ARGUMENT names each field at fault; ALREADY_EXISTS when another policy has the name;
+        RESOURCE_EXHAUSTED, with a retry hint, when as many policies are loaded as the node may hold for this purpose. For
+        serving, the policy for serving that was unused for longest, and for a while, is unloaded first. UNAVAILABLE while the
+        node is drained, as for Generate, StreamGenerate and UpdateWeights.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -93,7 +105,7 @@ class RolloutServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListPolicies(self, request, context):
-        """Policies by name.
+        """Policies by name. INVALID_ARGUMENT for a page_size or a page_token that is none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -126,6 +138,22 @@ class RolloutServiceServicer(object):
         """Replaces the weights of a loaded policy. The first message is the header, the rest are tensors and their chunks.
         NOT_FOUND; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
         the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetNode(self, request, context):
+        """This node, with its load, and the other nodes that it knows. Asked once a second by whoever chooses between nodes: who
+        does not answer three times in a row is away.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Drain(self, request, context):
+        """From now on this node takes no new loads, generations and weights, and ends those that it has; or takes them again.
+        Forgotten at a restart.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -168,6 +196,16 @@ def add_RolloutServiceServicer_to_server(servicer, server):
                     servicer.UpdateWeights,
                     request_deserializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.UpdateWeightsRequest.FromString,
                     response_serializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.UpdateWeightsResponse.SerializeToString,
+            ),
+            'GetNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetNode,
+                    request_deserializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.GetNodeRequest.FromString,
+                    response_serializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.GetNodeResponse.SerializeToString,
+            ),
+            'Drain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Drain,
+                    request_deserializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.DrainRequest.FromString,
+                    response_serializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.DrainResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -360,6 +398,60 @@ class RolloutService(object):
             '/ratchet.rollout.v1.RolloutService/UpdateWeights',
             ratchet_dot_rollout_dot_v1_dot_rollout__pb2.UpdateWeightsRequest.SerializeToString,
             ratchet_dot_rollout_dot_v1_dot_rollout__pb2.UpdateWeightsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.rollout.v1.RolloutService/GetNode',
+            ratchet_dot_rollout_dot_v1_dot_rollout__pb2.GetNodeRequest.SerializeToString,
+            ratchet_dot_rollout_dot_v1_dot_rollout__pb2.GetNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Drain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.rollout.v1.RolloutService/Drain',
+            ratchet_dot_rollout_dot_v1_dot_rollout__pb2.DrainRequest.SerializeToString,
+            ratchet_dot_rollout_dot_v1_dot_rollout__pb2.DrainResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -34,14 +34,16 @@ class RolloutServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RolloutServiceAsyncStub: ...
     LoadPolicy: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.LoadPolicyRequest, _rollout_pb2.LoadPolicyResponse]
-    """Starts to load a policy and returns at once as LOADING. Idempotent under request_id. INVALID_ARGUMENT names each field at
-    fault; ALREADY_EXISTS when another policy has the name; RESOURCE_EXHAUSTED, with a retry hint, when as many policies are
-    loaded as the service may hold.
+    """Starts to load a policy and returns at once as LOADING; a policy that is there already counts as used now. Idempotent
+    under request_id. INVALID_ARGUMENT names each field at fault; ALREADY_EXISTS when another policy has the name;
+    RESOURCE_EXHAUSTED, with a retry hint, when as many policies are loaded as the node may hold for this purpose. For
+    serving, the policy for serving that was unused for longest, and for a while, is unloaded first. UNAVAILABLE while the
+    node is drained, as for Generate, StreamGenerate and UpdateWeights.
     """
     GetPolicy: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GetPolicyRequest, _rollout_pb2.GetPolicyResponse]
     """A policy that is loaded, being loaded, or failed to load. NOT_FOUND."""
     ListPolicies: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.ListPoliciesRequest, _rollout_pb2.ListPoliciesResponse]
-    """Policies by name."""
+    """Policies by name. INVALID_ARGUMENT for a page_size or a page_token that is none."""
     UnloadPolicy: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.UnloadPolicyRequest, _rollout_pb2.UnloadPolicyResponse]
     """Stops the engine of a policy. Returns when no process of it is left. NOT_FOUND."""
     Generate: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GenerateRequest, _rollout_pb2.GenerateResponse]
@@ -56,6 +58,14 @@ class RolloutServiceStub:
     NOT_FOUND; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
     the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
     """
+    GetNode: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GetNodeRequest, _rollout_pb2.GetNodeResponse]
+    """This node, with its load, and the other nodes that it knows. Asked once a second by whoever chooses between nodes: who
+    does not answer three times in a row is away.
+    """
+    Drain: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.DrainRequest, _rollout_pb2.DrainResponse]
+    """From now on this node takes no new loads, generations and weights, and ends those that it has; or takes them again.
+    Forgotten at a restart.
+    """
 
 @_typing.type_check_only
 class RolloutServiceAsyncStub(RolloutServiceStub):
@@ -63,14 +73,16 @@ class RolloutServiceAsyncStub(RolloutServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     LoadPolicy: _aio.UnaryUnaryMultiCallable[_rollout_pb2.LoadPolicyRequest, _rollout_pb2.LoadPolicyResponse]  # type: ignore[assignment]
-    """Starts to load a policy and returns at once as LOADING. Idempotent under request_id. INVALID_ARGUMENT names each field at
-    fault; ALREADY_EXISTS when another policy has the name; RESOURCE_EXHAUSTED, with a retry hint, when as many policies are
-    loaded as the service may hold.
+    """Starts to load a policy and returns at once as LOADING; a policy that is there already counts as used now. Idempotent
+    under request_id. INVALID_ARGUMENT names each field at fault; ALREADY_EXISTS when another policy has the name;
+    RESOURCE_EXHAUSTED, with a retry hint, when as many policies are loaded as the node may hold for this purpose. For
+    serving, the policy for serving that was unused for longest, and for a while, is unloaded first. UNAVAILABLE while the
+    node is drained, as for Generate, StreamGenerate and UpdateWeights.
     """
     GetPolicy: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GetPolicyRequest, _rollout_pb2.GetPolicyResponse]  # type: ignore[assignment]
     """A policy that is loaded, being loaded, or failed to load. NOT_FOUND."""
     ListPolicies: _aio.UnaryUnaryMultiCallable[_rollout_pb2.ListPoliciesRequest, _rollout_pb2.ListPoliciesResponse]  # type: ignore[assignment]
-    """Policies by name."""
+    """Policies by name. INVALID_ARGUMENT for a page_size or a page_token that is none."""
     UnloadPolicy: _aio.UnaryUnaryMultiCallable[_rollout_pb2.UnloadPolicyRequest, _rollout_pb2.UnloadPolicyResponse]  # type: ignore[assignment]
     """Stops the engine of a policy. Returns when no process of it is left. NOT_FOUND."""
     Generate: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GenerateRequest, _rollout_pb2.GenerateResponse]  # type: ignore[assignment]
@@ -85,6 +97,14 @@ class RolloutServiceAsyncStub(RolloutServiceStub):
     NOT_FOUND; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
     the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
     """
+    GetNode: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GetNodeRequest, _rollout_pb2.GetNodeResponse]  # type: ignore[assignment]
+    """This node, with its load, and the other nodes that it knows. Asked once a second by whoever chooses between nodes: who
+    does not answer three times in a row is away.
+    """
+    Drain: _aio.UnaryUnaryMultiCallable[_rollout_pb2.DrainRequest, _rollout_pb2.DrainResponse]  # type: ignore[assignment]
+    """From now on this node takes no new loads, generations and weights, and ends those that it has; or takes them again.
+    Forgotten at a restart.
+    """
 
 class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
     """Serves policies with vLLM. Every completion carries the id (content hash) of the weights that made it."""
@@ -95,9 +115,11 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.LoadPolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.LoadPolicyResponse, _abc.Awaitable[_rollout_pb2.LoadPolicyResponse]]:
-        """Starts to load a policy and returns at once as LOADING. Idempotent under request_id. INVALID_ARGUMENT names each field at
-        fault; ALREADY_EXISTS when another policy has the name; RESOURCE_EXHAUSTED, with a retry hint, when as many policies are
-        loaded as the service may hold.
+        """Starts to load a policy and returns at once as LOADING; a policy that is there already counts as used now. Idempotent
+        under request_id. INVALID_ARGUMENT names each field at fault; ALREADY_EXISTS when another policy has the name;
+        RESOURCE_EXHAUSTED, with a retry hint, when as many policies are loaded as the node may hold for this purpose. For
+        serving, the policy for serving that was unused for longest, and for a while, is unloaded first. UNAVAILABLE while the
+        node is drained, as for Generate, StreamGenerate and UpdateWeights.
         """
 
     @_abc_1.abstractmethod
@@ -114,7 +136,7 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.ListPoliciesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.ListPoliciesResponse, _abc.Awaitable[_rollout_pb2.ListPoliciesResponse]]:
-        """Policies by name."""
+        """Policies by name. INVALID_ARGUMENT for a page_size or a page_token that is none."""
 
     @_abc_1.abstractmethod
     def UnloadPolicy(
@@ -152,6 +174,26 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         """Replaces the weights of a loaded policy. The first message is the header, the rest are tensors and their chunks.
         NOT_FOUND; DATA_LOSS when a checksum differs (the old weights are still served), or when the engine does not compute with
         the new weights (the policy is then FAILED). Idempotent: the same weights may be sent again.
+        """
+
+    @_abc_1.abstractmethod
+    def GetNode(
+        self,
+        request: _rollout_pb2.GetNodeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rollout_pb2.GetNodeResponse, _abc.Awaitable[_rollout_pb2.GetNodeResponse]]:
+        """This node, with its load, and the other nodes that it knows. Asked once a second by whoever chooses between nodes: who
+        does not answer three times in a row is away.
+        """
+
+    @_abc_1.abstractmethod
+    def Drain(
+        self,
+        request: _rollout_pb2.DrainRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rollout_pb2.DrainResponse, _abc.Awaitable[_rollout_pb2.DrainResponse]]:
+        """From now on this node takes no new loads, generations and weights, and ends those that it has; or takes them again.
+        Forgotten at a restart.
         """
 
 def add_RolloutServiceServicer_to_server(servicer: RolloutServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -90,7 +90,7 @@ class BatchServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListBatches(self, request, context):
-        """The caller's batches, newest first.
+        """The caller's batches, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

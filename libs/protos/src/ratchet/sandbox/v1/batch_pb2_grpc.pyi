@@ -41,7 +41,7 @@ class BatchServiceStub:
     GetBatch: _grpc.UnaryUnaryMultiCallable[_batch_pb2.GetBatchRequest, _batch_pb2.GetBatchResponse]
     """A batch with its progress. NOT_FOUND."""
     ListBatches: _grpc.UnaryUnaryMultiCallable[_batch_pb2.ListBatchesRequest, _batch_pb2.ListBatchesResponse]
-    """The caller's batches, newest first."""
+    """The caller's batches, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
     WatchBatch: _grpc.UnaryStreamMultiCallable[_batch_pb2.WatchBatchRequest, _batch_pb2.WatchBatchResponse]
     """Recorded items from the start, then new ones as they are recorded, until the batch has ended. NOT_FOUND."""
     CancelBatch: _grpc.UnaryUnaryMultiCallable[_batch_pb2.CancelBatchRequest, _batch_pb2.CancelBatchResponse]
@@ -62,7 +62,7 @@ class BatchServiceAsyncStub(BatchServiceStub):
     GetBatch: _aio.UnaryUnaryMultiCallable[_batch_pb2.GetBatchRequest, _batch_pb2.GetBatchResponse]  # type: ignore[assignment]
     """A batch with its progress. NOT_FOUND."""
     ListBatches: _aio.UnaryUnaryMultiCallable[_batch_pb2.ListBatchesRequest, _batch_pb2.ListBatchesResponse]  # type: ignore[assignment]
-    """The caller's batches, newest first."""
+    """The caller's batches, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
     WatchBatch: _aio.UnaryStreamMultiCallable[_batch_pb2.WatchBatchRequest, _batch_pb2.WatchBatchResponse]  # type: ignore[assignment]
     """Recorded items from the start, then new ones as they are recorded, until the batch has ended. NOT_FOUND."""
     CancelBatch: _aio.UnaryUnaryMultiCallable[_batch_pb2.CancelBatchRequest, _batch_pb2.CancelBatchResponse]  # type: ignore[assignment]
@@ -98,7 +98,7 @@ class BatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _batch_pb2.ListBatchesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_batch_pb2.ListBatchesResponse, _abc.Awaitable[_batch_pb2.ListBatchesResponse]]:
-        """The caller's batches, newest first."""
+        """The caller's batches, newest first. INVALID_ARGUMENT for a page_size or a page_token that is none."""
 
     @_abc_1.abstractmethod
     def WatchBatch(

@@ -60,7 +60,8 @@ class DiagnosticsServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Benchmark(self, request, context):
-        """Measures this node against its own fork limit: a few seconds of all its lanes per line.
+        """Measures this node against its own fork limit: a few seconds of all its lanes per line. INVALID_ARGUMENT
+        for a number of programs out of bounds; UNAVAILABLE when the platform, or a trivial program, failed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

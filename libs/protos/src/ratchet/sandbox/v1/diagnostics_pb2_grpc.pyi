@@ -38,7 +38,9 @@ class DiagnosticsServiceStub:
     ended. NOT_FOUND for an unknown name.
     """
     Benchmark: _grpc.UnaryStreamMultiCallable[_diagnostics_pb2.BenchmarkRequest, _diagnostics_pb2.BenchmarkResponse]
-    """Measures this node against its own fork limit: a few seconds of all its lanes per line."""
+    """Measures this node against its own fork limit: a few seconds of all its lanes per line. INVALID_ARGUMENT
+    for a number of programs out of bounds; UNAVAILABLE when the platform, or a trivial program, failed.
+    """
 
 @_typing.type_check_only
 class DiagnosticsServiceAsyncStub(DiagnosticsServiceStub):
@@ -50,7 +52,9 @@ class DiagnosticsServiceAsyncStub(DiagnosticsServiceStub):
     ended. NOT_FOUND for an unknown name.
     """
     Benchmark: _aio.UnaryStreamMultiCallable[_diagnostics_pb2.BenchmarkRequest, _diagnostics_pb2.BenchmarkResponse]  # type: ignore[assignment]
-    """Measures this node against its own fork limit: a few seconds of all its lanes per line."""
+    """Measures this node against its own fork limit: a few seconds of all its lanes per line. INVALID_ARGUMENT
+    for a number of programs out of bounds; UNAVAILABLE when the platform, or a trivial program, failed.
+    """
 
 class DiagnosticsServiceServicer(metaclass=_abc_1.ABCMeta):
     """Tests of one sandbox node, by itself."""
@@ -71,6 +75,8 @@ class DiagnosticsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _diagnostics_pb2.BenchmarkRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_diagnostics_pb2.BenchmarkResponse], _abc.AsyncIterator[_diagnostics_pb2.BenchmarkResponse]]:
-        """Measures this node against its own fork limit: a few seconds of all its lanes per line."""
+        """Measures this node against its own fork limit: a few seconds of all its lanes per line. INVALID_ARGUMENT
+        for a number of programs out of bounds; UNAVAILABLE when the platform, or a trivial program, failed.
+        """
 
 def add_DiagnosticsServiceServicer_to_server(servicer: DiagnosticsServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -992,7 +992,10 @@ class CreateRunRequest(_message.Message):
 
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
+    validate_only: _builtins.bool
+    """Only looks whether the run could be made: nothing is stored, and the answer has no id."""
     @_builtins.property
     def spec(self) -> Global___RunSpec: ...
     def __init__(
@@ -1000,10 +1003,11 @@ class CreateRunRequest(_message.Message):
         *,
         request_id: _builtins.str = ...,
         spec: Global___RunSpec | None = ...,
+        validate_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "spec", b"spec", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

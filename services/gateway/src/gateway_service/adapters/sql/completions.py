@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, and_, delete, select, update
+from sqlalchemy import Row, and_, delete, func, select, update
 
 from gateway_service.adapters.sql import by_release, by_unit
+from gateway_service.adapters.sql import exchanges as kept
 from gateway_service.adapters.sql.tables import completions, experiments, feedback, release_sums
 from gateway_service.domain.statistics.moments import Moments
 from gateway_service.domain.traffic.measure import Measure
@@ -20,6 +21,7 @@ from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database
 
 MAX_LATENCIES = 10_000
+_NO_TEXTS: dict[str, Any] = {"texts": [], "has_texts": False}
 
 
 class SqlCompletionLog:
@@ -28,12 +30,14 @@ class SqlCompletionLog:
 
     async def append(self, records: Sequence[CompletionRecord]) -> None:
         async with self._database.writing() as connection:
+            records = await kept.sifted(connection, records)
             judged = {record.id: record for record in records if by_release.is_judged(record)}
             others = [_row(record) for record in records if record.id not in judged]
             await sql.insert_all_if_absent(connection, completions, others)
             rows = [_row(record) for record in judged.values()]
             new = await sql.insert_all_if_absent(connection, completions, rows, returning=completions.c.id)
             await by_release.add(connection, [judged[id] for id in new])
+            await kept.add(connection, records)
 
     async def get(self, completion_id: str) -> CompletionRecord:
         row = await self._database.first(select(completions).where(completions.c.id == completion_id))
@@ -46,8 +50,7 @@ class SqlCompletionLog:
             "score": score,
             "problem_set": problem.problem_set if problem else "",
             "problem_id": problem.problem_id if problem else "",
-            "texts": [],
-        }
+        } | _NO_TEXTS
         change = update(completions).where(completions.c.id == completion_id).values(values)
         given = {
             "id": new_id("fb"),
@@ -63,6 +66,7 @@ class SqlCompletionLog:
                     raise NotFound(f"completion {completion_id} is not known")
                 await connection.execute(change)
                 await by_release.rescore(connection, _record(row), score)
+                await kept.rescore(connection, completion_id, score, problem)
                 return score
         existing = await self.find_score(request)
         return score if existing is None else existing
@@ -93,17 +97,28 @@ class SqlCompletionLog:
     async def recent_moments(self, model: str, measure: Measure, unit: Unit, period: Period) -> Moments:
         return await by_unit.recent(self._database, model, measure, unit, period)
 
-    async def prune(self, texts_before: datetime, records_before: datetime) -> None:
+    async def scored(self, model: str, since: datetime | None) -> int:
+        c = completions.c
+        of_model = and_(c.model == model, c.score.is_not(None))
+        wanted = of_model if since is None else and_(of_model, c.start_time >= since)
+        row = await self._database.first(select(func.count().label("number")).select_from(completions).where(wanted))
+        assert row is not None, "a count has a row"
+        return int(row.number)
+
+    async def forget_texts(self, before: datetime) -> int:
+        old = and_(completions.c.has_texts, completions.c.start_time < before)
+        async with self._database.writing() as connection:
+            return (await connection.execute(update(completions).where(old).values(_NO_TEXTS))).rowcount
+
+    async def forget_records(self, before: datetime) -> int:
         c = completions.c
         async with self._database.writing() as connection:
             under_way = select(experiments.c.id).where(experiments.c.active)
-            old_records = and_(c.start_time < records_before, c.experiment_id.not_in(under_way))
-            await connection.execute(delete(completions).where(old_records))
-            await connection.execute(delete(release_sums).where(release_sums.c.update_time < records_before))
-            await connection.execute(delete(feedback).where(feedback.c.create_time < records_before))
-            # Only the last two days: older rows have lost their text already.
-            old = and_(c.start_time < texts_before, c.start_time >= texts_before - timedelta(days=2), c.score.is_(None))
-            await connection.execute(update(completions).where(old).values(texts=[]))
+            old = and_(c.start_time < before, c.experiment_id.not_in(under_way))
+            count = (await connection.execute(delete(completions).where(old))).rowcount
+            await connection.execute(delete(release_sums).where(release_sums.c.update_time < before))
+            await connection.execute(delete(feedback).where(feedback.c.create_time < before))
+            return count
 
 
 def _row(record: CompletionRecord) -> dict[str, Any]:
@@ -121,6 +136,7 @@ def _row(record: CompletionRecord) -> dict[str, Any]:
         "prompt_tokens": record.prompt_tokens,
         "completion_tokens": record.completion_tokens,
         "texts": list(record.texts),
+        "has_texts": bool(record.texts),
         "score": record.score,
         "problem_set": record.problem.problem_set if record.problem else "",
         "problem_id": record.problem.problem_id if record.problem else "",
@@ -128,6 +144,9 @@ def _row(record: CompletionRecord) -> dict[str, Any]:
         "variant": record.variant,
         "unit": record.unit,
         "has_left": record.left,
+        "key_id": record.key_id,
+        "user_unit": record.user,
+        "session_unit": record.session,
     }
 
 
@@ -151,4 +170,7 @@ def _record(row: Row[Any]) -> CompletionRecord:
         variant=row.variant,
         unit=row.unit,
         left=row.has_left,
+        key_id=row.key_id,
+        user=row.user_unit,
+        session=row.session_unit,
     )

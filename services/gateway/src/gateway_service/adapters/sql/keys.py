@@ -1,6 +1,6 @@
 """KeyStore on SQLite and PostgreSQL."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import Row, select, update
@@ -46,12 +46,16 @@ class SqlKeyStore:
             query = query.where(api_keys.c.id < after)
         return await self._database.readable(query, _key, limit)
 
-    async def save(self, key: ApiKey) -> None:
+    async def change(self, key_id: str, change: Callable[[ApiKey], ApiKey]) -> ApiKey:
         async with self._database.writing() as connection:
-            changed = _row(key) | {"revision": await _next_revision(connection)}
-            result = await connection.execute(update(api_keys).where(api_keys.c.id == key.id).values(changed))
-        if result.rowcount != 1:
-            raise NotFound(f"API key {key.id} does not exist")
+            revision = await _next_revision(connection)  # every other change waits for this one
+            row = (await connection.execute(select(api_keys).where(api_keys.c.id == key_id))).one_or_none()
+            if row is None:
+                raise NotFound(f"API key {key_id} does not exist")
+            changed = change(_key(row))
+            values = _row(changed) | {"revision": revision}
+            await connection.execute(update(api_keys).where(api_keys.c.id == key_id).values(values))
+            return changed
 
     async def changed_since(self, revision: int) -> ChangedKeys:
         rows = await self._database.rows(select(api_keys).where(api_keys.c.revision > revision))
@@ -76,6 +80,7 @@ def _row(key: ApiKey) -> dict[str, Any]:
         "expire_time": key.expire_time,
         "actor": key.actor,
         "revoke_actor": key.revoke_actor,
+        "keep_traffic": key.keep_traffic,
     }
 
 
@@ -92,4 +97,5 @@ def _key(row: Row[Any]) -> ApiKey:
         expire_time=row.expire_time,
         actor=row.actor,
         revoke_actor=row.revoke_actor,
+        keep_traffic=row.keep_traffic,
     )

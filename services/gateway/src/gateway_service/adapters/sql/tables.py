@@ -51,6 +51,7 @@ completions = Table(
     Column("completion_tokens", Integer, nullable=False),
     # Until scored or too old.
     Column("texts", JSON, nullable=False),
+    Column("has_texts", Boolean, nullable=False),
     Column("score", Float, nullable=True),
     Column("problem_set", Text, nullable=False),
     Column("problem_id", Text, nullable=False),
@@ -60,12 +61,17 @@ completions = Table(
     Column("unit", String(32), nullable=False),
     # The caller left before the end.
     Column("has_left", Boolean, nullable=False),
+    # Who asked, so that their texts can be forgotten. The last two are digests, too.
+    Column("key_id", String(40), nullable=False),
+    Column("user_unit", String(32), nullable=False),
+    Column("session_unit", String(32), nullable=False),
     Index("gateway_completions_by_experiment", "experiment_id", "variant", "unit"),
     Index("gateway_completions_by_release", "release_id", "arm", "id"),
     Index("gateway_completions_by_version", "model", "version", "start_time"),
+    Index("gateway_completions_with_texts", "has_texts", "start_time"),
 )
 
-# What a release is judged by: written with each record and score, so that nobody counts the requests again. A row is
+# What a release is judged by: written with each record and score, so that the requests are not counted again. A row is
 # of a user; one with an empty unit is of all requests that name none, each of which is a unit.
 release_sums = Table(
     "gateway_release_sums",
@@ -99,6 +105,7 @@ api_keys = Table(
     # Ids of keys.
     Column("actor", String(40), nullable=False),
     Column("revoke_actor", String(40), nullable=False),
+    Column("keep_traffic", Boolean, nullable=False),
     # Of all keys, when this one was changed last.
     Column("revision", Integer, nullable=False, index=True),
     *request_columns(),
@@ -122,4 +129,43 @@ feedback = Table(
     Column("completion_id", String(40), nullable=False),
     Column("score", Float, nullable=False),
     Column("create_time", UtcDateTime, nullable=False, index=True),
+)
+
+# What keys consent to keep. It outlives the completion.
+exchanges = Table(
+    "gateway_exchanges",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("start_time", UtcDateTime, nullable=False, index=True),
+    Column("model", String(63), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("policy_id", String(80), nullable=False),
+    Column("arm", String(16), nullable=False),
+    Column("release_id", String(40), nullable=False),
+    Column("experiment_id", String(40), nullable=False),
+    Column("variant", String(63), nullable=False),
+    Column("key_id", String(40), nullable=False, index=True),
+    Column("user_unit", String(32), nullable=False, index=True),
+    Column("session_unit", String(32), nullable=False, index=True),
+    Column("prompt_tokens", Integer, nullable=False),
+    Column("completion_tokens", Integer, nullable=False),
+    # Redacted.
+    Column("material", JSON, nullable=False),
+    Column("score", Float, nullable=True),
+    Column("problem_set", Text, nullable=False),
+    Column("problem_id", Text, nullable=False),
+    # A text and the answer's index, redacted, too; and the choices.
+    Column("accepted", JSON, nullable=False),
+    Column("choices", JSON, nullable=False),
+    Column("is_accepted", Boolean, nullable=False),
+    # It has a choice, or the accepted text is not the answer.
+    Column("is_compared", Boolean, nullable=False),
+)
+
+# Whose texts were removed, and when: what other gateways still have to write of earlier times has no texts. A digest.
+forgotten = Table(
+    "gateway_forgotten",
+    metadata,
+    Column("unit", String(32), primary_key=True),
+    Column("forget_time", UtcDateTime, nullable=False, index=True),
 )

@@ -10,11 +10,13 @@ const BEGIN = ["ratchet models add my-model /path/to/hf-folder", "ratchet train 
 
 export async function health({ host, signal }) {
   const services = el("div"),
+    nodes = el("div"),
     engines = el("div"),
     models = el("div");
-  host.append(section("Services", services), section("Engines", engines), section("Models", models));
+  host.append(section("Services", services), section("Rollout nodes", nodes), section("Engines", engines), section("Models", models));
   await Promise.all([
     live(services, signal, () => get("platform", {}, signal).then((found) => found.services), drawServices),
+    live(nodes, signal, () => list("nodes", "nodes", { signal }), drawNodes),
     live(engines, signal, () => list("policies", "policies", { signal }), drawEngines),
     live(
       models,
@@ -57,6 +59,20 @@ const drawServices = (found) =>
       one.detail,
     ]),
     { caption: "Services" },
+  );
+
+const drawNodes = (found) =>
+  table(
+    ["address", "state", "policies", "of", "completions under way", ""],
+    found.map((one) => [
+      one.address,
+      state(one.state),
+      one.engines.map((engine) => engine.policy).join(", "),
+      number(one.capacity),
+      number(one.engines.reduce((sum, engine) => sum + engine.sequences, 0)),
+      one.detail,
+    ]),
+    { caption: "Rollout nodes", empty: empty("No rollout node is known.") },
   );
 
 const drawEngines = (found) =>

@@ -1,13 +1,27 @@
 // Training runs.
 
 import { get, list, post } from "../api.js";
-import { button, confirmed, el, empty, facts, number, problem, section, table } from "../dom.js";
+import { el, empty, facts, number, problem, section, table } from "../dom.js";
 import { ago, between, model, short, word } from "../format.js";
 import { live } from "../live.js";
-import { bar, hash, link, runLink, state, to, versionLink } from "./parts.js";
+import { actions, bar, hash, link, runLink, state, to, versionLink } from "./parts.js";
 import { Curves, ENDED } from "./curves.js";
 
 const START = "ratchet train --model starter --algorithm grpo";
+const ACTIONS = {
+  cancel: [
+    "Cancel the run",
+    "It ends after its present step. Its checkpoints stay.",
+    true,
+    ["STATE_QUEUED", "STATE_STARTING", "STATE_RUNNING"],
+  ],
+  resume: [
+    "Resume",
+    "It goes on at its last checkpoint, or at its base where it has none.",
+    false,
+    ["STATE_FAILED", "STATE_CANCELLED"],
+  ],
+};
 const TOGETHER = 4; // more streams than that at once, and a browser has no connection left for anything else
 
 export async function runs({ host, query, signal }) {
@@ -69,26 +83,25 @@ export async function runs({ host, query, signal }) {
 
 export async function run({ host, parts: [id], signal }) {
   const about = el("div");
-  const buttons = el("div", { class: "actions" });
   const curves = new Curves(signal, (now) => show(now));
-  host.append(about, buttons, curves.node);
-  buttons.append(link(`runs?show=${encodeURIComponent(id)}`, "Beside other runs"));
-  const cancel = button("Cancel the run", () =>
-    confirmed({
-      title: `Cancel ${id}?`,
-      text: "It ends after its present step. Its checkpoints stay.",
-      action: "Cancel the run",
-      danger: true,
-      reason: false,
-      act: () => post(to("runs", id, "cancel")),
-    }),
+  const can = actions(
+    id,
+    ACTIONS,
+    async (name) => {
+      show((await post(to("runs", id, name))).run);
+      if (name === "resume") (curves.drop(id), curves.add(id)); // what followed it has ended
+    },
+    ["cancel", "resume"],
   );
+  can.node.append(link(`runs?show=${encodeURIComponent(id)}`, "Beside other runs"));
+  host.append(about, can.node, curves.node);
 
   function show(now) {
     const { spec } = now;
     about.replaceChildren(
       facts([
         ["state", el("span", {}, state(now.state), now.attempt > 1 && ` attempt ${now.attempt}`)],
+        ["name", spec.display_name],
         ["now", ENDED.includes(now.state) ? "" : word(now.phase, "PHASE_").replace("unspecified", "")],
         ["steps", bar(now.step, spec.steps)],
         ["algorithm", word(spec.algorithm, "ALGORITHM_")],
@@ -111,8 +124,7 @@ export async function run({ host, parts: [id], signal }) {
       ),
       el("details", {}, el("summary", {}, "Settings"), el("pre", {}, el("code", {}, JSON.stringify(spec, null, 2)))),
     );
-    if (ENDED.includes(now.state)) cancel.remove();
-    else if (!cancel.isConnected) buttons.append(cancel);
+    can.show(now.state);
   }
 
   show((await get(to("runs", id), {}, signal)).run);

@@ -1,4 +1,4 @@
-"""Answers that are given again to whoever asks exactly the same."""
+"""Answers that are given again to exactly the same request."""
 
 import hashlib
 from collections import OrderedDict

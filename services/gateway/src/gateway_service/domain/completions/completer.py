@@ -1,7 +1,7 @@
 """Answers completion requests: falls back to the baseline when a candidate fails, and records every attempt."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -12,13 +12,15 @@ from gateway_service.domain.completions.router import Route, Router
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.serving import NotLoaded, Serving
-from gateway_service.domain.traffic.record import MAX_KEPT_TEXT, CompletionRecord
+from gateway_service.domain.traffic.material import Material, material_of
+from gateway_service.domain.traffic.record import MAX_KEPT_TEXT, CompletionRecord, Unit, unit_id
 from gateway_service.domain.traffic.recorder import Recorder
 from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError
 from ratchet_kit.ids import new_id
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
 from ratchet_policies import Delta, Generation
+from ratchet_problems import Message, ToolCall
 
 log = get_logger(__name__)
 
@@ -56,7 +58,7 @@ class Completer:
         return response
 
     async def _made(self, route: Route, request: CompletionRequest) -> CompletionResponse:
-        attempt = _Attempt(route, self._clock.now())
+        attempt = _Attempt(route, request, self._clock.now())
         try:
             return await self._answer(request, attempt)
         except RatchetError as error:
@@ -71,7 +73,7 @@ class Completer:
         """Like complete. The baseline steps in only before the first piece: text that was sent cannot be taken back."""
         self._usage.require_tokens(caller())
         route = await self._router.route(request.target, request.routing_key, request.session)
-        attempt = _Attempt(route, self._clock.now())
+        attempt = _Attempt(route, request, self._clock.now())
         try:
             async with aclosing(self._pieces(request, attempt)) as pieces:
                 async for piece in pieces:
@@ -113,7 +115,8 @@ class Completer:
         try:
             yield
         except (asyncio.CancelledError, GeneratorExit):
-            self._recorder.record(replace(attempt.record(self._clock.now()), left=True, texts=()))
+            left = replace(attempt.record(self._clock.now()), left=True, texts=(), material=None)
+            self._recorder.record(left)
             raise
 
     @contextmanager
@@ -129,7 +132,7 @@ class Completer:
         of_release_and_loading = isinstance(failure, NotLoaded) and failed.route.release_id
         if not refused and not of_release_and_loading:
             self._recorder.record(record)
-        yield _Attempt(failed.route.to_baseline(), failed.start_time)
+        yield _Attempt(failed.route.to_baseline(), failed.request, failed.start_time)
         if refused:
             self._recorder.record(record)
 
@@ -143,14 +146,16 @@ class Completer:
 class _Attempt:
     """What one version has answered so far; it becomes a CompletionRecord."""
 
-    def __init__(self, route: Route, start_time: datetime) -> None:
+    def __init__(self, route: Route, request: CompletionRequest, start_time: datetime) -> None:
         self.id = new_id("cmpl")
         self.route = route
+        self.request = request
         self.start_time = start_time
         self.policy_id = ""
         self.prompt_tokens = 0
         self.completion_tokens = 0
         self.texts: dict[int, str] = {}
+        self.calls: dict[int, tuple[ToolCall, ...]] = {}
 
     @property
     def tokens(self) -> int:
@@ -161,6 +166,7 @@ class _Attempt:
         self.prompt_tokens = generation.prompt_tokens
         self.completion_tokens = sum(len(completion.token_ids) for completion in generation.completions)
         self.texts = {completion.index: completion.text for completion in generation.completions}
+        self.calls = {completion.index: completion.tool_calls for completion in generation.completions}
 
     def add(self, delta: Delta) -> None:
         new = delta.completion
@@ -168,9 +174,14 @@ class _Attempt:
         self.prompt_tokens += delta.prompt_tokens
         self.completion_tokens += len(new.token_ids)
         self.texts[new.index] = self.texts.get(new.index, "") + new.text
+        if new.tool_calls:
+            self.calls[new.index] = _joined(self.calls.get(new.index, ()), new.tool_calls)
 
     def record(self, end_time: datetime, error: str = "") -> CompletionRecord:
+        key, request = caller(), self.request
         texts = tuple(self.texts[index] for index in sorted(self.texts))
+        material = self._material() if key.keep_traffic and not error else None
+        is_graded_later = not error and material is None and sum(map(len, texts)) <= MAX_KEPT_TEXT
         return CompletionRecord(
             id=self.id,
             start_time=self.start_time,
@@ -186,5 +197,22 @@ class _Attempt:
             experiment_id=self.route.experiment_id,
             variant=self.route.variant,
             unit=self.route.unit,
-            texts=texts if not error and sum(map(len, texts)) <= MAX_KEPT_TEXT else (),
+            texts=texts if is_graded_later else (),
+            key_id=key.id,
+            user=unit_id(Unit.USER, request.routing_key),
+            session=unit_id(Unit.SESSION, request.session),
+            material=material,
         )
+
+    def _material(self) -> Material | None:
+        answers = [Message("assistant", self.texts[i], self.calls.get(i, ())) for i in sorted(self.texts)]
+        return material_of(self.request.prompt, answers)
+
+
+def _joined(calls: Sequence[ToolCall], pieces: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """The calls of a stream so far, with what is new of them."""
+    known = {call.index: call for call in calls}
+    for new in pieces:
+        old = known.get(new.index, ToolCall("", index=new.index))
+        known[new.index] = ToolCall(old.name + new.name, old.arguments + new.arguments, old.id or new.id, new.index)
+    return tuple(known[index] for index in sorted(known))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from ratchet_kit.errors import PermissionDenied, Unauthenticated
+from ratchet_kit.errors import FailedPrecondition, PermissionDenied, Unauthenticated
 
 PREFIX = "rk_"
 MIN_SECRET = 32
@@ -40,6 +40,8 @@ class ApiKey:
     actor: str = ""
     """The id of the key that made it; empty for the bootstrap key."""
     revoke_actor: str = ""
+    keep_traffic: bool = False
+    """Its consent that the prompts, answers and feedback of its requests are kept."""
 
     @property
     def is_admin(self) -> bool:
@@ -68,6 +70,12 @@ class ApiKey:
     def revoke(self, now: datetime, actor: str = "") -> "ApiKey":
         """Idempotent: the first revocation stands."""
         return self if self.revoke_time else replace(self, revoke_time=now, revoke_actor=actor)
+
+    def set_traffic(self, keep: bool) -> "ApiKey":
+        """Gives or withdraws consent. Raises FailedPrecondition when the key was revoked."""
+        if self.revoke_time:
+            raise FailedPrecondition(f"API key {self.id} was revoked")
+        return replace(self, keep_traffic=keep)
 
     def _scope_names(self) -> str:
         return ", ".join(sorted(self.scopes))

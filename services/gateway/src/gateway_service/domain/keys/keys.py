@@ -34,9 +34,10 @@ class Keys:
         models: Sequence[str] = (),
         expire_time: datetime | None = None,
         actor: str = "",
+        keep_traffic: bool = False,
     ) -> NewKey:
         """Idempotent under `request_id`; a repeated request gets the key without its secret. `actor`: the id of the key
-        that asks for it.
+        that asks for it. `keep_traffic`: what it sends may be kept.
 
         Raises InvalidArgument that names every field at fault, AlreadyExists when the request id was used for another
         key.
@@ -49,10 +50,11 @@ class Keys:
         faults.unless(expire_time is None or expire_time > self._clock.now(), "expire_time", "must be in the future")
         faults.raise_if_any()
         narrowed = [sorted(set(models)), str(expire_time)] if models or expire_time else []
-        request = Request.of(request_id, name, sorted(set(scopes)), *narrowed)
+        consent = ["keep_traffic"] if keep_traffic else []
+        request = Request.of(request_id, name, sorted(set(scopes)), *narrowed, *consent)
         secret = new_secret()
         key = self._key(name, frozenset(scopes), secret)
-        key = replace(key, models=frozenset(models), expire_time=expire_time, actor=actor)
+        key = replace(key, models=frozenset(models), expire_time=expire_time, actor=actor, keep_traffic=keep_traffic)
         return await self._make(key, secret, request)
 
     async def authenticate(self, secret: str) -> ApiKey:
@@ -70,8 +72,14 @@ class Keys:
     async def revoke(self, key_id: str, actor: str = "") -> ApiKey:
         """Idempotent; this gateway refuses the key from now on, the others within a second. `actor`: the id of the key
         that asks for it. Raises NotFound."""
-        key = (await self._store.get(key_id)).revoke(self._clock.now(), actor)
-        await self._store.save(key)
+        key = await self._store.change(key_id, lambda key: key.revoke(self._clock.now(), actor))
+        await self._known.refresh()
+        return key
+
+    async def set_traffic(self, key_id: str, keep: bool) -> ApiKey:
+        """Idempotent; here it holds from now on, for the other gateways within a second. Raises NotFound,
+        FailedPrecondition when the key was revoked."""
+        key = await self._store.change(key_id, lambda key: key.set_traffic(keep))
         await self._known.refresh()
         return key
 

@@ -1,6 +1,6 @@
 """Where API keys are stored."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,6 +40,7 @@ class KeyStore(Protocol):
         """Up to `limit` keys older than the key `after`, newest first, revoked ones too."""
         ...
 
-    async def save(self, key: ApiKey) -> None:
-        """Raises NotFound."""
+    async def change(self, key_id: str, change: Callable[[ApiKey], ApiKey]) -> ApiKey:
+        """Stores what `change` makes of a key, and returns it; nobody else changes the key meanwhile. Raises NotFound,
+        and what `change` raises."""
         ...

@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.domain.releases.decision import Advance, Expire, Hold, RollBack, decide
@@ -12,7 +12,8 @@ from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Release, State
 from gateway_service.domain.serving import Serving
 from gateway_service.domain.traffic.ports import CompletionLog
-from ratchet_kit.errors import Aborted, DeadlineExceeded, FailedPrecondition, NotFound, RatchetError
+from ratchet_kit import metrics
+from ratchet_kit.errors import Aborted, DeadlineExceeded, FailedPrecondition, Internal, NotFound, RatchetError
 from ratchet_kit.logs import bound, get_logger
 from ratchet_kit.names import VersionRef
 from ratchet_kit.retry import OUTSIDE
@@ -20,6 +21,13 @@ from ratchet_kit.times import Clock
 from ratchet_kit.work import every, surviving
 
 log = get_logger(__name__)
+_set_aside = metrics.counter("gateway_releases_set_aside", "Releases that were given up, since their next step breaks")
+
+TRIES = 8
+"""Steps of one release that break in a row, within half a minute: then it is set aside."""
+LONGEST_REST = timedelta(minutes=1)
+PASSING: tuple[type[Exception], ...] = (*OUTSIDE, TimeoutError)
+"""Faults that are waited out, for as long as they last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,15 @@ class ControlOptions:
     """For falling back: longer than a call that sets the champion may take, so that one sent before is over by then."""
     patience: timedelta = timedelta(seconds=5)
     """How long a look waits for a step of one release."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Steps of a release that broke, one after another."""
+
+    steps: int
+    end_time: datetime
+    """Until then the release is left alone."""
 
 
 class ReleaseController:
@@ -59,6 +76,7 @@ class ReleaseController:
         self._clock = clock
         self._options = options
         self._moving: dict[str, asyncio.Task[None]] = {}
+        self._troubles: dict[str, Trouble] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
         try:
@@ -69,9 +87,11 @@ class ReleaseController:
 
     async def tick(self) -> None:
         """One step per release. A step that fails is tried again at the next tick; one that takes long is left to go
-        on, and holds up no other release."""
-        for release in await self._releases.unfinished():
-            if release.id not in self._moving:
+        on, and one that breaks is tried for a while, until its release is set aside. None holds up another release."""
+        unfinished = await self._releases.unfinished()
+        self._troubles = {one.id: self._troubles[one.id] for one in unfinished if one.id in self._troubles}
+        for release in unfinished:
+            if release.id not in self._moving and not self._is_resting(release):
                 self._moving[release.id] = asyncio.create_task(self._move(release))
         if self._moving:
             await asyncio.wait(self._moving.values(), timeout=self._options.patience.total_seconds())
@@ -79,10 +99,38 @@ class ReleaseController:
 
     async def _move(self, release: Release) -> None:
         with surviving("move release", release_id=release.id, state=release.state):
-            after = await self._step(release)
+            try:
+                after = await self._step(release)
+            except PASSING:
+                raise
+            except Exception as error:
+                after = self._give_up(release, error)
+                if after == release:
+                    raise
+                log.exception("release.set_aside", release_id=release.id, state=after.state)
+                _set_aside.inc()
+                if not after.active:
+                    del self._troubles[release.id]
+            else:
+                self._troubles.pop(release.id, None)
             if after is not release:
                 await self._releases.save(after)
                 log.info("release.moved", release_id=release.id, state=after.state, percent=after.percent)
+
+    def _is_resting(self, release: Release) -> bool:
+        trouble = self._troubles.get(release.id)
+        return trouble is not None and self._clock.now() < trouble.end_time
+
+    def _give_up(self, release: Release, error: Exception) -> Release:
+        """The same release while it is worth trying again: what breaks may be mended, or somebody else's fault."""
+        now = self._clock.now()
+        steps = self._troubles[release.id].steps + 1 if release.id in self._troubles else 1
+        rest = min(self._options.tick * (2 ** min(steps, 12) // 16), LONGEST_REST)  # none at first, then ever longer
+        self._troubles[release.id] = Trouble(steps, now + rest)
+        if steps < TRIES:
+            return release
+        internal = Internal(f"an internal error of the gateway ({type(error).__name__}); its log has the trace")
+        return release.give_up(now, error if isinstance(error, RatchetError) else internal)
 
     async def _step(self, release: Release) -> Release:
         match release.state:
@@ -102,7 +150,7 @@ class ReleaseController:
                 return await self._retire(release)
 
     async def _warm(self, ref: VersionRef) -> None:
-        """Each gateway has it loaded, also one that was started, or whose engine was, amid the release."""
+        """Asks for it to be loaded, at each look: a gateway or an engine may have been started during the release."""
         with suppress(RatchetError):  # Serving logs it; meanwhile the baseline answers
             await self._serving.ensure(ref, wait=timedelta(0))
 

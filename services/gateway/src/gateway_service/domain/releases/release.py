@@ -257,6 +257,15 @@ class Release:
         self._require("fail", State.PREPARING, State.PROGRESSING, State.PROMOTING)
         return replace(self._ended(State.FAILED, now, error.message), failure=Failure.of(error))
 
+    def give_up(self, now: datetime, error: RatchetError) -> "Release":
+        """The platform cannot take its next step, however often it is tried. All traffic goes to the baseline: one
+        that may have set the champion falls back, and goes on trying to. One that has ended stays as it ended."""
+        if not self.active:
+            return self.retire(now)
+        if self.state in (State.PROMOTING, State.WATCHING, State.FALLING_BACK):
+            return replace(self.roll_back(now, error.message), failure=self.failure or Failure.of(error))
+        return self.fail(now, error)
+
     def retire(self, now: datetime) -> "Release":
         """Notes that the version that lost is unloaded: nothing is left to do."""
         if self.active:

@@ -11,13 +11,16 @@ from gateway_service.domain.releases.evidence import Traffic, TrafficReader
 from gateway_service.domain.releases.ports import ReleaseStore
 from gateway_service.domain.releases.release import Release, ReleaseSpec, State
 from gateway_service.domain.traffic.ports import CompletionLog
-from gateway_service.domain.traffic.sample import ArmSample
-from ratchet_kit.errors import FailedPrecondition, NotFound
+from gateway_service.domain.traffic.sample import NO_TRAFFIC, ArmSample
+from ratchet_kit.errors import FailedPrecondition, NotFound, RatchetError
 from ratchet_kit.idempotency import Request, once
 from ratchet_kit.ids import new_id
+from ratchet_kit.logs import get_logger
 from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
 from ratchet_kit.work import watch
+
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,16 @@ class Releases:
         return await self._view(after if after is before else await self._releases.save(after))
 
     async def _view(self, release: Release) -> ReleaseView:
+        try:
+            return await self._judged(release)
+        except RatchetError:
+            raise
+        except Exception:
+            log.exception("release.not_judged", release_id=release.id)
+            reason = "it cannot be judged: an internal error of the gateway; its log has the trace"
+            return ReleaseView(release, NO_TRAFFIC, NO_TRAFFIC, reason if release.active else "")
+
+    async def _judged(self, release: Release) -> ReleaseView:
         traffic = await self._traffic.read(release)
         findings = look(release, traffic) if release.state in (State.PROGRESSING, State.WATCHING) else ()
         waits_for = self._waits_for(release, traffic)

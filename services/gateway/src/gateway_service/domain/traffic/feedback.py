@@ -1,19 +1,24 @@
 """How good an answer was: scored by the application, or by the tests of a problem."""
 
-from gateway_service.domain.traffic.ports import CompletionLog, Grader
+from collections.abc import Sequence
+from datetime import datetime
+
+from gateway_service.domain.traffic.ports import CompletionLog, ExchangeStore, Grader
 from gateway_service.domain.traffic.record import ProblemRef
 from gateway_service.domain.traffic.recorder import Recorder
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.faults import Faults
 from ratchet_kit.idempotency import Request, once
+from ratchet_kit.names import check_model_name
 
 
 class Feedback:
     """Attaches scores to completions; a release's quality is their mean."""
 
-    def __init__(self, recorder: Recorder, store: CompletionLog, grader: Grader) -> None:
+    def __init__(self, recorder: Recorder, store: CompletionLog, exchanges: ExchangeStore, grader: Grader) -> None:
         self._recorder = recorder
         self._store = store
+        self._exchanges = exchanges
         self._grader = grader
 
     async def score(self, completion_id: str, score: float, request_id: str = "") -> float:
@@ -26,11 +31,12 @@ class Feedback:
         faults.bounds("score", score, at_least=0.0, at_most=1.0)
         faults.raise_if_any()
         request = Request.of(request_id, completion_id, score)
-        await self._recorder.flush()
-        return await once(
-            lambda: self._store.find_score(request),
-            lambda: self._store.set_score(completion_id, score, None, request),
-        )
+
+        async def store() -> float:
+            await self._recorder.stored(completion_id)
+            return await self._store.set_score(completion_id, score, None, request)
+
+        return await once(lambda: self._store.find_score(request), store)
 
     async def grade(self, completion_id: str, problem: ProblemRef, request_id: str = "") -> float:
         """The mean score of the completion's choices by the problem's tests. A second call returns the same score.
@@ -39,17 +45,33 @@ class Feedback:
         Unavailable when the sandbox fails: nothing is stored then. AlreadyExists as `score`.
         """
         request = Request.of(request_id, completion_id, problem.problem_set, problem.problem_id)
-        await self._recorder.flush()
 
         async def grade() -> float:
-            record = await self._store.get(completion_id)
+            record = await self._recorder.stored(completion_id)
             if record.score is not None and record.problem == problem:
                 return record.score
-            if not record.texts:
+            texts = record.texts or await self._exchanged(completion_id)
+            if not texts:
                 raise FailedPrecondition(
                     f"the text of completion {completion_id} is not kept: too old, too long or scored"
                 )
-            scores = await self._grader.grade(problem, record.texts)
+            scores = await self._grader.grade(problem, texts)
             return await self._store.set_score(completion_id, sum(scores) / len(scores), problem, request)
 
         return await once(lambda: self._store.find_score(request), grade)
+
+    async def count(self, model: str, since: datetime | None = None) -> int:
+        """How many answers of the model have a score: those to requests that came since then.
+
+        Raises InvalidArgument for what is no name of a model.
+        """
+        faults = Faults()
+        faults.read("model", check_model_name, model)
+        faults.raise_if_any()
+        await self._recorder.flush()
+        return await self._store.scored(model, since)
+
+    async def _exchanged(self, completion_id: str) -> Sequence[str]:
+        """The answers of a key that keeps its traffic."""
+        kept = await self._exchanges.some([completion_id])
+        return [answer.content for exchange in kept for answer in exchange.material.answers]

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from gateway_service.domain.statistics.moments import Moments
+from gateway_service.domain.traffic.exchange import Accepted, Choice, Exchange, Selection
 from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit
 from gateway_service.domain.traffic.sample import ArmSample, Period, UnitCount, UnitLatency
@@ -16,7 +17,8 @@ class CompletionLog(Protocol):
     """The stored request log. Every method raises Unavailable when it cannot be reached."""
 
     async def append(self, records: Sequence[CompletionRecord]) -> None:
-        """All or none. One that is there stays as it is: an append whose answer was lost may be repeated.
+        """All or none, and their material with them, but for the texts of who was forgotten since. One that is there
+        stays as it is: an append whose answer was lost may be repeated.
 
         Raises InvalidArgument when one of them cannot be held.
         """
@@ -27,7 +29,8 @@ class CompletionLog(Protocol):
         ...
 
     async def set_score(self, completion_id: str, score: float, problem: ProblemRef | None, request: Request) -> float:
-        """Stores a score and drops the kept texts; the last score stands. Returns what the request stored first.
+        """Stores a score, also with the exchange, and drops the record's texts; the last score stands. Returns what the
+        request stored first.
 
         Raises NotFound, AlreadyExists when the request's id was used for other feedback.
         """
@@ -69,8 +72,53 @@ class CompletionLog(Protocol):
         outside of experiments: nothing of other units."""
         ...
 
-    async def prune(self, texts_before: datetime, records_before: datetime) -> None:
-        """Drops texts and whole records older than these; records of experiments under way stay."""
+    async def scored(self, model: str, since: datetime | None) -> int:
+        """How many answers of all versions of a model have a score: those to requests that came since then."""
+        ...
+
+    async def forget_texts(self, before: datetime) -> int:
+        """Drops the texts of all records older than that; how many had some."""
+        ...
+
+    async def forget_records(self, before: datetime) -> int:
+        """Drops all records older than that, but for those of experiments under way; how many there were."""
+        ...
+
+
+class ExchangeStore(Protocol):
+    """What is kept of production. `CompletionLog.append` adds to it with the records, and `set_score` the scores. Every
+    method raises Unavailable when it cannot be reached."""
+
+    async def get(self, completion_id: str) -> Exchange:
+        """Raises NotFound."""
+        ...
+
+    async def some(self, completion_ids: Sequence[str]) -> Sequence[Exchange]:
+        """Those of them that are kept, in any order."""
+        ...
+
+    async def page(self, selection: Selection, limit: int, after: str | None) -> Sequence[Exchange]:
+        """Up to `limit` that are older than the exchange `after`, newest first."""
+        ...
+
+    async def accept(self, completion_id: str, accepted: Accepted, request: Request) -> None:
+        """In place of an earlier one; nothing where the request was stored before.
+
+        Raises NotFound, AlreadyExists when the request's id was used for other feedback.
+        """
+        ...
+
+    async def choose(self, completion_id: str, choice: Choice, request: Request) -> None:
+        """Adds a choice that is not there yet. As `accept`."""
+        ...
+
+    async def forget(self, unit: Unit, name: str, before: datetime) -> int:
+        """Removes the exchanges of a user, a session or a key that began by then, and the texts of such records. None
+        is stored later, whoever appends it. How many there were."""
+        ...
+
+    async def remove(self, before: datetime) -> int:
+        """Removes exchanges that began before. How many there were."""
         ...
 
 

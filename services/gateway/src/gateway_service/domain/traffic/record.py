@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from gateway_service.domain.traffic.material import Material
 from ratchet_kit.names import VersionRef
 
 MAX_KEPT_TEXT = 64 * 1024
@@ -33,7 +34,7 @@ class Unit(StrEnum):
 
 
 def unit_id(unit: Unit, name: str) -> str:
-    """How a unit is known and recorded: by a digest, since users' names are nobody's business; empty for no name."""
+    """How a unit is known and recorded: by a digest, since users' names are private; empty for no name."""
     return hashlib.sha256(f"{unit}\n{name}".encode()).hexdigest()[:32] if name else ""
 
 
@@ -78,3 +79,10 @@ class CompletionRecord:
     """Which unit the request is of: the experiment's kind of unit, or its user where no experiment has it."""
     left: bool = False
     """The caller left before the end: that says nothing of the version, but that it took `latency` at least."""
+    key_id: str = ""
+    """Of the API key that asked."""
+    user: str = ""
+    """Who asked, by `unit_id`, whatever unit an experiment has; so is the session."""
+    session: str = ""
+    material: Material | None = None
+    """What the key's consent keeps; then there are no `texts`. It is stored apart: no record that is read has it."""

@@ -1,71 +1,102 @@
 """Writes the request log in batches, so that no answer waits for the database."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Sequence
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
+from gateway_service.domain.traffic.left_out import LeftOut, left_out
 from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.record import CompletionRecord
+from gateway_service.domain.traffic.redaction import Redaction
 from ratchet_kit import metrics
-from ratchet_kit.errors import InvalidArgument
+from ratchet_kit.errors import InvalidArgument, NotFound
+from ratchet_kit.ids import time_of
 from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import TRANSIENT
-from ratchet_kit.times import Clock
 from ratchet_kit.work import every, surviving
 
 log = get_logger(__name__)
 _set_aside = metrics.counter("gateway_records_set_aside", "Records of completions that the database cannot hold")
+_dropped = metrics.counter("gateway_records_dropped", "Records of completions that a full buffer had no room for")
 
 MAX_BUFFERED = 10_000
+MAX_BUFFERED_CHARACTERS = 32 << 20
+"""Of material: what comes when there are so many is recorded without it."""
 BATCH = 500
+FLUSH_EVERY = timedelta(seconds=0.5)
+ON_ITS_WAY = 4 * FLUSH_EVERY
+"""How long a record may be with the gateway that answered, before it is in the store."""
+LATELY = timedelta(hours=1)
+"""Longer than an answer takes: the record of an older one is stored, or there is none."""
+LOOK_SECONDS = 0.1
 
 
 class Recorder:
     """Buffers records and stores them twice a second.
 
-    SIGTERM loses nothing; a kill loses what is buffered. While the database is away the newest 10,000 are kept.
+    SIGTERM loses nothing; a kill loses what is buffered. While the database is away the newest 10,000 are kept. What
+    is dropped is counted and logged. Material is redacted before it is stored, and nobody waits for that.
     """
 
-    def __init__(
-        self,
-        store: CompletionLog,
-        clock: Clock,
-        keep_texts: timedelta,
-        keep_records: timedelta,
-        *,
-        flush_every: timedelta = timedelta(seconds=0.5),
-        prune_every: timedelta = timedelta(hours=1),
-    ) -> None:
-        """`keep_texts`: how long an unscored answer is kept; `keep_records`: how long the whole record is."""
+    def __init__(self, store: CompletionLog, redaction: Redaction, *, flush_every: timedelta = FLUSH_EVERY) -> None:
         self._store = store
-        self._clock = clock
         self._flush_every = flush_every
-        self._keep_texts = keep_texts
-        self._keep_records = keep_records
-        self._prune_every = prune_every
-        self._buffer: deque[CompletionRecord] = deque(maxlen=MAX_BUFFERED)
+        self._redaction = redaction
+        self._buffer: deque[CompletionRecord] = deque()
+        self._characters = 0
+        """Of material that is buffered or being stored."""
+        self._dropped = 0
+        """Since the last flush."""
         self._writing = asyncio.Lock()
 
     def record(self, record: CompletionRecord) -> None:
+        characters = _characters([record])
+        if self._characters + characters > MAX_BUFFERED_CHARACTERS and characters:
+            left_out(LeftOut.NO_ROOM)
+            record = replace(record, material=None)
+        else:
+            self._characters += characters
         self._buffer.append(record)
+        self._drop(len(self._buffer) - MAX_BUFFERED)
 
     async def flush(self) -> None:
         """Stores what is buffered. Raises Unavailable; nothing is lost then, and no record holds up the others."""
         async with self._writing:
+            if self._dropped:
+                log.error("completions.dropped", records=self._dropped)
+                self._dropped = 0
             while self._buffer:
-                batch = [self._buffer.popleft() for _ in range(min(BATCH, len(self._buffer)))]
+                batch: Sequence[CompletionRecord] = [
+                    self._buffer.popleft() for _ in range(min(BATCH, len(self._buffer)))
+                ]
                 try:
+                    batch = await self._redacted(batch)
                     await self._store_batch(batch)
                 except BaseException:
                     self._put_back(batch)
                     raise
+                self._characters -= _characters(batch)
+
+    async def stored(self, completion_id: str) -> CompletionRecord:
+        """Waits for one that this gateway or another has not stored yet. Raises NotFound, Unavailable."""
+        await self.flush()
+        made = time_of(completion_id)
+        patience = ON_ITS_WAY if made and datetime.now(UTC) - made < LATELY else timedelta(0)
+        end = time.monotonic() + patience.total_seconds()
+        while True:
+            try:
+                return await self._store.get(completion_id)
+            except NotFound:
+                if time.monotonic() >= end:
+                    raise
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set; then stores the rest."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(every(self._flush_every, stop, self.flush, name="store completions"))
-            tasks.create_task(every(self._prune_every, stop, self._prune, name="prune completions"))
+        await every(self._flush_every, stop, self.flush, name="store completions")
         with surviving("store completions"):
             await self.flush()
         if self._buffer:
@@ -98,11 +129,25 @@ class Recorder:
                 _set_aside.inc()
         return is_theirs
 
-    def _put_back(self, batch: Sequence[CompletionRecord]) -> None:
-        """The newest of the batch: more came meanwhile, and a full deque would drop one of those for each."""
-        room = MAX_BUFFERED - len(self._buffer)
-        self._buffer.extendleft(reversed(batch[len(batch) - room if room < len(batch) else 0 :]))
+    async def _redacted(self, batch: Sequence[CompletionRecord]) -> Sequence[CompletionRecord]:
+        redacted = await self._redaction.records(batch)
+        self._characters += _characters(redacted) - _characters(batch)
+        return redacted
 
-    async def _prune(self) -> None:
-        now = self._clock.now()
-        await self._store.prune(now - self._keep_texts, now - self._keep_records)
+    def _put_back(self, batch: Sequence[CompletionRecord]) -> None:
+        """In front of what came meanwhile; the oldest are dropped where that is more than there is room for."""
+        self._buffer.extendleft(reversed(batch))
+        self._drop(len(self._buffer) - MAX_BUFFERED)
+
+    def _drop(self, count: int) -> None:
+        for _ in range(count):
+            oldest = self._buffer.popleft()
+            self._dropped += 1
+            _dropped.inc()
+            if oldest.material is not None:
+                self._characters -= oldest.material.characters
+                left_out(LeftOut.NO_ROOM)
+
+
+def _characters(records: Sequence[CompletionRecord]) -> int:
+    return sum(record.material.characters for record in records if record.material is not None)

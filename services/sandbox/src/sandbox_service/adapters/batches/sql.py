@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from ratchet_kit import sql
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
+from ratchet_kit.text import storable
 from ratchet_kit.work import Hold, Priority, Waiting
 from sandbox_service.adapters.batches import tables as t
 from sandbox_service.domain import batch as domain
@@ -48,16 +49,16 @@ class SqlBatchStore:
         return _to_batch(row) if row else None
 
     async def get(self, id: str) -> Batch:
-        row = await self._database.first(_BATCH.where(t.batches.c.id == _storable(id)))
+        row = await self._database.first(_BATCH.where(t.batches.c.id == storable(id)))
         if row is None:
             raise _no_batch(id)
         return _to_batch(row)
 
     async def page(self, caller: str, limit: int, after: str | None) -> Sequence[Batch]:
-        own = _BATCH.where(t.batches.c.caller == _storable(caller))
+        own = _BATCH.where(t.batches.c.caller == storable(caller))
         query = own.order_by(t.batches.c.id.desc())  # ids are in the order of time
         if after is not None:
-            query = query.where(t.batches.c.id < _storable(after))
+            query = query.where(t.batches.c.id < storable(after))
         return await self._database.readable(query, _to_batch, limit)
 
     async def change(self, id: str, change: Callable[[Batch], Batch]) -> Batch:
@@ -163,7 +164,7 @@ class SqlBatchStore:
 
     async def _locked(self, connection: AsyncConnection, id: str, *, shared: bool = False) -> Batch:
         """As it is until the end of the transaction: it can't change meanwhile."""
-        query = _BATCH.where(t.batches.c.id == _storable(id)).with_for_update(read=shared, of=t.batches)
+        query = _BATCH.where(t.batches.c.id == storable(id)).with_for_update(read=shared, of=t.batches)
         row = (await connection.execute(query)).first()
         if row is None:
             raise _no_batch(id)
@@ -186,7 +187,7 @@ def _batch_row(batch: Batch) -> dict[str, Any]:
         "id": batch.id,
         "programs_total": batch.programs_total,
         "priority": batch.priority.value,
-        "caller": _storable(batch.caller),
+        "caller": storable(batch.caller),
         "state": batch.state.value,
         "create_time": batch.create_time,
         "end_time": batch.end_time,
@@ -222,11 +223,6 @@ def _is(ref: ChunkRef) -> ColumnElement[bool]:
 
 def _within(index: ColumnElement[int], chunk: Chunk) -> ColumnElement[bool]:
     return and_(index >= chunk.ref.first, index < chunk.ref.first + chunk.size)
-
-
-def _storable(text: str) -> str:
-    """PostgreSQL's texts hold no NUL."""
-    return text.replace("\0", "\ufffd")
 
 
 def _no_batch(id: str) -> NotFound:

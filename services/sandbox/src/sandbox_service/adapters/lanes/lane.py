@@ -45,7 +45,7 @@ _ENVIRONMENT = {
     "TZ": "UTC",
     "HOME": "/tmp",
     "TMPDIR": "/tmp",
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "PATH": "/usr/local/bin:/usr/bin:/bin:/names",  # the last: see cage/root.py
     # a program has one core, and its results don't depend on how many there are
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
@@ -200,8 +200,8 @@ class Lane:
         process = self._process
         return process is not None and process.returncode is None
 
-    async def run(self, job: protocol.Job | Command, core: int) -> Callable[[], Report]:
-        """What reads the answer: the lane is free before that's done.
+    async def run(self, job: protocol.Job | Command, core: int, compiled: bytes = b"") -> Callable[[], Report]:
+        """What reads the answer: the lane is free before that's done. `compiled`: see protocol.request.
 
         Raises LaneLost when the lane ended under the job, Unavailable when none could be started for it."""
         idle = job.limits.idle_time
@@ -209,7 +209,7 @@ class Lane:
             idle = job.limits.cpu_time + self._options.idle_extra
         wall = (job.limits.cpu_time + self._options.idle_extra) * self._options.wall_factor
         self.core = core
-        make = partial(protocol.request, job, idle, wall, core, self._options.max_result_bytes)
+        make = partial(protocol.request, job, idle, wall, core, self._options.max_result_bytes, compiled)
         large = isinstance(job, CallJob) and job.size > _LARGE
         request = await asyncio.to_thread(make) if large else make()
         try:

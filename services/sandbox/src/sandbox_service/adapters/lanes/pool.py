@@ -8,6 +8,7 @@ import os
 import tempfile
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -15,6 +16,7 @@ from ratchet_kit.errors import FailedPrecondition, Unimplemented
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters import attack_suite
 from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
+from sandbox_service.adapters.lanes.compiled import CompiledTests
 from sandbox_service.adapters.lanes.lane import CAGE, Lane, LaneLost, ended_with_its_lane
 from sandbox_service.adapters.lanes.options import LaneOptions, Plan
 from sandbox_service.adapters.lanes.uids import Uids
@@ -75,6 +77,7 @@ class LanePool:
         self._environments = {environment.runtime.name: environment for environment in found}
         self._toolchains = Toolchains()
         self._commands = Commands(self._toolchains, self._run_command)
+        self._compiled = CompiledTests()
         self._lanes: list[Lane] = []
         self._free: defaultdict[Kind, list[Lane]] = defaultdict(list)
         self._gate = asyncio.Semaphore(options.lanes)
@@ -218,7 +221,8 @@ class LanePool:
             self._cores[core] += 1
             lost = True
             try:
-                read = await lane.run(job, core)
+                compiled = await self._compiled.of(job, partial(lane.run, core=core))
+                read = await lane.run(job, core, compiled)
                 lost = False
             finally:
                 self._cores[core] -= 1

@@ -19,6 +19,7 @@ from sandbox_service.domain.jobs import (
     CheckReport,
     CheckVerdict,
     Command,
+    CompileJob,
     End,
     Oversized,
     Raised,
@@ -30,7 +31,7 @@ from sandbox_service.domain.jobs import (
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.program import File, Limits
 
-Job = CallJob | ScriptJob | CheckJob
+Job = CallJob | ScriptJob | CheckJob | CompileJob
 
 # A program's first look at JSON costs it a hundred pages. Only our own words go in this way; what comes back is JSON.
 # The version is one that all Pythons of a user's runtimes read.
@@ -52,10 +53,18 @@ class Request:
     command: bool = False
 
 
-def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, core: int, answer_limit: int) -> Request:
+def request(
+    job: Job | Command,
+    idle_limit: timedelta,
+    wall_limit: timedelta,
+    core: int,
+    answer_limit: int,
+    compiled: bytes = b"",
+) -> Request:
     """`idle_limit`: how long it may do nothing, in all. `wall_limit`: how long it may take on the clock.
 
-    `core`: the number of the one that it runs on. `answer_limit`: bytes that one answer may have.
+    `core`: the number of the one that it runs on. `answer_limit`: bytes that one answer may have. `compiled`: the test
+    code of a check job, or nothing: see compiled.py.
     """
     nonce, tests_nonce, mark = secrets.token_hex(8), secrets.token_hex(8), secrets.token_bytes(16)
     stdin, tests = "", b""
@@ -70,6 +79,9 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
         case Command():
             mode, stdin = "command", job.stdin
             arguments = (job.argv, dict(job.environment))
+        case CompileJob():
+            mode = "compile"
+            arguments = (job.code,)
         case CheckJob() if job.shared:
             mode = "beside"
             arguments = (job.source, job.code, job.entry_point, job.call_check)
@@ -79,7 +91,8 @@ def request(job: Job | Command, idle_limit: timedelta, wall_limit: timedelta, co
             helpers = {
                 file.name: file.content.decode("utf-8", "replace") for file in job.setting.files if _is_module(file)
             }
-            judging = (job.code, job.entry_point, job.call_check, job.names, job.modules, job.unknown, helpers)
+            names = (job.names, job.modules, job.unknown)
+            judging = (job.code, compiled, job.entry_point, job.call_check, *names, helpers)
             tests = _payload("tests", tests_nonce, judging, job.limits) + mark
     files = job.setting.files
     program = _payload(mode, nonce, arguments, job.limits, stdin, files)

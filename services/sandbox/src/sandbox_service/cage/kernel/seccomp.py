@@ -116,8 +116,9 @@ def _preamble(machine: str, numbers: dict[str, int]) -> list[bytes]:
 
 
 def _no_strings_attached(numbers: dict[str, int]) -> list[bytes]:
-    """Nobody types into a terminal for others, has the kernel signal others when a descriptor is ready (F_SETOWN asks
-    only for the same uid), marks a file, has a socket keep more than is usual, or gives another process a priority."""
+    """A program may not type into a terminal for others, have the kernel signal others when a descriptor is ready
+    (F_SETOWN asks only for the same uid), mark a file, have a socket keep more than usual, or set another process's
+    priority."""
     return [
         *_among(numbers["fcntl"], FCNTL_DENIED, _EPERM, _ALLOW),
         *_among(numbers["ioctl"], IOCTL_ALLOWED, _ALLOW, _ENOTTY),

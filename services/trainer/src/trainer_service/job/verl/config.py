@@ -71,7 +71,7 @@ def environment(job: JobConfig) -> dict[str, str]:
 
 def _threads(job: JobConfig) -> int:
     """Of each rank: engine and sandbox have little to do while ranks compute."""
-    return max(1, len(os.sched_getaffinity(0)) // (job.spec.resources.accelerators_per_node or 1))
+    return max(1, len(os.sched_getaffinity(0)) // job.spec.resources.ranks_per_node)
 
 
 def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
@@ -86,6 +86,7 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         f"algorithm.gamma={hyper.gamma}",
         f"algorithm.lam={hyper.gae_lambda}",
         *_correction(job),
+        *_once(job),
         *_data(job, "PromptDataset"),
         f"data.train_batch_size={hyper.batch_size}",
         f"data.max_prompt_length={hyper.max_prompt_tokens}",
@@ -209,6 +210,23 @@ def _correction(job: JobConfig) -> Sequence[Override]:
     if job.dtype == "float32":
         return ()
     return "algorithm.rollout_correction.rollout_is=token", "algorithm.rollout_correction.rollout_is_threshold=2.0"
+
+
+_LEARNED_AGAIN = ("actor_rollout_ref.actor.ppo_epochs", "algorithm.rollout_correction.rollout_is_batch_normalize")
+
+
+def _once(job: JobConfig) -> Sequence[Override]:
+    """Where a batch is learned from once, old log-probs are those of the update itself: no pass is made for them
+    (rank/losses.py). The other settings of a run are kept, but what needs the whole batch before the update, or a
+    second update, has the pass."""
+    hyper, overrides = job.spec.hyperparameters, job.spec.verl_overrides
+    if hyper.mini_batch_size != hyper.batch_size or any(setting.startswith(_LEARNED_AGAIN) for setting in overrides):
+        return ()
+    return (
+        "algorithm.rollout_correction.bypass_mode=True",
+        "+actor_rollout_ref.actor.policy_loss.rollout_correction=${algorithm.rollout_correction}",
+        "actor_rollout_ref.actor.calculate_entropy=True",
+    )
 
 
 def _engine(prefix: str, job: JobConfig) -> Sequence[Override]:

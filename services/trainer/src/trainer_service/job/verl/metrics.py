@@ -22,8 +22,8 @@ RL_NAMES: Mapping[str, tuple[str, ...]] = {
     "critic_grad_norm": ("critic/grad_norm",),
     "value_explained_variance": ("critic/vf_explained_var",),
     # Mean and largest |p_train - p_rollout| over the sampled tokens.
-    "logprob_diff_mean": ("training/rollout_probs_diff_mean",),
-    "logprob_diff_max": ("training/rollout_probs_diff_max",),
+    "logprob_diff_mean": ("actor/probs_diff_mean", "training/rollout_probs_diff_mean"),
+    "logprob_diff_max": ("actor/probs_diff_max", "training/rollout_probs_diff_max"),
     "response_tokens_mean": ("response_length/mean",),
     "response_tokens_max": ("response_length/max",),
     "response_clip_ratio": ("response_length/clip_ratio",),

@@ -28,9 +28,11 @@ from trainer_service.job.verl import metrics as names
 from trainer_service.job.verl.driver.datasets import prompt_ids
 from trainer_service.job.verl.driver.replay import FAULTS, Replay
 from trainer_service.job.verl.driver.rollouts import Rollouts, Weights
+from trainer_service.job.verl.rank.losses import GAP_MEAN
 from trainer_service.job.verl.rank.worker import ActorWorker
 
 GAP = "training/rollout_probs_diff_mean"
+"""Of a pass for old log-probs; in one update per batch it is measured in the update (`GAP_MEAN`)."""
 SCORE = "validation/score"
 BASE_SCORE = "validation/base_score"
 PROBLEMS = "validation/problems"
@@ -179,10 +181,21 @@ class RatchetTrainer(PPOTrainerSync):
 
     def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
         """Raises DataLoss when the engine's probabilities are not those of the trained weights."""
+        if self.config.algorithm.rollout_correction.bypass_mode:
+            return batch  # they come with the update: rank/losses.py
         batch = super()._compute_old_log_prob(batch, metrics)
-        if GAP in metrics:
-            check_probabilities(self.global_steps, metrics[GAP], self._session.job.probability_gap_limit)
+        self._check_probabilities(metrics, GAP)
         return batch
+
+    def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        """Raises as `_compute_old_log_prob`. What such an update has made is not saved, and goes to no engine."""
+        batch = super()._update_actor(batch, metrics)
+        self._check_probabilities(metrics, GAP_MEAN)
+        return batch
+
+    def _check_probabilities(self, metrics: dict[str, Any], gap: str) -> None:
+        if gap in metrics:
+            check_probabilities(self.global_steps, metrics[gap], self._session.job.probability_gap_limit)
 
     def _validate(self) -> dict[str, float]:
         """Mean score on the validation problems of the weights that the engine now has."""

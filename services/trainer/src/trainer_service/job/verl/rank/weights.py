@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from verl.workers.rollout.base import BaseRollout
 
-from ratchet_kit import client, policy_id
+from ratchet_kit import policy_id
 from trainer_service.job.config import JobConfig
-from trainer_service.job.policy import RunPolicy, WeightSync
+from trainer_service.job.policy import RunPolicy, WeightSync, rollouts
 
 _SAFETENSORS_DTYPES = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
 
@@ -44,8 +44,8 @@ class WeightSender(BaseRollout):
             raise NotImplementedError(f"weights come as {wire_format}, not as named tensors")
         tensors = gather(weights, getattr(torch, self._job.dtype), keep=int(os.environ["RANK"]) == 0)
         if tensors:
-            async with client.channel(self._job.rollout_target) as channel:
-                self.last_sync = await RunPolicy.of(self._job, channel).push(tensors, step=global_steps or 0)
+            async with rollouts(self._job) as engine:
+                self.last_sync = await RunPolicy.of(self._job, engine).push(tensors, step=global_steps or 0)
 
 
 @torch.no_grad()

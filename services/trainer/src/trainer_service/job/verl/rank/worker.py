@@ -1,13 +1,21 @@
-"""verl's actor worker, with an answer to "which weights does the engine have now?"."""
+"""verl's actor worker, with an answer to "which weights does the engine have now?", and with our loss."""
+
+from functools import partial
 
 from verl.single_controller.base.decorator import Dispatch, register
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
 from trainer_service.job.policy import WeightSync
+from trainer_service.job.verl.rank.losses import policy_loss
 from trainer_service.job.verl.rank.memory import take_peak
 
 
 class ActorWorker(ActorRolloutRefWorker):
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def init_model(self) -> None:
+        super().init_model()
+        self.actor.set_loss_fn(partial(policy_loss, config=self.loss_fn.keywords["config"]))
+
     @register(dispatch_mode=Dispatch.ONE_TO_ALL, blocking=False)
     async def update_weights(self, global_steps: int | None = None, mode: str = "auto") -> WeightSync | None:
         """As verl's, which returns nothing; rank 0 returns what was sent."""

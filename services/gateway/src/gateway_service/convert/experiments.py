@@ -1,4 +1,4 @@
-"""Protobuf to domain and back, for experiments."""
+"""Experiments, their plans and their reports."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -18,28 +18,28 @@ from gateway_service.domain.traffic.measure import Measure
 from gateway_service.domain.traffic.record import Unit
 from ratchet.gateway.v1 import experiment_pb2 as pb
 from ratchet_kit import refs
-from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_kit.errors import invalid
 from ratchet_kit.names import VersionRef
 from ratchet_kit.statistics import estimate_to_proto
 from ratchet_kit.times import duration_from_proto, duration_to_proto, timestamp_to_proto
 
 T = TypeVar("T")
 
-STATES = {state: pb.Experiment.State.Value(f"STATE_{state.name}") for state in State}
-UNITS = {unit: pb.ExperimentSpec.Unit.Value(f"UNIT_{unit.name}") for unit in Unit}
-ANALYSES = {analysis: pb.ExperimentSpec.Analysis.Value(f"ANALYSIS_{analysis.name}") for analysis in Analysis}
-MEASURES = {measure: pb.ExperimentMetric.Measure.Value(f"MEASURE_{measure.name}") for measure in Measure}
-VERDICTS = {verdict: pb.MetricComparison.Verdict.Value(f"VERDICT_{verdict.name}") for verdict in Verdict}
-_UNITS = {value: unit for unit, value in UNITS.items()} | {0: Unit.USER}
-_ANALYSES = {value: analysis for analysis, value in ANALYSES.items()} | {0: Analysis.SEQUENTIAL}
-_MEASURES: Mapping[int, Measure] = {value: measure for measure, value in MEASURES.items()}
+_STATES = {state: pb.Experiment.State.Value(f"STATE_{state.name}") for state in State}
+_UNITS_TO_PROTO = {unit: pb.ExperimentSpec.Unit.Value(f"UNIT_{unit.name}") for unit in Unit}
+_ANALYSES_TO_PROTO = {analysis: pb.ExperimentSpec.Analysis.Value(f"ANALYSIS_{analysis.name}") for analysis in Analysis}
+_MEASURES_TO_PROTO = {measure: pb.ExperimentMetric.Measure.Value(f"MEASURE_{measure.name}") for measure in Measure}
+_VERDICTS = {verdict: pb.MetricComparison.Verdict.Value(f"VERDICT_{verdict.name}") for verdict in Verdict}
+_UNITS = {value: unit for unit, value in _UNITS_TO_PROTO.items()} | {0: Unit.USER}
+_ANALYSES = {value: analysis for analysis, value in _ANALYSES_TO_PROTO.items()} | {0: Analysis.SEQUENTIAL}
+_MEASURES: Mapping[int, Measure] = {value: measure for measure, value in _MEASURES_TO_PROTO.items()}
 
 
-def spec_from_proto(message: pb.ExperimentSpec) -> ExperimentSpec:
+def experiment_spec_from_proto(message: pb.ExperimentSpec) -> ExperimentSpec:
     """What is absent takes its default. The domain checks the values; InvalidArgument for no variant, and for a measure
     or a kind of unit that is not known."""
     if not message.variants:
-        raise _invalid("spec.variants", "must be 2 or more")
+        raise invalid("spec.variants", "must be 2 or more")
     variants = tuple(
         Variant(
             one.name,
@@ -91,11 +91,11 @@ def experiment_to_proto(experiment: Experiment) -> pb.Experiment:
     return pb.Experiment(
         id=experiment.id,
         spec=_spec_to_proto(experiment.spec),
-        state=STATES[experiment.state],
+        state=_STATES[experiment.state],
         events=[
             pb.ExperimentEvent(
                 create_time=timestamp_to_proto(event.create_time),
-                state=STATES[event.state],
+                state=_STATES[event.state],
                 reason=event.reason,
                 actor=event.actor,
             )
@@ -118,9 +118,9 @@ def _spec_to_proto(spec: ExperimentSpec) -> pb.ExperimentSpec:
         ],
         primary=_metric_to_proto(spec.primary),
         guardrails=[_metric_to_proto(metric) for metric in spec.guardrails],
-        unit=UNITS[spec.unit],
+        unit=_UNITS_TO_PROTO[spec.unit],
         traffic=spec.traffic,
-        analysis=ANALYSES[spec.analysis],
+        analysis=_ANALYSES_TO_PROTO[spec.analysis],
         alpha=spec.alpha,
         min_duration=duration_to_proto(spec.min_duration),
         min_units=spec.min_units,
@@ -137,7 +137,7 @@ def _report_to_proto(report: Report) -> pb.ExperimentReport:
                 units=variant.units,
                 requests=variant.requests,
                 values=[
-                    pb.MetricValue(measure=MEASURES[one.measure], value=one.value, units=one.units)
+                    pb.MetricValue(measure=_MEASURES_TO_PROTO[one.measure], value=one.value, units=one.units)
                     for one in variant.values
                 ],
             )
@@ -153,11 +153,11 @@ def _report_to_proto(report: Report) -> pb.ExperimentReport:
 def _comparison_to_proto(comparison: Comparison) -> pb.MetricComparison:
     return pb.MetricComparison(
         variant=comparison.variant,
-        measure=MEASURES[comparison.measure],
+        measure=_MEASURES_TO_PROTO[comparison.measure],
         difference=estimate_to_proto(comparison.difference) if comparison.difference else None,
         level=comparison.level,
         p_value=comparison.p_value,
-        verdict=VERDICTS[comparison.verdict],
+        verdict=_VERDICTS[comparison.verdict],
         sentence=comparison.sentence,
     )
 
@@ -167,7 +167,7 @@ def _metric(message: pb.ExperimentMetric, field: str) -> Metric:
 
 
 def _metric_to_proto(metric: Metric) -> pb.ExperimentMetric:
-    return pb.ExperimentMetric(measure=MEASURES[metric.measure], margin=metric.margin)
+    return pb.ExperimentMetric(measure=_MEASURES_TO_PROTO[metric.measure], margin=metric.margin)
 
 
 def _unit(value: int, field: str) -> Unit:
@@ -176,9 +176,5 @@ def _unit(value: int, field: str) -> Unit:
 
 def _known(choices: Mapping[int, T], value: int, field: str) -> T:
     if value not in choices:
-        raise _invalid(field, f"must be one of {', '.join(str(choice) for choice in choices.values())}")
+        raise invalid(field, f"must be one of {', '.join(str(choice) for choice in choices.values())}")
     return choices[value]
-
-
-def _invalid(field: str, rule: str) -> InvalidArgument:
-    return InvalidArgument(f"{field} {rule}", [FieldViolation(field, rule)])

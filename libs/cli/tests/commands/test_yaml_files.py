@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.gateway.v1 import release_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
-from ratchet_cli.commands.run_files import reward_spec, run_spec
+from ratchet_cli.commands.yaml_files import YamlFile, reward_spec, run_spec
 from ratchet_cli.terminal.errors import CommandError
 
-EXAMPLES = sorted((Path(__file__).parents[4] / "examples").glob("*.yaml"))
+EXAMPLES = [file for file in sorted((Path(__file__).parents[4] / "examples").glob("*.yaml")) if file.stem != "improve"]
 RUN = """
 base: starter@2
 algorithm: grpo
@@ -78,6 +79,7 @@ def test_a_reward_may_be_said_in_short_or_have_a_file_of_its_own(file: Path) -> 
         ("- steps", "the file must be fields with values"),
         ("steps: [", "is no YAML"),
         ("base: not a name!", "names no model"),
+        ("steps: 1\nsteps: 2", ":2: steps is there a second time"),
     ],
 )
 def test_what_is_wrong_is_said_by_its_field(file: Path, text: str, said: str) -> None:
@@ -97,3 +99,32 @@ def test_the_examples_are_runs(example: Path) -> None:
     spec = run_spec(example)
     assert spec.steps > 0
     assert spec.algorithm != pb.ALGORITHM_UNSPECIFIED
+
+
+def test_what_is_wrong_is_said_by_its_line(file: Path) -> None:
+    file.write_text(RUN.replace("name: length", "nam: length"))
+    with pytest.raises(CommandError, match=r"run.yaml:17: reward.components\[1\].nam is no field"):
+        run_spec(file)
+    source = YamlFile(file)
+    assert source.place("hyperparameters.group_size") == f"{file}:7"
+    assert source.place("problems.digest.x") == f"{file}:4", "the nearest that there is"
+    assert source.place("nowhere[x].at") == str(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("5m", 300), ("30s", 30), ("1.5h", 5400), ("7d", 604_800), ("0s", 0), ("20", 20)]
+)
+def test_durations(file: Path, text: str, seconds: float) -> None:
+    file.write_text(f"stages: [{{percent: 100, min_duration: {text}}}]\nunproven: proceed\n")
+    source = YamlFile(file)
+    spec = source.fill(release_pb2.ReleaseSpec(), source.fields(), "")
+    assert spec.stages[0].min_duration.ToTimedelta().total_seconds() == seconds
+    assert spec.unproven == release_pb2.ReleaseSpec.UNPROVEN_PROCEED
+
+
+@pytest.mark.parametrize("text", ["soon", "-5m", "5w", "true", "[5m]"])
+def test_what_is_no_duration(file: Path, text: str) -> None:
+    file.write_text(f"watch: {text}\n")
+    source = YamlFile(file)
+    with pytest.raises(CommandError, match=r"run.yaml:1: watch must be a time, as 30s, 5m, 1h, 7d"):
+        source.fill(release_pb2.ReleaseSpec(), source.fields(), "")

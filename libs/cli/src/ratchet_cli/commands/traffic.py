@@ -1,0 +1,118 @@
+"""`ratchet traffic`: what is kept of production to learn from, by consent of keys."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ratchet.gateway.v1 import traffic_pb2 as pb
+from ratchet_cli.commands.options import Limit, one_of
+from ratchet_cli.terminal.errors import CommandError
+from ratchet_cli.terminal.output import JsonFlag, ago, print_list, say
+from ratchet_cli.views.names import version_name
+from ratchet_client import Client, json_lines, traffic
+
+Rows = Iterator[Mapping[str, Any]]
+
+
+def _exchanges(client: Client, model: str, key: str, since: datetime | None) -> Rows:
+    return map(traffic.exchange_row, client.traffic.list(model, key, since))
+
+
+def _pairs(client: Client, model: str, key: str, since: datetime | None) -> Rows:
+    return map(traffic.pair_row, client.traffic.pairs(model, key, since))
+
+
+def _text_pairs(client: Client, model: str, key: str, since: datetime | None) -> Rows:
+    return map(traffic.text_pair_row, client.traffic.text_pairs(model, key, since))
+
+
+def _problems(client: Client, model: str, key: str, since: datetime | None) -> Rows:
+    return map(traffic.problem_row, client.traffic.problems(model, key, since))
+
+
+FORMS: Mapping[str, Callable[[Client, str, str, datetime | None], Rows]] = {
+    "exchanges": _exchanges,
+    "pairs": _pairs,
+    "text-pairs": _text_pairs,
+    "problems": _problems,
+}
+
+ModelOption = Annotated[str, typer.Option("--model", help="Only what this model answered.")]
+KeyOption = Annotated[str, typer.Option("--key", help="Only what this API key (its id) sent.")]
+DaysOption = Annotated[float | None, typer.Option("--days", help="Only of the last so many days.", min=0, max=36500)]
+
+app = typer.Typer(help="What is kept of production to learn from.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_exchanges(
+    model: ModelOption = "",
+    key: KeyOption = "",
+    days: DaysOption = None,
+    limit: Limit = 50,
+    as_json: JsonFlag = False,
+) -> None:
+    """Kept exchanges, newest first; their texts with --json."""
+    with Client() as client:
+        print_list(
+            client.traffic.list(model, key, _since(days)),
+            limit,
+            as_json,
+            {
+                "id": lambda it: it.id,
+                "version": lambda it: version_name(it.version),
+                "arm": lambda it: pb.Exchange.Arm.Name(it.arm).removeprefix("ARM_").lower(),
+                "key": lambda it: it.key_id,
+                "tokens": lambda it: it.prompt_tokens + it.completion_tokens,
+                "score": lambda it: f"{it.score:g}" if it.HasField("score") else "-",
+                "accepted": lambda it: "yes" if it.HasField("accepted") else "-",
+                "choices": lambda it: len(it.choices) or "-",
+                "created": lambda it: ago(it.start_time),
+            },
+        )
+
+
+@app.command()
+def export(
+    out: Annotated[Path, typer.Argument(help="File of JSON lines to write; gzipped where its name ends in .gz.")],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--as",
+            help="exchanges; pairs (chosen and rejected answers, for DPO, as TRL reads them), text-pairs (of prompts "
+            "that are no conversations) or problems (what was accepted, for SFT).",
+        ),
+    ] = "exchanges",
+    model: ModelOption = "",
+    key: KeyOption = "",
+    days: DaysOption = None,
+) -> None:
+    """Write what is kept as a data set."""
+    rows = one_of(form, FORMS, "--as")
+    with Client() as client:
+        try:
+            count = json_lines.write(rows(client, model, key, _since(days)), out)
+        except OSError as error:
+            raise CommandError(f"{out} cannot be written: {error}.") from error
+    say(f"{count} {form} are in {out}")
+
+
+@app.command()
+def forget(
+    user: Annotated[str | None, typer.Option(help="A user, as requests named it.")] = None,
+    session: Annotated[str | None, typer.Option(help="A session, as requests named it.")] = None,
+    key: Annotated[str | None, typer.Option(help="The id of an API key.")] = None,
+) -> None:
+    """Remove every kept text of a user, a session or an API key, for good."""
+    if sum(unit is not None for unit in (user, session, key)) != 1:
+        raise CommandError("Name one of --user, --session and --key.", 2)
+    with Client() as client:
+        removed = client.traffic.forget(user=user, session=session, key_id=key)
+    say(f"The texts of {removed} completions are removed.")
+
+
+def _since(days: float | None) -> datetime | None:
+    return None if days is None else datetime.now(UTC) - timedelta(days=days)

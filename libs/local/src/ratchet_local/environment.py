@@ -1,0 +1,51 @@
+"""What the processes of a platform inherit from the environment of whoever starts it: variables that they are known to
+read, and nothing else. A shell holds secrets, and what a process has in its environment its children have too."""
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+
+MACHINE = (
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "XDG_CACHE_HOME"),
+    *("PYTHONPATH", "LD_LIBRARY_PATH"),
+)
+"""Of every process, Redis too. A `*` stands for any letters."""
+PLATFORM = ("RATCHET_DATA", "RATCHET_TLS_*_FILE", "REDIS_PASSWORD_FILE", "DATABASE_PASSWORD_FILE", "OTEL_*")
+"""Of every service, beside what begins with its own prefix (RATCHET_EVAL_)."""
+STORES = (
+    *("AWS_*", "GOOGLE_*", "AZURE_*", "FSSPEC_*"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+)
+"""Of those that read and write models in object stores."""
+COMPUTING = (
+    *("CUDA_*", "NVIDIA_*", "NCCL_*", "GLOO_*", "UCX_*", "OMP_*", "KMP_*", "GOMP_*", "MKL_*", "TRITON_*"),
+    *("TORCH*", "PYTORCH_*", "RAY_*", "VLLM_*", "CC", "CXX", "LD_PRELOAD"),
+)
+"""Of those that run models."""
+_MORE: Mapping[str, Iterable[str]] = {
+    "registry": STORES,
+    "rollout": (*STORES, *COMPUTING),
+    "trainer": (*STORES, *COMPUTING),
+}
+
+
+def of_machine(environment: Mapping[str, str]) -> dict[str, str]:
+    return _only(environment, MACHINE)
+
+
+def of_service(name: str, environment: Mapping[str, str]) -> dict[str, str]:
+    return _only(environment, (*MACHINE, *PLATFORM, f"RATCHET_{name.upper()}_*", *_MORE.get(name, ())))
+
+
+def of_supervisor(services: Iterable[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """What it hands on to its services, and where the platform's parts are that it does not start."""
+    own = ("RATCHET_SOURCES", "REDIS_URL", "DATABASE_URL", "RAY_ADDRESS", "ARTIFACT_URL")
+    found = _only(environment, (*MACHINE, *own))
+    for name in services:
+        found |= of_service(name, environment)
+    return found
+
+
+def _only(environment: Mapping[str, str], patterns: Iterable[str]) -> dict[str, str]:
+    allowed = tuple(patterns)
+    return {name: value for name, value in environment.items() if any(fnmatchcase(name, one) for one in allowed)}

@@ -1,0 +1,223 @@
+"""PolicyEngine on all the rollout nodes that there are.
+
+A request goes to one of the engines that have the policy's weights: see `choice`. Before its first piece it may be sent
+again, to another engine; after that never. Every node is looked at (`directory`), every engine has a breaker.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from ratchet.rollout.v1 import rollout_pb2 as pb
+from ratchet_kit import client
+from ratchet_kit.errors import NotFound, RatchetError, ResourceExhausted, Unavailable
+from ratchet_kit.logs import get_logger
+from ratchet_kit.work import Priority
+from ratchet_policies.answers import Answers, first_error, gathered, good, patiently
+from ratchet_policies.choice import ranked
+from ratchet_policies.convert import policy_from_proto
+from ratchet_policies.directory import Directory
+from ratchet_policies.generation import Delta, Generation, Prompt, Sampling
+from ratchet_policies.member import Member, NodeEngine
+from ratchet_policies.node import Node
+from ratchet_policies.policy import Policy, PolicySpec, PolicyState
+from ratchet_policies.rollout import RolloutEngine
+from ratchet_policies.route import AGAIN, Route
+
+log = get_logger(__name__)
+
+_RANK = (PolicyState.READY, PolicyState.LOADING, PolicyState.UNLOADING, PolicyState.FAILED)
+_GIB = 1 << 30
+
+
+class Fleet:
+    """`seeds`: addresses of rollout nodes, of which one has to answer: the others are learnt. A context manager."""
+
+    def __init__(self, seeds: Sequence[str], connect: Callable[[str], NodeEngine]) -> None:
+        self._directory = Directory(seeds, connect)
+
+    @classmethod
+    def of(
+        cls,
+        target: str,
+        *,
+        generate_timeout: timedelta = timedelta(minutes=10),
+        unload_timeout: timedelta = timedelta(minutes=1),
+    ) -> Self:
+        """`target`: host:port of one node, or of several, separated by commas."""
+        return cls(seeds_of(target), partial(connect, generate_timeout=generate_timeout, unload_timeout=unload_timeout))
+
+    async def __aenter__(self) -> Self:
+        await self._directory.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._directory.__aexit__(kind, error, trace)
+
+    # Nodes
+
+    def nodes(self) -> Sequence[Node]:
+        """By address."""
+        return [member.node for member in self._directory.members]
+
+    async def drain(self, address: str, draining: bool) -> Node:
+        """See `NodeEngine.drain`. Raises NotFound, Unavailable."""
+        for member in self._directory.members:
+            if member.address == address:
+                member.node = replace(await member.engine.drain(draining), address=address)
+                return member.node
+        raise NotFound(f"no rollout node has the address {address}")
+
+    # Policies
+
+    async def load(self, spec: PolicySpec) -> Policy:
+        """On the node with the most room for its purpose; on another, where that has none after all."""
+        refusal: RatchetError | None = None
+        for member in self._places(spec):
+            try:
+                policy = await member.engine.load(spec)
+            except (ResourceExhausted, Unavailable) as error:
+                refusal = error if refusal is None or isinstance(error, ResourceExhausted) else refusal
+            else:
+                log.info("policy.placed", policy=spec.name, node=member.address)
+                return policy
+            finally:
+                member.look.set()
+        raise refusal or Unavailable("no rollout node takes policies now")
+
+    async def keep(self, spec: PolicySpec, replicas: int) -> None:
+        """Says where it is loaded that it is in use, and starts to load it on more nodes until `replicas` have it, as
+        far as these have room. Raises nothing for a node that refuses."""
+        holding = [member for member in self._open() if member.holds(spec.name)]
+        others = [member for member in self._places(spec) if member not in holding]
+        room = [member for member in others if member.is_up and member.node.free.get(spec.purpose, 0) > 0]
+        more = room[: max(0, replicas - len(holding))] if holding else []
+        for member, answer in await gathered([*holding, *more], lambda engine: engine.load(spec)):
+            if isinstance(answer, RatchetError):
+                log.warning("policy.not_kept", policy=spec.name, node=member.address, reason=answer.message)
+            elif member in more:
+                log.info("policy.replicated", policy=spec.name, node=member.address)
+                member.look.set()
+
+    async def get(self, name: str) -> Policy:
+        """Where several nodes have it, the one that is nearest to READY."""
+        return (await self._having(name))[1]
+
+    async def all(self) -> Sequence[Policy]:
+        return list(map(policy_from_proto, await self.listed()))
+
+    async def listed(self) -> Sequence[pb.Policy]:
+        """In protobuf, by name. What several nodes have is there once, as the one that is nearest to READY."""
+        answers = await patiently(lambda: gathered(self._open(), lambda engine: engine.listed()), first_error)
+        policies: dict[str, pb.Policy] = {}
+        for policy in sorted(
+            (policy for _, listed in answers for policy in listed),
+            key=lambda policy: (policy.name, _nearness(policy_from_proto(policy))),
+        ):
+            policies.setdefault(policy.name, policy)
+        return list(policies.values())
+
+    async def unload(self, name: str) -> None:
+        """From all nodes."""
+        members = [member for member in self._directory.members if member.is_up] or self._directory.members
+        answers = await gathered(members, lambda engine: engine.unload(name))
+        for member, answer in answers:
+            member.look.set()
+            if isinstance(answer, RatchetError) and not isinstance(answer, NotFound):
+                raise answer
+        if not good(answers):
+            raise first_error(answers)
+
+    async def update(
+        self, name: str, messages: AsyncIterator[pb.UpdateWeightsRequest], timeout: float
+    ) -> pb.UpdateWeightsResponse:
+        """New weights for a policy that one node has: see UpdateWeights. Raises what that says."""
+        member, _ = await self._having(name)
+        try:
+            reply: pb.UpdateWeightsResponse = await member.engine.update(name, messages, timeout)
+            return reply
+        finally:
+            member.look.set()
+
+    # Generation
+
+    async def generate(
+        self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling, priority: Priority = Priority.NORMAL
+    ) -> Generation:
+        route = Route(self._open, name, policy_id, prompt)
+        while True:
+            member = await route.next()
+            try:
+                with member.serving(name, sampling.n):
+                    answer = member.engine.generate(name, policy_id, prompt, sampling, priority)
+                    return await member.unless_away(answer)
+            except AGAIN as error:
+                route.failed(error)
+
+    async def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
+        route = Route(self._open, name, policy_id, prompt)
+        while True:
+            member = await route.next()
+            has_begun = False
+            try:
+                with member.serving(name, sampling.n):
+                    async with aclosing(member.engine.stream(name, policy_id, prompt, sampling)) as deltas:
+                        while (delta := await member.unless_away(anext(deltas, None))) is not None:
+                            has_begun = True
+                            yield delta
+                return
+            except AGAIN as error:
+                if has_begun:
+                    raise
+                route.failed(error)
+
+    # Choices
+
+    def _open(self) -> list[Member]:
+        """Nodes that take something new: those that answer, or where none does, all."""
+        takes = [member for member in self._directory.members if member.takes_new]
+        return [member for member in takes if member.is_up] or takes
+
+    def _places(self, spec: PolicySpec) -> list[Member]:
+        """Where it may be loaded: the most room for its purpose first, then the most memory."""
+        members = self._open()
+        order = [members[index] for index in ranked(spec.name.encode(), [member.address for member in members])]
+
+        def most_room(member: Member) -> tuple[int, int]:
+            return -member.node.free.get(spec.purpose, 0), -(member.node.free_memory // _GIB)
+
+        return sorted(order, key=most_room)
+
+    async def _having(self, name: str) -> tuple[Member, Policy]:
+        """Raises NotFound where no node has it, or the error of one that had it, is silent now and not away yet."""
+
+        def verdict(answers: Answers) -> RatchetError:
+            errors = [(member, error) for member, error in answers if isinstance(error, RatchetError)]
+            for member, error in errors:
+                if not isinstance(error, NotFound) and member.is_up and member.holds(name):
+                    return error
+            return next((error for _, error in errors if isinstance(error, NotFound)), first_error(answers))
+
+        answers = await patiently(lambda: gathered(self._open(), lambda engine: engine.get(name)), verdict)
+        nearest: tuple[Member, Policy] = min(answers, key=lambda each: _nearness(each[1]))
+        return nearest
+
+
+def seeds_of(target: str) -> list[str]:
+    """The addresses in a setting."""
+    return [address.strip() for address in target.split(",") if address.strip()]
+
+
+def connect(address: str, **timeouts: timedelta) -> RolloutEngine:
+    """A node of its own channel, without gRPC's own retries: who asks knows other nodes."""
+    return RolloutEngine(client.channel(address, retries=False), **timeouts)
+
+
+def _nearness(policy: Policy) -> int:
+    return _RANK.index(policy.state)

@@ -1,0 +1,62 @@
+"""A rollout-service among others: what it holds, and how busy it is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ratchet_policies.policy import PolicyState, Purpose
+
+
+class NodeState(StrEnum):
+    SERVING = "serving"
+    DRAINING = "draining"
+    """It takes nothing new, and ends what it has."""
+    AWAY = "away"
+    """It does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A policy on a node."""
+
+    policy: str
+    state: PolicyState
+    policy_id: str = ""
+    """The weights that it has; empty while loading."""
+    purpose: Purpose = Purpose.SERVING
+    sequences: int = 0
+    """Completions that are being made, or wait to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    address: str = ""
+    """host:port at which others reach it; empty: as it was called."""
+    state: NodeState = NodeState.SERVING
+    capacity: int = 0
+    """The most policies at a time."""
+    engines: tuple[Engine, ...] = ()
+    free: Mapping[Purpose, int] = field(default_factory=dict)
+    """Policies that fit beside those that are loaded, by what for."""
+    devices: tuple[str, ...] = ()
+    """GPUs; none on CPU."""
+    free_memory: int = 0
+    """Bytes, of the machine."""
+    detail: str = ""
+    """Of one that is away: one sentence."""
+
+    @property
+    def sequences(self) -> int:
+        return sum(engine.sequences for engine in self.engines)
+
+    def engine(self, policy: str) -> Engine | None:
+        return next((engine for engine in self.engines if engine.policy == policy), None)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """What a node says of itself."""
+
+    node: Node
+    peers: tuple[str, ...] = ()
+    """Addresses of the other nodes that answer it."""

@@ -1,0 +1,51 @@
+"""Protobuf to the domain and back, for the gateway's own RPCs. Pure."""
+
+from gateway_service.convert.completions import (
+    completion_request_from_proto,
+    completion_response_to_proto,
+    response_delta_to_proto,
+)
+from gateway_service.convert.experiments import (
+    experiment_spec_from_proto,
+    experiment_to_proto,
+    plan_request_from_proto,
+    plan_to_proto,
+)
+from gateway_service.convert.keys import SCOPES, expire_time_from_proto, key_to_proto, scopes_from_proto
+from gateway_service.convert.platform import health_to_proto
+from gateway_service.convert.releases import release_spec_from_proto, release_to_proto
+from gateway_service.convert.traffic import (
+    accepted_from_proto,
+    choice_from_proto,
+    exchange_to_proto,
+    pairs_to_proto,
+    problem_to_proto,
+    score_of_thumb,
+    selection_from_proto,
+    unit_from_proto,
+)
+
+__all__ = [
+    "SCOPES",
+    "accepted_from_proto",
+    "choice_from_proto",
+    "completion_request_from_proto",
+    "completion_response_to_proto",
+    "exchange_to_proto",
+    "experiment_spec_from_proto",
+    "experiment_to_proto",
+    "expire_time_from_proto",
+    "health_to_proto",
+    "key_to_proto",
+    "pairs_to_proto",
+    "plan_request_from_proto",
+    "plan_to_proto",
+    "problem_to_proto",
+    "release_spec_from_proto",
+    "release_to_proto",
+    "response_delta_to_proto",
+    "scopes_from_proto",
+    "score_of_thumb",
+    "selection_from_proto",
+    "unit_from_proto",
+]

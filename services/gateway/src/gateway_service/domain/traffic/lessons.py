@@ -1,0 +1,70 @@
+"""What can be learned from exchanges: pairs of answers for DPO, and problems with references for SFT."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gateway_service.domain.traffic.exchange import Exchange
+from ratchet_policies import ChatPrompt, Prompt, TextPrompt
+from ratchet_problems import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two answers to one prompt. The prompt is a conversation, or a text to go on with."""
+
+    prompt: Sequence[Message] | str
+    chosen: str
+    rejected: str
+
+    @property
+    def characters(self) -> int:
+        texts = [self.prompt] if isinstance(self.prompt, str) else [message.content for message in self.prompt]
+        return sum(map(len, (*texts, self.chosen, self.rejected)))
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A problem without tests, whose reference is what people accepted."""
+
+    id: str
+    prompt: str
+    reference: str
+
+
+def pairs(exchange: Exchange, known: Mapping[str, Exchange]) -> Iterator[Pair]:
+    """Those of its choices, and of its accepted text where that is not the answer. `known`: the exchanges of the worse
+    answers, as far as they are kept. No conversation with tools, of which such data sets have no common form."""
+    prompt = _plain(exchange.material.prompt)
+    if prompt is None:
+        return
+    for choice in exchange.choices:
+        over = known.get(choice.over_id)
+        better, worse = exchange.answer(choice.index), over.answer(choice.over_index) if over else None
+        if better is not None and worse is not None and better != worse:
+            yield Pair(prompt, better, worse)
+    if exchange.accepted is not None and exchange.is_edited:
+        answer = exchange.answer(exchange.accepted.index)
+        if answer is not None:
+            yield Pair(prompt, exchange.accepted.text, answer)
+
+
+def lesson(exchange: Exchange) -> Lesson | None:
+    """Of an accepted text to one message of a user, which is what a problem's prompt becomes; else None."""
+    prompt = _plain(exchange.material.prompt)
+    if exchange.accepted is None or prompt is None or isinstance(prompt, str) or len(prompt) != 1:
+        return None
+    (message,) = prompt
+    if message.role != "user" or not message.content.strip():
+        return None
+    return Lesson(f"traffic/{exchange.id}", message.content, exchange.accepted.text)
+
+
+def _plain(prompt: Prompt) -> Sequence[Message] | str | None:
+    """None where tools are in it."""
+    match prompt:
+        case TextPrompt(text):
+            return text
+        case ChatPrompt(messages, None):
+            with_tools = any(message.tool_calls or message.tool_call_id for message in messages)
+            return None if with_tools else messages
+    return None

@@ -1,0 +1,63 @@
+from dataclasses import replace
+
+from gateway_service.domain.traffic.exchange import Accepted, Choice, Exchange
+from gateway_service.domain.traffic.lessons import Lesson, Pair, lesson, pairs
+from gateway_service.domain.traffic.material import Material
+from gateway_service.domain.traffic.record import Arm
+from ratchet_kit.names import VersionRef
+from ratchet_policies import ChatPrompt, Prompt, TextPrompt, Tool, Tools
+from ratchet_problems import Message, ToolCall
+
+from ..doubles import EPOCH
+
+ASKED = (Message("user", "Write add."),)
+
+
+def exchange(*answers: str, prompt: Prompt = ChatPrompt(ASKED), id: str = "cmpl_1") -> Exchange:
+    material = Material(prompt, tuple(Message("assistant", answer) for answer in answers), is_redacted=True)
+    return Exchange(id, EPOCH, VersionRef("starter", 1), Arm.NONE, "key_1", material)
+
+
+def test_an_edit_is_better_than_the_answer() -> None:
+    edited = replace(exchange("good", "bad"), accepted=Accepted("better", 1))
+    assert list(pairs(edited, {})) == [Pair(ASKED, "better", "bad")]
+    assert list(pairs(replace(edited, accepted=Accepted("bad", 1)), {})) == []
+
+
+def test_choices_need_both_answers() -> None:
+    first = replace(exchange("a", "b"), choices=(Choice(1, "cmpl_1", 0), Choice(0, "cmpl_2", 0)))
+    second = exchange("c", id="cmpl_2")
+    assert list(pairs(first, {"cmpl_1": first, "cmpl_2": second})) == [Pair(ASKED, "b", "a"), Pair(ASKED, "a", "c")]
+    assert list(pairs(first, {"cmpl_1": first})) == [Pair(ASKED, "b", "a")]
+    same = replace(exchange("a", "a"), choices=(Choice(1, "cmpl_1", 0),))
+    assert list(pairs(same, {"cmpl_1": same})) == []
+
+
+def test_a_prompt_that_is_a_text_stays_one() -> None:
+    edited = replace(exchange("bad", prompt=TextPrompt("def f(")), accepted=Accepted("x): ..."))
+    assert list(pairs(edited, {})) == [Pair("def f(", "x): ...", "bad")]
+    assert lesson(edited) is None
+
+
+def test_conversations_with_tools_are_left_out() -> None:
+    prompts = (
+        ChatPrompt(ASKED, Tools((Tool("find"),))),
+        ChatPrompt((*ASKED, Message("assistant", "", (ToolCall("find"),)))),
+        ChatPrompt((*ASKED, Message("tool", "42", tool_call_id="call_1"))),
+    )
+    for prompt in prompts:
+        edited = replace(exchange("bad", prompt=prompt), accepted=Accepted("better"))
+        assert list(pairs(edited, {})) == []
+        assert lesson(edited) is None
+    called = replace(exchange("bad"), accepted=Accepted("better"))
+    material = replace(called.material, answers=(Message("assistant", "", (ToolCall("find"),)),))
+    assert list(pairs(replace(called, material=material), {})) == []
+
+
+def test_a_lesson_is_one_message_of_a_user() -> None:
+    accepted = replace(exchange("answer"), accepted=Accepted("def add(): ..."))
+    assert lesson(accepted) == Lesson("traffic/cmpl_1", "Write add.", "def add(): ...")
+    assert lesson(exchange("answer")) is None
+    for messages in ((Message("system", "Be kind."), *ASKED), (Message("user", " "),), (Message("system", "hi"),), ()):
+        other = exchange("answer", prompt=ChatPrompt(messages))
+        assert lesson(replace(other, accepted=Accepted("text"))) is None

@@ -1,0 +1,42 @@
+"""What a run is expected to take: counted from its base's shape by `footprint`. `defaults` chooses passes by it, and
+callers see it."""
+
+from datetime import timedelta
+
+from ratchet_kit.errors import FailedPrecondition
+from trainer_service.domain.algorithms import ALGORITHMS, Algorithm
+from trainer_service.domain.footprint import MOST_TOKENS, Training, too_large
+from trainer_service.domain.limits import Limits
+from trainer_service.domain.ports import FoundModel
+from trainer_service.domain.run import Estimate
+from trainer_service.domain.spec import Hyperparameters, Resources, RunSpec
+
+
+def training(
+    hyper: Hyperparameters, algorithm: Algorithm, resources: Resources, base: FoundModel | None, limits: Limits
+) -> Training | None:
+    """What memory is counted from; None where the base's shape is not known, or the device."""
+    if base is None or base.shape is None or resources.device not in MOST_TOKENS:
+        return None
+    return Training.of(
+        base.shape,
+        hyper,
+        resources.ranks,
+        resources.ranks_per_node,
+        resources.device,
+        limits.activation_bytes,
+        algorithm.has_critic,
+    )
+
+
+def estimate(spec: RunSpec, base: FoundModel | None, limits: Limits) -> Estimate | None:
+    """Of a complete and valid spec. Raises FailedPrecondition where it cannot fit: the numbers, and what to change."""
+    hyper = spec.hyperparameters
+    counted = training(hyper, ALGORITHMS[spec.algorithm], spec.resources, base, limits)
+    if counted is None:
+        return None
+    peak, limit = counted.bytes(hyper.passes()), limits.memory_bytes
+    if limit is not None and peak > limit:
+        raise FailedPrecondition(too_large(counted, hyper.passes(), limit))
+    seconds = counted.step_seconds(hyper.samples)
+    return Estimate(peak, limit, None if seconds is None else timedelta(seconds=round(seconds, 1)))

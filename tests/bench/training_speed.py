@@ -1,0 +1,137 @@
+"""How long a step of GRPO takes here and in TRL's GRPOTrainer: `make bench`, or `python -m tests.bench.training_speed`.
+
+The same model, prompts, lengths and batch: 16 prompts of composed/train, 8 completions each. In turn, each alone on the
+machine: TRL as a user starts it, a script of its own; Ratchet's whole platform, to which a run is sent. A step is the
+time between the ends of two; the first is counted from the command. The policy hardly changes (lr 1e-6), so that
+completions stay as long on both sides. Ours are judged in the sandbox; TRL's rewards are computed in no time.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ratchet.common.v1 import model_pb2, problem_pb2
+from ratchet.trainer.v1 import trainer_pb2
+from ratchet_client import Client
+from ratchet_environments import Task
+from ratchet_problems import load
+from tests.e2e.conftest import running
+
+ROOT = Path(__file__).parents[2]
+PEER = Path(sys.prefix).parent / "peers-trl" / "bin" / "python"
+PROBLEMS = "composed/train"
+PROMPTS, COMPLETIONS, MAX_PROMPT, MAX_TOKENS, LEARNING_RATE = 16, 8, 64, 72, 1e-6
+CORES = len(os.sched_getaffinity(0))
+WANTED, WANTED_FIRST_S = 0.75, 40.0
+"""A step against TRL's, and the first one after the command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Of one run. `seconds`: of each step, the first from the command. `tokens`: new ones of a completion, the mean."""
+
+    seconds: Sequence[float]
+    tokens: Sequence[float]
+
+    @property
+    def usual(self) -> float:
+        """Without the first, which loads, and the last, which validates and saves."""
+        return statistics.median(self.seconds[1:-1])
+
+
+def ours(client: Client, steps: int) -> Steps:
+    spec = trainer_pb2.RunSpec(
+        base=model_pb2.ModelRef(alias=model_pb2.AliasRef(model="starter", alias="champion")),
+        algorithm=trainer_pb2.ALGORITHM_GRPO,
+        problems=problem_pb2.ProblemSetRef(name=PROBLEMS),
+        validation_problems=problem_pb2.ProblemSetRef(name="composed/validation", limit=8),
+        reward=trainer_pb2.RewardSpec(name="tests_passed"),
+        steps=steps,
+        hyperparameters=trainer_pb2.Hyperparameters(
+            batch_size=PROMPTS,
+            group_size=COMPLETIONS,
+            learning_rate=LEARNING_RATE,
+            warmup_steps=0,
+            max_prompt_tokens=MAX_PROMPT,
+            max_response_tokens=MAX_TOKENS,
+        ),
+    )
+    began = time.time()
+    run = client.runs.wait(client.runs.create(spec).id)
+    if run.state != trainer_pb2.Run.STATE_SUCCEEDED:
+        raise SystemExit(f"the run failed: {run.failure.message}")
+    made = sorted(client.runs.steps(run.id), key=lambda step: step.number)
+    ends = [began, *(step.create_time.ToMicroseconds() / 1e6 for step in made)]
+    for step in made:
+        shown = {name: round(value, 3) for name, value in sorted(step.metrics.items()) if name.startswith("time_")}
+        print(f"  step {step.number}: {json.dumps(shown)}", file=sys.stderr)
+    seconds = [end - start for start, end in itertools.pairwise(ends)]
+    return Steps(seconds, [step.metrics["response_tokens_mean"] for step in made])
+
+
+def theirs(prompts: Path, steps: int, passes: int) -> Steps:
+    settings = {
+        "prompts": PROMPTS,
+        "completions": COMPLETIONS,
+        "max_tokens": MAX_TOKENS,
+        "learning_rate": LEARNING_RATE,
+        "steps": steps,
+        "passes": passes,
+        "threads": CORES,
+    }
+    script = Path(__file__).with_name("trl_steps.py")
+    command = [str(PEER), str(script), str(ROOT / "models" / "starter"), str(prompts), json.dumps(settings)]
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    finished = subprocess.run(command, capture_output=True, text=True, cwd=prompts.parent, env=environment)
+    if finished.returncode:
+        raise SystemExit(f"TRL failed: {finished.stderr.strip()[-2000:]}")
+    made = [json.loads(line) for line in finished.stdout.splitlines() if line.startswith('{"seconds"')]
+    return Steps([step["seconds"] for step in made], [step["tokens"] for step in made])
+
+
+def spread(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):.2f} ({min(values):.2f}-{max(values):.2f})"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--passes", type=int, default=1, help="in which TRL learns from a batch")
+    options = parser.parse_args()
+    if not PEER.exists():
+        print(f"skipped: {PEER} isn't there; `make bench` builds it")
+        return 0
+    found: dict[str, list[Steps]] = {"TRL": [], "Ratchet": []}
+    with tempfile.TemporaryDirectory(prefix="rat-") as place:
+        prompts = Path(place) / "prompts.jsonl"
+        prompts.write_text("".join(json.dumps(list(Task.of(one).conversation)) + "\n" for one in load(PROBLEMS)))
+        for number in range(options.rounds):
+            found["TRL"].append(theirs(prompts, options.steps, options.passes))
+            with running() as platform, platform.client() as client:
+                found["Ratchet"].append(ours(client, options.steps))
+            print(f"round {number + 1}: { ({name: steps[-1] for name, steps in found.items()}) }", file=sys.stderr)
+    print(f"{CORES} cores; median (least-most) of {options.rounds} rounds of {options.steps} steps")
+    print(f"{'':12}{'new tokens':>12}{'first step, s':>22}{'a step, s':>22}")
+    for name, rounds in found.items():
+        tokens = statistics.fmean(token for steps in rounds for token in steps.tokens)
+        first, usual = [steps.seconds[0] for steps in rounds], [steps.usual for steps in rounds]
+        print(f"{name:12}{tokens:>12.1f}{spread(first):>22}{spread(usual):>22}")
+    ratios = [a.usual / b.usual for a, b in zip(found["Ratchet"], found["TRL"], strict=True)]
+    firsts = [steps.seconds[0] for steps in found["Ratchet"]]
+    print(f"a step against TRL's: {spread(ratios)}, wanted at most {WANTED}")
+    print(f"first step: {spread(firsts)} s after the command, wanted at most {WANTED_FIRST_S:g}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

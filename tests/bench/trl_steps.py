@@ -1,0 +1,73 @@
+"""Steps of TRL's GRPOTrainer, in the environment that `make bench` builds: `trl_steps.py MODEL PROMPTS SETTINGS`.
+
+PROMPTS has a conversation a line, in JSON. SETTINGS is JSON: prompts, completions, max_tokens, learning_rate, steps and
+threads. Prints a line of JSON for each step: seconds since the step before it, or since this file was begun, and the
+mean number of new tokens.
+
+Rewards are computed in no time, in TRL's favour: from the text alone, where Ratchet runs each program.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+BEGUN = time.perf_counter()
+
+import datasets  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
+import trl  # noqa: E402
+
+
+class Clock(transformers.TrainerCallback):  # type: ignore[misc]  # Any where transformers is not installed
+    def __init__(self) -> None:
+        self.last = BEGUN
+        self.seconds = 0.0
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **unused: Any) -> None:
+        now = time.perf_counter()
+        self.seconds, self.last = now - self.last, now
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **unused: Any) -> None:
+        if logs and "completions/mean_length" in logs:
+            print(json.dumps({"seconds": self.seconds, "tokens": logs["completions/mean_length"]}), flush=True)
+
+
+def characters(completions: Sequence[Any], **unused: Any) -> list[float]:
+    """Of each completion, how many of its characters are the letter e."""
+    texts = [one[-1]["content"] for one in completions]
+    return [text.count("e") / (len(text) + 1) for text in texts]
+
+
+def main(model: str, prompts: str, settings: dict[str, float]) -> None:
+    torch.set_num_threads(int(settings["threads"]))
+    with open(prompts) as lines:
+        rows = datasets.Dataset.from_list([{"prompt": json.loads(line)} for line in lines])
+    size = int(settings["prompts"] * settings["completions"])
+    config = trl.GRPOConfig(
+        output_dir="trl-output",
+        per_device_train_batch_size=size // int(settings["passes"]),
+        gradient_accumulation_steps=int(settings["passes"]),
+        num_generations=int(settings["completions"]),
+        max_completion_length=int(settings["max_tokens"]),
+        learning_rate=settings["learning_rate"],
+        max_steps=int(settings["steps"]),
+        lr_scheduler_type="constant",
+        temperature=1.0,
+        beta=0.0,
+        use_cpu=True,
+        bf16=False,
+        gradient_checkpointing=False,
+        logging_steps=1,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        seed=0,
+    )
+    trl.GRPOTrainer(model=model, reward_funcs=characters, args=config, train_dataset=rows, callbacks=[Clock()]).train()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))

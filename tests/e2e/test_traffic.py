@@ -1,0 +1,44 @@
+"""Training from production, through public doors alone: what people accepted of the starter's answers teaches it."""
+
+import json
+
+import pytest
+
+from ratchet_client import Client
+
+from .conftest import Platform
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
+
+COUNT = 4
+
+
+def test_what_people_accept_is_trained_on(platform: Platform, client: Client) -> None:
+    made = client.keys.create("app", keep_traffic=True)
+    with Client(client.url, made.secret, timeout_s=120) as app:
+        for n in range(COUNT):
+            question = f"Write solve(x) that returns x + {n}. Send it to ann@example.com."
+            answer = app.chat("starter", question, max_tokens=8, routing_key="ann")
+            app.feedback(answer.id, accepted=f"```python\ndef solve(x):\n    return x + {n}\n```")
+
+    folder = platform.home.path / "problems"
+    folder.mkdir(parents=True, exist_ok=True)
+    for form in ("pairs", "problems"):
+        exported = platform.ratchet(
+            "traffic", "export", str(folder / f"{form}.jsonl"), "--as", form, "--key", made.key.id
+        )
+        assert exported.returncode == 0, exported.stderr
+        rows = [json.loads(line) for line in (folder / f"{form}.jsonl").read_text().splitlines()]
+        assert len(rows) == COUNT
+        assert all("<email>" in json.dumps(row) and "ann@" not in json.dumps(row) for row in rows)
+
+    problems = ("--model", "starter", "--steps", "1", "--problems", str(folder / "problems.jsonl"))
+    refused = platform.ratchet("train", *problems, "--algorithm", "grpo")
+    assert refused.returncode == 3
+    assert "only SFT learns from references alone" in refused.stderr
+    trained = platform.ratchet("train", *problems, "--algorithm", "sft", "--set", f"batch_size={COUNT}")
+    assert trained.returncode == 0, trained.stderr
+
+    forgotten = platform.ratchet("traffic", "forget", "--user", "ann")
+    assert forgotten.stdout == f"The texts of {COUNT} completions are removed.\n"
+    assert list(client.traffic.list(key_id=made.key.id)) == []
