@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import resource
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +15,6 @@ from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory, Vl
 from rollout_service.domain.generation import GenerationRequest
 from rollout_service.domain.policy import Dtype, EngineOptions, PolicyId, PolicyName
 from rollout_service.domain.ports import ModelFolder
-from rollout_service.main import allow_many_files
 
 SPEC = wire.EngineSpec("/model", "cpu", Dtype.FLOAT32, None, 8, None, 1, 0.9, True)
 
@@ -156,13 +154,3 @@ async def test_too_many_open_files_are_no_death_of_the_engine(
     monkeypatch.setattr(asyncio, "open_unix_connection", crowded)
     with pytest.raises(ResourceExhausted, match="too many files open"):
         await anext(engine.generate(GenerationRequest(TextPrompt("x")), stream=False))
-
-
-def test_the_service_may_open_as_many_files_as_the_kernel_allows() -> None:
-    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), most))
-        allow_many_files()
-        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, most))
