@@ -2,13 +2,15 @@
 
 import asyncio
 import errno
+import os
+import tempfile
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from ratchet_kit.errors import FailedPrecondition, ResourceExhausted
+from ratchet_kit.errors import FailedPrecondition, ResourceExhausted, Unavailable
 from ratchet_policies import TextPrompt
 from rollout_service.adapters.vllm import wire
 from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory, VllmPolicyEngine
@@ -154,3 +156,18 @@ async def test_too_many_open_files_are_no_death_of_the_engine(
     monkeypatch.setattr(asyncio, "open_unix_connection", crowded)
     with pytest.raises(ResourceExhausted, match="too many files open"):
         await anext(engine.generate(GenerationRequest(TextPrompt("x")), stream=False))
+
+
+@pytest.mark.parametrize(
+    ("number", "expected", "said"),
+    [(errno.ENOSPC, ResourceExhausted, "no space is left"), (errno.EMFILE, Unavailable, "as many files open")],
+)
+async def test_an_engine_that_a_disk_or_a_limit_keeps_from_starting_says_so(
+    start: Callable[[Forks], Start], monkeypatch: pytest.MonkeyPatch, number: int, expected: type[Exception], said: str
+) -> None:
+    def refused(prefix: str) -> str:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refused)
+    with pytest.raises(expected, match=said):
+        await start(Forks([READY]))("a", "0")
