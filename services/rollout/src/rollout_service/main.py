@@ -1,6 +1,5 @@
 """Builds the service and runs it: `python -m rollout_service.main`."""
 
-import resource
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -110,14 +109,7 @@ async def _vllm(settings: Settings, devices: Devices) -> AsyncIterator[VllmFacto
 run = partial(server.run, SERVICE, provision)
 
 
-def allow_many_files() -> None:
-    """A generation has a socket at both ends, and shells allow 1,024 descriptors where the kernel allows many more."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
 def main() -> None:
-    allow_many_files()
     server.launch(SERVICE, Settings(), run)
 
 

@@ -235,7 +235,7 @@ class PolicyHost:
             started = time.monotonic()
             try:
                 reason = await self._serve_once()
-            except FailedPrecondition as error:
+            except RatchetError as error:
                 if deaths == 0:  # it never came up: the model or its options are at fault, so a restart cannot help
                     raise
                 reason = error.message

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from ratchet_kit import files
+from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import (
     DataLoss,
     FailedPrecondition,
@@ -79,8 +80,9 @@ class VllmFactory:
     async def start(
         self, name: PolicyName, model: ModelFolder, options: EngineOptions, devices: Sequence[str] = ()
     ) -> PolicyEngine:
-        spec = engine_spec(self._defaults, name, model, options, devices)
         async with AsyncExitStack() as turns:
+            turns.enter_context(disk_errors(f"the engine of {name}"))
+            spec = await asyncio.to_thread(engine_spec, self._defaults, name, model, options, devices)
             # One at a time on each GPU: vLLM takes for its own whatever memory goes while it starts.
             for device in sorted(devices):
                 await turns.enter_async_context(self._turns[device])
