@@ -18,7 +18,7 @@ from ratchet_kit.pages import Page
 from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
 from ratchet_rewards import convert as rewards
 from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.run import Estimate, Phase, Run, State, Step
+from trainer_service.domain.run import Forecast, Phase, Run, State, Step
 from trainer_service.domain.runs import Progress
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources, RunSpec
 from trainer_service.domain.thresholds import Thresholds
@@ -121,7 +121,7 @@ def run_to_proto(run: Run) -> pb.Run:
         cancel_actor=run.cancel_actor,
         resumes=run.resumes,
         resume_actor=run.resume_actor,
-        estimate=_estimate_to_proto(run.estimate) if run.estimate else None,
+        forecast=_forecast_to_proto(run.forecast) if run.forecast else None,
         out_of_memory=run.out_of_memory,
         notices=[
             pb.Notice(
@@ -135,10 +135,10 @@ def run_to_proto(run: Run) -> pb.Run:
     )
 
 
-def _estimate_to_proto(estimate: Estimate) -> pb.Estimate:
-    message = pb.Estimate(peak_bytes=estimate.peak_bytes, limit_bytes=estimate.limit_bytes)
-    if estimate.step_time is not None:
-        message.step_time.FromTimedelta(estimate.step_time)
+def _forecast_to_proto(forecast: Forecast) -> pb.Forecast:
+    message = pb.Forecast(peak_bytes=forecast.peak_bytes, limit_bytes=forecast.limit_bytes)
+    if forecast.step_time is not None:
+        message.step_time.FromTimedelta(forecast.step_time)
     return message
 
 

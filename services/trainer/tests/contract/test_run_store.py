@@ -19,7 +19,7 @@ from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.adapters.tables import runs, steps
 from trainer_service.domain.checkpoint import Checkpoint, best
 from trainer_service.domain.ports import RunStore
-from trainer_service.domain.run import Estimate, Notice, Phase, Run, RunId, State, Step
+from trainer_service.domain.run import Forecast, Notice, Phase, Run, RunId, State, Step
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 
@@ -127,7 +127,7 @@ async def test_a_change_keeps_every_field(store: RunStore, make_run: Any) -> Non
         update_time=NOW,
         phase=Phase.SAVING,
         phase_time=NOW,
-        estimate=Estimate(2**33, 2**34, timedelta(seconds=90)),
+        forecast=Forecast(2**33, 2**34, timedelta(seconds=90)),
         out_of_memory=1,
         notices=(Notice(3, "a sentence", NOW),),
         place="http://ray:8265",

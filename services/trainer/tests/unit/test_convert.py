@@ -14,7 +14,7 @@ from ratchet_kit.work import Priority
 from trainer_service import convert
 from trainer_service.domain.algorithms import ALGORITHMS
 from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.run import Estimate, Phase, Run, RunId, State
+from trainer_service.domain.run import Forecast, Phase, Run, RunId, State
 from trainer_service.domain.spec import Hyperparameters, ProblemSetRef, Resources
 from trainer_service.domain.thresholds import Thresholds
 
@@ -116,11 +116,11 @@ def test_every_phase_has_its_counterpart(phase: Phase, make_complete_spec: Any) 
 
 def test_what_a_run_takes_and_what_was_said_of_it_go_out(make_complete_spec: Any) -> None:
     run = Run.create(RunId("run_1"), make_complete_spec(), NOW)
-    assert not convert.run_to_proto(run).HasField("estimate")
-    estimate = Estimate(8 << 30, None, timedelta(seconds=90))
-    message = convert.run_to_proto(replace(run, estimate=estimate).noticed("a sentence", NOW, "kl"))
-    assert (message.estimate.peak_bytes, message.estimate.step_time.seconds) == (8 << 30, 90)
-    assert not message.estimate.HasField("limit_bytes")
+    assert not convert.run_to_proto(run).HasField("forecast")
+    forecast = Forecast(8 << 30, None, timedelta(seconds=90))
+    message = convert.run_to_proto(replace(run, forecast=forecast).noticed("a sentence", NOW, "kl"))
+    assert (message.forecast.peak_bytes, message.forecast.step_time.seconds) == (8 << 30, 90)
+    assert not message.forecast.HasField("limit_bytes")
     assert [(one.step, one.message, one.guard) for one in message.notices] == [(0, "a sentence", "kl")]
 
 

@@ -75,12 +75,12 @@ def activity(run: pb.Run) -> str:
 def memory(run: pb.Run) -> str:
     """What training was expected to take, and how that was made to fit."""
     hyper = run.spec.hyperparameters
-    expected = f"about {run.estimate.peak_bytes / 2**30:.1f} GiB" if run.HasField("estimate") else "not estimated"
-    if run.estimate.HasField("limit_bytes"):
-        expected += f" of {run.estimate.limit_bytes / 2**30:.1f}"
+    expected = f"about {run.forecast.peak_bytes / 2**30:.1f} GiB" if run.HasField("forecast") else "not known"
+    if run.forecast.HasField("limit_bytes"):
+        expected += f" of {run.forecast.limit_bytes / 2**30:.1f}"
     tokens = max(hyper.micro_batch_tokens >> run.out_of_memory, hyper.max_prompt_tokens + hyper.max_response_tokens)
     twice = ", activations made a second time" if hyper.gradient_checkpointing or run.out_of_memory else ""
-    time = f", at most {run.estimate.step_time.ToSeconds()} s a step" if run.estimate.HasField("step_time") else ""
+    time = f", at most {run.forecast.step_time.ToSeconds()} s a step" if run.forecast.HasField("step_time") else ""
     return f"{expected}{time}, in passes of {tokens} tokens{twice}"
 
 

@@ -9,11 +9,11 @@ from sqlalchemy import Row
 from ratchet_kit.errors import Failure
 from ratchet_kit.names import VersionRef
 from trainer_service.domain.checkpoint import Checkpoint
-from trainer_service.domain.run import Estimate, Notice, Phase, Run, RunId, State, Step
+from trainer_service.domain.run import Forecast, Notice, Phase, Run, RunId, State, Step
 from trainer_service.domain.spec import RunSpec
 
 _SPEC = TypeAdapter(RunSpec)
-_ESTIMATE = TypeAdapter(Estimate | None)
+_FORECAST = TypeAdapter(Forecast | None)
 _NOTICES = TypeAdapter(tuple[Notice, ...])
 
 
@@ -39,7 +39,7 @@ def run_row(run: Run) -> dict[str, Any]:
         "actor": run.actor,
         "cancel_actor": run.cancel_actor,
         "fruitful_attempt": run.fruitful_attempt,
-        "estimate": _ESTIMATE.dump_json(run.estimate).decode(),
+        "estimate": _FORECAST.dump_json(run.forecast).decode(),
         "out_of_memory": run.out_of_memory,
         "place": run.place,
         "heartbeat_time": run.heartbeat_time,
@@ -70,7 +70,7 @@ def to_run(row: Row[Any], best: Checkpoint | None) -> Run:
         actor=row.actor,
         cancel_actor=row.cancel_actor,
         fruitful_attempt=row.fruitful_attempt,
-        estimate=_ESTIMATE.validate_json(row.estimate),
+        forecast=_FORECAST.validate_json(row.estimate),
         out_of_memory=row.out_of_memory,
         place=row.place,
         heartbeat_time=row.heartbeat_time,
