@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from ratchet.common.v1 import problem_pb2
 from ratchet.trainer.v1 import trainer_pb2
+from ratchet_cli.commands import runtimes
 from ratchet_cli.commands.options import PRIORITIES, DetachFlag, Id, Limit, numbers_of_user, one_of
 from ratchet_cli.commands.references import parse
 from ratchet_cli.commands.rewards import REWARD, CombineOption, parsed
@@ -117,6 +118,7 @@ def _require_no_others(context: typer.Context) -> None:
 
 
 def _start(spec: trainer_pb2.RunSpec, detach: bool, as_json: bool) -> None:
+    runtimes.ensure_for([spec.problems.name, spec.validation_problems.name])
     with Client() as client:
         run = client.runs.create(spec)
         if detach:
