@@ -81,6 +81,18 @@ async def test_gives_up_as_unavailable_and_never_as_a_score() -> None:
     assert [round(wait / 2**i) in (0, 1, 2) for i, wait in enumerate(waits.seconds)] == [True] * 3
 
 
+async def test_a_call_that_breaks_ends_no_worker() -> None:
+    async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.ExecutionItem]:
+        if call == 1:
+            raise ValueError("nobody foresaw this")
+        return [passed(program) for program in programs]
+
+    async with Executor(ScriptedSandbox(script), calls=1) as executor, asyncio.timeout(5):
+        with pytest.raises(Internal, match="nobody foresaw this"):
+            await executor.execute(program("f = 1"))
+        assert (await executor.execute(program("f = 2"))).stdout == "f = 2"
+
+
 async def test_waits_as_long_as_a_full_queue_asks() -> None:
     async def script(programs: Sequence[pb.Program], call: int) -> Sequence[pb.ExecutionItem]:
         if call == 1:

@@ -117,6 +117,10 @@ class Executor:
             await self._again(jobs, error)
         except RatchetError as error:
             self._apart(jobs, error)
+        except Exception as error:  # a bug: the worker has others to serve
+            log.exception("sandbox.broken", programs=len(jobs))
+            for job in jobs:
+                _fail(job, Internal(f"the sandbox could not be asked: {type(error).__name__}: {error}"))
         else:
             if len(items) != len(jobs):
                 await self._again(jobs, Unavailable(f"the sandbox answered {len(items)} of {len(jobs)} programs"))

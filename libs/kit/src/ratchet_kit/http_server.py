@@ -80,12 +80,7 @@ class HttpServer:
     """Listens from its construction on; what connects before `run` is answered then."""
 
     def __init__(
-        self,
-        app: ASGIApp,
-        host: str,
-        port: int,
-        grace: timedelta,
-        certificate: Certificate | None = None,
+        self, app: ASGIApp, host: str, port: int, grace: timedelta, certificate: Certificate | None = None
     ) -> None:
         """With a certificate it speaks HTTPS only.
 
@@ -108,7 +103,6 @@ class HttpServer:
             lifespan="off",
             server_header=False,
             proxy_headers=False,  # the address of a caller is not used
-            ws="none",
             # Longer than clients keep theirs: a request that meets a connection being closed is lost.
             timeout_keep_alive=75,
             timeout_graceful_shutdown=max(1, int(grace.total_seconds()) - 1),
