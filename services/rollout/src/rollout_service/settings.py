@@ -28,9 +28,9 @@ class Settings(ServiceSettings):
     work_dir: Path = Field(default_factory=lambda: files.home() / "rollout")
     """Received weights and engine logs. Used by one service process at a time."""
     capacity: int | None = Field(default=None, ge=1)
-    """The most policies at a time. None: 6 on CPU, where one takes about 1.2 GB and its weights; on GPUs 4, or one for
-    each where there are more. These are shared evenly: with 4 policies on one, each gets a quarter of
-    `gpu_memory_utilization`."""
+    """The most policies at a time. None: 6 on CPU, where one takes about 1 GB, its weights and what it uses of
+    `kv_cache_bytes`; on GPUs 4, or one for each where there are more. These are shared evenly: with 4 policies on one,
+    each gets a quarter of `gpu_memory_utilization`."""
     kept_for: dict[Purpose, int] | None = None
     """Of `capacity`: places that only policies for one purpose take, by "serving", "training" and "evaluation":
     RATCHET_ROLLOUT_KEPT_FOR='{"serving": 2}'. None: one for each purpose, where the capacity is 4 or more."""

@@ -15,6 +15,7 @@ from ratchet_kit.errors import Failure
 from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import failure_from_proto, failure_to_proto
 from ratchet_kit.pages import Page
+from ratchet_kit.statistics import estimate_from_proto, estimate_to_proto
 from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
 from ratchet_rewards import convert as rewards
 from trainer_service.domain.checkpoint import Checkpoint
@@ -171,6 +172,7 @@ def checkpoint_from_proto(message: pb.Checkpoint) -> Checkpoint:
         policy_id=message.policy_id,
         create_time=timestamp_from_proto(message.create_time),
         validation_score=message.validation_score if message.HasField("validation_score") else None,
+        validation=estimate_from_proto(message.validation) if message.HasField("validation") else None,
     )
 
 
@@ -181,6 +183,7 @@ def checkpoint_to_proto(checkpoint: Checkpoint) -> pb.Checkpoint:
         policy_id=checkpoint.policy_id,
         create_time=timestamp_to_proto(checkpoint.create_time),
         validation_score=checkpoint.validation_score,
+        validation=estimate_to_proto(checkpoint.validation) if checkpoint.validation else None,
     )
 
 

@@ -14,6 +14,7 @@ from ratchet_kit.errors import AlreadyExists, FailedPrecondition, Failure, NotFo
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import Location, VersionRef
 from ratchet_kit.sql import Database
+from ratchet_kit.statistics import Estimate
 from trainer_service.adapters.memory import MemoryRunStore
 from trainer_service.adapters.sql import SqlRunStore
 from trainer_service.adapters.tables import runs, steps
@@ -54,7 +55,8 @@ def step(number: int, attempt: int = 1) -> Step:
 
 
 def checkpoint(number: int, score: float | None = None) -> Checkpoint:
-    return Checkpoint(number, f"/exports/{number}", "sha256:p", NOW, score)
+    interval = None if score is None else Estimate(score, score / 2, (1 + score) / 2)
+    return Checkpoint(number, f"/exports/{number}", "sha256:p", NOW, score, interval)
 
 
 async def running(store: RunStore, run: Run) -> Run:

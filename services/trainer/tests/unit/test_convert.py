@@ -10,6 +10,7 @@ from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_kit.errors import Failure
 from ratchet_kit.faults import Faults
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
+from ratchet_kit.statistics import Estimate
 from ratchet_kit.work import Priority
 from trainer_service import convert
 from trainer_service.domain.algorithms import ALGORITHMS
@@ -89,7 +90,7 @@ def test_digests_of_problem_sets_go_out_and_are_not_taken_in(make_complete_spec:
 @pytest.mark.parametrize("state", list(State))
 def test_every_state_has_its_counterpart(state: State, make_complete_spec: Any) -> None:
     run = Run.create(RunId("run_1"), make_complete_spec(), NOW)
-    best = Checkpoint(3, "/exports/3", "sha256:p", NOW, 0.0)
+    best = Checkpoint(3, "/exports/3", "sha256:p", NOW, 0.0, Estimate(0.0, 0.0, 0.25))
     message = convert.run_to_proto(replace(run, state=state, best_checkpoint=best, start_time=NOW))
     assert convert.state_from_proto(message.state) is state
     assert message.best_checkpoint.HasField("validation_score")

@@ -207,9 +207,7 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("masked samples", run.platform_faults),
         ("result", version_name(run.version) or "-"),
     ]
-    for checkpoint in checkpoints:
-        score = f"  {checkpoint.validation_score:.3f}" if checkpoint.HasField("validation_score") else ""
-        fields.append((f"checkpoint {checkpoint.step}", f"{checkpoint.uri}{score}"))
+    fields.extend((f"checkpoint {one.step}", f"{one.uri}{view.score(one)}") for one in checkpoints)
     fields.extend((f"at step {notice.step}", notice.message) for notice in run.notices)
     print_fields(fields)
 

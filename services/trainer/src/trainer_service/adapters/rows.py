@@ -8,6 +8,7 @@ from sqlalchemy import Row
 
 from ratchet_kit.errors import Failure
 from ratchet_kit.names import VersionRef
+from ratchet_kit.statistics import Estimate
 from trainer_service.domain.checkpoint import Checkpoint
 from trainer_service.domain.run import Forecast, Notice, Phase, Run, RunId, State, Step
 from trainer_service.domain.spec import RunSpec
@@ -103,9 +104,18 @@ def checkpoint_row(id: RunId, checkpoint: Checkpoint) -> dict[str, Any]:
         "uri": checkpoint.uri,
         "policy_id": checkpoint.policy_id,
         "validation_score": checkpoint.validation_score,
+        "validation_low": checkpoint.validation.low if checkpoint.validation else None,
+        "validation_high": checkpoint.validation.high if checkpoint.validation else None,
         "create_time": checkpoint.create_time,
     }
 
 
-def to_checkpoint(row: Row[Any]) -> Checkpoint:
-    return Checkpoint(row.step, row.uri, row.policy_id, row.create_time, row.validation_score)
+def to_checkpoint(row: Row[Any], label: str = "{}") -> Checkpoint:
+    """`label`: how a join names its columns."""
+
+    def get(name: str) -> Any:
+        return getattr(row, label.format(name))
+
+    score, low, high = (get(f"validation_{name}") for name in ("score", "low", "high"))
+    interval = None if low is None or high is None else Estimate(score, low, high)
+    return Checkpoint(get("step"), get("uri"), get("policy_id"), get("create_time"), score, interval)

@@ -14,6 +14,7 @@ from ratchet.common.v1 import failure_pb2 as _failure_pb2
 from ratchet.common.v1 import model_pb2 as _model_pb2
 from ratchet.common.v1 import priority_pb2 as _priority_pb2
 from ratchet.common.v1 import problem_pb2 as _problem_pb2
+from ratchet.common.v1 import statistics_pb2 as _statistics_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -928,7 +929,7 @@ class Step(_message.Message):
     @_builtins.property
     def metrics(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """Mean reward, and whatever else verl measured, under Ratchet's names: reward_mean, kl, entropy, clip_fraction,
-        grad_norm, logprob_diff_mean, loss, validation_score, time_step_s, time_generate_s, time_update_s ...
+        grad_norm, logprob_diff_mean, loss, validation_score (validation_score_low and _high: its interval), time_step_s, time_generate_s, time_update_s ...
         """
 
     @_builtins.property
@@ -959,6 +960,7 @@ class Checkpoint(_message.Message):
     POLICY_ID_FIELD_NUMBER: _builtins.int
     VALIDATION_SCORE_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
+    VALIDATION_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     uri: _builtins.str
     """Folder or URL of the Hugging Face export."""
@@ -967,6 +969,10 @@ class Checkpoint(_message.Message):
     """Mean validation score (RL: reward, SFT: minus the loss), when it was validated."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def validation(self) -> _statistics_pb2.Estimate:
+        """The same with its interval over problems, families of problems counting as one. Scores outside of 0 to 1 have none."""
+
     def __init__(
         self,
         *,
@@ -975,10 +981,11 @@ class Checkpoint(_message.Message):
         policy_id: _builtins.str = ...,
         validation_score: _builtins.float | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
+        validation: _statistics_pb2.Estimate | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score", "create_time", b"create_time", "validation_score", b"validation_score"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score", "create_time", b"create_time", "validation", b"validation", "validation_score", b"validation_score"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score", "create_time", b"create_time", "policy_id", b"policy_id", "step", b"step", "uri", b"uri", "validation_score", b"validation_score"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score", "create_time", b"create_time", "policy_id", b"policy_id", "step", b"step", "uri", b"uri", "validation", b"validation", "validation_score", b"validation_score"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__validation_score: _TypeAlias = _typing.Literal["validation_score"]  # noqa: Y015
     _WhichOneofArgType__validation_score: _TypeAlias = _typing.Literal["_validation_score", b"_validation_score"]  # noqa: Y015
