@@ -15,12 +15,8 @@ def package(service: str) -> Path:
 
 def settings_of(service: str) -> set[str]:
     tree = ast.parse((package(service) / "settings.py").read_text())
-    named = {node.target.id for node in ast.walk(tree) if isinstance(node, ast.AnnAssign) and _is_name(node.target)}
+    named = {ast.unparse(node.target) for node in ast.walk(tree) if isinstance(node, ast.AnnAssign)}
     return {name for name in named if name.startswith("keep_")}
-
-
-def _is_name(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name)
 
 
 def parts(main: ast.Module, name: str) -> list[str]:
