@@ -92,6 +92,7 @@ for env in "${todo[@]}"; do
   say "building .venvs/$env from $(lock_of "$env")"
   rm -f ".venvs/$env/.stamp"
   [ -x ".venvs/$env/bin/python" ] || "$uv" venv --quiet --clear --python "$python" ".venvs/$env"
+  touch ".venvs/$env/.unfinished" # no sandbox offers it so
   options=()
   case $env in trainer | rollout) options=("${torch_from[@]}") ;; esac
   # what runs in the sandbox can't write there, and would compile it again each time
@@ -101,6 +102,7 @@ for env in "${todo[@]}"; do
   editable=()
   for package in $(packages_of "$env"); do editable+=(-e "$package"); done
   [ ${#editable[@]} -eq 0 ] || "$uv" pip install --quiet --python ".venvs/$env" --no-deps "${editable[@]}"
+  rm ".venvs/$env/.unfinished"
   stamp_of "$env" >".venvs/$env/.stamp"
 done
 say "ready: ${todo[*]}"

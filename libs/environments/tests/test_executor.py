@@ -7,7 +7,7 @@ import pytest
 from ratchet.common.v1 import verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.executor import Executor
-from ratchet_kit.errors import FieldViolation, Internal, InvalidArgument, ResourceExhausted, Unavailable
+from ratchet_kit.errors import FieldViolation, Internal, InvalidArgument, ResourceExhausted, Unavailable, Unimplemented
 
 Script = Callable[[Sequence[pb.Program], int], Awaitable[Sequence[pb.ExecutionItem]]]
 
@@ -156,3 +156,15 @@ async def test_a_call_that_fails_as_a_whole_costs_no_neighbour_its_answer() -> N
 async def test_needs_to_be_open() -> None:
     with pytest.raises(Internal):
         await Executor(ScriptedSandbox()).execute(program("f = 1"))
+
+
+async def test_a_program_that_is_not_for_this_sandbox_fails_alone() -> None:
+    async def refuses(programs: Sequence[pb.Program], call: int) -> Sequence[pb.ExecutionItem]:
+        if any(one.runtime == "absent" for one in programs):
+            raise Unimplemented("runtime 'absent' is not on this node")
+        return [passed(one) for one in programs]
+
+    asked = [pb.Program(id=str(i), runtime="absent" if i == 3 else "") for i in range(8)]
+    async with Executor(ScriptedSandbox(refuses), calls=1) as executor:
+        found = await asyncio.gather(*map(executor.execute, asked), return_exceptions=True)
+    assert [isinstance(one, Unimplemented) for one in found] == [one.runtime == "absent" for one in asked]

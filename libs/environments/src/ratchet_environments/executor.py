@@ -116,8 +116,7 @@ class Executor:
                 job.alone = True
             await self._again(jobs, error)
         except RatchetError as error:
-            for job in jobs:
-                _fail(job, error)
+            self._apart(jobs, error)
         except Exception as error:  # a bug: the worker has others to serve
             log.exception("sandbox.broken", programs=len(jobs))
             for job in jobs:
@@ -143,6 +142,15 @@ class Executor:
                 self._queue.put_nowait(job)
             else:
                 _fail(job, error)
+
+    def _apart(self, jobs: Sequence[_Job], error: RatchetError) -> None:
+        """A call is refused for one of its programs, whose runtime is not there, say: which of them is not told."""
+        if len(jobs) == 1:
+            _fail(jobs[0], error)
+            return
+        for job in jobs:
+            job.alone = True
+            self._queue.put_nowait(job)
 
     async def _again(self, jobs: Sequence[_Job], error: RatchetError) -> None:
         for job in jobs:

@@ -14,7 +14,7 @@ MAX_HEAD_BYTES = 64 << 10
 """Of a request's line and headers. Also of what comes beside the bytes of its body: trailers, extensions of chunks."""
 HEAD_SECONDS = 20.0
 """From the first byte of a head, or the connection, to the head's end."""
-BODY_SECONDS = 120.0
+BODY_SECONDS = 300.0
 """From the end of a head to that of its body, while it is being read."""
 STALL_SECONDS = 75.0
 """In which a client takes something of the answer that waits for it."""

@@ -111,8 +111,8 @@ def _settings(file: Path) -> str:
     if not isinstance(said, dict):
         with file.open("rb") as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()
-    told = json.dumps({name: said[name] for name in said if name not in _HISTORY}, sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()
+    kept = json.dumps({name: said[name] for name in said if name not in _HISTORY}, sort_keys=True)
+    return hashlib.sha256(kept.encode()).hexdigest()
 
 
 def read_safetensors(file: Path) -> Iterator[Tensor]:

@@ -95,7 +95,8 @@ async def _vllm(settings: Settings, devices: Devices) -> AsyncIterator[VllmFacto
     defaults = EngineDefaults(
         device=settings.device,
         max_num_seqs=settings.max_num_seqs,
-        kv_cache_bytes=settings.kv_cache,
+        kv_cache_bytes=settings.kv_cache_bytes,
+        kv_cache_share=settings.kv_cache_share,
         tensor_parallel_size=settings.tensor_parallel_size,
         gpu_memory_utilization=devices.memory_share,
         enforce_eager=settings.eager,

@@ -43,7 +43,7 @@ def test_the_reason_is_the_last_error_that_names_a_cause(tmp_path: Path, log: st
     assert engine.last_error() == expected.format(log=log_file)
 
 
-READY = wire.Described(Dtype.BFLOAT16, 256, has_chat_template=True)
+READY = wire.Described(Dtype.BFLOAT16, 256, has_chat_template=True, kv_cache_tokens=4096)
 DISTURBED = wire.Failed("failed_precondition", "AssertionError: Error in memory profiling. Initial free memory 60 GiB")
 BROKEN = wire.Failed("failed_precondition", "ValueError: no room for the KV cache")
 

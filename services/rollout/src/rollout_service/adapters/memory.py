@@ -16,6 +16,7 @@ from rollout_service.domain.weights import Chunk, LoadedWeights, TensorHeader, W
 
 MAX_MODEL_LEN = 64
 LOG_PROB = -0.5
+KV_CACHE_TOKENS = 4096
 
 
 class ScriptedEngine:
@@ -39,7 +40,7 @@ class ScriptedEngine:
 
     @property
     def info(self) -> EngineInfo:
-        return EngineInfo(Dtype.FLOAT32, MAX_MODEL_LEN)
+        return EngineInfo(Dtype.FLOAT32, MAX_MODEL_LEN, kv_cache_tokens=KV_CACHE_TOKENS)
 
     async def generate(self, request: GenerationRequest, *, stream: bool) -> AsyncGenerator[EngineOutput, None]:
         prompt = _tokens(request)

@@ -262,7 +262,12 @@ class PolicyHost:
             self.policy = self.policy.ready(model.policy_id, engine.info, self._ports.clock.now(), model.settings_id)
             await self._keep(model)
             self._settled.set()
-            log.info("policy.ready", policy=self.policy.name, policy_id=model.policy_id)
+            log.info(
+                "policy.ready",
+                policy=self.policy.name,
+                policy_id=model.policy_id,
+                kv_cache_tokens=engine.info.kv_cache_tokens,
+            )
             return await engine.died()
         finally:
             self._engine = None

@@ -14,6 +14,7 @@ from ratchet_kit.errors import FailedPrecondition, Failure, NotFound, RatchetErr
 from ratchet_kit.grpc_errors import failure_to_proto, rpc_errors
 from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import OUTSIDE, patiently
+from ratchet_kit.statistics import estimate_to_proto
 from ratchet_kit.work import surviving
 from trainer_service.domain.run import Phase
 from trainer_service.job.background import Background
@@ -105,6 +106,7 @@ class Reporter:
             uri=export.uri,
             policy_id=export.policy_id,
             validation_score=export.validation_score,
+            validation=estimate_to_proto(export.interval) if export.interval else None,
             create_time=_now(),
         )
         request = pb.ReportCheckpointRequest(run_id=self._run_id, attempt=self._attempt, checkpoint=checkpoint)

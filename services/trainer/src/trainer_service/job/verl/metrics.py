@@ -31,6 +31,8 @@ RL_NAMES: Mapping[str, tuple[str, ...]] = {
     "groups_filtered": ("training/filter_groups/evicted_samples",),
     "platform_faults": ("training/platform_faults",),
     "validation_score": ("validation/score",),
+    "validation_score_low": ("validation/score_low",),
+    "validation_score_high": ("validation/score_high",),
     "validation_problems": ("validation/problems",),
     # Of the base, before the first step.
     "base_score": ("validation/base_score",),

@@ -17,6 +17,7 @@ from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
+from ratchet_kit.statistics import Estimate
 from ratchet_rewards import Combination
 from trainer_service.domain.run import Phase
 from trainer_service.job.faults import check_data, check_faults, check_probabilities
@@ -24,6 +25,7 @@ from trainer_service.job.lengths import left_out
 from trainer_service.job.policy import WeightSync
 from trainer_service.job.session import Session
 from trainer_service.job.tally import components
+from trainer_service.job.validated import interval
 from trainer_service.job.verl import metrics as names
 from trainer_service.job.verl.driver.datasets import prompt_ids
 from trainer_service.job.verl.driver.replay import FAULTS, Replay
@@ -35,6 +37,7 @@ GAP = "training/rollout_probs_diff_mean"
 """Of a pass for old log-probs; in one update per batch it is measured in the update (`GAP_MEAN`)."""
 SCORE = "validation/score"
 BASE_SCORE = "validation/base_score"
+LOW, HIGH = "validation/score_low", "validation/score_high"
 PROBLEMS = "validation/problems"
 
 # DAPO may replace at most this many times the prompts of a step.
@@ -64,6 +67,7 @@ class RatchetTrainer(PPOTrainerSync):
         self._loading = loading
         self._weights = Weights(push=self._push_weights)
         self._score: float | None = None
+        self._interval: Estimate | None = None
         self._base: dict[str, float] = {}
         self._excluded: dict[str, float] = {}
         self._validated: dict[str, float] = {}
@@ -214,7 +218,10 @@ class RatchetTrainer(PPOTrainerSync):
             self._base = {BASE_SCORE: score}
             return self._base
         self._score = score
-        return {SCORE: score, PROBLEMS: len(groups)}
+        scores = [[sample.earned.score for sample in group.samples] for group in groups]
+        self._interval = interval(self.val_dataset.problems, scores)
+        ends = {LOW: self._interval.low, HIGH: self._interval.high} if self._interval else {}
+        return {SCORE: score, PROBLEMS: len(groups), **ends}
 
     def _compute_metrics(self, batch: Any, metrics: dict[str, Any], timing_raw: Any, **options: Any) -> None:
         """The end of a step: its metrics are whole, so it is reported, and its checkpoint counts from here on."""
@@ -229,7 +236,7 @@ class RatchetTrainer(PPOTrainerSync):
         measured |= names.memory(self.actor_rollout_wg.take_peak_memory())
         self._session.reporter.step(step, measured, self._weights.policy_id, platform_faults=int(metrics[FAULTS]))
         if self._session.schedule.is_saved(step):
-            self._session.keep(step, self._model_folder(step), self._weights.policy_id, self._score)
+            self._session.keep(step, self._model_folder(step), self._weights.policy_id, self._score, self._interval)
         self._session.reporter.phase(Phase.GENERATING)
 
     def _of_rewards(self, step: int) -> dict[str, float]:
@@ -240,7 +247,7 @@ class RatchetTrainer(PPOTrainerSync):
         return tallied
 
     def _save_checkpoint(self) -> None:
-        self._score = None
+        self._score, self._interval = None, None
         if self._session.schedule.is_saved(self.global_steps):
             self._session.reporter.phase(Phase.SAVING)
             self._session.require_space()
