@@ -42,7 +42,7 @@ packages_of() { # environment -> the parts of this project that it runs, install
     trainer | rollout) python3.11 scripts/parts.py "$1" ;;
   esac
 }
-gib_of() { case $1 in light | clients | sandbox-*) echo 1 ;; trainer) [ "$DEVICE" = cpu ] && echo 3 || echo 10 ;; rollout) [ "$DEVICE" = cpu ] && echo 4 || echo 14 ;; esac; }
+gib_of() { case $1 in sandbox-bigcodebench) echo 3 ;; light | clients | sandbox-*) echo 1 ;; trainer) [ "$DEVICE" = cpu ] && echo 3 || echo 10 ;; rollout) [ "$DEVICE" = cpu ] && echo 4 || echo 14 ;; esac; }
 stamp_of() { { echo "$DEVICE $UV_VERSION $PWD"; cat "$(lock_of "$1")"; for p in $(packages_of "$1"); do cat "$p/pyproject.toml"; done; } | sha256sum | cut -d' ' -f1; }
 is_whole() { [ "$(cat ".venvs/$1/.stamp" 2>/dev/null)" = "$(stamp_of "$1")" ]; }
 

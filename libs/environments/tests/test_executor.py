@@ -7,7 +7,16 @@ import pytest
 from ratchet.common.v1 import verdict_pb2
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_environments.executor import Executor
-from ratchet_kit.errors import FieldViolation, Internal, InvalidArgument, ResourceExhausted, Unavailable, Unimplemented
+from ratchet_kit.errors import (
+    FailedPrecondition,
+    FieldViolation,
+    Internal,
+    InvalidArgument,
+    RatchetError,
+    ResourceExhausted,
+    Unavailable,
+    Unimplemented,
+)
 
 Script = Callable[[Sequence[pb.Program], int], Awaitable[Sequence[pb.ExecutionItem]]]
 
@@ -158,13 +167,14 @@ async def test_needs_to_be_open() -> None:
         await Executor(ScriptedSandbox()).execute(program("f = 1"))
 
 
-async def test_a_program_that_is_not_for_this_sandbox_fails_alone() -> None:
+@pytest.mark.parametrize("kind", [Unimplemented, FailedPrecondition, InvalidArgument])
+async def test_a_program_that_is_not_for_this_sandbox_fails_alone(kind: type[RatchetError]) -> None:
     async def refuses(programs: Sequence[pb.Program], call: int) -> Sequence[pb.ExecutionItem]:
         if any(one.runtime == "absent" for one in programs):
-            raise Unimplemented("runtime 'absent' is not on this node")
+            raise kind("a program is not for this node, and which one is not said")
         return [passed(one) for one in programs]
 
     asked = [pb.Program(id=str(i), runtime="absent" if i == 3 else "") for i in range(8)]
     async with Executor(ScriptedSandbox(refuses), calls=1) as executor:
         found = await asyncio.gather(*map(executor.execute, asked), return_exceptions=True)
-    assert [isinstance(one, Unimplemented) for one in found] == [one.runtime == "absent" for one in asked]
+    assert [isinstance(one, kind) for one in found] == [one.runtime == "absent" for one in asked]

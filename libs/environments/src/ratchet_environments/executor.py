@@ -135,13 +135,14 @@ class Executor:
         for violation in error.violations:
             if match := _PROGRAM_INDEX.match(violation.field):
                 own.setdefault(int(match[1]), []).append(violation)
+        if not own:
+            self._apart(jobs, error)
+            return
         for index, job in enumerate(jobs):
             if index in own:
                 _fail(job, InvalidArgument(f"{own[index][0].field}: {own[index][0].description}", own[index]))
-            elif own:
-                self._queue.put_nowait(job)
             else:
-                _fail(job, error)
+                self._queue.put_nowait(job)
 
     def _apart(self, jobs: Sequence[_Job], error: RatchetError) -> None:
         """A call is refused for one of its programs, whose runtime is not there, say: which of them is not told."""

@@ -211,6 +211,8 @@ async def test_a_killed_job_resumes_and_ends_as_one_that_was_not_killed(world: W
         assert step.metrics["logprob_diff_mean"] < 1e-3
         assert (step.metrics["groups"], 0 <= step.metrics["verdict_passed"] <= 1) == (4, True)
     assert [number for number, step in sorted(reports.steps.items()) if "base_score" in step.metrics] == [1]
+    base = reports.steps[1].metrics
+    assert base["base_score_low"] <= base["base_score"] <= base["base_score_high"]
     validated = reports.steps[4].metrics
     assert validated["validation_problems"] == 8
     assert 0 <= validated["validation_score_low"] < validated["validation_score_high"] <= 1

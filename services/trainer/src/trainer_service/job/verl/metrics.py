@@ -36,6 +36,8 @@ RL_NAMES: Mapping[str, tuple[str, ...]] = {
     "validation_problems": ("validation/problems",),
     # Of the base, before the first step.
     "base_score": ("validation/base_score",),
+    "base_score_low": ("validation/base_score_low",),
+    "base_score_high": ("validation/base_score_high",),
     "sync_bytes": ("sync/bytes",),
     "sync_probe_error": ("sync/probe_error",),
     "tokens_per_second": ("perf/throughput",),

@@ -37,7 +37,6 @@ GAP = "training/rollout_probs_diff_mean"
 """Of a pass for old log-probs; in one update per batch it is measured in the update (`GAP_MEAN`)."""
 SCORE = "validation/score"
 BASE_SCORE = "validation/base_score"
-LOW, HIGH = "validation/score_low", "validation/score_high"
 PROBLEMS = "validation/problems"
 
 # DAPO may replace at most this many times the prompts of a step.
@@ -214,14 +213,13 @@ class RatchetTrainer(PPOTrainerSync):
         score = fmean(one.score for one in earned)
         of = "base" if self.global_steps == 0 else "validation"
         self._validated = {f"{of}_{name}": value for name, value in components(earned).items()}
-        if self.global_steps == 0:  # the base, before the first step
-            self._base = {BASE_SCORE: score}
-            return self._base
-        self._score = score
         scores = [[sample.earned.score for sample in group.samples] for group in groups]
-        self._interval = interval(self.val_dataset.problems, scores)
-        ends = {LOW: self._interval.low, HIGH: self._interval.high} if self._interval else {}
-        return {SCORE: score, PROBLEMS: len(groups), **ends}
+        sure = interval(self.val_dataset.problems, scores)
+        if self.global_steps == 0:  # the base, before the first step
+            self._base = _with_ends(BASE_SCORE, score, sure)
+            return self._base
+        self._score, self._interval = score, sure
+        return {PROBLEMS: len(groups), **_with_ends(SCORE, score, sure)}
 
     def _compute_metrics(self, batch: Any, metrics: dict[str, Any], timing_raw: Any, **options: Any) -> None:
         """The end of a step: its metrics are whole, so it is reported, and its checkpoint counts from here on."""
@@ -259,3 +257,8 @@ class RatchetTrainer(PPOTrainerSync):
     def _check_faults(self, lost: int, expected: int) -> None:
         limit = self._session.job.max_fault_share
         check_faults(self.global_steps, lost, expected, limit, self.rollouts.last_fault)
+
+
+def _with_ends(name: str, score: float, interval: Estimate | None) -> dict[str, float]:
+    ends = {f"{name}_low": interval.low, f"{name}_high": interval.high} if interval else {}
+    return {name: score, **ends}
